@@ -1,0 +1,140 @@
+// Package action decides what becomes of an action: its state machine, when it
+// is tried again, and when it is given up. It has no clock and does no I/O;
+// package ledger stores what is decided here and package conductor does the work.
+//
+// An action is one side effect on the outside world (house plan, "One loop";
+// conductor.md, section 2). The row itself never changes; a Thread says where a
+// live action stands, and Events are its history. Waiting for a target that
+// refuses work spends no attempt.
+package action
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is where an action stands. The numbers are stored.
+type Status int16
+
+// The statuses. The first four are live, the others are ends and final.
+const (
+	Pending Status = iota + 1
+	Queued
+	Running
+	Backoff
+	Successful
+	Failed
+	Canceled
+	TimedOut
+	Invalid
+	RetriesExhausted
+)
+
+var statusNames = [...]string{"", "PENDING", "QUEUED", "RUNNING", "BACKOFF", "SUCCESSFUL", "FAILED",
+	"CANCELED", "TIMED_OUT", "INVALID", "RETRIES_EXHAUSTED"}
+
+func (s Status) String() string {
+	if s < Pending || s > RetriesExhausted {
+		return "UNKNOWN"
+	}
+	return statusNames[s]
+}
+
+// MarshalText writes the name, such as RUNNING.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name in any case.
+func (s *Status) UnmarshalText(text []byte) error {
+	parsed, err := ParseStatus(string(text))
+	*s = parsed
+	return err
+}
+
+// Live reports whether the action may still do something.
+func (s Status) Live() bool { return s >= Pending && s <= Backoff }
+
+// Ended reports whether the status is final.
+func (s Status) Ended() bool { return s >= Successful && s <= RetriesExhausted }
+
+// Delivery says what may happen when nobody knows whether an attempt took effect.
+type Delivery string
+
+// The delivery modes (conductor.md, section 3).
+const (
+	AtLeastOnce Delivery = "at-least-once" // try again
+	AtMostOnce  Delivery = "at-most-once"  // give up, code outcome_unknown
+)
+
+// Action is what to do. It is stored once and never changed.
+type Action struct {
+	ID         ID              `json:"id"`
+	Kind       string          `json:"kind"`              // job, callback, step, build, …
+	Name       string          `json:"name"`              // for people, such as "host-deployed prod/east/elm"
+	Handler    string          `json:"handler"`           // who does it
+	Lane       string          `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
+	Priority   int             `json:"priority"`          // 0..1000, lower goes first; 0 in Enqueue means DefaultPriority
+	UniqueKey  string          `json:"uniqueKey"`         // unique among live actions; "" has none
+	ParentID   ID              `json:"parentId,omitzero"` // the action that asked for this one
+	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Policy     Policy          `json:"policy"`
+	Delivery   Delivery        `json:"delivery"`
+	RunAt      time.Time       `json:"runAt,omitzero"` // not before; zero: now
+	CreatedBy  string          `json:"createdBy,omitempty"`
+	CreatedAt  time.Time       `json:"createdAt,omitzero"` // the id's own time
+	Step       *Step           `json:"step,omitempty"`     // set for a deployment's step, and only then
+}
+
+// DefaultPriority is that of an action that names none.
+const DefaultPriority = 100
+
+// Step names the deployment step that an action performs. Ending the action appends the step's entry.
+type Step struct {
+	Pipeline   string `json:"pipeline"`
+	Deployment int64  `json:"deployment"` // its number in the pipeline: 7 of greeter#7
+	Target     string `json:"target"`     // full path, such as greeter/prod/east/elm
+	Event      string `json:"event"`      // such as host-deployed
+	Revision   int64  `json:"revision"`   // rev_seq
+	Version    int    `json:"version"`    // definition version in force when it was claimed
+}
+
+// UniqueKey is the JSON array [deployment, target, event] that makes doing a step twice the same as once.
+func (s Step) UniqueKey(deployment string) string {
+	key, _ := json.Marshal([]string{deployment, s.Target, s.Event}) // strings always marshal
+	return string(key)
+}
+
+// Thread is where a live action stands.
+type Thread struct {
+	Status    Status    `json:"status"`
+	Seq       int       `json:"seq"`       // of its last event; 0 is the action row itself
+	Attempt   int       `json:"attempt"`   // claims so far; never goes back; the fence
+	Spent     int       `json:"spent"`     // attempts that count against Policy.Retries
+	Lost      int       `json:"lost"`      // leases lost
+	Throttled int       `json:"throttled"` // refusals in a row
+	RunAt     time.Time `json:"runAt"`     // not before
+	ClaimedBy ID        `json:"claimedBy,omitzero"`
+	Lease     time.Time `json:"lease,omitzero"`     // the running attempt's hard end
+	StartedAt time.Time `json:"startedAt,omitzero"` // first claim
+	CancelAt  time.Time `json:"cancelAt,omitzero"`  // when somebody asked to cancel
+	Draining  bool      `json:"draining,omitempty"` // the running attempt may end, none follows
+	Deadline  time.Time `json:"deadline,omitzero"`  // TIMED_OUT from here on; zero: never
+}
+
+// Event is one change of a thread's status. Order is by Seq, never by At.
+type Event struct {
+	ActionID ID        `json:"actionId"`
+	Seq      int       `json:"seq"`
+	Status   Status    `json:"status"`
+	Attempt  int       `json:"attempt"`
+	Spent    int       `json:"spent"`
+	At       time.Time `json:"at"`
+	Source   string    `json:"source"`          // who says so: an instance's name, "api", a rescuer
+	Until    time.Time `json:"until,omitzero"`  // BACKOFF: not before
+	Code     string    `json:"code,omitempty"`  // a word for programs, such as lease_lost
+	Error    string    `json:"error,omitempty"` // for people, at most MaxError bytes
+	Ref      string    `json:"ref,omitempty"`   // where the work is, or its evidence
+}
+
+// MaxError is the size in bytes above which an error text is cut, visibly.
+const MaxError = 4096

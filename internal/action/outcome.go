@@ -1,0 +1,66 @@
+package action
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// OutcomeKind is what an attempt says of itself (conductor.md, section 4).
+type OutcomeKind uint8
+
+// The outcomes. The zero value is none, so that a forgotten outcome shows.
+const (
+	_          OutcomeKind = iota
+	Done                   // it happened
+	Retry                  // failed, may pass; spends an attempt
+	RetryAfter             // not yet: come back at At; spends nothing
+	Throttle               // the target refuses work or is down; spends nothing
+	Fatal                  // will never pass
+	BadInput               // will never pass, and the input is at fault: INVALID
+	Stopped                // ended because somebody canceled: CANCELED
+	GivenBack              // not done because this process is going away; spends nothing, due now
+)
+
+var outcomeNames = [...]string{"none", "done", "retry", "retry-after", "throttle", "fatal", "invalid", "canceled", "given-back"}
+
+func (k OutcomeKind) String() string {
+	if int(k) >= len(outcomeNames) {
+		return "unknown"
+	}
+	return outcomeNames[k]
+}
+
+// Outcome is the end of one attempt.
+type Outcome struct {
+	Kind   OutcomeKind     `json:"kind"`
+	Code   string          `json:"code,omitempty"`  // a word for programs
+	Error  string          `json:"error,omitempty"` // for people: what failed, and what to do
+	At     time.Time       `json:"at,omitzero"`     // Retry, Throttle: not before; RetryAfter: then
+	Output json.RawMessage `json:"output,omitempty"`
+	Ref    string          `json:"ref,omitempty"`
+}
+
+// Policy is how often and when an action is tried.
+type Policy struct {
+	Retries        int        `json:"retries"`            // after the first attempt
+	Initial        Duration   `json:"initial"`            // before the first retry
+	Factor         float64    `json:"factor"`             // of each further one; 1: constant
+	Max            Duration   `json:"max"`                // longest back-off
+	Jitter         float64    `json:"jitter"`             // ± this part of the back-off
+	Schedule       []Duration `json:"schedule,omitempty"` // instead of Initial, Factor, Max
+	AttemptTimeout Duration   `json:"attemptTimeout"`     // of one attempt; 0: none
+	Deadline       Duration   `json:"deadline"`           // of the whole action, from enqueue; 0: never
+}
+
+// Duration is a time.Duration that reads as "1m30s" in JSON.
+type Duration time.Duration
+
+// MarshalText writes Go's form, such as 1m30s.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads Go's form.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}

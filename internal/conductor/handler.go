@@ -1,0 +1,34 @@
+// Package conductor runs actions: it claims them, calls their handlers, and records how each attempt ended.
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Attempt is one try at an action.
+type Attempt struct {
+	Action action.Action
+	Number int // counts claims from 1; the fence
+	Spent  int // attempts that count against the policy's retries
+}
+
+// Handler does the work of actions that name it.
+type Handler interface {
+	// Check reports every fault of parameters that a person or another system gave.
+	Check(parameters json.RawMessage) fault.Problems
+	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrCanceled, ErrShutdown or ErrLeaseLost.
+	Do(ctx context.Context, a Attempt) action.Outcome
+}
+
+// Causes with which an attempt's context ends.
+var (
+	ErrAttemptTimeout = errors.New("the attempt took too long")
+	ErrCanceled       = errors.New("canceled")
+	ErrShutdown       = errors.New("this process is shutting down")
+	ErrLeaseLost      = errors.New("this process was declared dead")
+)

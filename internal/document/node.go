@@ -1,0 +1,56 @@
+// Package document is a file that a person wrote, as a tree whose every node
+// knows its place. Package yamltree reads YAML into it; packages build and
+// definition read their formats out of it, reporting every fault at once.
+package document
+
+import "github.com/waybill-dev/waybill/internal/fault"
+
+// Kind is what a node is.
+type Kind uint8
+
+// The kinds of nodes.
+const (
+	Null Kind = iota
+	Bool
+	Int
+	Float
+	Timestamp
+	String
+	List
+	Map
+)
+
+var kindNames = [...]string{"nothing", "a boolean", "a number", "a number", "a timestamp", "a string", "a list", "a mapping"}
+
+// String is the kind as an error names it, such as "a mapping".
+func (k Kind) String() string { return kindNames[k] }
+
+// Node is one value of a document.
+type Node struct {
+	Kind   Kind
+	Text   string // a scalar's text as it stands in the file; quotes removed, escapes resolved
+	Items  []*Node
+	Fields []Field // of a Map, in the order of the file
+	Quoted bool    // a scalar in quotes, or a block scalar
+	At     fault.Position
+}
+
+// Field is a key and its value.
+type Field struct {
+	Key   string
+	At    fault.Position // of the key
+	Value *Node
+}
+
+// Get is the value of a key of a Map; nil when there is none.
+func (n *Node) Get(key string) *Node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.Fields {
+		if n.Fields[i].Key == key {
+			return n.Fields[i].Value
+		}
+	}
+	return nil
+}

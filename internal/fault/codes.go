@@ -1,0 +1,92 @@
+package fault
+
+import "net/http"
+
+// Code names a kind of error that some caller must tell apart.
+type Code string
+
+// The codes. Those of actions are conductor.md's (section 2, transitions).
+const (
+	Invalid       Code = "invalid"        // input, file or configuration is wrong
+	Failed        Code = "failed"         // the work was done and failed
+	NotFound      Code = "not_found"      // no such pipeline, deployment, …
+	Conflict      Code = "conflict"       // moved meanwhile, or registered with other content
+	Refused       Code = "refused"        // understood, and not done: a rule forbids it
+	Canceled      Code = "canceled"       // canceled or superseded
+	Unauthorized  Code = "unauthorized"   // no valid token
+	Forbidden     Code = "forbidden"      // the token lacks the scope, or the origin is foreign
+	Unavailable   Code = "unavailable"    // a needed part is not there: ledger, server, engine, disk
+	Pending       Code = "pending"        // only plan: something would be done
+	Interrupted   Code = "interrupted"    // ended by Ctrl-C
+	Internal      Code = "internal"       // a bug
+	NoSuchAction  Code = "no_such_action" // unknown action id
+	Terminal      Code = "terminal"       // the action has ended
+	StaleClaim    Code = "stale_claim"    // the claim is somebody else's by now
+	IllegalChange Code = "illegal_transition"
+	NotReady      Code = "not_ready" // not due, or claimed
+	OwnedByDeploy Code = "owned_by_deployment"
+	NoSuchHandler Code = "no_such_handler"
+	DuplicateKey  Code = "duplicate_key"
+	LedgerAway    Code = "ledger_unavailable"
+	StaleEpoch    Code = "stale_epoch" // the lease of the pipeline is somebody else's by now
+	Corrupt       Code = "corrupt"     // a stored file is damaged, or of a newer version
+)
+
+// Exit statuses of every command (house plan, "Settled across the pages").
+const (
+	ExitDone        = 0   // done, or nothing to do
+	ExitFailed      = 1   // the work failed
+	ExitUsage       = 2   // usage, file or configuration is wrong
+	ExitUnavailable = 3   // a needed part is not there
+	ExitRefused     = 4   // canceled, superseded or refused
+	ExitPending     = 5   // plan only: something would be done
+	ExitInterrupted = 130 // ended by Ctrl-C
+)
+
+// status is one row of the table from code to the outside.
+type status struct{ http, exit int }
+
+var statuses = map[Code]status{
+	Invalid:       {http.StatusBadRequest, ExitUsage},
+	Failed:        {http.StatusUnprocessableEntity, ExitFailed},
+	NotFound:      {http.StatusNotFound, ExitUsage},
+	Conflict:      {http.StatusConflict, ExitRefused},
+	Refused:       {http.StatusConflict, ExitRefused},
+	Canceled:      {http.StatusConflict, ExitRefused},
+	Unauthorized:  {http.StatusUnauthorized, ExitRefused},
+	Forbidden:     {http.StatusForbidden, ExitRefused},
+	Unavailable:   {http.StatusServiceUnavailable, ExitUnavailable},
+	Pending:       {http.StatusOK, ExitPending},
+	Interrupted:   {http.StatusServiceUnavailable, ExitInterrupted},
+	Internal:      {http.StatusInternalServerError, ExitFailed},
+	NoSuchAction:  {http.StatusNotFound, ExitUsage},
+	Terminal:      {http.StatusConflict, ExitRefused},
+	StaleClaim:    {http.StatusConflict, ExitRefused},
+	IllegalChange: {http.StatusConflict, ExitRefused},
+	NotReady:      {http.StatusConflict, ExitRefused},
+	OwnedByDeploy: {http.StatusConflict, ExitRefused},
+	NoSuchHandler: {http.StatusNotFound, ExitUsage},
+	DuplicateKey:  {http.StatusConflict, ExitRefused},
+	LedgerAway:    {http.StatusServiceUnavailable, ExitUnavailable},
+	StaleEpoch:    {http.StatusConflict, ExitRefused},
+	Corrupt:       {http.StatusInternalServerError, ExitUnavailable},
+}
+
+// HTTP is the response status for the code; 500 for one that is not in the table.
+func (c Code) HTTP() int {
+	if s, ok := statuses[c]; ok {
+		return s.http
+	}
+	return http.StatusInternalServerError
+}
+
+// Exit is the exit status for the code; 1 for one that is not in the table, 0 for none.
+func (c Code) Exit() int {
+	if c == "" {
+		return ExitDone
+	}
+	if s, ok := statuses[c]; ok {
+		return s.exit
+	}
+	return ExitFailed
+}

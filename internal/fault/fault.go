@@ -1,0 +1,124 @@
+// Package fault gives errors the few things that a caller must tell apart: a
+// code, a hint for the person who reads it, and what a loop should do with it.
+//
+// One table maps codes to HTTP and exit statuses (see codes.go). Everything
+// else about an error is its text, wrapped with %w as usual.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Error is an error with a code and, where somebody can do something about it, a hint.
+type Error struct {
+	Code Code
+	Text string // what was being done, or what is wrong; lower case, no full stop
+	Hint string // what the reader can do; empty when there is nothing to say
+	Err  error  // the cause; may be nil
+}
+
+// Error is the text and its cause. The hint is shown apart by whoever prints the error.
+func (e *Error) Error() string {
+	switch {
+	case e.Err == nil:
+		return e.Text
+	case e.Text == "":
+		return e.Err.Error()
+	default:
+		return e.Text + ": " + e.Err.Error()
+	}
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// New makes an error with a code. The format may use %w.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// Wrap gives err a code and keeps its text.
+func Wrap(code Code, err error) *Error {
+	return &Error{Code: code, Err: err}
+}
+
+// WithHint returns e with the hint set.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// CodeOf is the code of the outermost coded error in err's chain; Internal when there is none, "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if problems, ok := errors.AsType[Problems](err); ok && len(problems) > 0 {
+		return Invalid
+	}
+	if coded, ok := errors.AsType[*Error](err); ok {
+		return coded.Code
+	}
+	return Internal
+}
+
+// Is reports whether err carries the code.
+func Is(err error, code Code) bool { return CodeOf(err) == code }
+
+// HintOf is the hint of the outermost error in err's chain that has one.
+func HintOf(err error) string {
+	for err != nil {
+		if coded, ok := errors.AsType[*Error](err); ok {
+			if coded.Hint != "" {
+				return coded.Hint
+			}
+			err = coded.Err
+			continue
+		}
+		return ""
+	}
+	return ""
+}
+
+// permanent marks an error that trying again will not mend.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Permanent marks err as one that a loop must not try again.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
+
+// IsPermanent reports whether a loop should give up on err.
+func IsPermanent(err error) bool {
+	_, ok := errors.AsType[permanent](err)
+	return ok
+}
+
+// retryAfter marks an error with the time at which to try again.
+type retryAfter struct {
+	error
+	at time.Time
+}
+
+func (r retryAfter) Unwrap() error { return r.error }
+
+// RetryAfter marks err as passing at the named time.
+func RetryAfter(err error, at time.Time) error {
+	if err == nil {
+		return nil
+	}
+	return retryAfter{err, at}
+}
+
+// RetryAt is the time that RetryAfter put into err's chain. Without one, and
+// unless IsPermanent, the loop backs off by its own policy.
+func RetryAt(err error) (time.Time, bool) {
+	r, ok := errors.AsType[retryAfter](err)
+	return r.at, ok
+}

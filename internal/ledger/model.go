@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Head is the one hot row of a pipeline.
+type Head struct {
+	Pipeline string    `json:"pipeline"`
+	Version  int       `json:"version"` // definition in force; 0: none yet
+	Seq      int64     `json:"seq"`     // of the last entry
+	Newest   int64     `json:"newest"`  // newest registered rev_seq; 0: none
+	Owner    action.ID `json:"owner,omitzero"`
+	Epoch    int64     `json:"epoch"` // raised by every Lease that changes hands
+}
+
+// Version is one applied definition of a pipeline; all are kept.
+type Version struct {
+	Pipeline   string              `json:"pipeline"`
+	Version    int                 `json:"version"`
+	Definition schedule.Definition `json:"definition"`
+	Source     string              `json:"source,omitempty"` // the file as it was written
+	By         string              `json:"by,omitempty"`
+	At         time.Time           `json:"at"`
+}
+
+// Revision is a registered revision: a label, unique in its pipeline, and its artifacts.
+type Revision struct {
+	Pipeline    string     `json:"pipeline"`
+	Seq         int64      `json:"seq"` // rev_seq
+	Label       string     `json:"label"`
+	Commit      string     `json:"commit,omitempty"`
+	Subject     string     `json:"subject,omitempty"`
+	CommittedAt time.Time  `json:"committedAt,omitzero"`
+	Snapshot    string     `json:"snapshot,omitempty"` // blob key of the registered files
+	State       string     `json:"state"`              // open | sealed | rejected
+	By          string     `json:"by,omitempty"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	Artifacts   []Artifact `json:"artifacts,omitempty"`
+}
+
+// Artifact is one result of a revision's build.
+type Artifact struct {
+	Label  string `json:"label"`
+	Name   string `json:"name"`   // file name in the build
+	Digest string `json:"digest"` // sha256, 64 hex digits
+	Size   int64  `json:"size"`   // bytes
+	Blob   string `json:"blob"`   // blob key
+	Build  string `json:"build,omitempty"`
+}
+
+// Deployment is one trip of one revision through its pipeline.
+type Deployment struct {
+	ID        action.ID       `json:"id"`
+	Pipeline  string          `json:"pipeline"`
+	Number    int64           `json:"number"` // 7 of greeter#7
+	Kind      string          `json:"kind"`   // forward | manual
+	Revision  int64           `json:"revision"`
+	Label     string          `json:"label"` // of the revision
+	Version   int             `json:"version"`
+	Status    schedule.Status `json:"status"`
+	By        string          `json:"by,omitempty"`
+	CreatedAt time.Time       `json:"createdAt"`
+	EndedAt   time.Time       `json:"endedAt,omitzero"`
+}
+
+// Resource is what runs on a host: (address, service) → the deployment that started it last.
+type Resource struct {
+	Address    string    `json:"address"`
+	Service    string    `json:"service"`
+	Pipeline   string    `json:"pipeline"`
+	Target     string    `json:"target"`
+	Deployment int64     `json:"deployment"` // last started
+	Revision   int64     `json:"revision"`
+	Finished   int64     `json:"finished"` // deployment that last finished here; 0: none
+	At         time.Time `json:"at"`
+}
+
+// ActionState is an action with where it stands: its live thread, or its end.
+type ActionState struct {
+	action.Action
+	Thread     action.Thread   `json:"thread"`
+	Code       string          `json:"code,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	Output     json.RawMessage `json:"output,omitempty"`
+	Ref        string          `json:"ref,omitempty"`
+	FinishedAt time.Time       `json:"finishedAt,omitzero"`
+}
+
+// Claimed is an action together with the fence of the claim.
+type Claimed struct {
+	action.Action
+	Thread action.Thread
+}
+
+// Completion is the end of a claimed attempt. One whose claim is no longer the
+// owner's is dropped and reported as late.
+type Completion struct {
+	ID      action.ID
+	Attempt int
+	Outcome action.Outcome
+}
+
+// Want asks for up to N ready actions of one lane.
+type Want struct {
+	Lane string
+	N    int
+}
+
+// Turned is what a Turn did.
+type Turned struct {
+	Claimed []Claimed
+	Late    []action.ID // completions that matched no claim
+	Ended   []action.ID // actions that came to their end
+}
+
+// Instance is one process that runs roles against a shared ledger.
+type Instance struct {
+	ID       action.ID
+	Name     string   // host name and process id, for people
+	Version  string   // of the program
+	Roles    []string // conductor, deployer, …
+	Handlers []string
+}
+
+// CancelMode says how an action is ended by somebody else.
+type CancelMode uint8
+
+const (
+	CancelNow CancelMode = iota + 1 // unclaimed: at once; claimed: its context is canceled
+	Drain                           // unclaimed: at once; a running attempt may end, none follows
+)
+
+// Topic names what a waiter waits for.
+type Topic string
+
+const (
+	TopicEntry  Topic = "entry"  // the log of some pipeline grew
+	TopicAction Topic = "action" // an action became ready, or changed
+	TopicCancel Topic = "cancel" // somebody asked to cancel a claimed action
+)

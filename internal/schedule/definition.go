@@ -1,0 +1,186 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Definition is one version of a pipeline, with every default and chain written
+// out, so that upgrading Waybill changes no stored pipeline. It is stored as JSON.
+// Package definition reads it from waybill.yaml; Compile judges it.
+type Definition struct {
+	Pipeline string            `json:"pipeline"`
+	Order    Order             `json:"order"`
+	Pin      bool              `json:"pin,omitempty"` // a deployment keeps the version it was created under
+	Keep     Keep              `json:"keep"`
+	Service  Service           `json:"service,omitzero"`
+	Vars     map[string]string `json:"vars,omitempty"`
+	Stages   []Stage           `json:"stages"` // in file order
+	Batches  []Batch           `json:"batches,omitempty"`
+}
+
+// Order says whether a deployment that cannot go on keeps its place (R19).
+type Order string
+
+const (
+	Runnable Order = "runnable" // whoever can go on goes
+	Strict   Order = "strict"   // nobody passes an older deployment
+)
+
+// Keep says how much stays: releases on each host, and the age at which ended deployments are archived.
+type Keep struct {
+	Releases int             `json:"releases"`
+	Entries  action.Duration `json:"entries"`
+}
+
+// StageKind is what a stage is for, from the keys that are there.
+type StageKind string
+
+// The kinds. Gate and environment stages come later.
+const (
+	BuildStage StageKind = "build"
+	HostStage  StageKind = "hosts"
+)
+
+// Stage is one node of the pipeline's graph.
+type Stage struct {
+	Name      string            `json:"name"`
+	Kind      StageKind         `json:"kind"`
+	After     []string          `json:"after"` // direct predecessors, written out; empty: a root
+	Build     *Build            `json:"build,omitempty"`
+	Groups    []Group           `json:"groups,omitempty"`
+	Chain     []Step            `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
+	Service   *Service          `json:"service,omitempty"` // whole, where it differs from the pipeline's
+	Vars      map[string]string `json:"vars,omitempty"`
+	Test      []Check           `json:"test,omitempty"`
+	Queue     Queue             `json:"queue"`
+	OnFailure OnFailure         `json:"onFailure"`
+}
+
+// Queue says who enters a stage next.
+type Queue string
+
+const (
+	FIFO    Queue = "fifo"   // all pass, lowest rank first
+	Latest  Queue = "latest" // the highest waiter enters and supersedes the other waiters
+	NoQueue Queue = "false"  // any number at once
+)
+
+// OnFailure says what becomes of a stage's batch when its holder fails inside.
+type OnFailure string
+
+const (
+	Release OnFailure = "release" // a newer revision may enter once drained
+	Hold    OnFailure = "hold"    // nobody until retried or canceled
+)
+
+// Build is what a build stage runs and what it must yield.
+type Build struct {
+	File      string        `json:"file,omitempty"`  // .wharf-ci.yml, from the folder of waybill.yaml
+	Stage     string        `json:"stage,omitempty"` // only this stage of that file; "": all
+	External  bool          `json:"external,omitempty"`
+	Artifacts []Artifact    `json:"artifacts"` // in file order; all required
+	Policy    action.Policy `json:"policy"`
+}
+
+// Artifact is one required result: its label, usually an architecture, and its name or glob in the build.
+type Artifact struct {
+	Label string `json:"label"`
+	Path  string `json:"path"`
+}
+
+// Group is hosts side by side. List order is the order in which they start.
+type Group struct {
+	Name        string            `json:"name"`
+	Hosts       []Host            `json:"hosts"`
+	MaxParallel Limit             `json:"maxParallel"` // hosts in flight over all deployments; rounded up, at least 1
+	MaxFailed   Limit             `json:"maxFailed"`   // more than this fails the group; rounded down
+	Service     *Service          `json:"service,omitempty"`
+	Vars        map[string]string `json:"vars,omitempty"`
+}
+
+// Limit is a count, or a percentage of a group's size when Percent is set.
+type Limit struct {
+	N       int  `json:"n"`
+	Percent bool `json:"percent,omitempty"`
+}
+
+// Host is one machine, or one folder on this one.
+type Host struct {
+	Name    string            `json:"name"`
+	URL     string            `json:"url"`            // local://NAME or local:///DIR; ssh:// comes later
+	Arch    string            `json:"arch,omitempty"` // the artifact it gets; "": the only one
+	Root    string            `json:"root,omitempty"`
+	Service *Service          `json:"service,omitempty"`
+	Vars    map[string]string `json:"vars,omitempty"`
+}
+
+// Step is one work step of a host's chain.
+type Step struct {
+	Name   string        `json:"name"`  // replicate, deploy, test, or the own step's name
+	Event  string        `json:"event"` // its fact
+	Run    []string      `json:"run,omitempty"`
+	Policy action.Policy `json:"policy"`
+}
+
+// Built-in steps of a chain.
+const (
+	Replicate = "replicate"
+	Deploy    = "deploy"
+	Test      = "test"
+)
+
+// Service is what runs on a host. (host address, service name) is a resource; one pipeline owns it.
+type Service struct {
+	Name    string            `json:"name"`
+	Manager string            `json:"manager"` // systemd | process | none
+	Exec    []string          `json:"exec,omitempty"`
+	Unit    string            `json:"unit,omitempty"`
+	Restart string            `json:"restart"` // restart | reload | none
+	Shared  []string          `json:"shared,omitempty"`
+	Secrets map[string]string `json:"secrets,omitempty"` // environment name → file, from the folder of waybill.yaml
+	Before  []string          `json:"before,omitempty"`  // hooks: argv on the host around the switch
+	After   []string          `json:"after,omitempty"`
+	Ready   Ready             `json:"ready"`
+	Confirm action.Duration   `json:"confirm"`
+}
+
+// Ready says when a service counts as healthy.
+type Ready struct {
+	For    action.Duration `json:"for"`    // that long without a restart
+	Within action.Duration `json:"within"` // at the latest by then
+}
+
+// Check is one test of a host; exactly one of HTTP, TCP, Run is set.
+type Check struct {
+	HTTP    string          `json:"http,omitempty"`
+	Status  []int           `json:"status,omitempty"`
+	Body    string          `json:"body,omitempty"` // a part of the body
+	TCP     string          `json:"tcp,omitempty"`
+	Run     []string        `json:"run,omitempty"`
+	Timeout action.Duration `json:"timeout"`
+}
+
+// Batch is a range of stages that one deployment holds at a time.
+type Batch struct {
+	Name   string   `json:"name"`
+	Stages []string `json:"stages"`
+	Queue  Queue    `json:"queue"`
+}
+
+// Path joins the parts of a target, such as greeter/prod/east/elm.
+func Path(parts ...string) string {
+	path := parts[0]
+	for _, p := range parts[1:] {
+		path += "/" + p
+	}
+	return path
+}
+
+// Revision is what the scheduler must know of a registered revision.
+type Revision struct {
+	Seq       int64     `json:"seq"`   // rev_seq: order of registration
+	Label     string    `json:"label"` // unique in its pipeline
+	CreatedAt time.Time `json:"createdAt"`
+}
