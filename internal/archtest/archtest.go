@@ -1,0 +1,129 @@
+// Package archtest holds the rules of this repository that can be executed: who
+// may import whom, and the habits that reviews would otherwise have to watch.
+// ARCHITECTURE.md says why the layers are as they are; the tests beside this
+// file read the source and fail with the reason in the message.
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Module is the import path of the product.
+const Module = "github.com/waybill-dev/waybill"
+
+// Layer is a height in the house: a package imports lower ones.
+type Layer int
+
+// The layers (ARCHITECTURE.md, "Layers").
+const (
+	Pure       Layer = iota // decides; standard library only
+	Log                     // the ledger and its drivers
+	Adapter                 // one technology of the outside each
+	Component               // one role each
+	Face                    // what people and programs talk to
+	Wiring                  // the command line
+	Beside                  // rules of their own
+	Unassigned Layer = -1
+)
+
+// layers places every folder under internal/; what is below a folder lies in its layer.
+var layers = map[string]Layer{
+	"fault": Pure, "action": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure,
+	"ledger": Log,
+	"blob":   Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
+	"conductor": Component, "deployer": Component, "builder": Component,
+	"server": Face, "web": Face,
+	"cli":       Wiring,
+	"lifecycle": Beside, "obs": Beside, "archtest": Beside,
+}
+
+// LayerOf is the layer of an import path of this module; Unassigned for a folder that the table does not name.
+func LayerOf(path string) Layer {
+	top := Top(path)
+	if strings.HasSuffix(top, "test") {
+		return Beside
+	}
+	if layer, ok := layers[top]; ok {
+		return layer
+	}
+	return Unassigned
+}
+
+// Top is the folder under internal/ that an import path lies in.
+func Top(path string) string {
+	rest := strings.TrimPrefix(path, Module+"/internal/")
+	top, _, _ := strings.Cut(rest, "/")
+	return top
+}
+
+// File is one parsed Go file.
+type File struct {
+	Path    string // from the module's folder
+	Package string // import path
+	Test    bool
+	AST     *ast.File
+	Set     *token.FileSet
+}
+
+// Imports are the paths that the file imports.
+func (f File) Imports() []string {
+	var paths []string
+	for _, spec := range f.AST.Imports {
+		paths = append(paths, strings.Trim(spec.Path.Value, `"`))
+	}
+	return paths
+}
+
+// At is a position in the file, for messages.
+func (f File) At(pos token.Pos) string {
+	return fmt.Sprintf("%s:%d", f.Path, f.Set.Position(pos).Line)
+}
+
+// Load parses every Go file below root/internal and root/cmd.
+func Load(root string) ([]File, error) {
+	var files []File
+	for _, folder := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.Contains(path, "testdata") {
+				return err
+			}
+			file, err := load(root, path)
+			files = append(files, file)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func load(root, path string) (File, error) {
+	set := token.NewFileSet()
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, err
+	}
+	parsed, err := parser.ParseFile(set, path, source, parser.ParseComments)
+	if err != nil {
+		return File{}, err
+	}
+	relative, err := filepath.Rel(root, path)
+	if err != nil {
+		return File{}, err
+	}
+	return File{
+		Path:    relative,
+		Package: Module + "/" + filepath.ToSlash(filepath.Dir(relative)),
+		Test:    strings.HasSuffix(path, "_test.go"),
+		AST:     parsed,
+		Set:     set,
+	}, nil
+}

@@ -1,0 +1,148 @@
+package archtest_test
+
+import (
+	"go/ast"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/archtest"
+)
+
+// calls visits every call of package.function in a file.
+func calls(f archtest.File, pkg, function string, visit func(pos token.Pos)) {
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == function {
+			if x, ok := selector.X.(*ast.Ident); ok && x.Name == pkg {
+				visit(call.Pos())
+			}
+		}
+		return true
+	})
+}
+
+func TestDecidersHaveNoClock(t *testing.T) {
+	for _, f := range load(t) {
+		if f.Test || archtest.LayerOf(f.Package) != archtest.Pure {
+			continue
+		}
+		calls(f, "time", "Now", func(pos token.Pos) {
+			t.Errorf("%s calls time.Now: a decider is given the time", f.At(pos))
+		})
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			if g, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%s starts a goroutine: a decider has none", f.At(g.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+func TestNothingHappensAtImport(t *testing.T) {
+	for _, f := range load(t) {
+		for _, d := range f.AST.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s: init() hides an order; call it from where it is needed", f.At(fn.Pos()))
+			}
+		}
+	}
+}
+
+func TestTestsWaitForSignalsAndHideNothing(t *testing.T) {
+	for _, f := range load(t) {
+		if !f.Test {
+			continue
+		}
+		calls(f, "time", "Sleep", func(pos token.Pos) {
+			t.Errorf("%s sleeps: wait for a signal, a channel, or use synctest", f.At(pos))
+		})
+		for _, skip := range []string{"Skip", "Skipf", "SkipNow"} {
+			calls(f, "t", skip, func(pos token.Pos) {
+				t.Errorf("%s skips: a test whose service is missing fails", f.At(pos))
+			})
+		}
+	}
+}
+
+func TestPackagesSayWhatTheyAre(t *testing.T) {
+	documented, where := map[string]bool{}, map[string]string{}
+	for _, f := range load(t) {
+		if f.Test {
+			continue
+		}
+		where[f.Package] = f.Path
+		documented[f.Package] = documented[f.Package] || f.AST.Doc != nil
+	}
+	for pkg, path := range where {
+		if !documented[pkg] {
+			t.Errorf("%s: package %s has no package comment", path, pkg)
+		}
+	}
+}
+
+func TestPackagesAreNamedAfterWhatTheyHold(t *testing.T) {
+	vague := map[string]bool{"util": true, "utils": true, "common": true, "types": true, "helpers": true, "helper": true, "misc": true, "base": true, "structs": true}
+	for _, f := range load(t) {
+		if vague[f.AST.Name.Name] {
+			t.Errorf("%s: package %s says nothing; name the noun it holds", f.Path, f.AST.Name.Name)
+		}
+	}
+}
+
+func TestNoMutableGlobals(t *testing.T) {
+	for _, f := range load(t) {
+		if f.Test || isTestPackage(f.Package) {
+			continue
+		}
+		assigned := assignedNames(f)
+		for _, d := range f.AST.Decls {
+			vars, ok := d.(*ast.GenDecl)
+			if !ok || vars.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range vars.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if assigned[name.Name] {
+						t.Errorf("%s: the package variable %s is assigned: keep it in a struct", f.At(name.Pos()), name.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// assignedNames are the package-level identifiers that a file's functions assign to.
+func assignedNames(f archtest.File) map[string]bool {
+	names := map[string]bool{}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok || assign.Tok == token.DEFINE {
+			return true
+		}
+		for _, left := range assign.Lhs {
+			if id, ok := left.(*ast.Ident); ok && id.Obj != nil && id.Obj.Kind == ast.Var {
+				if _, global := id.Obj.Decl.(*ast.ValueSpec); global && f.AST.Scope.Lookup(id.Name) == id.Obj {
+					names[id.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+func TestTextsAreOfThisProjectAlone(t *testing.T) {
+	for _, f := range load(t) {
+		for _, group := range f.AST.Comments {
+			for _, word := range []string{"TODO", "FIXME", "XXX"} {
+				if strings.Contains(group.Text(), word) {
+					t.Errorf("%s says %s: do it, or say why it is as it is", f.At(group.Pos()), word)
+				}
+			}
+		}
+	}
+}
