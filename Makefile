@@ -1,0 +1,34 @@
+# One command does the main job, one passes the tests. Both set up what they need.
+
+GO ?= go
+
+.PHONY: help build demo test lint bench setup clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+build: bin/waybill ## build bin/waybill
+
+bin/waybill: FORCE
+	@$(GO) build -o $@ ./cmd/waybill
+
+demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
+	@scripts/demo
+
+setup: ## install what the tests need (Debian, root), or say what is missing
+	@scripts/setup
+
+test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
+	@scripts/test
+
+lint: ## golangci-lint, pinned in tools/go.mod
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+bench: setup ## every figure of docs/performance.md
+	@scripts/bench
+
+clean: ## remove what the build and the demo left, and end the demo's services
+	@scripts/demo stop
+	@rm -rf bin examples/hello/.waybill
+
+FORCE:
