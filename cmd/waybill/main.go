@@ -1,0 +1,10 @@
+// Command waybill takes a revision from commit to every environment that should run it.
+package main
+
+import (
+	"os"
+
+	"github.com/waybill-dev/waybill/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args[1:])) }

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// printJSON writes a value as one indented document; a nil list is written as [].
+func (a *app) printJSON(value any) error {
+	encoder := json.NewEncoder(a.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// printJSONLine writes a value as one line.
+func (a *app) printJSONLine(value any) error {
+	encoder := json.NewEncoder(a.out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// list makes a nil slice an empty one, so that JSON shows [] and never null.
+func list[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
+// table collects rows and prints them with aligned columns, two spaces apart.
+type table struct{ rows [][]string }
+
+// add appends a row.
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// write prints the rows; nothing stands behind the last cell of a line.
+func (t *table) write(w io.Writer) error {
+	widths := t.widths()
+	for _, row := range t.rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *table) widths() []int {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+// ago is how long a moment lies back, in words.
+func ago(now, then time.Time) string {
+	switch d := now.Sub(then); {
+	case d < time.Second:
+		return "just now"
+	case d < time.Minute:
+		return count(int(d.Seconds()), "second") + " ago"
+	case d < time.Hour:
+		return count(int(d.Minutes()), "minute") + " ago"
+	case d < 48*time.Hour:
+		return count(int(d.Hours()), "hour") + " ago"
+	default:
+		return count(int(d.Hours()/24), "day") + " ago"
+	}
+}
+
+// clock is a moment as people on this machine read it: the time of day, with the date when it is not today's.
+func clock(now, then time.Time) string {
+	if then.IsZero() {
+		return "-"
+	}
+	then, now = then.Local(), now.Local()
+	if then.YearDay() == now.YearDay() && then.Year() == now.Year() {
+		return then.Format("15:04:05")
+	}
+	return then.Format("2006-01-02 15:04")
+}
+
+// took is a duration for people: 0.2s, 42.0s, 3m04s, 2h05m.
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0.0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}
+
+// bytesOf is a size for people, in decimal units: 4.1 MB.
+func bytesOf(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, units := float64(n), "kMGTP"
+	unit := -1
+	for value >= 1000 && unit < len(units)-1 {
+		value /= 1000
+		unit++
+	}
+	return fmt.Sprintf("%.1f %cB", value, units[unit])
+}
+
+// dash stands for nothing in a table.
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

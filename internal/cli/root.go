@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Groups of commands in the help.
+const (
+	groupWork  = "work"
+	groupLook  = "look"
+	groupServe = "serve"
+)
+
+const rootHelp = `Waybill takes a revision from commit to every environment that should run it,
+and never loses its place: kill it at any moment, run it again, and it goes on.
+
+A project describes its pipeline in waybill.yaml. In its folder, run
+
+  waybill ship
+
+Commands read and act on the log in .waybill/ beside waybill.yaml, on another one
+(--home, --store), or through a running server (--server).
+
+Exit status: 0 done or nothing to do; 1 the work failed; 2 usage, a file or the
+configuration is wrong; 3 a needed part is not there; 4 canceled, superseded or
+refused; 5 plan only: something would be done; 130 ended by Ctrl-C.`
+
+// rootCommand is `waybill` with everything below it.
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "waybill",
+		Short:             "Ship a revision through its pipeline, and never lose its place",
+		Long:              rootHelp,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.flags.check() },
+		Args:              cobra.ArbitraryArgs,
+		RunE:              showHelp,
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(usageFault)
+	a.addGlobals(root)
+	root.AddGroup(
+		&cobra.Group{ID: groupWork, Title: "Ship:"},
+		&cobra.Group{ID: groupLook, Title: "Read and act:"},
+		&cobra.Group{ID: groupServe, Title: "Serve:"},
+	)
+	a.addCommands(root)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	return root
+}
+
+// addCommands hangs every command under the root, in its group of the help.
+func (a *app) addCommands(root *cobra.Command) {
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	_ = groupWork
+	_ = groupLook
+	add(groupServe, a.versionCommand())
+}
+
+// addGlobals declares the flags that are everywhere.
+func (a *app) addGlobals(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.flags.home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
+	flags.StringVar(&a.flags.config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
+	flags.StringVar(&a.flags.store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home)")
+	flags.StringVar(&a.flags.server, "server", "", "URL of a running server; its token is in WAYBILL_TOKEN")
+	flags.StringVarP(&a.flags.output, "output", "o", textOutput, "text, or json: a form that stays")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{textOutput, jsonOutput}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// showHelp answers a command that is only a name for those below it, and says when there is none of that name.
+func showHelp(c *cobra.Command, arguments []string) error {
+	if len(arguments) == 0 {
+		return c.Help()
+	}
+	wrong := fault.New(fault.Invalid, "there is no command %q", c.CommandPath()+" "+arguments[0])
+	var known []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(known, sub.Name())
+		}
+	}
+	if near := fault.Nearest(arguments[0], known); near != "" {
+		return wrong.WithHint("%s %s", c.CommandPath(), near)
+	}
+	return wrong.WithHint("%s --help", c.CommandPath())
+}
+
+// usageFault turns a flag's error into one of ours.
+func usageFault(c *cobra.Command, err error) error {
+	return fault.Wrap(fault.Invalid, err).WithHint("%s --help", c.CommandPath())
+}
+
+// arguments wants between least and most of them; the names are for the message.
+func arguments(least, most int, names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		switch {
+		case len(given) < least:
+			return fault.New(fault.Invalid, "%s wants %s", c.CommandPath(), strings.Join(names[len(given):least], " and ")).WithHint("%s", c.UseLine())
+		case len(given) > most:
+			return fault.New(fault.Invalid, "%s: unexpected argument %q", c.CommandPath(), given[most]).WithHint("%s", c.UseLine())
+		}
+		return nil
+	}
+}
+
+// group is a command that is only a name for those below it.
+func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: showHelp}
+	c.AddCommand(commands...)
+	return c
+}
+
+// examples indents the lines of a command's examples as the help wants them.
+func examples(lines ...string) string {
+	return fmt.Sprintf("  %s", strings.Join(lines, "\n  "))
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// versionDocument is `waybill version -o json`.
+type versionDocument struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which Waybill this is",
+		Args:  arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			v := version()
+			if a.json() {
+				return a.printJSON(v)
+			}
+			_, err := fmt.Fprintf(a.out, "waybill %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+			return err
+		},
+	}
+}
+
+// version is what the build recorded of itself.
+func version() versionDocument {
+	v := versionDocument{Version: "development", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Commit = s.Value
+		}
+	}
+	return v
+}
