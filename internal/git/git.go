@@ -1,0 +1,181 @@
+// Package git asks the git command what stands in a folder: the commit that
+// last touched it, the files that belong to it, and which commit came first.
+//
+// It runs git rather than reading the repository itself, so that worktrees,
+// sparse checkouts and ignore rules mean what they mean to the person.
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Folder is a folder of a work tree, or any folder where there is none.
+type Folder struct {
+	dir     string
+	exclude []string // absolute paths that are no part of it
+}
+
+// Open looks at dir. What lies at or below the excluded absolute paths is no part of the folder.
+func Open(dir string, exclude ...string) *Folder { return &Folder{dir: dir, exclude: exclude} }
+
+// Commit is a commit as people name it.
+type Commit struct {
+	Hash, Short string
+	Subject     string
+	At          time.Time // committed
+}
+
+// ErrNoCommit says that no commit touched the folder: no repository, no git, or nothing committed yet.
+var ErrNoCommit = errors.New("no commit touched this folder")
+
+// Last is the last commit that touched the folder; ErrNoCommit when there is none.
+func (f *Folder) Last(ctx context.Context) (Commit, error) {
+	out, err := f.git(ctx, "log", "-1", "--abbrev=7", "--format=%H%x00%h%x00%cI%x00%s", "--", ".")
+	if ctx.Err() != nil {
+		return Commit{}, context.Cause(ctx)
+	}
+	fields := strings.SplitN(strings.TrimSpace(string(out)), "\x00", 4)
+	if err != nil || len(fields) < 4 {
+		return Commit{}, ErrNoCommit
+	}
+	at, err := time.Parse(time.RFC3339, fields[2])
+	if err != nil {
+		return Commit{}, fmt.Errorf("read the time of commit %s: %w", fields[1], err)
+	}
+	return Commit{Hash: fields[0], Short: fields[1], At: at.UTC(), Subject: fields[3]}, nil
+}
+
+// Changed reports whether a tracked or unignored file of the folder differs from its last commit.
+func (f *Folder) Changed(ctx context.Context) (bool, error) {
+	arguments := []string{"status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none", "--", "."}
+	out, err := f.git(ctx, append(arguments, f.pathspecs()...)...)
+	if err != nil {
+		return false, fmt.Errorf("look for uncommitted changes: %w", err)
+	}
+	return len(out) > 0, nil
+}
+
+// pathspecs are git's words for leaving out what is excluded.
+func (f *Folder) pathspecs() []string {
+	var specs []string
+	for _, path := range f.exclude {
+		if relative, err := filepath.Rel(f.dir, path); err == nil && relative != "." && !outside(relative) {
+			specs = append(specs, ":(exclude,literal)"+filepath.ToSlash(relative))
+		}
+	}
+	return specs
+}
+
+func outside(relative string) bool {
+	return relative == ".." || strings.HasPrefix(relative, ".."+string(filepath.Separator))
+}
+
+// Files lists the tracked and unignored files, sorted, as slash paths from the folder; all files where there is no
+// repository. Links are named, not followed; .git is never part of it.
+func (f *Folder) Files(ctx context.Context) ([]string, error) {
+	if _, err := f.git(ctx, "rev-parse", "--git-dir"); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return f.walk(f.dir)
+	}
+	return f.listed(ctx)
+}
+
+// listed asks git. A submodule is listed as a folder of its own.
+func (f *Folder) listed(ctx context.Context) ([]string, error) {
+	arguments := []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."}
+	out, err := f.git(ctx, append(arguments, f.pathspecs()...)...)
+	if err != nil {
+		return nil, fmt.Errorf("list the files of %s: %w", f.dir, err)
+	}
+	var files []string
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		name = strings.TrimSuffix(name, "/")
+		info, err := os.Lstat(filepath.Join(f.dir, filepath.FromSlash(name)))
+		switch {
+		case name == "" || errors.Is(err, os.ErrNotExist): // deleted, and not committed yet
+		case err != nil:
+			return nil, fmt.Errorf("list the files of %s: %w", f.dir, err)
+		case info.IsDir():
+			below, err := f.below(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		default:
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// below lists a repository inside the folder.
+func (f *Folder) below(ctx context.Context, name string) ([]string, error) {
+	inner := Open(filepath.Join(f.dir, filepath.FromSlash(name)), f.exclude...)
+	files, err := inner.listed(ctx)
+	for i := range files {
+		files[i] = name + "/" + files[i]
+	}
+	return files, err
+}
+
+// walk lists every file below root, from the folder, leaving out what is excluded.
+func (f *Folder) walk(root string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains(f.exclude, path) || entry.Name() == ".git":
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			return nil
+		}
+		relative, err := filepath.Rel(f.dir, path)
+		files = append(files, filepath.ToSlash(relative))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the files of %s: %w", f.dir, err)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// Precedes reports whether the older commit is a proper ancestor of the newer; false when this repository does not know one of them.
+func (f *Folder) Precedes(ctx context.Context, older, newer string) bool {
+	if older == newer || older == "" || newer == "" {
+		return false
+	}
+	_, err := f.git(ctx, "merge-base", "--is-ancestor", older, newer)
+	return err == nil
+}
+
+// git runs the command in the folder and returns its standard output.
+func (f *Folder) git(ctx context.Context, arguments ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
+	c := exec.CommandContext(ctx, "git", append([]string{"-C", f.dir, "-c", "core.quotePath=false"}, arguments...)...)
+	c.Stdout, c.Stderr = &stdout, &stderr
+	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	if err := c.Run(); err != nil {
+		if said := strings.TrimSpace(stderr.String()); said != "" {
+			return nil, fmt.Errorf("git %s: %s", arguments[0], said)
+		}
+		return nil, fmt.Errorf("git %s: %w", arguments[0], err)
+	}
+	return stdout.Bytes(), nil
+}
