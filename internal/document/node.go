@@ -33,6 +33,7 @@ type Node struct {
 	Fields []Field // of a Map, in the order of the file
 	Quoted bool    // a scalar in quotes, or a block scalar
 	At     fault.Position
+	Via    fault.Position // where an alias or a merge key brought it in; zero when it stands where it is used
 }
 
 // Field is a key and its value.

@@ -1,0 +1,233 @@
+package yamltree
+
+import (
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// converter copies the parser's nodes into a document, expanding aliases as it goes.
+type converter struct {
+	file     string
+	nodes    int
+	open     map[*yaml.Node]bool // anchors inside which it stands now
+	problems fault.Problems
+	full     bool // a limit was met: nothing further is read
+}
+
+func convert(file string, root *yaml.Node) (*document.Node, fault.Problems) {
+	c := &converter{file: file, open: map[*yaml.Node]bool{}}
+	node := c.node(root, fault.Position{}, 1)
+	if node.Kind != document.Map && len(c.problems) == 0 {
+		c.add(node.At, "wrong-kind", "want a mapping, found %s", node.Kind)
+	}
+	c.problems.Sort()
+	return node, c.problems
+}
+
+func (c *converter) add(at fault.Position, code, format string, args ...any) {
+	c.problems = append(c.problems, problemAt(at, code, format, args...)...)
+}
+
+func (c *converter) at(n *yaml.Node) fault.Position {
+	return fault.Position{File: c.file, Line: n.Line, Column: n.Column}
+}
+
+// node converts n, which stands at the given level and came in by way of an alias at via, if any.
+func (c *converter) node(n *yaml.Node, via fault.Position, depth int) *document.Node {
+	out := &document.Node{At: c.at(n), Via: via}
+	if !c.admit(n, depth) {
+		return out
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return c.alias(n, via, depth)
+	case yaml.ScalarNode:
+		c.scalar(n, out)
+	case yaml.SequenceNode:
+		out.Kind = document.List
+		c.inside(n, func() {
+			for _, item := range n.Content {
+				out.Items = append(out.Items, c.node(item, via, depth+1))
+			}
+		})
+	case yaml.MappingNode:
+		out.Kind = document.Map
+		c.inside(n, func() { out.Fields = c.fields(n, via, depth) })
+	}
+	return out
+}
+
+// admit counts n and keeps the limits. The first limit met is reported and ends the reading.
+func (c *converter) admit(n *yaml.Node, depth int) bool {
+	if c.full {
+		return false
+	}
+	c.nodes++
+	switch {
+	case c.nodes > maxNodes:
+		c.add(c.at(n), "too-large", "there are more than %d keys and values once aliases are expanded", maxNodes)
+	case depth > maxDepth && n.Kind != yaml.ScalarNode:
+		c.add(c.at(n), "too-deep", "there are more than %d levels", maxDepth)
+	default:
+		return true
+	}
+	c.full = true
+	return false
+}
+
+// inside runs f with n marked as being read, so that an alias to it from within is seen.
+func (c *converter) inside(n *yaml.Node, f func()) {
+	c.open[n] = true
+	f()
+	delete(c.open, n)
+}
+
+func (c *converter) alias(n *yaml.Node, via fault.Position, depth int) *document.Node {
+	if c.open[n.Alias] {
+		c.add(c.at(n), "alias-cycle", "the alias *%s stands inside what it names", n.Value)
+		return &document.Node{At: c.at(n)}
+	}
+	if via == (fault.Position{}) {
+		via = c.at(n)
+	}
+	return c.node(n.Alias, via, depth)
+}
+
+// scalar gives out its text and kind: by tag when there is one, a string when quoted, else by the table.
+func (c *converter) scalar(n *yaml.Node, out *document.Node) {
+	const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	out.Text, out.Quoted = n.Value, n.Style&quotes != 0
+	switch {
+	case n.Style&yaml.TaggedStyle != 0:
+		c.tagged(n, out)
+	case out.Quoted:
+		out.Kind = document.String
+	default:
+		out.Kind = document.Resolve(n.Value)
+	}
+}
+
+// tags are the kinds that a file may name.
+var tags = map[string]document.Kind{
+	"!!null": document.Null, "!!bool": document.Bool, "!!int": document.Int, "!!float": document.Float,
+	"!!timestamp": document.Timestamp, "!!str": document.String,
+}
+
+func (c *converter) tagged(n *yaml.Node, out *document.Node) {
+	kind, known := tags[n.Tag]
+	found := document.Resolve(n.Value)
+	out.Kind = kind
+	switch {
+	case !known:
+		out.Kind = document.String
+		c.add(out.At, "wrong-kind", "the tag %s is not known", n.Tag)
+	case kind != document.String && kind != found && !(kind == document.Float && found == document.Int):
+		c.add(out.At, "wrong-kind", "%q is not what its tag %s says", n.Value, n.Tag)
+	}
+}
+
+// fields converts a mapping's keys and values in the order of the file. What a
+// merge key brings stands in its place; keys written out win wherever they stand.
+func (c *converter) fields(n *yaml.Node, via fault.Position, depth int) []document.Field {
+	written := c.writtenKeys(n)
+	taken := map[string]bool{}
+	for name := range written {
+		taken[name] = true
+	}
+	var out []document.Field
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if isMerge(key) {
+			if written["<<"] == key {
+				out = append(out, c.merge(value, via, depth, taken)...)
+			}
+			continue
+		}
+		if name, ok := c.key(key); ok && written[name] == key {
+			c.nodes++
+			out = append(out, document.Field{Key: name, At: c.at(key), Value: c.node(value, via, depth+1)})
+		}
+	}
+	return out
+}
+
+// writtenKeys maps each name to the first key of that name and reports the others.
+func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
+	written := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		name, ok := c.key(key)
+		if isMerge(key) {
+			name, ok = "<<", true
+		}
+		if !ok {
+			c.badKey(key)
+			continue
+		}
+		if first := written[name]; first != nil {
+			c.add(c.at(key), "key-repeated", "the key %q stands at %d:%d already", name, first.Line, first.Column)
+			continue
+		}
+		written[name] = key
+	}
+	return written
+}
+
+// key is the name that a key node spells; false when it is none.
+func (c *converter) key(n *yaml.Node) (string, bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode || n.Value == "" || isMerge(n) {
+		return "", false
+	}
+	var probe document.Node
+	quiet := converter{}
+	quiet.scalar(n, &probe)
+	return n.Value, probe.Kind == document.String
+}
+
+func (c *converter) badKey(n *yaml.Node) {
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Value == "":
+		c.add(c.at(n), "key-empty", "a key must not be empty")
+	case n.Kind == yaml.ScalarNode:
+		c.add(c.at(n), "key-not-string", "the key %s is %s; put it in quotes", n.Value, document.Resolve(n.Value))
+	default:
+		c.add(c.at(n), "key-not-string", "a key must be a string")
+	}
+}
+
+func isMerge(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "<<" &&
+		(n.Style == 0 || n.Style&yaml.TaggedStyle != 0 && strings.HasSuffix(n.Tag, "merge"))
+}
+
+// merge yields the fields of one mapping, or of a list of them, whose names are not taken, and takes them.
+func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, taken map[string]bool) []document.Field {
+	source := c.node(value, via, depth+1)
+	sources := []*document.Node{source}
+	if source.Kind == document.List {
+		sources = source.Items
+	}
+	var out []document.Field
+	for _, s := range sources {
+		if s.Kind != document.Map {
+			if !c.full && len(c.problems) == 0 {
+				c.add(c.at(value), "wrong-kind", "<< wants a mapping or a list of mappings, found %s", s.Kind)
+			}
+			continue
+		}
+		for _, f := range s.Fields {
+			if !taken[f.Key] {
+				taken[f.Key] = true
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+// Package yamltree reads a YAML file into a document whose every node knows its
+// line and column. Aliases and merge keys are expanded, scalars get their kind
+// by document.Resolve, and what would make a file ambiguous or a bomb is a problem.
+package yamltree
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Limits of a document; beyond them it is refused, however it is written.
+const (
+	maxDepth = 100     // levels of lists and mappings
+	maxNodes = 100_000 // keys and values after aliases
+)
+
+// Sizes of files in bytes, for Parse.
+const (
+	BuildFile    = 1 << 20 // .wharf-ci.yml
+	PipelineFile = 8 << 20 // waybill.yaml
+)
+
+// Parse reads one document of at most limit bytes whose root is a mapping. The
+// name of the file goes into every position as it is given.
+//
+// The node is nil when the file cannot be read as YAML at all. With other
+// problems it is what remains: of a repeated key the first value.
+func Parse(file string, data []byte, limit int) (*document.Node, fault.Problems) {
+	if len(data) > limit {
+		return nil, problemAt(fault.Position{File: file, Line: 1, Column: 1}, "too-large",
+			"the file has %d bytes; at most %d are read", len(data), limit)
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if problems := checkBytes(file, data); problems != nil {
+		return nil, problems
+	}
+	root, problems := decode(file, data)
+	if problems != nil {
+		return nil, problems
+	}
+	return convert(file, root)
+}
+
+// decode runs the YAML parser over the first document and makes sure that there is no second one.
+func decode(file string, data []byte) (*yaml.Node, fault.Problems) {
+	start := fault.Position{File: file, Line: 1, Column: 1}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var root, second yaml.Node
+	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
+		return nil, problemAt(start, "empty-document", "the file is empty")
+	} else if err != nil {
+		return nil, syntaxProblem(file, data, err)
+	}
+	if err := decoder.Decode(&second); err == nil {
+		at := fault.Position{File: file, Line: second.Line, Column: second.Column}
+		return nil, problemAt(at, "many-documents", "a second document starts here; the file may have one only")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntaxProblem(file, data, err)
+	}
+	content := root.Content[0]
+	if content.Kind == yaml.ScalarNode && content.ShortTag() == "!!null" {
+		return nil, problemAt(start, "empty-document", "the file is empty")
+	}
+	return content, nil
+}
+
+// checkBytes finds what is no text: bytes that are not UTF-8, and control characters.
+func checkBytes(file string, data []byte) fault.Problems {
+	at := fault.Position{File: file, Line: 1, Column: 1}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return problemAt(at, "not-utf8", "byte 0x%02x is not UTF-8", data[i])
+		case r == '\n':
+			at.Line, at.Column = at.Line+1, 0
+		case r < 0x20 && r != '\t' && r != '\r', r == 0x7f:
+			return problemAt(at, "yaml-syntax", "the control character 0x%02x is not allowed", r)
+		}
+		at.Column++
+		i += size
+	}
+	return nil
+}

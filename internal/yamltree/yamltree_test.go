@@ -1,0 +1,145 @@
+package yamltree_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+func TestProblemsNameTheirPlace(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ file, want string }{
+		"empty":                   {"", "f:1:1: the file is empty"},
+		"comment only":            {"# hi\n", "f:1:1: the file is empty"},
+		"null":                    {"---\n", "f:1:1: the file is empty"},
+		"two documents":           {"a: b\n---\nc: d\n", "f:2:1: a second document starts here; the file may have one only"},
+		"list at the root":        {"- a\n", "f:1:1: want a mapping, found a list"},
+		"unclosed list":           {"a: [1,\n\n", "f:1:1: did not find expected node content"},
+		"dedent":                  {"x:\n  a:\n    - b\n   c: d\n", "f:4:4: did not find expected key"},
+		"tab":                     {"a: b\n\tc: d\n", "f:2:1: found a tab character that violates indentation"},
+		"colon in a value":        {"z: y\na: b: c\n", "f:2:5: mapping values are not allowed in this context"},
+		"unknown escape":          {"a: \"\\q\"\n", "f:1:4: found unknown escape character"},
+		"unknown anchor":          {"a: 1\nx: [b, *nope]\n", "f:2:8: the alias *nope names no anchor above it"},
+		"cycle":                   {"a: &x [*x]\n", "f:1:8: the alias *x stands inside what it names"},
+		"no UTF-8":                {"a: b\nc: \xff\n", "f:2:4: byte 0xff is not UTF-8"},
+		"control character":       {"a: \x01b\n", "f:1:4: the control character 0x01 is not allowed"},
+		"repeated key":            {"a: 1\nb: 2\na: 3\n", "f:3:1: the key \"a\" stands at 1:1 already"},
+		"repeated merge":          {"x: &x {q: 1}\ny:\n  <<: *x\n  <<: *x\n", "f:4:3: the key \"<<\" stands at 3:3 already"},
+		"merge of a string":       {"x:\n  <<: b\n", "f:2:7: << wants a mapping or a list of mappings, found a string"},
+		"key that is a boolean":   {"true: 1\n", "f:1:1: the key true is a boolean; put it in quotes"},
+		"key that is a list":      {"? [a]\n: c\n", "f:1:3: a key must be a string"},
+		"empty key":               {"\"\": c\n", "f:1:1: a key must not be empty"},
+		"tag that does not fit":   {"a: !!int foo\n", "f:1:4: \"foo\" is not what its tag !!int says"},
+		"tag that is not known":   {"a: !foo b\n", "f:1:4: the tag !foo is not known"},
+		"two faults":              {"true: 1\na: 1\na: 1\n", "f:1:1: the key true is a boolean; put it in quotes\nf:3:1: the key \"a\" stands at 2:1 already"},
+		"too large":               {strings.Repeat("#", 300), "f:1:1: the file has 300 bytes; at most 256 are read"},
+		"column counts letters":   {"ü: {é: 1, é: 2}\n", "f:1:11: the key \"é\" stands at 1:5 already"},
+		"too deep":                {"a: " + strings.Repeat("[", 110) + strings.Repeat("]", 110), "f:1:103: there are more than 100 levels"},
+		"key yes is only a name":  {"yes: 1\n", ""},
+		"byte order mark is none": {"\ufeffa: b\n", ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := yamltree.Parse("f", []byte(test.file), 256)
+			if diff := cmp.Diff(test.want, problems.Error()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestScalarsResolveByTheTable(t *testing.T) {
+	t.Parallel()
+	for kind, texts := range map[document.Kind][]string{
+		document.Null:      {"", "~", "null", "Null", "NULL"},
+		document.Bool:      {"true", "True", "FALSE"},
+		document.Int:       {"0", "12", "1_000", "-3", "+4", "0x1f", "0o17", "0b101", "010"},
+		document.Float:     {"1.50", ".5", "1e3", "-.inf", ".NaN", "1.", "08"},
+		document.Timestamp: {"2001-12-14", "2001-12-14T21:59:43.10-05:00", "2001-12-14 21:59:43"},
+		document.String:    {"yes", "on", "no", "off", "nUll", "tRue", "1.2.3", "1.26-alpine", "10m", "-", "_1", "0x", "a"},
+	} {
+		for _, text := range texts {
+			if got := document.Resolve(text); got != kind {
+				t.Errorf("Resolve(%q) = %d, want %d", text, got, kind)
+			}
+		}
+	}
+}
+
+func TestMergedFieldsKeepOrderAndPlace(t *testing.T) {
+	t.Parallel()
+	const file = `
+base: &base {b: 1, a: 2, c: 3}
+more: &more {a: 9, z: 8}
+step:
+  first: x
+  <<: [*base, *more]
+  c: mine
+  list: &l [1.50, "2", 'x', 010]
+copy: *l
+`
+	root, problems := yamltree.Parse("f", []byte(file), 1<<20)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	var got []string
+	for _, f := range root.Get("step").Fields {
+		got = append(got, fmt.Sprintf("%s=%s %d:%d via %d:%d", f.Key, f.Value.Text, f.Value.At.Line, f.Value.At.Column,
+			f.Value.Via.Line, f.Value.Via.Column))
+	}
+	want := []string{"first=x 5:10 via 0:0", "b=1 2:17 via 6:8", "a=2 2:23 via 6:8", "z=8 3:23 via 6:8",
+		"c=mine 7:6 via 0:0", "list= 8:9 via 0:0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"1.50", "2", "x", "010"}, root.Strs("copy")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBombsAreRefusedQuickly(t *testing.T) {
+	t.Parallel()
+	var laughs strings.Builder
+	laughs.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
+	for i := 1; i < 12; i++ {
+		item := fmt.Sprintf("*a%d,", i-1)
+		fmt.Fprintf(&laughs, "a%d: &a%d [%s]\n", i, i, strings.Repeat(item, 10))
+	}
+	for name, file := range map[string]string{
+		"aliases": laughs.String(),
+		"depth":   strings.Repeat("[", 1<<19),
+		"dashes":  strings.Repeat("- ", 1<<19),
+		"items":   "a: [" + strings.Repeat("a,", 1<<18) + "]",
+	} {
+		began := time.Now()
+		_, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
+		if len(problems) != 1 || problems[0].Line == 0 {
+			t.Errorf("%s: %v, want one problem with its place", name, problems)
+		}
+		t.Logf("%s: %v in %v", name, problems, time.Since(began))
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"a: &x {b: 1}\nc: *x\n", "a: [1,\n", "<<: {a: b}\n", "a: !!int x", "? a\n: b", "a: |\n  b\n c", "--- a\n...\n---\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		root, problems := yamltree.Parse("f", data, 1<<16)
+		if root == nil && len(problems) == 0 {
+			t.Error("neither a document nor a problem")
+		}
+		for _, p := range problems {
+			if p.Line < 1 || p.Column < 1 || p.Code == "" || p.Text == "" {
+				t.Errorf("problem without a place or words: %+v", p)
+			}
+		}
+	})
+}
