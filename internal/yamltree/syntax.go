@@ -50,9 +50,7 @@ func syntaxProblem(file string, data []byte, err error) fault.Problems {
 func isLine(parsed, line int) bool { return parsed == line || parsed == line-1 }
 
 func message(err error) string {
-	if tab := bytes.IndexByte(content, '\t'); tab >= 0 && strings.Contains(text, "tab character") {
-		at.Column = column(content, tab)
-	} else if parsed, ok := errors.AsType[*yaml.ParserError](err); ok {
+	if parsed, ok := errors.AsType[*yaml.ParserError](err); ok {
 		return parsed.Message
 	}
 	return strings.TrimPrefix(err.Error(), "yaml: ")

@@ -94,7 +94,7 @@ copy: *l
 		got = append(got, fmt.Sprintf("%s=%s %d:%d via %d:%d", f.Key, f.Value.Text, f.Value.At.Line, f.Value.At.Column,
 			f.Value.Via.Line, f.Value.Via.Column))
 	}
-	want := []string{"first=x 5:10 via 0:0", "b=1 2:17 via 6:8", "a=2 2:23 via 6:8", "z=8 3:23 via 6:8",
+	want := []string{"first=x 5:10 via 0:0", "b=1 2:17 via 6:8", "a=2 2:23 via 6:8", "z=8 3:23 via 6:15",
 		"c=mine 7:6 via 0:0", "list= 8:9 via 0:0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
