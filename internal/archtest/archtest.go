@@ -37,7 +37,7 @@ const (
 var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure,
 	"ledger": Log,
-	"blob":   Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
+	"blob":   Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
 	"conductor": Component, "deployer": Component, "builder": Component,
 	"server": Face, "web": Face,
 	"cli":       Wiring,
