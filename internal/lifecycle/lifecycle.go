@@ -1,0 +1,119 @@
+// Package lifecycle starts and stops a process: it locks the home, turns signals
+// into a drain, and runs several roles until the first of them ends. Only
+// package cli uses it.
+//
+// Drain is not stop. The first signal ends the roles' contexts: they take on
+// nothing new and finish or hand back what they have. The second ends the
+// process where it stands, which is safe because everything that counts is in
+// the log.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Signals returns a context that ends at the first SIGINT or SIGTERM, with a
+// fault.Interrupted cause; the second one exits the process with status 130.
+// stop ends the watching, and so restores what signals do by default.
+func Signals(ctx context.Context) (signaled context.Context, stop func()) {
+	return signals(ctx, os.Exit)
+}
+
+func signals(ctx context.Context, exit func(status int)) (context.Context, func()) {
+	caught := make(chan os.Signal, 2)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
+	signaled, cancel := context.WithCancelCause(ctx)
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for count := 0; ; count++ {
+			select {
+			case s := <-caught:
+				if count > 0 {
+					exit(fault.ExitInterrupted)
+					return
+				}
+				cancel(fault.New(fault.Interrupted, "interrupted (%s)", s))
+			case <-over:
+				return
+			}
+		}
+	}()
+	return signaled, sync.OnceFunc(func() {
+		signal.Stop(caught)
+		close(over)
+		<-watched
+		cancel(context.Canceled)
+	})
+}
+
+// Role is one loop of the process, such as the conductor.
+type Role struct {
+	Name string
+	// Run blocks until ctx ends or the role has nothing more to do. It drains before it returns.
+	Run func(ctx context.Context) error
+}
+
+// errStopped is the cause with which Run ends a role.
+var errStopped = errors.New("this process is stopping")
+
+// Run runs the roles until ctx ends or the first of them returns, with or
+// without an error. Then it stops them one after another, the last of the list
+// first, so that a role can rely on those before it until its own end. It
+// returns their errors joined, each with its role's name; a role that returns
+// only because it was stopped is no error.
+func Run(ctx context.Context, roles ...Role) error {
+	started := make([]*running, len(roles))
+	first := make(chan struct{}, len(roles))
+	for i, role := range roles {
+		started[i] = start(ctx, role, first)
+	}
+	select {
+	case <-ctx.Done():
+	case <-first:
+	}
+	var failed error
+	for i := len(started) - 1; i >= 0; i-- {
+		failed = errors.Join(started[i].stop(), failed)
+	}
+	return failed
+}
+
+// running is a role that was started.
+type running struct {
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+	err    error // once ended is closed
+}
+
+// start runs the role on a context of its own, for roles end in order and not all at once.
+func start(ctx context.Context, role Role, first chan<- struct{}) *running {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := &running{cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		if err := role.Run(own); err != nil && (own.Err() == nil || !stopped(err)) {
+			r.err = fmt.Errorf("%s: %w", role.Name, err)
+		}
+		first <- struct{}{}
+	}()
+	return r
+}
+
+func (r *running) stop() error {
+	r.cancel(errStopped)
+	<-r.ended
+	return r.err
+}
+
+func stopped(err error) bool {
+	return errors.Is(err, errStopped) || errors.Is(err, context.Canceled)
+}

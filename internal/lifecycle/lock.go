@@ -1,0 +1,79 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// LockFile is the lock's name in the home. On the embedded log its holder is the one process that runs roles.
+const LockFile = "waybill.lock"
+
+// HomeLock is the home, locked by this process. It ends with the process, however that ends.
+type HomeLock struct{ file *flock.Flock }
+
+// Held says that another process has the home.
+type Held struct {
+	Home  string    `json:"-"`
+	PID   int       `json:"pid"`   // 0: unknown
+	Since time.Time `json:"since"` // zero: unknown
+}
+
+func (h *Held) Error() string {
+	if h.PID == 0 {
+		return fmt.Sprintf("another Waybill runs the home %s", h.Home)
+	}
+	return fmt.Sprintf("another Waybill (pid %d, since %s) runs the home %s", h.PID, h.Since.Local().Format("15:04"), h.Home)
+}
+
+// Lock takes the home, which must be there, without waiting. While another
+// process has it, the error is fault.Unavailable around a *Held.
+func Lock(home string) (*HomeLock, error) {
+	path := filepath.Join(home, LockFile)
+	file := flock.New(path, flock.SetPermissions(0o600))
+	locked, err := file.TryLock()
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "lock the home %s: %w", home, err).
+			WithHint("check that the folder is there and yours to write")
+	}
+	if !locked {
+		return nil, fault.Wrap(fault.Unavailable, holder(home, path)).
+			WithHint("it goes on by itself once that process ends; to stop it: Ctrl-C there")
+	}
+	if err := sign(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), file.Unlock())
+	}
+	return &HomeLock{file: file}, nil
+}
+
+// Unlock gives the home back.
+func (l *HomeLock) Unlock() error { return l.file.Unlock() }
+
+// sign tells the others who holds the lock. Without its text the lock holds all the same.
+func sign(path string) error {
+	text, err := json.Marshal(Held{PID: os.Getpid(), Since: time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o600) // truncates in place: the lock is on this very file
+}
+
+// holder reads who has the lock; what cannot be read stays unknown.
+func holder(home, path string) *Held {
+	held := &Held{Home: home}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return held
+	}
+	if json.Unmarshal(text, held) != nil {
+		return &Held{Home: home}
+	}
+	return held
+}

@@ -1,0 +1,74 @@
+package obs
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Format says how log lines look.
+type Format string
+
+// The formats. The empty one chooses: text on a terminal, else JSON.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+)
+
+// LogOptions is how a process logs.
+type LogOptions struct {
+	Format Format     // default: text when the writer is a terminal, else json
+	Level  slog.Level // lines below it are dropped; default: info
+}
+
+// NewLogger logs to w; an unknown format is fault.Invalid.
+func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: o.Level}
+	if o.Format == "" {
+		o.Format = formatFor(w)
+	}
+	switch o.Format {
+	case Text:
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case JSON:
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, fault.New(fault.Invalid, "log format %q: want text or json", o.Format)
+}
+
+// ParseLevel reads debug, info, warn or error.
+func ParseLevel(name string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return level, fault.New(fault.Invalid, "log level %q: want debug, info, warn or error", name)
+	}
+	return level, nil
+}
+
+// Or is log, or a logger that drops everything when there is none.
+func Or(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
+}
+
+// Component returns log with the component's name on every line.
+func Component(log *slog.Logger, name string) *slog.Logger {
+	return Or(log).With(KeyComponent, name)
+}
+
+// Error is the attribute of an error.
+func Error(err error) slog.Attr { return slog.Any(KeyError, fmt.Sprint(err)) }
+
+func formatFor(w io.Writer) Format {
+	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		return Text
+	}
+	return JSON
+}

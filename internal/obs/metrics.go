@@ -1,0 +1,101 @@
+package obs
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Namespace is the first part of every metric's name; the second is the component.
+const Namespace = "waybill"
+
+// NewRegistry is an empty registry with the process' own metrics in it.
+func NewRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return registry
+}
+
+// short are buckets in seconds for what should take milliseconds: 0.5 ms to 16 s.
+func short() []float64 { return prometheus.ExponentialBuckets(0.0005, 2, 16) }
+
+// long are buckets in seconds for work: 1 ms to about 4.6 h.
+func long() []float64 { return prometheus.ExponentialBuckets(0.001, 4, 13) }
+
+// Conductor is the metrics of the conductor (conductor.md, section 10).
+type Conductor struct {
+	Attempts        *prometheus.CounterVec   // handler, outcome
+	AttemptSeconds  *prometheus.HistogramVec // handler, outcome
+	StartLatency    *prometheus.HistogramVec // handler; due → started
+	LateCompletions *prometheus.CounterVec   // handler; refused by the fence
+	Rescues         prometheus.Counter       // claims taken back from dead instances
+	LeasesLost      prometheus.Counter       // times this instance was declared dead
+	TurnSeconds     prometheus.Histogram
+	TurnRows        *prometheus.HistogramVec // edge: claim, complete
+	Running         prometheus.Gauge
+	Unflushed       prometheus.Gauge // ended attempts that are not recorded yet
+}
+
+// NewConductor makes the metrics and registers them; a nil registerer leaves them unregistered.
+func NewConductor(to prometheus.Registerer) *Conductor {
+	create, at := promauto.With(to), named("conductor")
+	return &Conductor{
+		Attempts:        create.NewCounterVec(at.counter("attempts_total", "Attempts that ended."), []string{"handler", "outcome"}),
+		AttemptSeconds:  create.NewHistogramVec(at.histogram("attempt_seconds", "How long attempts took.", long()), []string{"handler", "outcome"}),
+		StartLatency:    create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),
+		LateCompletions: create.NewCounterVec(at.counter("late_completions_total", "Completions that the fence refused."), []string{"handler"}),
+		Rescues:         create.NewCounter(at.counter("rescues_total", "Claims taken back from dead instances.")),
+		LeasesLost:      create.NewCounter(at.counter("leases_lost_total", "Times this instance was declared dead.")),
+		TurnSeconds:     create.NewHistogram(at.histogram("turn_seconds", "How long a turn's transaction took.", short())),
+		TurnRows:        create.NewHistogramVec(at.histogram("turn_rows", "Rows of a turn.", prometheus.ExponentialBuckets(1, 4, 6)), []string{"edge"}),
+		Running:         create.NewGauge(at.gauge("running", "Attempts in progress.")),
+		Unflushed:       create.NewGauge(at.gauge("unflushed", "Ended attempts that are not recorded yet.")),
+	}
+}
+
+// Deployer is the metrics of the deployer (deployment-log.md, section 12).
+type Deployer struct {
+	Pipelines   prometheus.Gauge       // held by this instance
+	Passes      *prometheus.CounterVec // end: ok, stale, error, violation
+	PassSeconds prometheus.Histogram   //
+	Rows        *prometheus.CounterVec // class: fact, note, change
+	Deployments *prometheus.GaugeVec   // status; of the pipelines held
+	Violations  *prometheus.CounterVec // invariant
+	Refolds     prometheus.Counter     //
+	FoldSeconds prometheus.Histogram   //
+	Stopped     prometheus.Gauge       // pipelines whose decisions stopped at a violation
+}
+
+// NewDeployer makes the metrics and registers them; a nil registerer leaves them unregistered.
+func NewDeployer(to prometheus.Registerer) *Deployer {
+	create, at := promauto.With(to), named("deployer")
+	return &Deployer{
+		Pipelines:   create.NewGauge(at.gauge("pipelines", "Pipelines that this instance passes.")),
+		Passes:      create.NewCounterVec(at.counter("passes_total", "Scheduling passes, by how they ended."), []string{"end"}),
+		PassSeconds: create.NewHistogram(at.histogram("pass_seconds", "How long a pass' transaction took.", short())),
+		Rows:        create.NewCounterVec(at.counter("rows_appended_total", "Entries that passes appended."), []string{"class"}),
+		Deployments: create.NewGaugeVec(at.gauge("deployments", "Deployments of the pipelines held."), []string{"status"}),
+		Violations:  create.NewCounterVec(at.counter("invariant_violations_total", "Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
+		Refolds:     create.NewCounter(at.counter("refolds_total", "Engines thrown away and folded again.")),
+		FoldSeconds: create.NewHistogram(at.histogram("fold_seconds", "How long folding a pipeline's log took.", short())),
+		Stopped:     create.NewGauge(at.gauge("stopped_pipelines", "Pipelines stopped by a broken invariant.")),
+	}
+}
+
+// named makes metric options under one component's prefix.
+type named string
+
+func (n named) counter(name, help string) prometheus.CounterOpts {
+	return prometheus.CounterOpts{Namespace: Namespace, Subsystem: string(n), Name: name, Help: help}
+}
+
+func (n named) gauge(name, help string) prometheus.GaugeOpts {
+	return prometheus.GaugeOpts{Namespace: Namespace, Subsystem: string(n), Name: name, Help: help}
+}
+
+func (n named) histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Namespace: Namespace, Subsystem: string(n), Name: name, Help: help, Buckets: buckets}
+}
