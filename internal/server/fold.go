@@ -1,8 +1,14 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
@@ -13,8 +19,189 @@ type folds struct {
 	byPipeline map[string]*fold
 }
 
-// fold is a pipeline's engine; mu also guards reading, for an engine is not safe for concurrent use.
+// get is the fold of a pipeline, empty when it is asked for the first time.
+func (f *folds) get(pipeline string) *fold {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byPipeline[pipeline] == nil {
+		f.byPipeline[pipeline] = newFold(pipeline)
+	}
+	return f.byPipeline[pipeline]
+}
+
+// forget throws a fold away; the next question folds anew.
+func (f *folds) forget(pipeline string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byPipeline, pipeline)
+}
+
+// fold is a pipeline's engine with what the views need beside it. mu also
+// guards reading, for an engine is not safe for concurrent use.
 type fold struct {
-	mu     sync.Mutex
-	engine *schedule.Engine
+	mu       sync.Mutex
+	pipeline string
+	engine   *schedule.Engine
+	marks    marks
+	labels   map[int64]string // rev_seq → label; labels never change
+}
+
+func newFold(pipeline string) *fold {
+	return &fold{
+		pipeline: pipeline, engine: schedule.New(pipeline), labels: map[int64]string{},
+		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}},
+	}
+}
+
+// folded calls ask with the pipeline's fold brought up to date; ask must not keep it.
+// fault.NotFound when there is no such pipeline.
+func (s *Service) folded(ctx context.Context, pipeline string, ask func(*fold) error) error {
+	if _, err := s.head(ctx, pipeline); err != nil {
+		return err
+	}
+	f := s.folds.get(pipeline)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.catchUp(ctx, s.ledger); err != nil {
+		s.folds.forget(pipeline)
+		return fmt.Errorf("read the log of %s: %w", pipeline, err)
+	}
+	return ask(f)
+}
+
+// catchUp applies the rows that were appended since the last time.
+func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
+	rows, err := l.Entries(ctx, ledger.EntryQuery{Pipeline: f.pipeline, After: f.engine.Seq()})
+	if fault.Is(err, fault.NotFound) {
+		return nil // not there yet: Apply is about to make it
+	}
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Event == schedule.PipelineDefined && !f.engine.HasVersion(row.Version) {
+			if err := f.addVersion(ctx, l, row.Version); err != nil {
+				return err
+			}
+		}
+		if err := f.apply(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fold) addVersion(ctx context.Context, l *ledger.Ledger, version int) error {
+	stored, err := l.Version(ctx, f.pipeline, version)
+	if err != nil {
+		return err
+	}
+	plan, problems := schedule.Compile(stored.Definition)
+	if err := problems.Err(); err != nil {
+		return fault.New(fault.Corrupt, "definition %d of %s does not compile: %w", version, f.pipeline, err)
+	}
+	f.engine.AddVersion(version, plan)
+	return nil
+}
+
+func (f *fold) apply(row schedule.Entry) error {
+	if err := f.engine.Apply(row); err != nil {
+		return err
+	}
+	f.marks.apply(row)
+	return nil
+}
+
+// errUnknownVersion asks the caller of a decider to fold again: somebody applied a definition meanwhile.
+var errUnknownVersion = errors.New("a definition was applied meanwhile")
+
+// applyLocked folds the rows that a decider is handed under the head lock. It may be called
+// again with the same rows when the transaction is retried.
+func (f *fold) applyLocked(rows []schedule.Entry) error {
+	for _, row := range rows {
+		if row.Seq <= f.engine.Seq() {
+			continue
+		}
+		if row.Event == schedule.PipelineDefined && !f.engine.HasVersion(row.Version) {
+			return errUnknownVersion
+		}
+		if err := f.apply(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decided runs write, which calls the ledger with a decider over the fold, until no definition comes in between.
+func (s *Service) decided(ctx context.Context, f *fold, write func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range 5 {
+		if err := f.catchUp(ctx, s.ledger); err != nil {
+			s.folds.forget(f.pipeline)
+			return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
+		}
+		err := write()
+		if errors.Is(err, errUnknownVersion) {
+			continue
+		}
+		if fault.Is(err, fault.Internal) {
+			s.folds.forget(f.pipeline) // it may have taken half of a row
+		}
+		return err
+	}
+	return fault.New(fault.Conflict, "the definition of %s keeps changing: try again", f.pipeline)
+}
+
+// label is a revision's label; its number when the ledger cannot say.
+func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
+	if label, ok := f.labels[revision]; ok {
+		return label
+	}
+	r, err := s.ledger.Revision(ctx, f.pipeline, "", revision)
+	if err != nil {
+		return fmt.Sprintf("r%d", revision)
+	}
+	f.labels[revision] = r.Label
+	return r.Label
+}
+
+// head reads a pipeline's head, naming the nearest pipeline when there is none.
+func (s *Service) head(ctx context.Context, pipeline string) (ledger.Head, error) {
+	head, err := s.ledger.Head(ctx, pipeline)
+	if !fault.Is(err, fault.NotFound) {
+		return head, err
+	}
+	missing := fault.New(fault.NotFound, "there is no pipeline %q", pipeline)
+	heads, listErr := s.ledger.Heads(ctx)
+	if listErr != nil {
+		return head, missing
+	}
+	names := make([]string, len(heads))
+	for i, h := range heads {
+		names[i] = h.Pipeline
+	}
+	if nearest := fault.Nearest(pipeline, names); nearest != "" {
+		return head, missing.WithHint("did you mean %q?", nearest)
+	}
+	return head, missing.WithHint("waybill pipeline list shows what is there")
+}
+
+// wait returns when something of the topics may have changed, after at most max, or with the cause when ctx ends.
+func (s *Service) wait(ctx context.Context, max time.Duration, topics ...ledger.Topic) error {
+	waiting, cancel := context.WithCancel(ctx)
+	deadline := time.Now().Add(max)
+	ends := make(chan error, len(topics))
+	for _, topic := range topics {
+		go func() { ends <- s.ledger.Wait(waiting, topic, deadline) }()
+	}
+	err := <-ends
+	cancel()
+	for range len(topics) - 1 {
+		<-ends
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
+// Ref names a deployment: greeter#7.
+type Ref struct {
+	Pipeline string
+	Number   int64
+}
+
 // ParseRef reads greeter#7 (also greeter/7, which needs no quotes in a shell).
 func ParseRef(text string) (Ref, error) {
 	name, number, found := strings.Cut(text, "#")

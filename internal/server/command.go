@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Command is a person's intent on a deployment.
+type Command struct {
+	Kind   string `json:"kind"`             // retry | skip | hold | resume | cancel
+	Target string `json:"target,omitempty"` // full path, or without the pipeline's name; "": the whole deployment
+	Event  string `json:"event,omitempty"`  // narrows Target to one step
+	Reason string `json:"reason,omitempty"`
+	Now    bool   `json:"now,omitempty"` // cancel: also interrupt builds and replication
+	By     string `json:"by,omitempty"`
+}
+
+// noteOf is the note that records a kind of command; "" for an unknown one.
+func noteOf(kind string) string {
+	switch kind {
+	case "retry":
+		return schedule.RetryRequested
+	case "skip":
+		return schedule.StepSkipped
+	case "hold":
+		return schedule.HoldSet
+	case "resume":
+		return schedule.HoldCleared
+	case "cancel":
+		return schedule.PipelineCanceled
+	}
+	return ""
+}
+
+// Command records an intent, or says why it is refused.
+func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
+	note := noteOf(c.Kind)
+	if note == "" {
+		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume or cancel", c.Kind)
+	}
+	if _, err := s.deployment(ctx, ref); err != nil {
+		return err
+	}
+	intent := schedule.Command{
+		Kind: note, Deployment: ref.Number, Target: full(ref.Pipeline, c.Target), Event: c.Event,
+		By: c.By, Reason: c.Reason, Now: c.Now,
+	}
+	if c.Target == "" {
+		intent.Target = ref.Pipeline
+	}
+	f := s.folds.get(ref.Pipeline)
+	return s.decided(ctx, f, func() error {
+		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked ledger.Locked) (ledger.Change, error) {
+			if err := f.applyLocked(locked.Newer); err != nil {
+				return ledger.Change{}, err
+			}
+			entries, err := f.engine.Command(intent)
+			return ledger.Change{By: c.By, Entries: entries}, err
+		})
+		return err
+	})
+}

@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// DeploymentView is a deployment as it stands.
+type DeploymentView struct {
+	ledger.Deployment
+	State    schedule.DeploymentState `json:"state"`
+	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision, whole
+	Seq      int64                    `json:"seq"`            // of the last entry seen
+	Now      time.Time                `json:"now"`            // the ledger's time of this view
+	Stages   []StageRun               `json:"stages"`         // in definition order
+	Failures []Failure                `json:"failures"`
+}
+
+// StageRun is a stage of a deployment.
+type StageRun struct {
+	Name string             `json:"name"`
+	Kind schedule.StageKind `json:"kind"`
+	Run
+	Steps  []StepRun  `json:"steps,omitempty"`  // of a build
+	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
+}
+
+// GroupRun is a group of hosts in a deployment.
+type GroupRun struct {
+	Name string `json:"name"`
+	Run
+	Hosts []HostRun `json:"hosts"`
+}
+
+// HostRun is a host in a deployment.
+type HostRun struct {
+	Name string `json:"name"`
+	URL  string `json:"url,omitempty"` // "" once the host left the definition
+	Run
+	Steps []StepRun `json:"steps"` // the chain, in order
+}
+
+// Run is where a stage, group or host of a deployment stands.
+type Run struct {
+	Target    string    `json:"target"`
+	State     RunState  `json:"state"`
+	Reason    string    `json:"reason,omitempty"` // what it waits for, why it is skipped or failed
+	Who       string    `json:"who,omitempty"`    // who can change that
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+}
+
+// RunState says how far a Run is.
+type RunState string
+
+// The states of a stage, group or host.
+const (
+	RunWaiting   RunState = "waiting"
+	RunRunning   RunState = "running"
+	RunFinished  RunState = "finished"
+	RunFailed    RunState = "failed"
+	RunTolerated RunState = "tolerated" // failed within maxFailed
+	RunSkipped   RunState = "skipped"   // elided or excluded
+	RunEnded     RunState = "ended"     // its deployment ended before it did
+)
+
+// StepRun is a step that takes work, or an artifact's arrival, with its action.
+type StepRun struct {
+	schedule.StepState
+	Name      string           `json:"name"`               // deploy, build, amd64
+	Word      string           `json:"word"`               // for people: deployed, deploying, waits, failed, …
+	Action    action.ID        `json:"action,omitzero"`    // its newest action
+	Status    action.Status    `json:"status,omitzero"`    // of the action
+	Attempt   int              `json:"attempt,omitempty"`  // claims so far
+	Spent     int              `json:"spent,omitempty"`    // attempts that count
+	Attempts  int              `json:"attempts,omitempty"` // that the policy allows
+	RunAt     time.Time        `json:"runAt,omitzero"`     // backing off: not before
+	StartedAt time.Time        `json:"startedAt,omitzero"`
+	EndedAt   time.Time        `json:"endedAt,omitzero"`
+	Error     string           `json:"error,omitempty"`  // of the last attempt that failed
+	Output    string           `json:"output,omitempty"` // what it said, for people
+	Artifact  *ledger.Artifact `json:"artifact,omitempty"`
+}
+
+// Failure says what failed, why, and what to do.
+type Failure struct {
+	Target string    `json:"target"`
+	Event  string    `json:"event"`
+	Action action.ID `json:"action,omitzero"`
+	Why    string    `json:"why"`
+	Todo   string    `json:"todo"` // such as: waybill deployment retry greeter#7
+}
+
+// Deployment is one deployment with its stages, groups, hosts and steps.
+func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) {
+	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
+	var err error
+	if view.Deployment, err = s.deployment(ctx, ref); err != nil {
+		return view, err
+	}
+	if view.Snapshot, err = s.ledger.Revision(ctx, ref.Pipeline, "", view.Revision); err != nil {
+		return view, err
+	}
+	if view.Now, err = s.ledger.Now(ctx); err != nil {
+		return view, err
+	}
+	b := runBuilder{view: &view}
+	// The fold comes before the actions: an action that is newer than the fold is shown at worst as not yet claimed.
+	if err := s.folded(ctx, ref.Pipeline, func(f *fold) error { b.read(f, ref.Number); return nil }); err != nil {
+		return view, err
+	}
+	if b.actions, err = s.stepActions(ctx, ref); err != nil {
+		return view, err
+	}
+	b.build()
+	return view, nil
+}
+
+// Why lists the open steps of a deployment, each with its reason; target narrows it to one and what is below.
+func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]schedule.StepState, error) {
+	if _, err := s.deployment(ctx, ref); err != nil {
+		return nil, err
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	open := []schedule.StepState{}
+	return open, s.folded(ctx, ref.Pipeline, func(f *fold) error {
+		for _, step := range f.engine.Explain(ref.Number, now) {
+			if step.State != schedule.Complete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
+				open = append(open, step)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Service) deployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
+	if _, err := s.head(ctx, ref.Pipeline); err != nil {
+		return ledger.Deployment{}, err
+	}
+	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
+	if fault.Is(err, fault.NotFound) {
+		return d, fault.New(fault.NotFound, "there is no deployment %s", ref).
+			WithHint("waybill deployment list %s shows what is there", ref.Pipeline)
+	}
+	return d, err
+}
+
+// full puts the pipeline's name before a target that lacks it.
+func full(pipeline, target string) string {
+	if within(target, pipeline) {
+		return target
+	}
+	return schedule.Path(pipeline, target)
+}
+
+// stepAction is a step's newest action and the error of its last failed attempt.
+type stepAction struct {
+	ledger.ActionState
+	lastError string
+}
+
+// stepActions reads the newest action of every step of a deployment.
+func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAction, error) {
+	states, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: ref.Pipeline, Deployment: ref.Number})
+	if err != nil {
+		return nil, err
+	}
+	newest := make(map[stepName]stepAction, len(states))
+	for _, state := range states { // newest first
+		if state.Step == nil {
+			continue
+		}
+		key := stepName{state.Step.Target, state.Step.Event}
+		if _, known := newest[key]; known {
+			continue
+		}
+		found := stepAction{ActionState: state, lastError: state.Error}
+		if state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff) {
+			if found.lastError, err = s.lastError(ctx, state.ID); err != nil {
+				return nil, err
+			}
+		}
+		newest[key] = found
+	}
+	return newest, nil
+}
+
+// lastError is what the newest event with an error says.
+func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
+	events, err := s.ledger.Events(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for _, event := range events {
+		if event.Error != "" {
+			text = event.Error
+		}
+	}
+	return text, nil
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// followPoll bounds how late a follower sees a row whose wake-up was lost.
+const followPoll = 2 * time.Second
+
+// Entries reads a pipeline's log.
+func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error) {
+	if _, err := s.head(ctx, q.Pipeline); err != nil {
+		return nil, err
+	}
+	return s.ledger.Entries(ctx, q)
+}
+
+// Follow hands every matching entry after q.After to each, in order, those that are there and those to come,
+// until ctx ends (its cause is returned) or each returns an error (which is returned). q.Limit and q.Newest count for
+// the first reading.
+func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
+	head, err := s.head(ctx, q.Pipeline)
+	if err != nil {
+		return err
+	}
+	for {
+		rows, err := s.ledger.Entries(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := each(row); err != nil {
+				return err
+			}
+			q.After = row.Seq
+		}
+		if len(rows) == 0 {
+			q.After = max(q.After, head.Seq) // rows that the query does not want need not be read again
+		}
+		q.Limit, q.Newest = 0, false
+		if head, err = s.grown(ctx, q.Pipeline, q.After); err != nil {
+			return err
+		}
+	}
+}
+
+// grown waits until the log has a row after the position.
+func (s *Service) grown(ctx context.Context, pipeline string, after int64) (ledger.Head, error) {
+	for {
+		head, err := s.ledger.Head(ctx, pipeline)
+		if err != nil || head.Seq > after {
+			return head, err
+		}
+		if err := s.wait(ctx, followPoll, ledger.TopicEntry); err != nil {
+			return head, err
+		}
+	}
+}
+
+// Changed returns when the log or an action may have changed, at the latest after max, or with the cause when ctx ends.
+func (s *Service) Changed(ctx context.Context, max time.Duration) error {
+	return s.wait(ctx, max, ledger.TopicEntry, ledger.TopicAction)
+}
+
+// Actions lists by query, newest first.
+func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+	return s.ledger.Actions(ctx, q)
+}
+
+// ActionView is everything about one action.
+type ActionView struct {
+	ledger.ActionState
+	Events []action.Event `json:"events"`
+}
+
+// Action is one of them with its events.
+func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
+	state, err := s.ledger.Action(ctx, id)
+	if err != nil {
+		return ActionView{}, err
+	}
+	events, err := s.ledger.Events(ctx, id)
+	return ActionView{ActionState: state, Events: events}, err
+}

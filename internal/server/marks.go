@@ -1,0 +1,99 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// marks is what pages show of a log beyond the engine's own answers: which
+// deployments passed each stage and when, and what failed where.
+type marks struct {
+	stages  map[string]map[int64]*stageMark // stage → deployment
+	targets map[int64]map[string]targetMark // deployment → target
+}
+
+// stageMark is a deployment's trip through one stage.
+type stageMark struct {
+	started, finished time.Time
+	hosts             int // that finished
+}
+
+// targetMark is the last failure noted of a stage, group or host; a retry clears it.
+type targetMark struct {
+	event string
+	at    time.Time
+}
+
+// apply takes one row.
+func (m *marks) apply(row schedule.Entry) {
+	if row.Deployment == 0 {
+		return
+	}
+	switch row.Event {
+	case schedule.StageStarted:
+		m.stage(row).started = row.At
+	case schedule.StageFinished:
+		m.stage(row).finished = row.At
+	case schedule.HostFinished:
+		m.stage(row).hosts++
+	case schedule.StageFailed, schedule.GroupFailed, schedule.HostFailed, schedule.HostFailureTolerated:
+		m.failures(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
+	case schedule.RetryRequested:
+		m.clear(row)
+	}
+}
+
+func (m *marks) stage(row schedule.Entry) *stageMark {
+	parts := strings.SplitN(row.Target, "/", 3)
+	if len(parts) < 2 {
+		return &stageMark{}
+	}
+	byDeployment := m.stages[parts[1]]
+	if byDeployment == nil {
+		byDeployment = map[int64]*stageMark{}
+		m.stages[parts[1]] = byDeployment
+	}
+	if byDeployment[row.Deployment] == nil {
+		byDeployment[row.Deployment] = &stageMark{}
+	}
+	return byDeployment[row.Deployment]
+}
+
+func (m *marks) failures(deployment int64) map[string]targetMark {
+	if m.targets[deployment] == nil {
+		m.targets[deployment] = map[string]targetMark{}
+	}
+	return m.targets[deployment]
+}
+
+// clear forgets failures at, above and below the target of a retry.
+func (m *marks) clear(row schedule.Entry) {
+	for target := range m.targets[row.Deployment] {
+		if within(target, row.Target) || within(row.Target, target) {
+			delete(m.targets[row.Deployment], target)
+		}
+	}
+}
+
+// within reports whether target is above or something below it.
+func within(target, above string) bool {
+	return target == above || strings.HasPrefix(target, above+"/")
+}
+
+// textOf is what an action's or an entry's JSON says to people: its "text", or a plain string; else "".
+func textOf(raw json.RawMessage) string {
+	var plain string
+	if json.Unmarshal(raw, &plain) == nil {
+		return plain
+	}
+	var object struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &object) != nil {
+		return ""
+	}
+	return object.Text
+}

@@ -1,0 +1,225 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// PipelineView is a pipeline as it stands.
+type PipelineView struct {
+	Name        string                     `json:"name"`
+	Version     int                        `json:"version"` // definition in force; 0: none yet
+	Seq         int64                      `json:"seq"`     // of the last entry seen
+	Definition  *schedule.Definition       `json:"definition,omitempty"`
+	Stages      []StageView                `json:"stages"`
+	Active      []schedule.DeploymentState `json:"active"` // oldest first
+	Last        *ledger.Deployment         `json:"last,omitempty"`
+	Resources   []ledger.Resource          `json:"resources"`
+	Drift       []Drift                    `json:"drift"`
+	Revisions   []ledger.Revision          `json:"revisions"`   // newest first, at most RecentLimit
+	Deployments []ledger.Deployment        `json:"deployments"` // newest first, at most RecentLimit
+}
+
+// RecentLimit is how many revisions and deployments a PipelineView names.
+const RecentLimit = 50
+
+// StageView is a stage with the revisions at and inside it.
+type StageView struct {
+	Name    string             `json:"name"`
+	Kind    schedule.StageKind `json:"kind"`
+	Hosts   int                `json:"hosts"`             // 0 for a build
+	Current *Standing          `json:"current,omitempty"` // highest rank that finished the stage
+	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; failed ones until a newer one passed
+}
+
+// Standing is a deployment at a stage.
+type Standing struct {
+	Deployment int64           `json:"deployment"`
+	Revision   int64           `json:"revision"`
+	Label      string          `json:"label"`
+	Status     schedule.Status `json:"status"`
+	At         time.Time       `json:"at,omitzero"` // finished, or started when inside
+	HostsDone  int             `json:"hostsDone"`   // finished hosts of Hosts
+	Hosts      int             `json:"hosts"`
+}
+
+// Drift is a host that does not run what its stage has.
+type Drift struct {
+	Target string `json:"target"`
+	Has    string `json:"has,omitempty"` // label it runs; "": none
+	Wants  string `json:"wants"`         // label of the stage's current revision
+	Reason string `json:"reason"`        // such as: has no release yet
+}
+
+// Pipelines lists every pipeline by name, without Definition, Revisions and Deployments.
+func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
+	heads, err := s.ledger.Heads(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list pipelines: %w", err)
+	}
+	views := make([]PipelineView, 0, len(heads))
+	for _, head := range heads {
+		view, err := s.pipeline(ctx, head.Pipeline, 1)
+		if err != nil {
+			return nil, err
+		}
+		view.Definition, view.Revisions, view.Deployments = nil, nil, nil
+		views = append(views, view)
+	}
+	return views, nil
+}
+
+// Pipeline is one of them, whole.
+func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, error) {
+	view, err := s.pipeline(ctx, name, RecentLimit)
+	if err != nil {
+		return view, err
+	}
+	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
+	return view, err
+}
+
+// Versions lists the definition versions, oldest first.
+func (s *Service) Versions(ctx context.Context, pipeline string) ([]ledger.Version, error) {
+	if _, err := s.head(ctx, pipeline); err != nil {
+		return nil, err
+	}
+	return s.ledger.Versions(ctx, pipeline)
+}
+
+// Version is one definition version; 0: the one in force.
+func (s *Service) Version(ctx context.Context, pipeline string, version int) (ledger.Version, error) {
+	if _, err := s.head(ctx, pipeline); err != nil {
+		return ledger.Version{}, err
+	}
+	return s.ledger.Version(ctx, pipeline, version)
+}
+
+// pipeline is a view with the newest deployments, at most recent.
+func (s *Service) pipeline(ctx context.Context, name string, recent int) (PipelineView, error) {
+	view := PipelineView{Name: name, Stages: []StageView{}, Active: []schedule.DeploymentState{}, Drift: []Drift{}}
+	var err error
+	if view.Deployments, err = s.ledger.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
+		return view, fmt.Errorf("list deployments of %s: %w", name, err)
+	}
+	if len(view.Deployments) > 0 {
+		last := view.Deployments[0]
+		view.Last = &last
+	}
+	if view.Resources, err = s.ledger.Resources(ctx, name); err != nil {
+		return view, fmt.Errorf("list what runs where for %s: %w", name, err)
+	}
+	return view, s.folded(ctx, name, func(f *fold) error {
+		s.fillPipeline(ctx, f, &view)
+		return nil
+	})
+}
+
+func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView) {
+	version, plan := f.engine.Current()
+	view.Version, view.Seq = version, f.engine.Seq()
+	view.Active = append(view.Active, f.engine.Deployments(true)...)
+	if plan == nil {
+		return
+	}
+	view.Definition = plan.Definition()
+	for _, stage := range view.Definition.Stages {
+		view.Stages = append(view.Stages, s.stageView(ctx, f, stage))
+	}
+	view.Drift = append(view.Drift, s.drift(ctx, f, view)...)
+}
+
+// stageView says which deployment passed the stage last, and which are in it.
+func (s *Service) stageView(ctx context.Context, f *fold, stage schedule.Stage) StageView {
+	view := StageView{Name: stage.Name, Kind: stage.Kind, Inside: []Standing{}}
+	for _, group := range stage.Groups {
+		view.Hosts += len(group.Hosts)
+	}
+	for number, mark := range f.marks.stages[stage.Name] {
+		if mark.finished.IsZero() || (view.Current != nil && view.Current.Deployment > number) {
+			continue
+		}
+		current := s.standing(ctx, f, number, mark.finished, mark.hosts, view.Hosts)
+		view.Current = &current
+	}
+	for number, mark := range f.marks.stages[stage.Name] {
+		at := s.standing(ctx, f, number, mark.started, mark.hosts, view.Hosts)
+		if inside(at, mark, view.Current) {
+			view.Inside = append(view.Inside, at)
+		}
+	}
+	slices.SortFunc(view.Inside, func(a, b Standing) int { return int(a.Deployment - b.Deployment) })
+	return view
+}
+
+// inside reports whether a deployment stands in a stage: on its way, or failed there with nothing newer past it.
+func inside(at Standing, mark *stageMark, current *Standing) bool {
+	if !mark.finished.IsZero() || mark.started.IsZero() {
+		return false
+	}
+	passed := current != nil && current.Deployment > at.Deployment
+	return at.Status == schedule.Active || (at.Status == schedule.FailedRun && !passed)
+}
+
+func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
+	state, _ := f.engine.Deployment(number)
+	return Standing{
+		Deployment: number, Revision: state.Revision, Label: s.label(ctx, f, state.Revision),
+		Status: state.Status, At: at, HostsDone: min(done, hosts), Hosts: hosts,
+	}
+}
+
+// drift lists hosts that do not run what their stage has and that no deployment inside is changing.
+func (s *Service) drift(ctx context.Context, f *fold, view *PipelineView) []Drift {
+	resources := map[string]ledger.Resource{}
+	for _, r := range view.Resources {
+		resources[r.Target] = r
+	}
+	var found []Drift
+	for i, stage := range view.Definition.Stages {
+		current := view.Stages[i].Current
+		if current == nil {
+			continue
+		}
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				target := schedule.Path(view.Name, stage.Name, group.Name, host.Name)
+				if d, drifted := s.driftOf(ctx, f, resources[target], *current); drifted {
+					d.Target = target
+					found = append(found, d)
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (s *Service) driftOf(ctx context.Context, f *fold, r ledger.Resource, current Standing) (Drift, bool) {
+	d := Drift{Wants: current.Label}
+	if r.Deployment == 0 {
+		d.Reason = fmt.Sprintf("has no release yet: joined after #%d", current.Deployment)
+		return d, true
+	}
+	if r.Finished >= current.Deployment {
+		return d, false
+	}
+	if r.Finished != 0 {
+		if state, ok := f.engine.Deployment(r.Finished); ok {
+			d.Has = s.label(ctx, f, state.Revision)
+		}
+	}
+	if state, ok := f.engine.Deployment(r.Deployment); ok && r.Deployment > current.Deployment {
+		if state.Status == schedule.Active {
+			return d, false
+		}
+		d.Reason = fmt.Sprintf("#%d %s here", r.Deployment, state.Status)
+		return d, true
+	}
+	d.Reason = fmt.Sprintf("#%d did not finish here", current.Deployment)
+	return d, true
+}

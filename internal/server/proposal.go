@@ -1,0 +1,232 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Proposal is a definition that somebody wants to apply.
+type Proposal struct {
+	Definition schedule.Definition
+	Source     string // the file as it was written; what a Client sends
+	File       string // its name, for positions in problems
+	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: whatever is
+	By         string
+	Yes        bool // apply although a deployment inside skips or loses work
+}
+
+// EditView is what applying a Proposal does, or did.
+type EditView struct {
+	Pipeline  string            `json:"pipeline"`
+	Version   int               `json:"version"`   // it gets, or has
+	Unchanged bool              `json:"unchanged"` // equal to the version in force: nothing to apply
+	Applied   bool              `json:"applied"`
+	Words     []string          `json:"words"`   // the difference, such as "+ host prod/east/ivy"
+	Effects   []schedule.Effect `json:"effects"` // on active deployments
+	Warnings  fault.Problems    `json:"warnings,omitempty"`
+}
+
+// Loses reports whether the edit skips or loses work in some deployment.
+func (e EditView) Loses() bool {
+	return slices.ContainsFunc(e.Effects, schedule.Effect.Loses)
+}
+
+// PlanEdit says what applying would do and changes nothing. Faults of the definition, and edits that are
+// refused while a deployment is inside, are fault.Problems.
+func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
+	plan, view, err := compile(p)
+	if err != nil {
+		return view, err
+	}
+	head, f, err := s.foldOrNew(ctx, view.Pipeline)
+	if err != nil {
+		return view, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err = s.edit(f, plan, head, &view)
+	return view, err
+}
+
+// Apply stores a definition as the next version, unless it equals the one in force. fault.Conflict: IfVersion
+// no longer holds. fault.Refused: it would lose work and Yes is not set; the view says what.
+func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
+	plan, compiled, err := compile(p)
+	if err != nil {
+		return compiled, err
+	}
+	view := compiled
+	f := s.folds.get(view.Pipeline)
+	decide := func(locked ledger.Locked) (ledger.Change, error) {
+		view = compiled
+		return s.apply(f, plan, p, locked, &view)
+	}
+	err = s.decided(ctx, f, func() error {
+		_, err := s.ledger.Define(ctx, view.Pipeline, f.engine.Seq(), decide)
+		return err
+	})
+	if errors.Is(err, errUnchanged) {
+		return view, nil
+	}
+	if err != nil {
+		return view, err
+	}
+	view.Applied = true
+	return view, nil
+}
+
+// errUnchanged ends a decider that has nothing to store.
+var errUnchanged = errors.New("the definition is the one in force")
+
+// apply is the decider of Apply, under the head lock.
+func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
+	if err := f.applyLocked(locked.Newer); err != nil {
+		return ledger.Change{}, err
+	}
+	if p.IfVersion != nil && *p.IfVersion != locked.Version {
+		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
+			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
+	}
+	edit, err := s.edit(f, plan, locked.Head, view)
+	if err != nil {
+		return ledger.Change{}, err
+	}
+	if view.Unchanged {
+		return ledger.Change{}, errUnchanged
+	}
+	if view.Loses() && !p.Yes {
+		return ledger.Change{}, fault.New(fault.Refused, "definition %d of %s would skip or lose work of deployments inside",
+			view.Version, view.Pipeline).WithHint("look at it with waybill plan, then apply it with --yes")
+	}
+	return ledger.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
+}
+
+// edit asks the engine and fills the view.
+func (s *Service) edit(f *fold, plan *schedule.Plan, head ledger.Head, view *EditView) (schedule.Edit, error) {
+	version, current := f.engine.Current()
+	if current != nil && equal(current.Definition(), plan.Definition()) {
+		view.Version, view.Unchanged = version, true
+		return schedule.Edit{}, nil
+	}
+	edit := f.engine.Edit(head.Version+1, plan, head.Newest, time.Now().UTC())
+	view.Version = head.Version + 1
+	view.Words = append(view.Words, edit.Words...)
+	view.Effects = append(view.Effects, edit.Effects...)
+	return edit, edit.Refused.Err()
+}
+
+// equal compares definitions as they are stored.
+func equal(a, b *schedule.Definition) bool {
+	left, leftErr := json.Marshal(a)
+	right, rightErr := json.Marshal(b)
+	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
+}
+
+func compile(p Proposal) (*schedule.Plan, EditView, error) {
+	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []schedule.Effect{}}
+	plan, problems := schedule.Compile(p.Definition)
+	view.Warnings = problems.Warnings()
+	return plan, view, problems.Err()
+}
+
+// foldOrNew is a pipeline's head and fold, or empty ones when it is not there yet.
+func (s *Service) foldOrNew(ctx context.Context, pipeline string) (ledger.Head, *fold, error) {
+	head, err := s.ledger.Head(ctx, pipeline)
+	if fault.Is(err, fault.NotFound) {
+		return ledger.Head{Pipeline: pipeline}, newFold(pipeline), nil
+	}
+	if err != nil {
+		return head, nil, err
+	}
+	err = s.folded(ctx, pipeline, func(*fold) error { return nil })
+	return head, s.folds.get(pipeline), err
+}
+
+// PlanView is what shipping a revision would do.
+type PlanView struct {
+	Pipeline string              `json:"pipeline"`
+	Edit     *EditView           `json:"edit,omitempty"` // when a definition was proposed
+	Steps    []schedule.PlanStep `json:"steps"`
+	Total    action.Duration     `json:"total"`
+	Guessed  bool                `json:"guessed"` // some step has no recorded duration: its timeout was taken
+}
+
+// Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations: under the
+// version in force, or under a proposed definition when that is not nil (the pipeline need not be there then).
+// It changes nothing.
+func (s *Service) Plan(ctx context.Context, pipeline string, proposal *Proposal) (PlanView, error) {
+	view := PlanView{Pipeline: pipeline, Steps: []schedule.PlanStep{}}
+	scratch, head, err := s.scratch(ctx, pipeline, proposal)
+	if err != nil {
+		return view, err
+	}
+	if proposal != nil {
+		if view.Edit, err = s.propose(scratch, head, *proposal); err != nil {
+			return view, err
+		}
+	}
+	_, plan := scratch.engine.Current()
+	if plan == nil {
+		return view, fault.New(fault.NotFound, "%s has no definition yet", pipeline)
+	}
+	times, err := s.durations(ctx, pipeline, plan.Definition())
+	if err != nil {
+		return view, err
+	}
+	steps, err := scratch.engine.Simulate(head.Newest+1, times.of)
+	if err != nil {
+		return view, fmt.Errorf("simulate %s: %w", pipeline, err)
+	}
+	view.Steps, view.Guessed = append(view.Steps, steps...), times.guessed
+	for _, step := range steps {
+		view.Total = max(view.Total, action.Duration(step.End))
+	}
+	return view, nil
+}
+
+// scratch folds a pipeline anew, for a simulation that applies rows which are never stored.
+func (s *Service) scratch(ctx context.Context, pipeline string, proposal *Proposal) (*fold, ledger.Head, error) {
+	f := newFold(pipeline)
+	head, err := s.head(ctx, pipeline)
+	if fault.Is(err, fault.NotFound) && proposal != nil {
+		return f, ledger.Head{Pipeline: pipeline}, nil
+	}
+	if err != nil {
+		return nil, head, err
+	}
+	if err := f.catchUp(ctx, s.ledger); err != nil {
+		return nil, head, fmt.Errorf("read the log of %s: %w", pipeline, err)
+	}
+	return f, head, nil
+}
+
+// propose applies a proposal to a scratch fold.
+func (s *Service) propose(f *fold, head ledger.Head, p Proposal) (*EditView, error) {
+	plan, view, err := compile(p)
+	if err != nil {
+		return nil, err
+	}
+	edit, err := s.edit(f, plan, head, &view)
+	if err != nil || view.Unchanged {
+		return &view, err
+	}
+	f.engine.AddVersion(view.Version, plan)
+	now := time.Now().UTC()
+	for i, row := range edit.Entries {
+		row.Pipeline, row.Seq, row.At = f.pipeline, f.engine.Seq()+1, now
+		if err := f.engine.Apply(row); err != nil {
+			return &view, fmt.Errorf("apply row %d of the edit: %w", i+1, err)
+		}
+	}
+	return &view, nil
+}

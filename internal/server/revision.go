@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register.
+// fault.Conflict when the label is registered with other content.
+func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error) {
+	key, _, _, err = s.blobs.Put(ctx, "", r)
+	if err != nil {
+		return "", fmt.Errorf("store the snapshot of %s %s: %w", pipeline, label, err)
+	}
+	registered, err := s.ledger.Revision(ctx, pipeline, label, 0)
+	if fault.Is(err, fault.NotFound) {
+		return key, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if registered.Snapshot != key {
+		return "", fault.New(fault.Conflict, "revision %s of %s is registered with other content: %s, not %s",
+			label, pipeline, registered.Snapshot, key)
+	}
+	return key, nil
+}
+
+// Register stores a revision and, when deploy is set, its forward deployment. Repeatable; the same label
+// with another snapshot is fault.Conflict.
+func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool) (ledger.Registered, error) {
+	if r.Label == "" {
+		return ledger.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
+	}
+	if _, err := s.head(ctx, r.Pipeline); err != nil {
+		return ledger.Registered{}, err
+	}
+	return s.ledger.Register(ctx, r, deploy)
+}
+
+// Revisions lists the newest first; limit 0: RecentLimit.
+func (s *Service) Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error) {
+	if _, err := s.head(ctx, pipeline); err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		limit = RecentLimit
+	}
+	return s.ledger.Revisions(ctx, pipeline, limit)
+}
+
+// Revision is one by label.
+func (s *Service) Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error) {
+	if _, err := s.head(ctx, pipeline); err != nil {
+		return ledger.Revision{}, err
+	}
+	r, err := s.ledger.Revision(ctx, pipeline, label, 0)
+	if fault.Is(err, fault.NotFound) {
+		return r, fault.New(fault.NotFound, "%s has no revision %q", pipeline, label).
+			WithHint("waybill revision list %s shows what is registered", pipeline)
+	}
+	return r, err
+}
+
+// PutArtifact stores one result of a build that ran elsewhere. Repeatable; other content is fault.Conflict.
+func (s *Service) PutArtifact(ctx context.Context, pipeline, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
+	revision, err := s.Revision(ctx, pipeline, label)
+	if err != nil {
+		return a, err
+	}
+	if a.Blob, a.Digest, a.Size, err = s.blobs.Put(ctx, "", r); err != nil {
+		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, pipeline, label, err)
+	}
+	return a, s.ledger.RegisterArtifact(ctx, pipeline, revision.Seq, a)
+}
+
+// Deploy makes one more deployment, of kind manual, of a registered revision.
+func (s *Service) Deploy(ctx context.Context, pipeline, label, by string) (ledger.Deployment, error) {
+	revision, err := s.Revision(ctx, pipeline, label)
+	if err != nil {
+		return ledger.Deployment{}, err
+	}
+	return s.ledger.Deploy(ctx, pipeline, revision.Seq, "manual", by)
+}
+
+// Deployments lists by query, newest first.
+func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
+	if q.Pipeline != "" {
+		if _, err := s.head(ctx, q.Pipeline); err != nil {
+			return nil, err
+		}
+	}
+	return s.ledger.Deployments(ctx, q)
+}

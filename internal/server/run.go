@@ -1,0 +1,225 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// runBuilder makes a DeploymentView's tree from the engine's flat list of steps.
+type runBuilder struct {
+	view     *DeploymentView
+	steps    []schedule.StepState
+	failures map[string]targetMark
+	actions  map[stepName]stepAction
+	places   map[string]int                  // stage → its place in the definition
+	urls     map[string]string               // host's target → URL
+	byTarget map[string][]schedule.StepState // in order
+	below    map[string][]string             // target → targets right below it, in order
+}
+
+// read copies what is needed out of a fold.
+func (b *runBuilder) read(f *fold, number int64) {
+	b.view.State, _ = f.engine.Deployment(number)
+	b.view.Status = b.view.State.Status
+	b.view.Seq = f.engine.Seq()
+	b.steps = f.engine.Explain(number, b.view.Now)
+	b.failures = map[string]targetMark{}
+	for target, mark := range f.marks.targets[number] {
+		b.failures[target] = mark
+	}
+	if _, plan := f.engine.Current(); plan != nil {
+		b.index(plan.Definition())
+	}
+}
+
+// index notes what the view takes from the definition in force.
+func (b *runBuilder) index(d *schedule.Definition) {
+	b.places, b.urls = map[string]int{}, map[string]string{}
+	for i, stage := range d.Stages {
+		b.places[stage.Name] = i
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				b.urls[schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name)] = host.URL
+			}
+		}
+	}
+}
+
+// build fills Stages and Failures. Targets say where a step belongs: pipeline/stage/group/host.
+func (b *runBuilder) build() {
+	b.byTarget, b.below = map[string][]schedule.StepState{}, map[string][]string{}
+	for _, step := range b.steps {
+		if _, known := b.byTarget[step.Target]; !known {
+			above := step.Target[:max(0, strings.LastIndex(step.Target, "/"))]
+			b.below[above] = append(b.below[above], step.Target)
+		}
+		b.byTarget[step.Target] = append(b.byTarget[step.Target], step)
+	}
+	for _, target := range b.below[b.view.Pipeline] {
+		b.view.Stages = append(b.view.Stages, b.stage(target))
+	}
+	// People know the definition's order; breadth-first mixes branches.
+	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
+}
+
+func (b *runBuilder) stage(target string) StageRun {
+	stage := StageRun{Name: last(target), Kind: schedule.HostStage, Steps: b.work(b.byTarget[target])}
+	if len(stage.Steps) > 0 {
+		stage.Kind = schedule.BuildStage
+	}
+	for _, t := range b.below[target] {
+		group := GroupRun{Name: last(t), Hosts: []HostRun{}}
+		var below []Run
+		for _, h := range b.below[t] {
+			host := b.host(h)
+			group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
+		}
+		group.Run = b.run(t, below, nil)
+		stage.Groups = append(stage.Groups, group)
+	}
+	var below []Run
+	for _, g := range stage.Groups {
+		below = append(below, g.Run)
+	}
+	stage.Run = b.run(target, below, stage.Steps)
+	return stage
+}
+
+func (b *runBuilder) host(target string) HostRun {
+	host := HostRun{Name: last(target), URL: b.urls[target], Steps: b.work(b.byTarget[target])}
+	host.Run = b.run(target, nil, host.Steps)
+	return host
+}
+
+// run says where a target stands from its own markers, what is below, and its work.
+func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
+	run := Run{Target: target, State: RunWaiting}
+	var start, finish schedule.StepState
+	for _, step := range b.byTarget[target] {
+		switch {
+		case starts(step.Event):
+			start = step
+		case finishes(step.Event):
+			finish = step
+		}
+	}
+	started := start.State == schedule.Complete
+	if started {
+		run.StartedAt = start.At
+	}
+	switch {
+	case finish.State == schedule.Complete:
+		run.State, run.EndedAt = RunFinished, finish.At
+	case b.failures[target].event == schedule.HostFailureTolerated:
+		run.State, run.EndedAt = RunTolerated, b.failures[target].at
+	case b.failures[target].event != "" || anyBroken(work):
+		run.State, run.EndedAt = RunFailed, b.failures[target].at
+	case start.State == schedule.Elided || start.State == schedule.Excluded:
+		run.State, run.Reason = RunSkipped, start.Reason
+	case b.view.Status != schedule.Active && b.view.Status != schedule.FailedRun:
+		run.State, run.EndedAt = RunEnded, b.view.State.EndedAt
+	case started || anyBegan(below):
+		run.State = RunRunning
+	default:
+		run.Reason, run.Who = start.Reason, start.Who
+	}
+	if run.State == RunRunning || run.State == RunFailed {
+		run.Reason, run.Who = firstReason(work)
+	}
+	return run
+}
+
+func anyBegan(below []Run) bool {
+	return slices.ContainsFunc(below, func(r Run) bool { return !r.StartedAt.IsZero() })
+}
+
+func anyBroken(work []StepRun) bool {
+	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == schedule.Broken })
+}
+
+// firstReason is that of the first step that is not through: why the target is where it is.
+func firstReason(work []StepRun) (reason, who string) {
+	for _, step := range work {
+		if step.State == schedule.Complete || step.State == schedule.Claimed {
+			continue
+		}
+		if step.Error != "" && step.State == schedule.Broken {
+			return step.Error, step.Who
+		}
+		return step.Reason, step.Who
+	}
+	return "", ""
+}
+
+// work is the steps of a target that take an action, or receive an artifact.
+func (b *runBuilder) work(steps []schedule.StepState) []StepRun {
+	runs := []StepRun{}
+	for _, step := range steps {
+		if starts(step.Event) || finishes(step.Event) {
+			continue
+		}
+		runs = append(runs, b.step(step))
+	}
+	return runs
+}
+
+func (b *runBuilder) step(step schedule.StepState) StepRun {
+	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
+	a, known := b.actions[stepName{step.Target, step.Event}]
+	if known {
+		run.Action, run.Status = a.ID, a.Thread.Status
+		run.Attempt, run.Spent, run.Attempts = a.Thread.Attempt, a.Thread.Spent, a.Policy.Retries+1
+		run.StartedAt, run.EndedAt = a.Thread.StartedAt, a.FinishedAt
+		run.Error, run.Output = a.lastError, textOf(a.Output)
+		if run.Status == action.Backoff {
+			run.RunAt = a.Thread.RunAt
+		}
+	} else if step.State == schedule.Complete {
+		run.EndedAt = step.At
+	}
+	run.Word = word(run)
+	if step.State == schedule.Broken {
+		b.fail(run)
+	}
+	return run
+}
+
+func (b *runBuilder) fail(run StepRun) {
+	failure := Failure{Target: run.Target, Event: run.Event, Action: run.Action, Why: run.Error}
+	if failure.Why == "" {
+		failure.Why = run.Reason
+	}
+	ref := Ref{b.view.Pipeline, b.view.Number}
+	switch b.view.Status {
+	case schedule.Superseded, schedule.CanceledRun, schedule.Finished:
+		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
+	default:
+		failure.Todo = fmt.Sprintf("mend the cause, then: waybill deployment retry %s", ref)
+	}
+	b.view.Failures = append(b.view.Failures, failure)
+}
+
+// artifact is the registered artifact that an event announces.
+func (b *runBuilder) artifact(event string) *ledger.Artifact {
+	for _, a := range b.view.Snapshot.Artifacts {
+		if schedule.ArtifactEvent(a.Label) == event {
+			return &a
+		}
+	}
+	return nil
+}
+
+func starts(event string) bool {
+	return event == schedule.StageStarted || event == schedule.GroupStarted || event == schedule.HostStarted
+}
+
+func finishes(event string) bool {
+	return event == schedule.StageFinished || event == schedule.GroupFinished || event == schedule.HostFinished
+}
+
+func last(target string) string { return target[strings.LastIndex(target, "/")+1:] }
