@@ -1,0 +1,398 @@
+package action
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// InputKind is what happens to a thread.
+type InputKind uint8
+
+// The inputs: the columns of the transition table (conductor.md, section 2),
+// where done, retry, postpone and fatal are the outcomes of Ended.
+const (
+	_              InputKind = iota
+	Claim                    // a conductor takes it
+	Began                    // an observer saw handed-off work start
+	Ended                    // an attempt ended with Outcome; for hand-off, Done by the owner means accepted
+	AskCancel                // somebody wants it ended
+	AskDrain                 // the running attempt may end, none shall follow
+	PassDeadline             // its deadline has passed
+	LoseLease                // the process that claimed it is dead
+	OverrunAttempt           // its attempt ran past the lease under a live owner
+)
+
+var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue"}
+
+func (k InputKind) String() string {
+	if int(k) >= len(inputNames) {
+		return "unknown"
+	}
+	return inputNames[k]
+}
+
+// Input is one thing that happens to a thread.
+type Input struct {
+	Kind     InputKind
+	By       ID      // Claim: who claims
+	Owner    bool    // Ended: from whoever owns the claim, else from an observer
+	HandOff  bool    // Claim, Ended: the work goes on elsewhere after it was accepted
+	Embedded bool    // LoseLease: on the embedded log, where who killed it started it again
+	Outcome  Outcome // Ended
+	Source   string  // who says so, for the event
+	Who      string  // LoseLease, OverrunAttempt: the process that had it, for the text
+}
+
+// Transition is what an input does: the thread as it is from now on, its event, and whether that is the end.
+type Transition struct {
+	Thread Thread
+	Event  *Event          // nil: the status is the same, nothing is written to the history
+	Output json.RawMessage // of a successful end
+}
+
+// Ended reports whether the action has come to its end.
+func (t Transition) Ended() bool { return t.Thread.Status.Ended() }
+
+// Codes of events.
+const (
+	CodeLeaseLost      = "lease_lost"
+	CodeOutcomeUnknown = "outcome_unknown" // at-most-once: it may have happened
+	CodeOverdue        = "attempt_overdue"
+	CodeAttemptTimeout = "attempt_timeout"
+	CodePanic          = "panic"
+	CodeGivenBack      = "given_back"
+	CodeDeadline       = "deadline"
+	CodeCanceled       = "canceled"
+)
+
+// BackoffWithoutTime is the code of an outcome that asks for a later time and names none: a bug of the handler.
+const BackoffWithoutTime fault.Code = "backoff_without_time"
+
+// FreeLosses is how many lost leases spend no attempt: an action that kills its conductor must end.
+const FreeLosses = 20
+
+// LeaseGrace is added to an attempt's timeout to make its lease, the hard end.
+const LeaseGrace = 10 * time.Second
+
+// Next decides what an input does to a live action. It never changes its
+// arguments. An input that the table refuses is an error with the code
+// terminal, not_ready, stale_claim, illegal_transition or backoff_without_time.
+func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
+	m := move{action: a, thread: t, in: in, now: now}
+	if !t.Status.Live() {
+		return Transition{}, fault.New(fault.Terminal, "action %s has ended: %s", a.ID, t.Status)
+	}
+	switch in.Kind {
+	case Claim:
+		return m.claim()
+	case Began:
+		return m.began()
+	case Ended:
+		return m.ended()
+	case AskCancel, AskDrain:
+		return m.cancel()
+	case PassDeadline:
+		return m.deadline()
+	case LoseLease, OverrunAttempt:
+		return m.lose()
+	}
+	return Transition{}, m.illegal()
+}
+
+// move is one step of the state machine in the making.
+type move struct {
+	action Action
+	thread Thread
+	in     Input
+	now    time.Time
+}
+
+func (m move) illegal() error {
+	return fault.New(fault.IllegalChange, "action %s is %s: %s is not possible", m.action.ID, m.thread.Status, m.in.Kind)
+}
+
+func (m move) claimed() bool { return !m.thread.ClaimedBy.IsZero() }
+
+// idle reports whether the thread waits for a claim, now or later.
+func (m move) idle() bool {
+	return !m.claimed() && (m.thread.Status == Pending || m.thread.Status == Backoff)
+}
+
+func (m move) claim() (Transition, error) {
+	if !m.idle() || m.thread.RunAt.After(m.now) {
+		return Transition{}, fault.New(fault.NotReady, "action %s is not ready: %s", m.action.ID, m.thread.Status)
+	}
+	t := m.thread
+	t.Attempt++
+	t.ClaimedBy = m.in.By
+	t.Lease = m.lease()
+	if t.StartedAt.IsZero() {
+		t.StartedAt = m.now
+	}
+	if m.in.HandOff {
+		return Transition{Thread: t}, nil
+	}
+	return m.enter(t, Running, Event{})
+}
+
+// lease is the hard end of an attempt that starts now; zero when it has none.
+func (m move) lease() time.Time {
+	if m.action.Policy.AttemptTimeout <= 0 {
+		return time.Time{}
+	}
+	return m.now.Add(time.Duration(m.action.Policy.AttemptTimeout) + LeaseGrace)
+}
+
+func (m move) began() (Transition, error) {
+	if m.thread.Status == Running {
+		return Transition{Thread: m.thread}, nil
+	}
+	return m.enter(released(m.thread), Running, Event{})
+}
+
+// ended is the end of an attempt, told by its owner or seen by an observer.
+func (m move) ended() (Transition, error) {
+	if err := m.mayEnd(); err != nil {
+		return Transition{}, err
+	}
+	switch o := m.in.Outcome; o.Kind {
+	case Done:
+		return m.done()
+	case Fatal:
+		return m.end(Failed, o)
+	case BadInput:
+		return m.end(Invalid, o)
+	case Stopped:
+		return m.end(m.stopped(), o)
+	case Retry:
+		return m.retry()
+	case RetryAfter, Throttle, GivenBack:
+		return m.postpone()
+	}
+	return Transition{}, fault.New(fault.IllegalChange, "action %s: its handler returned no outcome", m.action.ID)
+}
+
+// mayEnd refuses what the table allows only to the owner of a claim, or only to an observer.
+func (m move) mayEnd() error {
+	status, kind := m.thread.Status, m.in.Outcome.Kind
+	if m.in.Owner && !m.claimed() {
+		return fault.New(fault.StaleClaim, "action %s is not claimed", m.action.ID)
+	}
+	if !m.in.Owner && kind == Retry && (status == Pending || status == Backoff) {
+		return fault.New(fault.StaleClaim, "action %s: only its owner may ask for a retry", m.action.ID)
+	}
+	return nil
+}
+
+// done is success, or for an owner that hands off, acceptance.
+func (m move) done() (Transition, error) {
+	if !m.in.Owner || !m.in.HandOff {
+		if m.in.Owner && m.thread.Status != Running {
+			return Transition{}, m.illegal()
+		}
+		return m.end(Successful, m.in.Outcome)
+	}
+	switch m.thread.Status {
+	case Running:
+		return Transition{}, m.illegal()
+	case Queued:
+		return Transition{Thread: m.thread}, nil
+	}
+	return m.enter(released(m.thread), Queued, Event{Ref: m.in.Outcome.Ref})
+}
+
+// retry spends an attempt and waits for the next one, if one is left and allowed.
+func (m move) retry() (Transition, error) {
+	o, t := m.in.Outcome, m.thread
+	t.Spent++
+	t.Throttled = 0
+	if m.action.Delivery == AtMostOnce {
+		m.thread = t
+		return m.end(Failed, unknown(o))
+	}
+	if status, ok := m.noMore(); ok {
+		m.thread = t
+		return m.end(status, o)
+	}
+	if t.Spent > m.action.Policy.Retries {
+		m.thread = t
+		return m.end(RetriesExhausted, o)
+	}
+	t.RunAt = later(m.now.Add(m.action.Policy.Delay(m.action.ID, t.Spent)), o.At)
+	return m.backoff(t, o)
+}
+
+// unknown is the outcome of an attempt that may have taken effect: with the
+// answer where there was one.
+func unknown(o Outcome) Outcome {
+	if o.Code == "" || o.Code == CodePanic || o.Code == CodeAttemptTimeout {
+		o.Code = CodeOutcomeUnknown
+	}
+	return o
+}
+
+// postpone waits without spending: come back later, the target refuses work, or this process goes away.
+func (m move) postpone() (Transition, error) {
+	o, t := m.in.Outcome, m.thread
+	if status, ok := m.noMore(); ok {
+		return m.end(status, o)
+	}
+	switch o.Kind {
+	case RetryAfter:
+		if o.At.IsZero() {
+			return Transition{}, fault.New(BackoffWithoutTime, "action %s: retry-after names no time", m.action.ID)
+		}
+		t.Throttled = 0
+		t.RunAt = o.At
+	case Throttle:
+		t.Throttled++
+		t.RunAt = later(m.now.Add(m.action.Policy.Delay(m.action.ID, t.Throttled)), o.At)
+	case GivenBack:
+		t.RunAt = m.now
+		if o.Code == "" {
+			o.Code = CodeGivenBack
+		}
+	}
+	return m.backoff(t, o)
+}
+
+// cancel ends what nobody works on, and asks whoever does.
+func (m move) cancel() (Transition, error) {
+	if m.idle() {
+		code := CodeCanceled
+		if m.in.Kind == AskDrain {
+			code = "drained"
+		}
+		return m.end(Canceled, Outcome{Code: code, Error: m.in.Outcome.Error})
+	}
+	t := m.thread
+	if m.in.Kind == AskDrain {
+		t.Draining = true
+	} else if t.CancelAt.IsZero() {
+		t.CancelAt = m.now
+	}
+	return Transition{Thread: t}, nil
+}
+
+// deadline ends what nobody works on; running work is asked to stop first.
+func (m move) deadline() (Transition, error) {
+	if m.thread.Deadline.IsZero() || m.thread.Deadline.After(m.now) {
+		return Transition{}, fault.New(fault.NotReady, "action %s has not reached its deadline", m.action.ID)
+	}
+	if m.idle() {
+		return m.end(TimedOut, Outcome{Code: CodeDeadline, Error: m.deadlineText()})
+	}
+	t := m.thread
+	if t.CancelAt.IsZero() {
+		t.CancelAt = m.now
+	}
+	return Transition{Thread: t}, nil
+}
+
+func (m move) deadlineText() string {
+	return fmt.Sprintf("not done within %s", time.Duration(m.action.Policy.Deadline))
+}
+
+// lose takes the claim from a process that is dead, or that overran its attempt.
+func (m move) lose() (Transition, error) {
+	if !m.claimed() {
+		return Transition{}, fault.New(fault.NotReady, "action %s is not claimed", m.action.ID)
+	}
+	t, o := m.thread, Outcome{Code: CodeLeaseLost, Error: "lease lost on " + m.in.Who}
+	spent := t.Lost >= FreeLosses && !m.in.Embedded
+	if m.in.Kind == OverrunAttempt {
+		o = Outcome{Code: CodeOverdue, Error: fmt.Sprintf("the attempt on %s did not end within %s",
+			m.in.Who, time.Duration(m.action.Policy.AttemptTimeout)+LeaseGrace)}
+		spent = true
+	} else {
+		t.Lost++
+	}
+	if spent {
+		t.Spent++
+	}
+	m.thread = t
+	if m.action.Delivery == AtMostOnce {
+		return m.end(Failed, Outcome{Code: CodeOutcomeUnknown, Error: o.Error})
+	}
+	if status, ok := m.noMore(); ok {
+		return m.end(status, o)
+	}
+	if t.Spent > m.action.Policy.Retries && spent {
+		return m.end(RetriesExhausted, o)
+	}
+	t.RunAt = m.now
+	return m.backoff(t, o)
+}
+
+// noMore says that no attempt may follow: somebody asked, or the deadline did.
+func (m move) noMore() (Status, bool) {
+	if m.thread.CancelAt.IsZero() && !m.thread.Draining {
+		return 0, false
+	}
+	return m.stopped(), true
+}
+
+// stopped is the end of work that was asked to stop: by its deadline, or by somebody.
+func (m move) stopped() Status {
+	t := m.thread
+	if !t.Deadline.IsZero() && !t.CancelAt.IsZero() && !t.CancelAt.Before(t.Deadline) {
+		return TimedOut
+	}
+	return Canceled
+}
+
+// backoff gives the claim back until the thread's RunAt.
+func (m move) backoff(t Thread, o Outcome) (Transition, error) {
+	return m.enter(released(t), Backoff, Event{Until: t.RunAt, Code: o.Code, Error: o.Error, Ref: o.Ref})
+}
+
+// end is final.
+func (m move) end(status Status, o Outcome) (Transition, error) {
+	next, err := m.enter(released(m.thread), status, Event{Code: o.Code, Error: o.Error, Ref: o.Ref})
+	if status == Successful {
+		next.Output = o.Output
+	}
+	return next, err
+}
+
+// enter gives the thread its new status and writes the event.
+func (m move) enter(t Thread, status Status, e Event) (Transition, error) {
+	t.Status = status
+	t.Seq++
+	e.ActionID, e.Seq, e.Status = m.action.ID, t.Seq, status
+	e.Attempt, e.Spent = t.Attempt, t.Spent
+	e.At, e.Source, e.Error = m.now, m.in.Source, Cut(e.Error)
+	return Transition{Thread: t, Event: &e}, nil
+}
+
+// released is the thread without its claim.
+func released(t Thread) Thread {
+	t.ClaimedBy, t.Lease = ID{}, time.Time{}
+	return t
+}
+
+// Cut makes an error text fit to be stored: valid UTF-8 without NUL, and not
+// longer than MaxError bytes; what was cut off shows.
+func Cut(text string) string {
+	const mark = "… (cut)"
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
+	if len(text) <= MaxError {
+		return text
+	}
+	cut := MaxError - len(mark)
+	for cut > 0 && text[cut]&0xc0 == 0x80 { // never inside a character
+		cut--
+	}
+	return text[:cut] + mark
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

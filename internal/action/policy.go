@@ -1,0 +1,48 @@
+package action
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// DefaultPolicy is that of an action whose handler says nothing (conductor.md, section 9).
+func DefaultPolicy() Policy {
+	return Policy{
+		Retries:        5,
+		Initial:        Duration(5 * time.Second),
+		Factor:         2,
+		Max:            Duration(5 * time.Minute),
+		Jitter:         0.1,
+		AttemptTimeout: Duration(30 * time.Second),
+		Deadline:       Duration(7 * 24 * time.Hour),
+	}
+}
+
+// Delay is how long to wait after the n-th attempt that went wrong, n from 1.
+// The jitter comes from the id and n, so whoever computes it gets the same.
+func (p Policy) Delay(id ID, n int) time.Duration {
+	delay := float64(p.plain(max(n, 1)))
+	delay *= 1 + p.Jitter*(2*unit(id, n)-1)
+	return time.Duration(min(max(delay, 0), math.MaxInt64/2))
+}
+
+// plain is the n-th back-off without jitter.
+func (p Policy) plain(n int) time.Duration {
+	if len(p.Schedule) > 0 {
+		return time.Duration(p.Schedule[min(n, len(p.Schedule))-1])
+	}
+	delay := float64(p.Initial) * math.Pow(max(p.Factor, 1), float64(n-1))
+	if p.Max > 0 {
+		delay = min(delay, float64(p.Max))
+	}
+	return time.Duration(min(delay, math.MaxInt64/2))
+}
+
+// unit is a number in [0, 1) that looks random and is not.
+func unit(id ID, n int) float64 {
+	seed := binary.BigEndian.AppendUint64(id[:], uint64(n))
+	sum := sha256.Sum256(seed)
+	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
+}
