@@ -125,7 +125,7 @@ func (n *Node) empty() bool {
 func (r *Reader) misfit(n *Node, path string, want Shape) {
 	element := want.element()
 	switch {
-	case n.Kind == List && want&(Texts|Scalars|Objects) == want && element != 0:
+	case n.Kind == List && want&(Texts|Scalars|Objects|Entries) == want && element != 0:
 		for i, item := range n.Items {
 			if !element.Fits(item) && (r.Accept == nil || !r.Accept(item, element)) {
 				r.unfit(item, Index(path, i), element)

@@ -20,12 +20,14 @@ const (
 	Objects                     // a list of mappings, likewise
 	TextMap                     // a mapping of free names to strings
 	ScalarMap                   // a mapping of free names to scalars
+	Entries                     // a list of strings and mappings, side by side
 	Anything                    // the caller judges it
 	numShapes = iota
 )
 
 var shapeWords = [numShapes]string{"a string", "a boolean", "a number", "a scalar", "a list of strings", "a list of scalars",
-	"a mapping", "a list of mappings", "a mapping of strings", "a mapping of scalars", "a value"}
+	"a mapping", "a list of mappings", "a mapping of strings", "a mapping of scalars",
+	"a list of strings or mappings", "a value"}
 
 // String names the shapes, such as "a string or a mapping".
 func (s Shape) String() string {
@@ -49,7 +51,7 @@ type Key struct {
 	Shape    Shape
 	Required bool     // there, and not empty
 	Values   []string // the texts that are accepted; nil: any
-	Keys     []Key    // of an Object, or of each item of Objects
+	Keys     []Key    // of an Object, or of each mapping in Objects and Entries
 	Default  string   // for people
 	Help     string   // one sentence, for the reference and the schema
 	Later    bool     // known, and not yet supported: an error that says so
@@ -94,7 +96,7 @@ func (s Shape) fits(n *Node) bool {
 		return n.Kind == Int || n.Kind == Float
 	case Scalar:
 		return n.Kind != Null && n.Kind != List && n.Kind != Map
-	case Texts, Scalars, Objects:
+	case Texts, Scalars, Objects, Entries:
 		return n.Kind == List && all(n.Items, s.element())
 	case TextMap, ScalarMap:
 		return n.Kind == Map && all(values(n), s.element())
@@ -113,12 +115,14 @@ func (s Shape) element() Shape {
 		return Scalar
 	case Objects:
 		return Object
+	case Entries:
+		return Text | Object
 	}
 	return 0
 }
 
 func all(nodes []*Node, s Shape) bool {
-	return !slices.ContainsFunc(nodes, func(n *Node) bool { return !s.fits(n) })
+	return !slices.ContainsFunc(nodes, func(n *Node) bool { return !s.Fits(n) })
 }
 
 func values(n *Node) []*Node {
