@@ -1,4 +1,3 @@
-// Package conductor runs actions: it claims them, calls their handlers, and records how each attempt ended.
 package conductor
 
 import (

@@ -1,0 +1,138 @@
+package conductor
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Ledger is what the conductor needs of the log.
+type Ledger interface {
+	Queue
+	Membership
+	Signals
+}
+
+// Queue is where ready actions come from and outcomes go to; see the methods of ledger.Ledger.
+type Queue interface {
+	Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error)
+	Lanes(ctx context.Context, handlers []string, after string, limit int) ([]string, error)
+	Claims(ctx context.Context, owner action.ID) ([]ledger.Claimed, error)
+	Due(ctx context.Context) (next time.Time, err error)
+}
+
+// Membership is how instances know who is alive.
+type Membership interface {
+	Join(ctx context.Context, i ledger.Instance) error
+	Heartbeat(ctx context.Context, i ledger.Instance) error
+	Leave(ctx context.Context, i ledger.Instance) error
+	Rescue(ctx context.Context, self action.ID) (int, error)
+}
+
+// Signals is how the conductor hears of what others did.
+type Signals interface {
+	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
+	CancelAsked(ctx context.Context, owner action.ID) ([]action.ID, error)
+}
+
+// Config is how a conductor works.
+type Config struct {
+	Instance  ledger.Instance    // Name and Version, for people; the id is made anew at every join
+	Handlers  map[string]Handler // by the name that actions carry
+	Workers   int                // attempts at the same time; default 200
+	Drain     time.Duration      // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Heartbeat time.Duration      // how often this instance says that it is alive; default 5 s, its lease is three of these
+	Log       *slog.Logger       // default: none
+	Metrics   *obs.Conductor     // default: unregistered
+}
+
+const (
+	defaultWorkers   = 200
+	defaultHeartbeat = 5 * time.Second
+)
+
+// Conductor runs actions. Make it with New, run it once.
+type Conductor struct {
+	ledger   Ledger
+	cfg      Config
+	log      *slog.Logger
+	metrics  *obs.Conductor
+	handlers []string // sorted names
+
+	ready  chan struct{} // something may be ready to claim
+	ended  chan struct{} // an attempt ended
+	sooner chan struct{} // something may be due sooner than the due loop knows
+
+	attempts sync.WaitGroup
+
+	mu         sync.Mutex
+	instance   ledger.Instance
+	running    map[claim]*attempt
+	unflushed  []ledger.Completion // ended, not recorded; oldest first
+	firstEnded time.Time           // of the oldest in unflushed
+}
+
+// New makes a conductor for the handlers of cfg.
+func New(l Ledger, cfg Config) *Conductor {
+	if cfg.Workers <= 0 {
+		cfg.Workers = defaultWorkers
+	}
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = defaultHeartbeat
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = obs.NewConductor(nil)
+	}
+	return &Conductor{
+		ledger:   l,
+		cfg:      cfg,
+		log:      obs.Component(cfg.Log, "conductor"),
+		metrics:  cfg.Metrics,
+		handlers: slices.Sorted(maps.Keys(cfg.Handlers)),
+		ready:    make(chan struct{}, 1),
+		ended:    make(chan struct{}, 1),
+		sooner:   make(chan struct{}, 1),
+		running:  map[claim]*attempt{},
+	}
+}
+
+// Run works until ctx ends, then drains (see the package's documentation) and
+// returns nil. It returns an error when the ledger refuses this instance for good.
+func (c *Conductor) Run(ctx context.Context) error {
+	if err := c.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	// What must outlive the end of ctx, until nothing runs any more: heartbeats, cancels, recording.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var loops sync.WaitGroup
+	loops.Go(func() { c.beats(work) })
+	loops.Go(func() { c.cancels(work) })
+	loops.Go(func() { c.watch(ctx) })
+	loops.Go(func() { c.dues(ctx) })
+	t := turner{Conductor: c, look: true}
+	t.run(ctx, work)
+	t.drain(ctx, work)
+	stop()
+	loops.Wait()
+	c.leave(context.WithoutCancel(ctx))
+	return nil
+}
+
+// poke tells a loop to look; it never blocks, for one look sees everything.
+func poke(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

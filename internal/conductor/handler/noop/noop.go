@@ -1,0 +1,77 @@
+// Package noop is the handler that does nothing but say how it went: for tests,
+// benchmarks and dry runs (conductor.md, section 4).
+package noop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Handler returns what an action's parameters say.
+type Handler struct{}
+
+// parameters is what an action may say; all of it may be left out.
+type parameters struct {
+	Outcome string          `json:"outcome"` // done | retry | retry-after | throttle | fatal | invalid; default done
+	Sleep   action.Duration `json:"sleep"`   // before it, such as 250ms; default none
+	Error   string          `json:"error"`   // its text
+}
+
+var outcomes = map[string]action.OutcomeKind{"": action.Done, "done": action.Done, "retry": action.Retry,
+	"retry-after": action.RetryAfter, "throttle": action.Throttle, "fatal": action.Fatal, "invalid": action.BadInput}
+
+// Check reports unknown keys and values.
+func (Handler) Check(raw json.RawMessage) fault.Problems {
+	if _, err := read(raw); err != nil {
+		return fault.Problems{{Code: "parameters", Text: err.Error()}}
+	}
+	return nil
+}
+
+// Do sleeps, then returns the outcome; it comes back at once when ctx ends.
+func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	p, err := read(a.Action.Parameters)
+	if err != nil {
+		return action.Outcome{Kind: action.BadInput, Error: err.Error()}
+	}
+	if p.Sleep > 0 {
+		timer := time.NewTimer(time.Duration(p.Sleep))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
+		}
+	}
+	outcome := action.Outcome{Kind: outcomes[p.Outcome], Error: p.Error}
+	if outcome.Kind == action.RetryAfter {
+		outcome.At = time.Now().Add(time.Duration(p.Sleep))
+	}
+	return outcome
+}
+
+func read(raw json.RawMessage) (parameters, error) {
+	var p parameters
+	if len(raw) == 0 {
+		return p, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return p, fmt.Errorf("parameters: %w", err)
+	}
+	if _, ok := outcomes[p.Outcome]; !ok {
+		return p, fmt.Errorf("outcome %q: want done, retry, retry-after, throttle, fatal or invalid", p.Outcome)
+	}
+	if p.Sleep < 0 {
+		return p, fmt.Errorf("sleep %s: want none, or a duration such as 250ms", time.Duration(p.Sleep))
+	}
+	return p, nil
+}

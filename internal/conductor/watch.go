@@ -1,0 +1,105 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+const (
+	minDue      = 20 * time.Millisecond  // bounds the due loop when this machine's clock is ahead of the ledger's
+	maxDue      = 5 * time.Second        // bounds its sleep when the clock is behind, or somebody else changed a time
+	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known
+)
+
+// watch wakes the loops when actions became ready or changed.
+func (c *Conductor) watch(ctx context.Context) {
+	var away backoff
+	for ctx.Err() == nil {
+		if err := c.ledger.Wait(ctx, ledger.TopicAction, time.Time{}); err != nil {
+			if ctx.Err() == nil {
+				c.log.Warn("waiting for actions failed", obs.Error(err))
+			}
+			pause(ctx, away.next())
+			continue
+		}
+		away.reset()
+		poke(c.ready)
+		poke(c.sooner)
+	}
+}
+
+// dues makes actions ready when their time has come.
+func (c *Conductor) dues(ctx context.Context) {
+	var away backoff
+	for ctx.Err() == nil {
+		next, err := c.ledger.Due(ctx)
+		sleep := maxDue
+		switch {
+		case err != nil:
+			sleep = away.next()
+			if ctx.Err() == nil {
+				c.log.Warn("looking for due actions failed", obs.Error(err), obs.KeyRetryIn, sleep.String())
+			}
+		default:
+			away.reset()
+			poke(c.ready)
+			if !next.IsZero() {
+				sleep = min(maxDue, max(minDue, time.Until(next)))
+			}
+		}
+		c.sleepUntilSooner(ctx, sleep)
+	}
+}
+
+func (c *Conductor) sleepUntilSooner(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.sooner:
+	case <-ctx.Done():
+	}
+}
+
+// cancels ends the attempts that somebody asked to cancel.
+func (c *Conductor) cancels(work context.Context) {
+	var away backoff
+	for work.Err() == nil {
+		again, err := c.cancelAsked(work)
+		if err == nil {
+			err = c.ledger.Wait(work, ledger.TopicCancel, again)
+		}
+		if err != nil {
+			if work.Err() == nil {
+				c.log.Warn("looking for cancellations failed", obs.Error(err))
+			}
+			pause(work, away.next())
+			continue
+		}
+		away.reset()
+	}
+}
+
+// cancelAsked ends them, and says when to look again: soon, while one is not running here yet or any more.
+func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err error) {
+	asked, err := c.ledger.CancelAsked(work, c.current().ID)
+	if err != nil || len(asked) == 0 {
+		return time.Time{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.running {
+		if i := slices.Index(asked, a.ID); i >= 0 {
+			a.cancel(ErrCanceled)
+			asked = slices.Delete(asked, i, i+1)
+		}
+	}
+	if len(asked) > 0 {
+		again = time.Now().Add(cancelAgain)
+	}
+	return again, nil
+}
