@@ -89,15 +89,16 @@ func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 // value checks one value against its line of the table.
 func (r *Reader) value(f *Field, path string, key *Key) {
 	n := f.Value
-	if r.Accept != nil && r.Accept(n, key.Shape) {
-		return
-	}
-	if !key.Shape.Fits(n) {
+	accepted := r.Accept != nil && r.Accept(n, key.Shape)
+	if !accepted && !key.Shape.Fits(n) {
 		r.misfit(n, path, key.Shape)
 		return
 	}
 	if key.Required && n.empty() {
 		r.Add(n, "field-empty", path, "%q must not be empty", key.Name)
+	}
+	if accepted {
+		return
 	}
 	if key.Values != nil && n.Kind != List && n.Kind != Map {
 		r.Choice(n, path, key.Values)
@@ -117,8 +118,13 @@ func (r *Reader) value(f *Field, path string, key *Key) {
 
 // empty reports whether nothing stands in n.
 func (n *Node) empty() bool {
-	return n.Kind == List && len(n.Items) == 0 || n.Kind == Map && len(n.Fields) == 0 ||
-		n.Kind == String && strings.TrimSpace(n.Text) == ""
+	switch n.Kind {
+	case List:
+		return len(n.Items) == 0
+	case Map:
+		return len(n.Fields) == 0
+	}
+	return strings.TrimSpace(n.Text) == ""
 }
 
 // misfit reports the innermost value that has the wrong shape: the item, when it is a list's only fault.

@@ -1,0 +1,87 @@
+package build
+
+import (
+	"bytes"
+	"time"
+)
+
+// Marks say what an entry is, beside a whole line of standard output.
+type Marks struct {
+	Stderr  bool // from standard error
+	Partial bool // goes on in the next entry of its stream
+	Waybill bool // written by Waybill, not by the program
+}
+
+// Entry is one line of a log file.
+type Entry struct {
+	At time.Time
+	Marks
+	Text []byte // as the program printed it, without the line's end; not necessarily UTF-8
+}
+
+// entryTime is RFC 3339 in UTC with nine digits, so that every entry's text begins at the same column.
+const entryTime = "2006-01-02T15:04:05.000000000Z"
+
+// mark stands before and after the letters of an entry's marks.
+const mark = 0x1f
+
+// FormatEntry appends the entry to dst: time, space, marks, text, newline. The text holds no newline.
+func FormatEntry(dst []byte, e Entry) []byte {
+	dst = e.At.UTC().AppendFormat(dst, entryTime)
+	dst = append(dst, ' ')
+	if e.Marks != (Marks{}) || len(e.Text) > 0 && e.Text[0] == mark {
+		dst = append(dst, mark)
+		for _, m := range [...]struct {
+			set    bool
+			letter byte
+		}{{e.Stderr, 'e'}, {e.Partial, 'p'}, {e.Waybill, 'w'}} {
+			if m.set {
+				dst = append(dst, m.letter)
+			}
+		}
+		dst = append(dst, mark)
+	}
+	dst = append(dst, e.Text...)
+	return append(dst, '\n')
+}
+
+// ParseEntry reads one line of a log file, with or without its newline. It never
+// fails: of a line that is no entry the whole is the text, at no time.
+func ParseEntry(line []byte) Entry {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	if len(line) <= len(entryTime) || line[len(entryTime)] != ' ' {
+		return Entry{Text: line}
+	}
+	at, err := time.Parse(entryTime, string(line[:len(entryTime)]))
+	if err != nil {
+		return Entry{Text: line}
+	}
+	e := Entry{At: at, Text: line[len(entryTime)+1:]}
+	if marks, text, ok := cutMarks(e.Text); ok {
+		e.Marks, e.Text = marks, text
+	}
+	return e
+}
+
+// cutMarks takes the marks off the front of a text; false when there are none.
+func cutMarks(text []byte) (Marks, []byte, bool) {
+	if len(text) == 0 || text[0] != mark {
+		return Marks{}, nil, false
+	}
+	var marks Marks
+	for i, b := range text[1:] {
+		switch b {
+		case 'e':
+			marks.Stderr = true
+		case 'p':
+			marks.Partial = true
+		case 'w':
+			marks.Waybill = true
+		case mark:
+			return marks, text[i+2:], true
+		default:
+			return Marks{}, nil, false
+		}
+	}
+	return Marks{}, nil, false
+}

@@ -1,0 +1,69 @@
+package build
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// File is a parsed .wharf-ci.yml. Variables stand in it as they are written.
+type File struct {
+	Environments []Environment
+	Stages       []Stage // in file order
+
+	root *document.Node
+}
+
+// Environment is a named set of variables.
+type Environment struct {
+	Name   string
+	At     fault.Position
+	Values map[string]Value
+}
+
+// Stage is steps side by side. Stages run one after another.
+type Stage struct {
+	Name         string
+	At           fault.Position
+	Environments []string // none: the stage always runs
+	RunsIf       Condition
+	FailFast     bool
+	Steps        []Step // in file order
+}
+
+// Condition is what earlier stages must have come to for a stage to run.
+type Condition string
+
+// The conditions.
+const (
+	Success Condition = "success" // none failed
+	Fail    Condition = "fail"    // one failed
+	Always  Condition = "always"
+)
+
+// Step is one program to run.
+type Step struct {
+	Name      string
+	At        fault.Position // of its name
+	Type      string         // container
+	Container Container
+	Timeout   time.Duration // of an attempt; 0: none
+	Artifacts []ArtifactRule
+}
+
+// Container is the fields of the step type container.
+type Container struct {
+	Image    string
+	Commands []string
+	OS       string
+	Shell    string
+}
+
+// ArtifactRule says which files of a step's workspace are kept.
+type ArtifactRule struct {
+	Path    string    `json:"path"`           // glob, slash-separated, from the root of the workspace
+	Name    string    `json:"name,omitempty"` // instead of the file's path
+	Archive bool      `json:"archive,omitempty"`
+	When    Condition `json:"when"`
+}

@@ -1,0 +1,100 @@
+package build
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// MaxText is the longest text of an entry in bytes; a longer line becomes several entries.
+const MaxText = 32 << 10
+
+// Frame is a line of a stream, or a part of one.
+type Frame struct {
+	Text    []byte // without the line's end
+	Partial bool   // the line goes on
+}
+
+// Framer cuts one stream of bytes into lines. The zero value is ready.
+type Framer struct {
+	rest []byte // begun and not yet ended
+	open bool   // a part of the present line has been given out
+}
+
+// Write takes the next bytes of the stream and gives each line that has ended,
+// and each full part of a longer one, to emit. The frame's text is valid until emit returns.
+func (f *Framer) Write(data []byte, emit func(Frame)) {
+	for len(data) > 0 {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			f.rest = append(f.rest, data...)
+			break
+		}
+		f.rest = append(f.rest, data[:end]...)
+		data = data[end+1:]
+		f.rest = bytes.TrimSuffix(f.rest, []byte("\r"))
+		f.cut(MaxText, emit)
+		f.emit(emit, f.rest, false)
+		f.rest = f.rest[:0]
+	}
+	f.cut(MaxText+1, emit) // one byte may be the \r before a newline
+}
+
+// cut gives out full parts while the begun line has more than limit bytes, never inside a UTF-8 sequence.
+func (f *Framer) cut(limit int, emit func(Frame)) {
+	for len(f.rest) > limit {
+		n := MaxText
+		for back := 0; back < utf8.UTFMax-1 && !utf8.RuneStart(f.rest[n]); back++ {
+			n--
+		}
+		if !utf8.RuneStart(f.rest[n]) {
+			n = MaxText // no UTF-8 anyway
+		}
+		f.emit(emit, f.rest[:n], true)
+		f.rest = append(f.rest[:0], f.rest[n:]...)
+	}
+}
+
+func (f *Framer) emit(emit func(Frame), text []byte, partial bool) {
+	f.open = partial
+	emit(Frame{Text: text, Partial: partial})
+}
+
+// Flush gives out a begun line as a part, because nothing has come for a while and
+// somebody may wait for what it asks. Bytes of a sequence that has not ended stay.
+func (f *Framer) Flush(emit func(Frame)) {
+	n := len(f.rest) - unfinished(f.rest)
+	if n > 0 && f.rest[n-1] == '\r' {
+		n--
+	}
+	if n == 0 {
+		return
+	}
+	f.emit(emit, f.rest[:n], true)
+	f.rest = append(f.rest[:0], f.rest[n:]...)
+}
+
+// Close gives out what is left when the stream has ended. A line without its newline is an entry.
+func (f *Framer) Close(emit func(Frame)) {
+	f.cut(MaxText, emit)
+	if len(f.rest) > 0 || f.open {
+		f.emit(emit, f.rest, false)
+	}
+	f.rest = nil
+}
+
+// Pending reports whether a line has begun and is not yet given out.
+func (f *Framer) Pending() bool { return len(f.rest) > 0 }
+
+// unfinished is how many bytes at the end begin a UTF-8 sequence that goes on.
+func unfinished(text []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		b := text[len(text)-back]
+		if utf8.RuneStart(b) {
+			if b >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-back:]) {
+				return back
+			}
+			return 0
+		}
+	}
+	return 0
+}

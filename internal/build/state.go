@@ -1,0 +1,82 @@
+package build
+
+import (
+	"fmt"
+	"time"
+)
+
+// Status is where a build or a step stands. It is stored and sent by name.
+type Status string
+
+// The statuses.
+const (
+	Pending      Status = "Pending"
+	Scheduling   Status = "Scheduling"
+	Initializing Status = "Initializing"
+	Running      Status = "Running"
+	Completed    Status = "Completed"
+	Failed       Status = "Failed"
+	Canceled     Status = "Canceled"
+	TimedOut     Status = "TimedOut"
+	Skipped      Status = "Skipped"
+)
+
+// rank orders the statuses of a life; ends share the last place.
+func (s Status) rank() int {
+	switch s {
+	case Pending:
+		return 0
+	case Scheduling:
+		return 1
+	case Initializing:
+		return 2
+	case Running:
+		return 3
+	case Completed, Failed, Canceled, TimedOut, Skipped:
+		return 4
+	}
+	return -1
+}
+
+// Ended reports whether the status is final.
+func (s Status) Ended() bool { return s.rank() == 4 }
+
+// Broken reports whether a step's end makes its stage fail.
+func (s Status) Broken() bool { return s == Failed || s == TimedOut }
+
+// CheckChange says why a step or build may not go from one status to another; nil: it may.
+func CheckChange(from, to Status) error {
+	switch {
+	case to.rank() < 0:
+		return fmt.Errorf("%q is no status", to)
+	case from.Ended():
+		return fmt.Errorf("%s is an end; it cannot become %s", from, to)
+	case to.rank() <= from.rank():
+		return fmt.Errorf("%s cannot become %s", from, to)
+	case to == Completed && from != Running:
+		return fmt.Errorf("%s cannot become %s before it was Running", from, to)
+	}
+	return nil
+}
+
+// StepState is where one step stands.
+type StepState struct {
+	Status    Status
+	StartedAt time.Time // when it left Pending
+	EndedAt   time.Time
+}
+
+// States is where all of a build stands.
+type States struct {
+	StartedAt time.Time         // of the build
+	Canceled  bool              // somebody asked for it
+	Steps     map[int]StepState // by id; a step that is not in it is Pending
+}
+
+// Status is that of a step.
+func (s States) Status(id int) Status {
+	if state, ok := s.Steps[id]; ok {
+		return state.Status
+	}
+	return Pending
+}

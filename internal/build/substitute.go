@@ -1,0 +1,203 @@
+package build
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Value is what a variable stands for.
+type Value struct {
+	Text string
+	Kind document.Kind  // a value that is exactly one variable keeps its kind; Null is a String here
+	At   fault.Position // where it was written; zero: in no file
+}
+
+// Source is named values from one place.
+type Source struct {
+	Name   string // for people, such as "environment stage"
+	Values map[string]Value
+}
+
+// Variables is sources in the order of their precedence: the first that has a name wins.
+type Variables []Source
+
+// Texts makes a source of plain strings.
+func Texts(name string, values map[string]string) Source {
+	s := Source{Name: name, Values: map[string]Value{}}
+	for k, v := range values {
+		s.Values[k] = Value{Text: v, Kind: document.String}
+	}
+	return s
+}
+
+// Lookup finds a variable.
+func (vs Variables) Lookup(name string) (Value, bool) {
+	for _, s := range vs {
+		if v, ok := s.Values[name]; ok {
+			return v, true
+		}
+	}
+	return Value{}, false
+}
+
+// LoopError says that variables stand for each other in a circle.
+type LoopError struct{ Names []string }
+
+func (e *LoopError) Error() string {
+	return "these variables stand for each other in a circle: " + strings.Join(e.Names, " → ")
+}
+
+// Substitute replaces each ${name} in text by its value, whose own variables
+// are replaced too. ${%name%} becomes a literal ${name}. What has no value stays
+// as it is and is listed in undefined. The error is a *LoopError.
+func Substitute(vs Variables, text string) (replaced string, undefined []string, err error) {
+	s := substitution{variables: vs}
+	replaced, err = s.expand(text, nil)
+	return replaced, s.undefined, err
+}
+
+// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each other.
+const maxExpansion = 8 << 20
+
+type substitution struct {
+	variables Variables
+	undefined []string
+	grown     int
+}
+
+// expand replaces the variables of text, which is the value of the last of the open names.
+func (s *substitution) expand(text string, open []string) (string, error) {
+	var out strings.Builder
+	for {
+		before, inside, after, found := cutVariable(text)
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		value, err := s.value(inside, open)
+		if err != nil {
+			return "", err
+		}
+		if s.grown += len(value); s.grown > maxExpansion {
+			return "", fmt.Errorf("its variables grow to more than %d bytes", maxExpansion)
+		}
+		out.WriteString(value)
+		text = after
+	}
+}
+
+// cutVariable splits text at its first ${…}.
+func cutVariable(text string) (before, inside, after string, found bool) {
+	start := strings.Index(text, "${")
+	if start < 0 {
+		return text, "", "", false
+	}
+	length := strings.IndexByte(text[start:], '}')
+	if length < 0 {
+		return text, "", "", false
+	}
+	return text[:start], text[start+2 : start+length], text[start+length+1:], true
+}
+
+// value is what stands for ${inside}.
+func (s *substitution) value(inside string, open []string) (string, error) {
+	if strings.HasPrefix(inside, "%") && strings.HasSuffix(inside, "%") {
+		return "${" + strings.TrimSuffix(strings.TrimPrefix(inside, "%"), "%") + "}", nil
+	}
+	name := strings.TrimSpace(inside)
+	v, ok := s.variables.Lookup(name)
+	if !ok {
+		s.undefined = append(s.undefined, name)
+		return "${" + inside + "}", nil
+	}
+	if i := slices.Index(open, name); i >= 0 {
+		return "", &LoopError{append(slices.Clone(open[i:]), name)}
+	}
+	return s.expand(v.Text, append(slices.Clone(open), name))
+}
+
+// substituter replaces variables all over a document.
+type substituter struct {
+	variables Variables
+	problems  fault.Problems
+	replaced  map[*document.Node]bool
+}
+
+// stages copies the root with the variables of every stage replaced; names of stages never are.
+func (s *substituter) stages(root *document.Node) *document.Node {
+	out := *root
+	out.Fields = slices.Clone(root.Fields)
+	for i, f := range out.Fields {
+		if f.Key != keyInputs && f.Key != keyEnvironments {
+			out.Fields[i].Value = s.node(f.Value, f.Key, false)
+		}
+	}
+	return &out
+}
+
+// node copies n with its variables replaced; quiet: names without a value are left to the shell.
+func (s *substituter) node(n *document.Node, scope string, quiet bool) *document.Node {
+	out := *n
+	switch n.Kind {
+	case document.List:
+		out.Items = make([]*document.Node, len(n.Items))
+		for i, item := range n.Items {
+			out.Items[i] = s.node(item, document.Index(scope, i), quiet)
+		}
+	case document.Map:
+		out.Fields = s.fields(n, scope, quiet)
+	case document.String:
+		return s.scalar(n, scope, quiet)
+	}
+	return &out
+}
+
+func (s *substituter) fields(n *document.Node, scope string, quiet bool) []document.Field {
+	out := slices.Clone(n.Fields)
+	seen := map[string]fault.Position{}
+	for i, f := range out {
+		key := s.text(f.Key, f.At, scope, quiet)
+		if first, ok := seen[key]; ok {
+			s.problems = append(s.problems, fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
+				Text: fmt.Sprintf("the key %q stands at %d:%d already", key, first.Line, first.Column)})
+		}
+		seen[key] = f.At
+		out[i].Key = key
+		out[i].Value = s.node(f.Value, scope+"/"+key, quiet || key == "cmds")
+	}
+	return out
+}
+
+func (s *substituter) scalar(n *document.Node, scope string, quiet bool) *document.Node {
+	out := *n
+	out.Text = s.text(n.Text, n.At, scope, quiet)
+	if out.Text != n.Text || strings.Contains(n.Text, "${") {
+		s.replaced[&out] = true
+	}
+	before, inside, after, found := cutVariable(n.Text)
+	if found && before == "" && after == "" {
+		if v, ok := s.variables.Lookup(strings.TrimSpace(inside)); ok {
+			out.Kind = v.Kind
+		}
+	}
+	return &out
+}
+
+func (s *substituter) text(text string, at fault.Position, scope string, quiet bool) string {
+	replaced, undefined, err := Substitute(s.variables, text)
+	if err != nil {
+		s.problems = append(s.problems, fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
+		return text
+	}
+	for _, name := range undefined {
+		if !quiet {
+			s.problems = append(s.problems, fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
+				Text: fmt.Sprintf("the variable %q has no value, so ${%s} stays as it is", name, name)})
+		}
+	}
+	return replaced
+}
