@@ -3,103 +3,235 @@ package server
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
 // Client asks another process what a Service answers, with the same methods and the same fault codes.
+// fault.Unavailable when it cannot be reached.
 type Client struct {
-	url, token string
-	by         string // who asks, told to the server when the token is the home's
+	base  string // http://127.0.0.1:7070
+	token string
+	by    string // who asks, told to the server when the token is the home's
+	http  *http.Client
 }
 
-// NewClient makes a client of the server at url. token may be "" for reading on loopback.
-func NewClient(url, token, by string) *Client { return &Client{url: url, token: token, by: by} }
+// NewClient makes a client of the server at address (http://host:port). token may be "" for reading on loopback.
+func NewClient(address, token, by string) *Client {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return &Client{base: strings.TrimSuffix(address, "/"), token: token, by: by, http: &http.Client{}}
+}
 
 // Pipelines is Service.Pipelines.
-func (c *Client) Pipelines(ctx context.Context) ([]PipelineView, error) { panic("skeleton") }
+func (c *Client) Pipelines(ctx context.Context) (views []PipelineView, err error) {
+	return views, c.get(ctx, "/pipelines", nil, &views)
+}
 
 // Pipeline is Service.Pipeline.
-func (c *Client) Pipeline(ctx context.Context, name string) (PipelineView, error) { panic("skeleton") }
+func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, err error) {
+	return view, c.get(ctx, at("pipelines", name), nil, &view)
+}
 
 // Versions is Service.Versions.
-func (c *Client) Versions(ctx context.Context, pipeline string) ([]ledger.Version, error) {
-	panic("skeleton")
+func (c *Client) Versions(ctx context.Context, pipeline string) (versions []ledger.Version, err error) {
+	return versions, c.get(ctx, at("pipelines", pipeline, "versions"), nil, &versions)
 }
 
 // Version is Service.Version.
-func (c *Client) Version(ctx context.Context, pipeline string, version int) (ledger.Version, error) {
-	panic("skeleton")
+func (c *Client) Version(ctx context.Context, pipeline string, version int) (found ledger.Version, err error) {
+	return found, c.get(ctx, at("pipelines", pipeline, "versions", strconv.Itoa(version)), nil, &found)
 }
 
 // PlanEdit is Service.PlanEdit; Source is what is sent.
-func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) { panic("skeleton") }
+func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
+	view, err := c.plan(ctx, p.Definition.Pipeline, &p, false)
+	if err != nil || view.Edit == nil {
+		return EditView{}, err
+	}
+	return *view.Edit, nil
+}
 
 // Apply is Service.Apply; Source is what is sent.
-func (c *Client) Apply(ctx context.Context, p Proposal) (EditView, error) { panic("skeleton") }
+func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err error) {
+	query := url.Values{"file": {p.File}}
+	if p.Yes {
+		query.Set("yes", "true")
+	}
+	q := request{method: http.MethodPut, path: at("pipelines", p.Definition.Pipeline), query: query, body: strings.NewReader(p.Source), kind: yamlType}
+	if p.IfVersion != nil {
+		q.ifMatch = strconv.Quote(strconv.Itoa(*p.IfVersion))
+	}
+	err = c.do(ctx, q, &view)
+	if fault.Is(err, fault.Refused) { // the view says what would be lost
+		if planned, planErr := c.PlanEdit(ctx, p); planErr == nil {
+			view = planned
+		}
+	}
+	return view, err
+}
 
 // Plan is Service.Plan.
 func (c *Client) Plan(ctx context.Context, pipeline string, proposal *Proposal) (PlanView, error) {
-	panic("skeleton")
+	return c.plan(ctx, pipeline, proposal, true)
+}
+
+func (c *Client) plan(ctx context.Context, pipeline string, p *Proposal, simulate bool) (view PlanView, err error) {
+	q := request{method: http.MethodPost, path: at("pipelines", pipeline, "plan"), query: url.Values{}}
+	q.query.Set("simulate", strconv.FormatBool(simulate))
+	if p != nil {
+		q.query.Set("file", p.File)
+		q.body, q.kind = strings.NewReader(p.Source), yamlType
+	}
+	return view, c.do(ctx, q, &view)
 }
 
 // PutSnapshot is Service.PutSnapshot.
 func (c *Client) PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error) {
-	panic("skeleton")
+	var stored Stored
+	err = c.do(ctx, request{
+		method: http.MethodPut, path: at("pipelines", pipeline, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
+	}, &stored)
+	return stored.Key, err
 }
 
 // Register is Service.Register.
-func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool) (ledger.Registered, error) {
-	panic("skeleton")
+func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool) (done ledger.Registered, err error) {
+	body := map[string]any{
+		"label": r.Label, "commit": r.Commit, "subject": r.Subject, "snapshot": r.Snapshot, "deploy": deploy,
+	}
+	if !r.CommittedAt.IsZero() {
+		body["committedAt"] = r.CommittedAt
+	}
+	return done, c.post(ctx, at("pipelines", r.Pipeline, "revisions"), body, &done)
 }
 
 // Revisions is Service.Revisions.
-func (c *Client) Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error) {
-	panic("skeleton")
+func (c *Client) Revisions(ctx context.Context, pipeline string, limit int) (found []ledger.Revision, err error) {
+	return found, c.get(ctx, at("pipelines", pipeline, "revisions"), numbers("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
-func (c *Client) Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error) {
-	panic("skeleton")
+func (c *Client) Revision(ctx context.Context, pipeline, label string) (found ledger.Revision, err error) {
+	return found, c.get(ctx, at("pipelines", pipeline, "revisions", label), nil, &found)
 }
 
-// Deploy is Service.Deploy.
-func (c *Client) Deploy(ctx context.Context, pipeline, label, by string) (ledger.Deployment, error) {
-	panic("skeleton")
+// Deploy is Service.Deploy; the server takes who did it from the token.
+func (c *Client) Deploy(ctx context.Context, pipeline, label, _ string) (made ledger.Deployment, err error) {
+	return made, c.post(ctx, at("pipelines", pipeline, "deployments"), map[string]any{"revision": label}, &made)
 }
 
 // Deployments is Service.Deployments.
-func (c *Client) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
-	panic("skeleton")
+func (c *Client) Deployments(ctx context.Context, q ledger.DeploymentQuery) (found []ledger.Deployment, err error) {
+	query := numbers("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
+	texts(query, "pipeline", q.Pipeline, "status", string(q.Status))
+	return found, c.get(ctx, "/deployments", query, &found)
+}
+
+// Resolve is Service.Resolve.
+func (c *Client) Resolve(ctx context.Context, text string) (Ref, error) {
+	if _, err := action.ParseID(text); err != nil {
+		return ParseRef(text)
+	}
+	var view DeploymentView
+	err := c.get(ctx, at("deployments", text), nil, &view)
+	return Ref{view.Pipeline, view.Number}, err
 }
 
 // Deployment is Service.Deployment.
-func (c *Client) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) { panic("skeleton") }
+func (c *Client) Deployment(ctx context.Context, ref Ref) (view DeploymentView, err error) {
+	return view, c.get(ctx, at("deployments", ref.String()), nil, &view)
+}
+
+// Steps is Service.Steps.
+func (c *Client) Steps(ctx context.Context, ref Ref) (steps []schedule.StepState, err error) {
+	return steps, c.get(ctx, at("deployments", ref.String(), "steps"), nil, &steps)
+}
 
 // Why is Service.Why.
-func (c *Client) Why(ctx context.Context, ref Ref, target string) ([]schedule.StepState, error) {
-	panic("skeleton")
+func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []schedule.StepState, err error) {
+	query := url.Values{}
+	texts(query, "target", target)
+	return open, c.get(ctx, at("deployments", ref.String(), "why"), query, &open)
 }
 
-// Command is Service.Command.
-func (c *Client) Command(ctx context.Context, ref Ref, k Command) error { panic("skeleton") }
+// Command is Service.Command; the server takes who did it from the token.
+func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
+	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
+	return c.post(ctx, at("deployments", ref.String(), k.Kind), body, nil)
+}
 
 // Entries is Service.Entries.
-func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error) {
-	panic("skeleton")
-}
-
-// Follow is Service.Follow; a cut connection is resumed.
-func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
-	panic("skeleton")
+func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []schedule.Entry, err error) {
+	return rows, c.get(ctx, at("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 
 // Actions is Service.Actions.
-func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
-	panic("skeleton")
+func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
+	query := numbers("deployment", q.Deployment, "limit", int64(q.Limit))
+	texts(query, "handler", q.Handler, "pipeline", q.Pipeline, "target", q.Target)
+	if q.Status != 0 {
+		query.Set("status", strings.ToLower(q.Status.String()))
+	}
+	if q.LiveOnly {
+		query.Set("live", "true")
+	}
+	if !q.After.IsZero() {
+		query.Set("after", q.After.String())
+	}
+	return found, c.get(ctx, "/actions", query, &found)
 }
 
 // Action is Service.Action.
-func (c *Client) Action(ctx context.Context, id action.ID) (ActionView, error) { panic("skeleton") }
+func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err error) {
+	return view, c.get(ctx, at("actions", id.String()), nil, &view)
+}
+
+func entryQuery(q ledger.EntryQuery) url.Values {
+	query := numbers("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
+	texts(query, "target", q.Target)
+	if q.Class != 0 {
+		query.Set("class", q.Class.String())
+	}
+	if q.Newest {
+		query.Set("newest", "true")
+	}
+	return query
+}
+
+// at joins a path, escaping its parts.
+func at(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString("/" + url.PathEscape(part))
+	}
+	return b.String()
+}
+
+// numbers is a query of the pairs whose number is not 0.
+func numbers(pairs ...any) url.Values {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if n := pairs[i+1].(int64); n != 0 {
+			query.Set(pairs[i].(string), strconv.FormatInt(n, 10))
+		}
+	}
+	return query
+}
+
+// texts adds the pairs whose text is not "".
+func texts(query url.Values, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+}

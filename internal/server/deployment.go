@@ -121,8 +121,26 @@ func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, erro
 	return view, nil
 }
 
-// Why lists the open steps of a deployment, each with its reason; target narrows it to one and what is below.
-func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]schedule.StepState, error) {
+// Resolve reads greeter#7, or finds a deployment by its id.
+func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
+	id, err := action.ParseID(text)
+	if err != nil {
+		return ParseRef(text)
+	}
+	all, err := s.ledger.Deployments(ctx, ledger.DeploymentQuery{})
+	if err != nil {
+		return Ref{}, err
+	}
+	for _, d := range all {
+		if d.ID == id {
+			return Ref{d.Pipeline, d.Number}, nil
+		}
+	}
+	return Ref{}, fault.New(fault.NotFound, "there is no deployment %s", text)
+}
+
+// Steps lists every step of a deployment, breadth-first, each with its state and reason.
+func (s *Service) Steps(ctx context.Context, ref Ref) ([]schedule.StepState, error) {
 	if _, err := s.deployment(ctx, ref); err != nil {
 		return nil, err
 	}
@@ -130,15 +148,24 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]schedule.S
 	if err != nil {
 		return nil, err
 	}
-	open := []schedule.StepState{}
-	return open, s.folded(ctx, ref.Pipeline, func(f *fold) error {
-		for _, step := range f.engine.Explain(ref.Number, now) {
-			if step.State != schedule.Complete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
-				open = append(open, step)
-			}
-		}
+	var steps []schedule.StepState
+	err = s.folded(ctx, ref.Pipeline, func(f *fold) error {
+		steps = f.engine.Explain(ref.Number, now)
 		return nil
 	})
+	return nonNil(steps), err
+}
+
+// Why lists the open steps of a deployment, each with its reason; target narrows it to one and what is below.
+func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]schedule.StepState, error) {
+	steps, err := s.Steps(ctx, ref)
+	open := []schedule.StepState{}
+	for _, step := range steps {
+		if step.State != schedule.Complete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
+			open = append(open, step)
+		}
+	}
+	return open, err
 }
 
 func (s *Service) deployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {

@@ -87,3 +87,29 @@ func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) 
 	events, err := s.ledger.Events(ctx, id)
 	return ActionView{ActionState: state, Events: events}, err
 }
+
+// FollowAction hands every event after seq to each, those that are there and those to come, and calls end
+// once the action has ended.
+func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
+	for {
+		view, err := s.Action(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, event := range view.Events {
+			if event.Seq <= after {
+				continue
+			}
+			if err := each(event); err != nil {
+				return err
+			}
+			after = event.Seq
+		}
+		if view.Thread.Status.Ended() {
+			return end()
+		}
+		if err := s.wait(ctx, followPoll, ledger.TopicAction); err != nil {
+			return err
+		}
+	}
+}

@@ -96,3 +96,18 @@ func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]
 	}
 	return s.ledger.Deployments(ctx, q)
 }
+
+// Resources lists what runs where; pipeline and host narrow it, "" is all.
+func (s *Service) Resources(ctx context.Context, pipeline, host string) ([]ledger.Resource, error) {
+	all, err := s.ledger.Resources(ctx, pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("list what runs where: %w", err)
+	}
+	found := []ledger.Resource{}
+	for _, r := range all {
+		if host == "" || r.Address == host {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}

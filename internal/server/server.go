@@ -2,21 +2,31 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
+	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // Options of a Server.
 type Options struct {
 	Listen  string // host:port; "" is DefaultListen
-	Token   string // the home's token (see HomeToken): every scope
-	Version string // of the program, for /openapi.json and /healthz
+	Token   string // the home's token (see HomeToken): every scope. "": nobody may change anything
+	Version string // of the program, for the API's description and /healthz
 	// Pages answers everything that is not the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
-	Gatherer prometheus.Gatherer // for /metrics; nil: the default one
-	Log      *slog.Logger
+	Gatherer prometheus.Gatherer // for /metrics; nil: 404
+	Log      *slog.Logger        // nil: nothing is logged
 	// Ready reports why the process cannot serve yet; nil: always ready.
 	Ready func(context.Context) error
 }
@@ -24,26 +34,152 @@ type Options struct {
 // DefaultListen is where the API listens unless the configuration says otherwise.
 const DefaultListen = "127.0.0.1:7070"
 
+// Time limits of a connection. Answers have none, since followers stay.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	drainTimeout  = 5 * time.Second // for requests in flight, once the process ends
+)
+
 // Server is the role api: the HTTP face of a Service.
 type Server struct {
-	service *Service
-	options Options
+	service  *Service
+	options  Options
+	listener net.Listener
+	access   *access
 }
 
 // New makes a server; nothing listens before Listen.
-func New(s *Service, o Options) *Server { return &Server{service: s, options: o} }
+func New(s *Service, o Options) *Server {
+	if o.Listen == "" {
+		o.Listen = DefaultListen
+	}
+	if o.Token == "" {
+		o.Token = randomHex() // known to nobody
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	server := &Server{service: s, options: o}
+	server.access = newAccess(o.Token, isLoopback(o.Listen), server.routes())
+	return server
+}
+
+// Handler is the whole HTTP face, with its access rules; for tests and other listeners.
+func (s *Server) Handler() http.Handler { return s.access }
+
+// routes is the mux behind the access rules.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	registerAPI(mux, s.service, s.options.Version)
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /readyz", s.ready)
+	if s.options.Gatherer != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{}))
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		WriteProblem(w, r, fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).
+			WithHint("/api/v1/openapi.json describes the API"))
+	})
+	if s.options.Pages != nil {
+		mux.Handle("/", s.options.Pages)
+	}
+	return mux
+}
 
 // Listen takes the port. fault.Unavailable, with a hint, when somebody else has it.
-func (s *Server) Listen() error { panic("skeleton") }
+func (s *Server) Listen(ctx context.Context) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.options.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fault.New(fault.Unavailable, "listen on %s: %s", s.options.Listen, whoListens(ctx, s.options.Listen)).
+			WithHint("stop it, or choose another address with --listen or server.listen")
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "listen on %s: %w", s.options.Listen, err).
+			WithHint("choose another address with --listen or server.listen")
+	}
+	s.listener = listener
+	return nil
+}
 
 // URL is where the server listens, such as http://127.0.0.1:7070; "" before Listen.
-func (s *Server) URL() string { panic("skeleton") }
+func (s *Server) URL() string {
+	if s.listener == nil {
+		return ""
+	}
+	return "http://" + s.listener.Addr().String()
+}
 
 // LoginURL is an address that logs one browser in once, as by.
-func (s *Server) LoginURL(by string) string { panic("skeleton") }
+func (s *Server) LoginURL(by string) string { return s.URL() + "/login?code=" + s.access.code(by) }
 
 // Run serves until ctx ends, then lets requests end for a few seconds. Listen must have been called.
-func (s *Server) Run(ctx context.Context) error { panic("skeleton") }
+func (s *Server) Run(ctx context.Context) error {
+	streams, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	server := &http.Server{
+		Handler: s.access, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		ErrorLog:    slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return streams },
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", s.URL(), err)
+	case <-ctx.Done():
+	}
+	cut(context.Cause(ctx)) // followers end at once; their clients resume elsewhere, or later
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	err := server.Shutdown(closing)
+	<-served
+	return err
+}
 
-// HomeToken reads the token file (0600), making it when it is not there.
-func HomeToken(path string) (string, error) { panic("skeleton") }
+// health is what /healthz says.
+type health struct {
+	Program string `json:"program"`
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // whoever asked and left needs no answer
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.service.ledger.Now(r.Context()); err != nil {
+		WriteProblem(w, r, fault.New(fault.LedgerAway, "ask the ledger for the time: %w", err))
+		return
+	}
+	if s.options.Ready != nil {
+		if err := s.options.Ready(r.Context()); err != nil {
+			WriteProblem(w, r, fault.Wrap(fault.Unavailable, err))
+			return
+		}
+	}
+	s.health(w, r)
+}
+
+// whoListens says who has an address, as far as it tells.
+func whoListens(ctx context.Context, address string) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	if err != nil {
+		return "the port is in use"
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "the port is in use by another program"
+	}
+	defer response.Body.Close()
+	var other health
+	if json.NewDecoder(response.Body).Decode(&other) != nil || other.Program != "waybill" {
+		return "the port is in use by another program"
+	}
+	return fmt.Sprintf("the port is in use by waybill, process %d", other.PID)
+}

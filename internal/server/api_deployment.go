@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+type deploymentPath struct {
+	ID string `path:"id" doc:"greeter#7 (the # as %23), or the deployment's id"`
+}
+
+type deploymentQuery struct {
+	Pipeline string `query:"pipeline"`
+	Revision int64  `query:"revision" doc:"rev_seq"`
+	Status   string `query:"status" enum:"active,finished,failed,superseded,canceled"`
+	Before   int64  `query:"before" doc:"keyset: only lower numbers; needs pipeline"`
+	Limit    int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
+}
+
+type whyInput struct {
+	deploymentPath
+	Target string `query:"target" doc:"only this target and what is below it"`
+}
+
+// commandInput is a person's intent.
+type commandInput struct {
+	deploymentPath
+	Body struct {
+		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment"`
+		Event  string `json:"event,omitempty" doc:"narrows the target to one step"`
+		Reason string `json:"reason,omitempty"`
+		Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
+	} `required:"false"`
+}
+
+type deployInput struct {
+	pipelinePath
+	Body struct {
+		Revision string `json:"revision" doc:"label of a registered revision"`
+	}
+}
+
+func (a *api) deployments() {
+	get(a, read("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
+	get(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
+		"Deploy a registered revision once more"),
+		func(ctx context.Context, in *deployInput) (ledger.Deployment, error) {
+			return a.service.Deploy(ctx, in.Pipeline, in.Body.Revision, IdentityOf(ctx).Name)
+		})
+	get(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
+		func(ctx context.Context, in *deploymentPath) (DeploymentView, error) {
+			ref, err := a.service.Resolve(ctx, in.ID)
+			if err != nil {
+				return DeploymentView{}, err
+			}
+			return a.service.Deployment(ctx, ref)
+		})
+	get(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
+		func(ctx context.Context, in *deploymentPath) ([]schedule.StepState, error) {
+			ref, err := a.service.Resolve(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return a.service.Steps(ctx, ref)
+		})
+	get(a, read("why", "/deployments/{id}/why", "What each open step waits for"),
+		func(ctx context.Context, in *whyInput) ([]schedule.StepState, error) {
+			ref, err := a.service.Resolve(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return a.service.Why(ctx, ref, in.Target)
+		})
+	for _, kind := range []string{"retry", "skip", "hold", "resume", "cancel"} {
+		get(a, write(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
+			"Record the wish to "+kind), a.command(kind))
+	}
+}
+
+func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]ledger.Deployment, error) {
+	if in.Before > 0 && in.Pipeline == "" {
+		return nil, fault.New(fault.Invalid, "before needs pipeline")
+	}
+	q := ledger.DeploymentQuery{
+		Pipeline: in.Pipeline, Revision: in.Revision, Status: schedule.Status(in.Status), Before: in.Before, Limit: in.Limit,
+	}
+	if q.Limit == 0 {
+		q.Limit = RecentLimit
+	}
+	return a.service.Deployments(ctx, q)
+}
+
+// command answers with the deployment as it stands afterwards.
+func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.Deployment, error) {
+	return func(ctx context.Context, in *commandInput) (ledger.Deployment, error) {
+		ref, err := a.service.Resolve(ctx, in.ID)
+		if err != nil {
+			return ledger.Deployment{}, err
+		}
+		intent := Command{
+			Kind: kind, Target: in.Body.Target, Event: in.Body.Event, Reason: in.Body.Reason,
+			Now: in.Body.Now, By: IdentityOf(ctx).Name,
+		}
+		if err := a.service.Command(ctx, ref, intent); err != nil {
+			return ledger.Deployment{}, err
+		}
+		return a.service.deployment(ctx, ref)
+	}
+}

@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// logInput selects entries; as text/event-stream they follow live.
+type logInput struct {
+	pipelinePath
+	After       int64  `query:"after" minimum:"0" doc:"only entries with a greater seq"`
+	Deployment  int64  `query:"deployment" minimum:"0" doc:"the number in greeter#7; 0: all"`
+	Target      string `query:"target" doc:"only this target and what is below it"`
+	Class       string `query:"class" enum:"fact,note,change"`
+	Limit       int    `query:"limit" minimum:"0" maximum:"10000" doc:"0: all"`
+	Newest      bool   `query:"newest" doc:"the last entries, still in ascending order"`
+	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event the class"`
+	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
+}
+
+func (in *logInput) query() (ledger.EntryQuery, error) {
+	q := ledger.EntryQuery{
+		Pipeline: in.Pipeline, After: in.After, Deployment: in.Deployment, Limit: in.Limit, Newest: in.Newest,
+	}
+	if in.Target != "" {
+		q.Target = full(in.Pipeline, in.Target)
+	}
+	for _, class := range []schedule.Class{schedule.Fact, schedule.Note, schedule.Change} {
+		if class.String() == in.Class {
+			q.Class = class
+		}
+	}
+	if in.LastEventID == "" {
+		return q, nil
+	}
+	seq, err := strconv.ParseInt(in.LastEventID, 10, 64)
+	if err != nil {
+		return q, fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID)
+	}
+	q.After, q.Newest, q.Limit = seq, false, 0
+	return q, nil
+}
+
+func (a *api) log() {
+	op := read("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
+	a.streams(&op, reflect.TypeFor[[]schedule.Entry]())
+	huma.Register(a.huma, op, func(ctx context.Context, in *logInput) (*huma.StreamResponse, error) {
+		q, err := in.query()
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		if wantsStream(in.Accept) {
+			return a.followLog(ctx, q)
+		}
+		entries, err := a.service.Entries(ctx, q)
+		return whole(nonNil(entries), err)
+	})
+}
+
+func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamResponse, error) {
+	if _, err := a.service.head(ctx, q.Pipeline); err != nil {
+		return nil, problemOf(err)
+	}
+	return stream(func(ctx context.Context, w *EventStream) error {
+		return a.service.Follow(ctx, q, func(e schedule.Entry) error {
+			return w.JSON(strconv.FormatInt(e.Seq, 10), e.Class.String(), e)
+		})
+	}), nil
+}
+
+// actionQuery selects actions.
+type actionQuery struct {
+	Handler    string `query:"handler"`
+	Status     string `query:"status" enum:"pending,queued,running,backoff,successful,failed,canceled,timed_out,invalid,retries_exhausted"`
+	Pipeline   string `query:"pipeline"`
+	Deployment int64  `query:"deployment" minimum:"0"`
+	Target     string `query:"target"`
+	Live       bool   `query:"live" doc:"only those that may still do something"`
+	After      string `query:"after" doc:"keyset: only actions older than this id"`
+	Limit      int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
+}
+
+// ledgerQuery is the query for the ledger.
+func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
+	q := ledger.ActionQuery{
+		Handler: in.Handler, Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: in.Limit,
+	}
+	if q.Limit == 0 {
+		q.Limit = 50
+	}
+	var err error
+	if in.Status != "" {
+		if q.Status, err = action.ParseStatus(in.Status); err != nil {
+			return q, fault.Wrap(fault.Invalid, err)
+		}
+	}
+	if in.After != "" {
+		if q.After, err = action.ParseID(in.After); err != nil {
+			return q, fault.Wrap(fault.Invalid, err)
+		}
+	}
+	return q, nil
+}
+
+type actionPath struct {
+	ID string `path:"id" doc:"the action's id"`
+}
+
+type eventsInput struct {
+	actionPath
+	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event: end closes"`
+	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
+}
+
+func (a *api) actions() {
+	get(a, read("list-actions", "/actions", "Actions, newest first"),
+		func(ctx context.Context, in *actionQuery) ([]ledger.ActionState, error) {
+			q, err := in.ledgerQuery()
+			if err != nil {
+				return nil, err
+			}
+			actions, err := a.service.Actions(ctx, q)
+			return nonNil(actions), err
+		})
+	get(a, read("get-action", "/actions/{id}", "Everything about one action, with its events"),
+		func(ctx context.Context, in *actionPath) (ActionView, error) {
+			id, err := action.ParseID(in.ID)
+			if err != nil {
+				return ActionView{}, fault.Wrap(fault.Invalid, err)
+			}
+			return a.service.Action(ctx, id)
+		})
+	op := read("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
+	a.streams(&op, reflect.TypeFor[[]action.Event]())
+	huma.Register(a.huma, op, a.events)
+}
+
+func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+	id, err := action.ParseID(in.ID)
+	if err != nil {
+		return nil, problemOf(fault.Wrap(fault.Invalid, err))
+	}
+	view, err := a.service.Action(ctx, id)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	if !wantsStream(in.Accept) {
+		return whole(view.Events, nil)
+	}
+	after := -1
+	if in.LastEventID != "" {
+		if after, err = strconv.Atoi(in.LastEventID); err != nil {
+			return nil, problemOf(fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID))
+		}
+	}
+	return stream(func(ctx context.Context, w *EventStream) error {
+		return a.service.FollowAction(ctx, id, after, func(e action.Event) error {
+			return w.JSON(strconv.Itoa(e.Seq), "event", e)
+		}, func() error { return w.JSON("", "end", struct{}{}) })
+	}), nil
+}
+
+func wantsStream(accept string) bool { return strings.Contains(accept, "text/event-stream") }
+
+// streams describes an operation that answers with JSON or with a stream.
+func (a *api) streams(op *huma.Operation, body reflect.Type) {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(body, true, op.OperationID)
+	op.Responses = map[string]*huma.Response{"200": {
+		Description: "OK",
+		Content: map[string]*huma.MediaType{
+			"application/json":  {Schema: schema},
+			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+		},
+	}}
+}
+
+// whole answers with all of it as JSON.
+func whole(value any, err error) (*huma.StreamResponse, error) {
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		ctx.SetHeader("Content-Type", "application/json")
+		json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that went away needs no answer
+	}}, nil
+}
+
+// stream answers with server-sent events until send ends.
+func stream(send func(context.Context, *EventStream) error) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		request, writer := humago.Unwrap(ctx)
+		ServeEvents(writer, request, send)
+	}}
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// maxDefinition is the size in bytes above which a waybill.yaml is refused.
+const maxDefinition = 8 << 20
+
+// pipelinePath is the part of a path that names a pipeline.
+type pipelinePath struct {
+	Pipeline string `path:"pipeline" doc:"name of the pipeline"`
+}
+
+// definitionInput is a waybill.yaml, as YAML or JSON.
+type definitionInput struct {
+	pipelinePath
+	Yes     bool   `query:"yes" doc:"apply although deployments inside skip or lose work"`
+	File    string `query:"file" doc:"name of the file, for positions in problems"`
+	IfMatch string `header:"If-Match" doc:"the definition version that must be in force, 0 for none; left out or *: any"`
+	RawBody []byte `contentType:"application/yaml"`
+}
+
+// planInput may hold a waybill.yaml.
+type planInput struct {
+	pipelinePath
+	File     string `query:"file" doc:"name of the file, for positions in problems"`
+	Simulate bool   `query:"simulate" default:"true" doc:"false: only what the edit does, no steps"`
+	RawBody  []byte `contentType:"application/yaml" required:"false"`
+}
+
+type versionPath struct {
+	pipelinePath
+	Version int `path:"version" minimum:"0" doc:"definition version; 0: the one in force"`
+}
+
+// pipelineOut is a pipeline; the ETag is the definition version, for If-Match.
+type pipelineOut struct {
+	ETag string `header:"ETag"`
+	Body PipelineView
+}
+
+func (a *api) pipelines() {
+	get(a, read("list-pipelines", "/pipelines", "Every pipeline as it stands"),
+		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
+	huma.Register(a.huma, read("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
+	get(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
+		func(ctx context.Context, in *pipelinePath) ([]ledger.Version, error) {
+			return a.service.Versions(ctx, in.Pipeline)
+		})
+	get(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
+		func(ctx context.Context, in *versionPath) (ledger.Version, error) {
+			return a.service.Version(ctx, in.Pipeline, in.Version)
+		})
+	apply := write("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
+	apply.MaxBodyBytes = maxDefinition
+	get(a, apply, a.applyDefinition)
+	plan := read("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
+	plan.Method, plan.MaxBodyBytes = http.MethodPost, maxDefinition
+	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
+	get(a, plan, a.plan)
+	get(a, read("list-resources", "/resources", "What runs where"), a.resources)
+}
+
+func (a *api) getPipeline(ctx context.Context, in *pipelinePath) (*pipelineOut, error) {
+	view, err := a.service.Pipeline(ctx, in.Pipeline)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return &pipelineOut{ETag: strconv.Quote(strconv.Itoa(view.Version)), Body: view}, nil
+}
+
+func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditView, error) {
+	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
+	if err != nil {
+		return EditView{}, err
+	}
+	if proposal.IfVersion, err = ifVersion(in.IfMatch); err != nil {
+		return EditView{}, err
+	}
+	proposal.Yes, proposal.By = in.Yes, IdentityOf(ctx).Name
+	return a.service.Apply(ctx, proposal)
+}
+
+func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
+	if len(in.RawBody) == 0 {
+		return a.service.Plan(ctx, in.Pipeline, nil)
+	}
+	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
+	if err != nil {
+		return PlanView{}, err
+	}
+	if in.Simulate {
+		return a.service.Plan(ctx, in.Pipeline, &proposal)
+	}
+	edit, err := a.service.PlanEdit(ctx, proposal)
+	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, err
+}
+
+// propose reads a definition that a client sent.
+func propose(pipeline, file string, source []byte) (Proposal, error) {
+	if file == "" {
+		file = "waybill.yaml"
+	}
+	proposal, err := ReadProposal(file, source)
+	if err != nil {
+		return proposal, err
+	}
+	if proposal.Definition.Pipeline != pipeline {
+		return proposal, fault.New(fault.Invalid, "the file defines the pipeline %q, the address names %q",
+			proposal.Definition.Pipeline, pipeline)
+	}
+	return proposal, nil
+}
+
+// ifVersion reads an If-Match header: a version in quotes or without.
+func ifVersion(header string) (*int, error) {
+	if header == "" || header == "*" {
+		return nil, nil
+	}
+	version, err := strconv.Atoi(strings.Trim(header, `"`))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "If-Match: want a definition version, found %s", header)
+	}
+	return &version, nil
+}
+
+// resourceInput selects resources.
+type resourceInput struct {
+	Pipeline string `query:"pipeline"`
+	Host     string `query:"host" doc:"address of a host"`
+}
+
+func (a *api) resources(ctx context.Context, in *resourceInput) ([]ledger.Resource, error) {
+	return a.service.Resources(ctx, in.Pipeline, in.Host)
+}

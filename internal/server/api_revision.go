@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+type labelPath struct {
+	pipelinePath
+	Label string `path:"label" doc:"the revision's label"`
+}
+
+// upload is a body of any size, which is read as it comes.
+type upload struct {
+	labelPath
+	body io.Reader
+}
+
+// Resolve keeps the body; huma calls it before the handler.
+func (u *upload) Resolve(ctx huma.Context) []error {
+	u.body = ctx.BodyReader()
+	return nil
+}
+
+type artifactUpload struct {
+	upload
+	Artifact string `path:"artifact" doc:"the artifact's label, usually an architecture"`
+	Name     string `query:"name" doc:"file name; default: the label"`
+}
+
+// Stored says where a snapshot is kept.
+type Stored struct {
+	Key string `json:"key" doc:"blob key, for the revision's registration"`
+}
+
+// revisionInput registers a revision.
+type revisionInput struct {
+	pipelinePath
+	Body struct {
+		Label       string    `json:"label" minLength:"1" maxLength:"200"`
+		Commit      string    `json:"commit,omitempty"`
+		Subject     string    `json:"subject,omitempty"`
+		CommittedAt time.Time `json:"committedAt,omitempty"`
+		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
+		Deploy      *bool     `json:"deploy,omitempty" doc:"make its forward deployment; default true"`
+	}
+}
+
+type limitInput struct {
+	pipelinePath
+	Limit int `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
+}
+
+func (a *api) revisions() {
+	get(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
+		func(ctx context.Context, in *limitInput) ([]ledger.Revision, error) {
+			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
+		})
+	get(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
+		func(ctx context.Context, in *labelPath) (ledger.Revision, error) {
+			return a.service.Revision(ctx, in.Pipeline, in.Label)
+		})
+	get(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
+		"Register a revision and make its forward deployment; repeatable"), a.register)
+	get(a, write("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
+		"Store a revision's files, one archive, before it is registered"),
+		func(ctx context.Context, in *upload) (Stored, error) {
+			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
+			return Stored{key}, err
+		})
+	get(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
+		"Store a result of a build that ran elsewhere"),
+		func(ctx context.Context, in *artifactUpload) (ledger.Artifact, error) {
+			wanted := ledger.Artifact{Label: in.Artifact, Name: in.Name}
+			if wanted.Name == "" {
+				wanted.Name = in.Artifact
+			}
+			return a.service.PutArtifact(ctx, in.Pipeline, in.Label, wanted, in.body)
+		})
+}
+
+func (a *api) register(ctx context.Context, in *revisionInput) (ledger.Registered, error) {
+	b := in.Body
+	revision := ledger.Revision{
+		Pipeline: in.Pipeline, Label: b.Label, Commit: b.Commit, Subject: b.Subject,
+		CommittedAt: b.CommittedAt, Snapshot: b.Snapshot, By: IdentityOf(ctx).Name,
+	}
+	return a.service.Register(ctx, revision, b.Deploy == nil || *b.Deploy)
+}

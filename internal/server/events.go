@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// keepAlive is how often a silent stream says that it is there.
+const keepAlive = 15 * time.Second
+
+// EventStream writes server-sent events (WHATWG HTML, section 9.2). Safe for concurrent use.
+type EventStream struct {
+	mu      sync.Mutex
+	w       io.Writer
+	flusher *http.ResponseController
+}
+
+// ServeEvents answers a request with a stream: send runs until it ends or the client goes away, and
+// comments keep the connection open meanwhile. What send returns is not shown: a client that was cut off resumes.
+func ServeEvents(w http.ResponseWriter, r *http.Request, send func(context.Context, *EventStream) error) {
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // proxies must not gather what is live
+	stream := &EventStream{w: w, flusher: http.NewResponseController(w)}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	if stream.write(": waybill\n\n") != nil {
+		return
+	}
+	var beat sync.WaitGroup
+	defer beat.Wait()
+	defer cancel(nil)
+	beat.Go(func() {
+		ticker := time.NewTicker(keepAlive)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if err := stream.write(": still here\n\n"); err != nil {
+					cancel(err)
+				}
+			}
+		}
+	})
+	_ = send(ctx, stream) // it ends with the client, whose reconnect resumes
+}
+
+// JSON sends one event whose data is a JSON value.
+func (s *EventStream) JSON(id, event string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode event %s: %w", id, err)
+	}
+	return s.Text(id, event, string(data))
+}
+
+// Text sends one event; id "" leaves the client's last one.
+func (s *EventStream) Text(id, event, data string) error {
+	var b strings.Builder
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
+	}
+	fmt.Fprintf(&b, "event: %s\n", event)
+	for line := range strings.SplitSeq(data, "\n") {
+		fmt.Fprintf(&b, "data: %s\n", line)
+	}
+	b.WriteString("\n")
+	return s.write(b.String())
+}
+
+func (s *EventStream) write(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := io.WriteString(s.w, text); err != nil {
+		return err
+	}
+	return s.flusher.Flush()
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Scope is a right that a token gives (house plan, "Access").
+type Scope string
+
+// The scopes.
+const (
+	ScopeRead    Scope = "read"
+	ScopeExecute Scope = "execute" // register, start
+	ScopeOperate Scope = "operate" // retry, skip, hold, resume, cancel
+	ScopeDefine  Scope = "define"  // pipelines
+	ScopeApprove Scope = "approve"
+	ScopeWorker  Scope = "worker"
+)
+
+// allScopes is what the home's token gives.
+func allScopes() []Scope {
+	return []Scope{ScopeRead, ScopeExecute, ScopeOperate, ScopeDefine, ScopeApprove, ScopeWorker}
+}
+
+// Identity is who makes a request. The zero Identity is nobody: it may read on loopback.
+type Identity struct {
+	Name   string // recorded with what is done
+	Scopes []Scope
+}
+
+// Known reports whether the request carried a valid token or session.
+func (i Identity) Known() bool { return len(i.Scopes) > 0 }
+
+// Has reports whether the identity has the scope.
+func (i Identity) Has(scope Scope) bool { return slices.Contains(i.Scopes, scope) }
+
+type identityKey struct{}
+
+// IdentityOf is who makes the request of this context.
+func IdentityOf(ctx context.Context) Identity {
+	identity, _ := ctx.Value(identityKey{}).(Identity)
+	return identity
+}
+
+// Require returns the identity of a request that may use scope, else fault.Unauthorized or fault.Forbidden.
+func Require(ctx context.Context, scope Scope) (Identity, error) {
+	identity := IdentityOf(ctx)
+	switch {
+	case identity.Has(scope):
+		return identity, nil
+	case identity.Known():
+		return identity, fault.New(fault.Forbidden, "the token of %s lacks the scope %q", identity.Name, scope)
+	default:
+		return identity, fault.New(fault.Unauthorized, "this needs a token with the scope %q", scope).
+			WithHint("send Authorization: Bearer …; the home's file \"token\" holds one, WAYBILL_TOKEN hands it to the commands")
+	}
+}

@@ -1,0 +1,160 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+const yamlType = "application/yaml"
+
+// resumeAfter is how long a Client waits before it takes up a stream that was cut.
+const resumeAfter = time.Second
+
+// request is one request of a Client.
+type request struct {
+	method, path string
+	query        url.Values
+	body         io.Reader
+	kind         string // Content-Type of body
+	accept       string // "": JSON
+	ifMatch      string
+	lastEvent    string
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	return c.do(ctx, request{method: http.MethodGet, path: path, query: query}, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, into any) error {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the request to %s: %w", path, err)
+	}
+	return c.do(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
+}
+
+// do asks and reads the answer into a value; nil reads nothing.
+func (c *Client) do(ctx context.Context, q request, into any) error {
+	response, err := c.send(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fault.New(fault.Unavailable, "read the answer of %s%s: %w", c.base, q.path, err).
+			WithHint("is it a Waybill of the same version?")
+	}
+	return nil
+}
+
+// send asks; an answer that is no success becomes its fault.
+func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
+	address := c.base + prefix + q.path
+	if len(q.query) > 0 {
+		address += "?" + q.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, address, q.body)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "ask %s: %w", c.base, err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": q.kind, "Accept": q.accept, "If-Match": q.ifMatch, "Last-Event-ID": q.lastEvent, userHeader: c.by,
+	} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(r)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fault.New(fault.Unavailable, "ask %s: %w", c.base, errors.Unwrap(err)).WithHint("does waybill up run there?")
+	case response.StatusCode >= http.StatusBadRequest:
+		defer response.Body.Close()
+		return nil, faultOf(response)
+	}
+	return response, nil
+}
+
+// faultOf reads the problem that a server answered with.
+func faultOf(response *http.Response) error {
+	var p Problem
+	if json.NewDecoder(response.Body).Decode(&p) == nil && strings.HasPrefix(p.Type, problemType) {
+		return p.fault()
+	}
+	return fault.New(fault.Unavailable, "%s answered %s", response.Request.URL.Host, response.Status).
+		WithHint("is it a Waybill of the same version?")
+}
+
+// Follow is Service.Follow; a cut connection is resumed without loss or repeat.
+func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
+	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
+	for {
+		response, err := c.send(ctx, ask)
+		if err != nil && (ask.lastEvent == "" || !fault.Is(err, fault.Unavailable)) {
+			return err // never reached, or refused: nothing to resume
+		}
+		if err == nil {
+			if err := c.readStream(response, &ask, each); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(resumeAfter):
+		}
+	}
+}
+
+// readStream hands on entries until the stream is cut, which is no error; ask then says where to resume.
+func (c *Client) readStream(response *http.Response, ask *request, each func(schedule.Entry) error) error {
+	defer response.Body.Close()
+	lines := bufio.NewReader(response.Body)
+	var id, data string
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return nil
+		}
+		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch field {
+		case "id":
+			id = value
+		case "data":
+			data += value
+		case "":
+			if value != "" || data == "" { // a comment, or nothing gathered
+				continue
+			}
+			var entry schedule.Entry
+			if err := json.Unmarshal([]byte(data), &entry); err != nil {
+				return fmt.Errorf("read entry %s: %w", id, err)
+			}
+			if err := each(entry); err != nil {
+				return err
+			}
+			ask.lastEvent, data = id, ""
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// sessionAge is how long a browser stays logged in.
+const sessionAge = 30 * 24 * time.Hour
+
+// session is what the cookie of a logged-in browser says, signed with a key made from the home's
+// token: it outlives a restart and ends when the token changes.
+type session struct {
+	By      string    `json:"by"`
+	Expires time.Time `json:"expires"`
+}
+
+// sessions seals and opens cookies.
+type sessions struct {
+	key  []byte
+	name string // of the cookie; cookies know no ports, so two Waybills on one machine need two names
+}
+
+func newSessions(token string) sessions {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("waybill session"))
+	key := mac.Sum(nil)
+	public := sha256.Sum256(key)
+	return sessions{key: key, name: "waybill-" + hex.EncodeToString(public[:4])}
+}
+
+// cookie logs a browser in.
+func (s sessions) cookie(by string, now time.Time, secure bool) *http.Cookie {
+	content, _ := json.Marshal(session{By: by, Expires: now.Add(sessionAge)}) // strings and times always marshal
+	encoded := base64.RawURLEncoding.EncodeToString(content)
+	return &http.Cookie{
+		Name: s.name, Value: encoded + "." + s.sign(encoded), Path: "/", MaxAge: int(sessionAge.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// open is who the request's cookie says it is; ok is false without a valid one.
+func (s sessions) open(r *http.Request, now time.Time) (by string, ok bool) {
+	cookie, err := r.Cookie(s.name)
+	if err != nil {
+		return "", false
+	}
+	encoded, signature, _ := strings.Cut(cookie.Value, ".")
+	if !same(signature, s.sign(encoded)) {
+		return "", false
+	}
+	content, err := base64.RawURLEncoding.DecodeString(encoded)
+	var opened session
+	if err != nil || json.Unmarshal(content, &opened) != nil || now.After(opened.Expires) {
+		return "", false
+	}
+	return opened.By, true
+}
+
+func (s sessions) sign(text string) string {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
