@@ -1,0 +1,83 @@
+package definition
+
+import (
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// hosts reads a list of mappings and of plain URLs.
+func (r *reader) hosts(n *document.Node, at string, base scope) []schedule.Host {
+	hosts := []schedule.Host{}
+	if n == nil {
+		return hosts
+	}
+	if n.Kind != document.List {
+		r.Add(n, "wrong-kind", at, "want a list of hosts, found %s", n.Kind)
+		return hosts
+	}
+	names := r.unique("host")
+	for i, item := range n.Items {
+		hosts = append(hosts, r.host(item, document.Index(at, i), names, base))
+	}
+	return hosts
+}
+
+func (r *reader) host(n *document.Node, at string, names names, base scope) schedule.Host {
+	switch n.Kind {
+	case document.String:
+		h := schedule.Host{URL: n.Text}
+		h.Name = r.hostURL(n, n.Text, at)
+		if h.Name != "" {
+			names.check(n, h.Name, at)
+		}
+		return h
+	case document.Map:
+	default:
+		r.Add(n, "wrong-kind", at, "want a URL or a mapping, found %s", n.Kind)
+		return schedule.Host{}
+	}
+	if !r.Check(n, document.Place{Path: at, At: n.At}, host) {
+		return schedule.Host{}
+	}
+	h := schedule.Host{URL: n.Str("url"), Arch: n.Str("arch"), Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
+	if own := r.overrideService(base, n, at); n.Get("service") != nil {
+		h.Service = &own.service
+	}
+	if u := n.Get("url"); u != nil && u.Kind == document.String {
+		h.Name = r.hostURL(u, u.Text, at+".url")
+	}
+	if name := n.Get("name"); name != nil {
+		h.Name = names.take(n, at)
+	} else if h.Name != "" {
+		names.check(n, h.Name, at)
+	}
+	if root := n.Get("root"); root != nil && (hasControl(h.Root) || strings.Contains("/"+h.Root+"/", "/../")) {
+		r.Add(root, "bad-path", at, "root %q: want a folder", h.Root)
+	}
+	return h
+}
+
+// hostURL reports a URL that is none of a host, and returns the name that is in it.
+func (r *reader) hostURL(n *document.Node, text, at string) string {
+	u, err := url.Parse(text)
+	const want = "want ssh://[user@]host[:port], local://name or local:///dir"
+	switch {
+	case err != nil || strings.Contains(text, "://") && u.Scheme != "ssh" && u.Scheme != "local" || hasControl(text):
+		r.Add(n, "bad-url", at, want)
+	case u.Scheme != "local":
+		r.Add(n, "not-supported", at, "ssh hosts are not yet supported")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":
+		r.Add(n, "bad-url", at, want)
+	case u.Host != "" && strings.Trim(u.Path, "/") == "" && validName(u.Host):
+		return u.Host
+	case u.Host == "" && path.Clean(u.Path) != "/" && path.IsAbs(u.Path):
+		return path.Base(path.Clean(u.Path))
+	default:
+		r.Add(n, "bad-url", at, want)
+	}
+	return ""
+}

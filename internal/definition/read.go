@@ -1,0 +1,215 @@
+// Package definition reads waybill.yaml: from a document, whose every node knows
+// its place, to a schedule.Definition with every default and chain written out.
+//
+// It reports every fault at once, each at its position. Whether the stages make
+// a pipeline is schedule.Compile's to judge; Locate turns its field paths into positions.
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Most of everything that a definition may have (deployment-log.md, section 2, row 11).
+const (
+	maxStages = 1_000
+	maxHosts  = 100_000
+	maxChain  = 60
+)
+
+// Read turns a document into a definition. The problems are all of them, sorted, warnings included;
+// the definition may be used when problems.Err() is nil. A nil node yields nothing: its parser has said why.
+func Read(node *document.Node) (schedule.Definition, fault.Problems) {
+	if node == nil {
+		return schedule.Definition{}, nil
+	}
+	r := newReader()
+	if !r.Check(node, document.Place{At: node.At}, file) {
+		return schedule.Definition{}, r.sorted()
+	}
+	d := r.definition(node)
+	r.checkVars(node, &d)
+	r.warn(node, &d)
+	_, judged := schedule.Compile(d)
+	r.judge(node, judged)
+	return d, r.sorted()
+}
+
+// reader collects the faults of one document.
+type reader struct {
+	document.Reader
+}
+
+func newReader() *reader {
+	r := &reader{}
+	r.Unknown = func(p fault.Problem, path, key string) fault.Problem {
+		if path != "" {
+			p.Text = strings.Replace(p.Text, fmt.Sprintf("unknown key %q", key), fmt.Sprintf("unknown key %q in %s", key, path), 1)
+		}
+		return p
+	}
+	r.Missing = func(p fault.Problem, path, key string) fault.Problem {
+		p.Text = strings.Replace(p.Text, fmt.Sprintf("the field %q is missing", key), orFile(path)+" needs "+article(key), 1)
+		return p
+	}
+	r.Unfit = func(p fault.Problem, path string, want document.Shape, found *document.Node) fault.Problem {
+		if want == document.Scalars && found.Kind == document.String && argv(path) {
+			p.Text = path[strings.LastIndexByte(path, '.')+1:] + " is an argument list, not a shell line"
+		}
+		return p
+	}
+	return r
+}
+
+// sorted is every problem with its scope dropped: the position says where, and the text is whole.
+func (r *reader) sorted() fault.Problems {
+	seen := map[fault.Problem]bool{}
+	var out fault.Problems
+	for _, p := range r.Problems {
+		p.Scope = ""
+		if !seen[p] {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	out.Sort()
+	return out
+}
+
+// judge adds what Compile found, unless its place has a fault already, of which it would be the shadow.
+func (r *reader) judge(node *document.Node, judged fault.Problems) {
+	taken := map[fault.Position]bool{}
+	for _, p := range r.Problems {
+		if !p.Warning {
+			taken[p.Position] = true
+		}
+	}
+	for _, p := range judged {
+		p.Position = Locate(node, p.Scope)
+		if p.Warning || !taken[p.Position] {
+			r.Problems = append(r.Problems, p)
+		}
+	}
+}
+
+func (r *reader) warnAt(at fault.Position, format string, args ...any) {
+	r.Problems = append(r.Problems, fault.Problem{Position: at, Code: "doubtful", Text: fmt.Sprintf(format, args...), Warning: true})
+}
+
+func (r *reader) definition(n *document.Node) schedule.Definition {
+	d := schedule.Definition{
+		Pipeline: n.Str("pipeline"),
+		Order:    schedule.Order(orDefault(n.Str("order"), string(schedule.Runnable))),
+		Pin:      isTrue(n.Get("pin")),
+		Keep:     r.keep(n.Get("keep")),
+		Vars:     r.vars(n.Get("vars"), "vars"),
+	}
+	if at := n.Get("pipeline"); at != nil && at.Kind == document.String && !pipelineName.MatchString(d.Pipeline) {
+		r.Add(at, "bad-name", "pipeline", `pipeline name %q: a-z, 0-9 and "-" only, at most 63`, d.Pipeline)
+	}
+	base := scope{service: schedule.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady}, policy: stepPolicy}
+	base = r.inherit(base, n, "")
+	d.Service = base.service
+	d.Stages = r.stages(n.Get("stages"), base)
+	d.Batches = r.batches(n.Get("batches"))
+	return d
+}
+
+func (r *reader) keep(n *document.Node) schedule.Keep {
+	k := schedule.Keep{Releases: r.whole(n.Get("releases"), "keep.releases", 5, 1, 1000),
+		Entries: r.duration(n.Get("entries"), "keep.entries", action.Duration(400*24*time.Hour))}
+	if n.Get("entries") != nil && k.Entries < action.Duration(time.Hour) {
+		r.Add(n.Get("entries"), "out-of-range", "keep.entries", "keep.entries must be at least 1h")
+	}
+	return k
+}
+
+func (r *reader) batches(n *document.Node) []schedule.Batch {
+	var out []schedule.Batch
+	names := r.unique("batch")
+	for i, item := range items(n) {
+		path := document.Index("batches", i)
+		out = append(out, schedule.Batch{Name: names.take(item, path), Stages: item.Strs("stages"), Queue: queue(item)})
+	}
+	return out
+}
+
+// scope is what a stage, group or host inherits.
+type scope struct {
+	service    schedule.Service
+	managerSet bool
+	policy     action.Policy
+	steps      *document.Node // the list in force, and where it stands
+	stepsPath  string
+	test       *document.Node
+	testPath   string
+}
+
+// inherit is the scope below n, which may override service, retry, steps and test.
+func (r *reader) inherit(s scope, n *document.Node, path string) scope {
+	s = r.overrideService(s, n, path)
+	s.policy = r.policy(n.Get("retry"), r.Join(path, "retry"), s.policy)
+	if steps := n.Get("steps"); steps != nil {
+		s.steps, s.stepsPath = steps, r.Join(path, "steps")
+	}
+	if test := n.Get("test"); test != nil {
+		s.test, s.testPath = test, r.Join(path, "test")
+	}
+	return s
+}
+
+func orDefault(text, standard string) string {
+	if text == "" {
+		return standard
+	}
+	return text
+}
+
+func orFile(path string) string {
+	if path == "" {
+		return "the file"
+	}
+	return path
+}
+
+// article is the key as an error names what is missing, such as "a name".
+func article(key string) string {
+	switch {
+	case key == "stages":
+		return "stages"
+	case key != "url" && strings.ContainsRune("aeiou", rune(key[0])):
+		return "an " + key
+	}
+	return "a " + key
+}
+
+// argv reports whether the path names an argument list.
+func argv(path string) bool {
+	return slices.Contains([]string{"exec", "before", "after", "run"}, path[strings.LastIndexByte(path, '.')+1:])
+}
+
+func items(n *document.Node) []*document.Node {
+	if n == nil {
+		return nil
+	}
+	var maps []*document.Node
+	for _, item := range n.Items {
+		if item.Kind == document.Map {
+			maps = append(maps, item)
+		} else {
+			maps = append(maps, &document.Node{Kind: document.Map, At: item.At}) // reported; keeps the indexes
+		}
+	}
+	return maps
+}
+
+func isTrue(n *document.Node) bool {
+	return n != nil && n.Kind == document.Bool && strings.EqualFold(n.Text, "true")
+}

@@ -1,0 +1,88 @@
+package definition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Target is a host of a definition with everything that it inherits, variables replaced.
+type Target struct {
+	Stage   schedule.Stage
+	Group   schedule.Group
+	Host    schedule.Host
+	Service schedule.Service
+	Test    []schedule.Check
+	Chain   []schedule.Step
+	Vars    map[string]string
+}
+
+// Revision is what ${revision} and ${release} stand for.
+type Revision struct {
+	Label   string // of the revision
+	Release string // name of the release's folder
+}
+
+// Address is what ${address} stands for and what a host is reached by.
+func Address(schedule.Host) string { return "127.0.0.1" }
+
+// Resolve finds the host at a full path such as greeter/prod/east/elm; fault.NotFound when the definition has
+// none there, fault.Invalid for a variable that is not set.
+func Resolve(d *schedule.Definition, path string, rev Revision) (Target, error) {
+	stage, group, host, ok := d.Find(path)
+	if !ok || host == nil {
+		return Target{}, fault.New(fault.NotFound, "there is no host %s in the definition", path)
+	}
+	t := Target{Stage: *stage, Group: *group, Host: *host, Service: d.ServiceOf(stage, group, host), Vars: d.VarsOf(stage, group, host)}
+	maps.Copy(t.Vars, map[string]string{"host": host.Name, "stage": stage.Name, "group": group.Name,
+		"address": Address(*host), "revision": rev.Label, "release": rev.Release})
+	return t, t.expand()
+}
+
+// expand replaces the variables in everything that may use them, on copies.
+func (t *Target) expand() error {
+	x := expander{vars: t.Vars}
+	t.Service.Exec, t.Service.Before, t.Service.After = x.list(t.Service.Exec), x.list(t.Service.Before), x.list(t.Service.After)
+	t.Service.Secrets = maps.Clone(t.Service.Secrets)
+	for name, file := range t.Service.Secrets {
+		t.Service.Secrets[name] = x.text(file)
+	}
+	t.Test = slices.Clone(t.Stage.Test)
+	for i := range t.Test {
+		c := &t.Test[i]
+		c.HTTP, c.TCP, c.Body, c.Run = x.text(c.HTTP), x.text(c.TCP), x.text(c.Body), x.list(c.Run)
+	}
+	t.Chain = slices.Clone(t.Stage.Chain)
+	for i := range t.Chain {
+		t.Chain[i].Run = x.list(t.Chain[i].Run)
+	}
+	if x.err != nil {
+		return fault.New(fault.Invalid, "%w for host %s/%s/%s", x.err, t.Stage.Name, t.Group.Name, t.Host.Name)
+	}
+	return nil
+}
+
+// expander keeps the first error.
+type expander struct {
+	vars map[string]string
+	err  error
+}
+
+func (x *expander) text(s string) string {
+	out, err := Expand(s, x.vars)
+	if err != nil && x.err == nil {
+		x.err = fmt.Errorf("expand %q: %w", s, err)
+	}
+	return out
+}
+
+func (x *expander) list(in []string) []string {
+	var out []string
+	for _, s := range in {
+		out = append(out, x.text(s))
+	}
+	return out
+}

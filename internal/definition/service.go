@@ -1,0 +1,140 @@
+package definition
+
+import (
+	"path"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+var defaultReady = schedule.Ready{For: action.Duration(5 * time.Second), Within: action.Duration(60 * time.Second)}
+
+// overrideService reads the fields of n's service over those that it inherits.
+func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
+	node := n.Get("service")
+	at = r.Join(at, "service")
+	if node == nil || node.Kind != document.Map {
+		s.service.Manager = manager(s)
+		return s
+	}
+	if name := node.Get("name"); name != nil {
+		s.service.Name = name.Text
+		r.unique("service").check(name, name.Text, at+".name")
+	}
+	if m := node.Get("manager"); m != nil {
+		s.service.Manager, s.managerSet = m.Text, true
+		if m.Text == "systemd" {
+			r.Add(m, "not-supported", at, "manager systemd is not yet supported")
+		}
+	}
+	if node.Get("exec") != nil {
+		s.service.Exec = r.argv(node, "exec", at)
+	}
+	if restart := node.Str("restart"); restart != "" {
+		s.service.Restart = restart
+	}
+	if node.Get("shared") != nil {
+		s.service.Shared = r.shared(node, at)
+	}
+	if node.Get("secrets") != nil {
+		s.service.Secrets = r.secrets(node.Get("secrets"), at+".secrets")
+	}
+	s.service = r.hooksReadyConfirm(s.service, node, at)
+	s.service.Manager = manager(s)
+	if s.service.Manager == "process" && len(s.service.Exec) == 0 {
+		r.Add(node, "field-missing", at, "manager process needs exec")
+	}
+	return s
+}
+
+// manager is the one in force: on local hosts the process manager when there is something to start.
+func manager(s scope) string {
+	switch {
+	case s.managerSet:
+		return s.service.Manager
+	case len(s.service.Exec) > 0:
+		return "process"
+	}
+	return "none"
+}
+
+func (r *reader) hooksReadyConfirm(s schedule.Service, node *document.Node, at string) schedule.Service {
+	if h := node.Get("hooks"); h.Get("before") != nil {
+		s.Before = r.argv(h, "before", at+".hooks")
+	}
+	if h := node.Get("hooks"); h.Get("after") != nil {
+		s.After = r.argv(h, "after", at+".hooks")
+	}
+	wait := node.Get("ready")
+	s.Ready.For = r.duration(wait.Get("for"), at+".ready.for", s.Ready.For)
+	s.Ready.Within = r.positive(wait.Get("within"), at+".ready.within", s.Ready.Within)
+	if wait != nil && s.Ready.For > s.Ready.Within {
+		r.Add(wait, "out-of-range", at, "ready.for (%s) must not be longer than ready.within (%s)",
+			time.Duration(s.Ready.For), time.Duration(s.Ready.Within))
+	}
+	if confirm := node.Get("confirm"); r.duration(confirm, at+".confirm", 0) > 0 {
+		r.Add(confirm, "not-supported", at, "confirm above 0s is not yet supported")
+	}
+	return s
+}
+
+// argv reads an argument list; one that is there must not be empty.
+func (r *reader) argv(n *document.Node, key, at string) []string {
+	list := n.Get(key)
+	if list != nil && list.Kind == document.List && len(list.Items) == 0 {
+		r.Add(list, "field-empty", at, "%s must not be empty", key)
+	}
+	if list != nil && len(list.Items) > 0 && list.Items[0].Text == "" {
+		r.Add(list.Items[0], "field-empty", at, "%s must begin with a program", key)
+	}
+	return n.Strs(key)
+}
+
+// shared reads names that stay inside a release.
+func (r *reader) shared(n *document.Node, at string) []string {
+	names := n.Strs("shared")
+	for i, name := range names {
+		item := n.Get("shared").Items[i]
+		switch {
+		case name == "" || path.IsAbs(name) || path.Clean(name) != name || !inside(name) || hasControl(name):
+			r.Add(item, "bad-path", at, "shared %q: want a path inside the release, such as data", name)
+		case slices.Contains(names[:i], name):
+			r.Add(item, "name-repeated", at, "shared %q is named twice", name)
+		}
+	}
+	return names
+}
+
+// secrets reads NAME: {file: …}.
+func (r *reader) secrets(n *document.Node, at string) map[string]string {
+	if n.Kind != document.Map {
+		r.Add(n, "wrong-kind", at, "want a mapping of names to {file: …}, found %s", n.Kind)
+		return nil
+	}
+	out := map[string]string{}
+	for _, f := range n.Fields {
+		switch file := f.Value.Get("file"); {
+		case !variable.MatchString(f.Key):
+			r.Add(f.Value, "bad-name", at, `secret name %q: letters, digits and "_" only`, f.Key)
+		case file == nil || file.Kind != document.String || file.Text == "" || len(f.Value.Fields) != 1:
+			r.Add(f.Value, "bad-secret", at, "secrets.%s: want {file: …}", f.Key)
+		default:
+			out[f.Key] = file.Text
+		}
+	}
+	return out
+}
+
+// inside reports whether a clean relative path stays below its root.
+func inside(clean string) bool { return clean != "." && clean != ".." && !hasPrefixDir(clean, "..") }
+
+func hasPrefixDir(p, dir string) bool {
+	return len(p) > len(dir) && p[:len(dir)] == dir && p[len(dir)] == '/'
+}
+
+func hasControl(text string) bool {
+	return slices.ContainsFunc([]rune(text), func(c rune) bool { return c < ' ' || c == 0x7f })
+}

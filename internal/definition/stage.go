@@ -1,0 +1,188 @@
+package definition
+
+import (
+	"path"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+func (r *reader) stages(n *document.Node, base scope) []schedule.Stage {
+	var out []schedule.Stage
+	names, above, hosts := r.unique("stage"), "", 0
+	for i, item := range items(n) {
+		at := document.Index("stages", i)
+		s := r.stage(item, at, names.take(item, at), above, base)
+		above = s.Name
+		for _, g := range s.Groups {
+			hosts += len(g.Hosts)
+		}
+		out = append(out, s)
+	}
+	if len(out) > maxStages {
+		r.Add(n, "too-many", "stages", "the pipeline has %d stages, at most %d", len(out), maxStages)
+	}
+	if hosts > maxHosts {
+		r.Add(n, "too-many", "stages", "the pipeline has %d hosts, at most %d", hosts, maxHosts)
+	}
+	return out
+}
+
+func (r *reader) stage(n *document.Node, at, name, above string, base scope) schedule.Stage {
+	s := schedule.Stage{Name: name, After: []string{}, Queue: queue(n),
+		OnFailure: schedule.OnFailure(orDefault(n.Str("onFailure"), string(schedule.Release)))}
+	if n.Get("after") != nil {
+		s.After = append(s.After, n.Strs("after")...)
+	} else if above != "" {
+		s.After = []string{above}
+	}
+	if s.OnFailure == "rollback" {
+		r.Add(n.Get("onFailure"), "not-supported", at, "onFailure rollback is not yet supported")
+	}
+	r.oneKind(n, at, name)
+	if n.Get("build") != nil {
+		s.Kind = schedule.BuildStage
+		s.Build = r.build(n, at)
+		return s
+	}
+	s.Kind = schedule.HostStage
+	return r.hostStage(s, n, at, base)
+}
+
+// oneKind reports a stage that is of no kind, or of several.
+func (r *reader) oneKind(n *document.Node, at, name string) {
+	var kinds []string
+	for _, key := range []string{"build", "hosts", "groups", "environment"} {
+		if n.Get(key) != nil {
+			kinds = append(kinds, key)
+		}
+	}
+	gate := n.Get("gates") != nil || n.Get("approval") != nil || n.Get("windows") != nil || n.Get("bake") != nil
+	switch {
+	case len(kinds) > 1:
+		r.Add(n, "several-kinds", at, "stage %q has both %s", name, strings.Join(kinds, " and "))
+	case len(kinds) == 0 && !gate && name != "": // a gate's keys have been reported as not yet supported
+		r.Add(n, "no-kind", at, "stage %q needs build, hosts or groups", name)
+	case len(kinds) == 1 && kinds[0] != "build" && n.Get("artifacts") != nil:
+		r.Add(n.Get("artifacts"), "misplaced", at, "stage %q has artifacts, but no build", name)
+	}
+	if n.Get("build") == nil {
+		return
+	}
+	for _, key := range []string{"service", "vars", "steps", "test"} {
+		if field := n.Get(key); field != nil && len(kinds) == 1 {
+			r.Add(field, "misplaced", at, "stage %q builds: %s belongs to stages with hosts", name, key)
+		}
+	}
+}
+
+func (r *reader) build(n *document.Node, at string) *schedule.Build {
+	b := &schedule.Build{File: ".wharf-ci.yml", Policy: r.policy(n.Get("retry"), at+".retry", buildPolicy), Artifacts: []schedule.Artifact{}}
+	switch node := n.Get("build"); {
+	case node.Kind == document.Map:
+		b.File, b.Stage = orDefault(node.Str("file"), b.File), node.Str("stage")
+	case node.Text == "external":
+		b.External, b.File = true, ""
+	case node.Kind == document.String:
+		b.File = node.Text
+	}
+	if !b.External && (path.IsAbs(b.File) || !inside(path.Clean(b.File)) || hasControl(b.File)) {
+		r.Add(n.Get("build"), "bad-path", at, "build file %q leaves the folder of waybill.yaml", b.File)
+	}
+	if b.External && n.Get("artifacts") == nil {
+		r.Add(n, "field-missing", at, "%s is external and needs artifacts", at)
+	}
+	b.Artifacts = append(b.Artifacts, r.artifacts(n.Get("artifacts"), at)...)
+	return b
+}
+
+func (r *reader) artifacts(n *document.Node, at string) []schedule.Artifact {
+	if n == nil {
+		return nil
+	}
+	var out []schedule.Artifact
+	seen := map[string]bool{}
+	for _, f := range n.Fields {
+		text := f.Value.Text
+		switch {
+		case !validName(f.Key):
+			r.Add(&document.Node{At: f.At}, "bad-name", at, `artifact label %q: letters, digits, "-" and "." only`, f.Key)
+		case text == "" || path.IsAbs(text) || !inside(path.Clean(text)) || hasControl(text):
+			r.Add(f.Value, "bad-path", at, "artifact %q leaves the folder of waybill.yaml", text)
+		case seen[path.Clean(text)]:
+			r.Add(f.Value, "name-repeated", at, "artifact %q is named twice", text)
+		}
+		seen[path.Clean(text)] = true
+		out = append(out, schedule.Artifact{Label: f.Key, Path: text})
+	}
+	return out
+}
+
+func (r *reader) hostStage(s schedule.Stage, n *document.Node, at string, base scope) schedule.Stage {
+	own := r.inherit(base, n, at)
+	if n.Get("service") != nil {
+		s.Service = &own.service
+	}
+	s.Vars = r.vars(n.Get("vars"), r.Join(at, "vars"))
+	s.Test = r.checks(own.test, own.testPath)
+	s.Chain = r.chain(own, len(s.Test) > 0)
+	if hosts := n.Get("hosts"); hosts != nil {
+		s.Groups = []schedule.Group{{Name: "all", Hosts: r.hosts(hosts, at+".hosts", own),
+			MaxParallel: schedule.Limit{N: 25, Percent: true}}}
+		return s
+	}
+	names := r.unique("group")
+	for i, item := range items(n.Get("groups")) {
+		at := document.Index(at+".groups", i)
+		s.Groups = append(s.Groups, r.group(item, at, names.take(item, at), own))
+	}
+	return s
+}
+
+func (r *reader) group(n *document.Node, at, name string, base scope) schedule.Group {
+	own := r.overrideService(base, n, at)
+	g := schedule.Group{Name: name, Vars: r.vars(n.Get("vars"), at+".vars"),
+		MaxParallel: r.limit(n.Get("maxParallel"), at+".maxParallel", schedule.Limit{N: 25, Percent: true}, 1),
+		MaxFailed:   r.limit(n.Get("maxFailed"), at+".maxFailed", schedule.Limit{}, 0)}
+	if n.Get("service") != nil {
+		g.Service = &own.service
+	}
+	if joining := n.Get("joining"); joining != nil && joining.Text == "catch-up" {
+		r.Add(joining, "not-supported", at, "joining catch-up is not yet supported")
+	}
+	g.Hosts = r.hosts(n.Get("hosts"), at+".hosts", own)
+	return g
+}
+
+// chain reads the steps in force; without any: replicate, deploy, and test when there is something to test.
+func (r *reader) chain(s scope, tested bool) []schedule.Step {
+	if s.steps == nil || s.steps.Kind != document.List {
+		if s.steps != nil {
+			r.Add(s.steps, "wrong-kind", s.stepsPath, "want a list of steps, found %s", s.steps.Kind)
+		}
+		return standardChain(s, tested)
+	}
+	c := chain{r: r, policy: s.policy, at: s.stepsPath, seen: map[string]*document.Node{}}
+	for i, item := range s.steps.Items {
+		c.add(item, document.Index(s.stepsPath, i))
+	}
+	if len(c.steps) > maxChain {
+		r.Add(s.steps, "too-many", s.stepsPath, "chain has %d steps, at most %d", len(c.steps), maxChain)
+	}
+	if len(c.steps) == 0 {
+		r.Add(s.steps, "field-empty", s.stepsPath, "steps must not be empty")
+	}
+	return c.steps
+}
+
+func standardChain(s scope, tested bool) []schedule.Step {
+	steps := []schedule.Step{
+		{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: s.policy},
+		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: s.policy},
+	}
+	if tested {
+		steps = append(steps, schedule.Step{Name: schedule.Test, Event: schedule.HostTested, Policy: s.policy})
+	}
+	return steps
+}

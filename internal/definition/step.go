@@ -1,0 +1,164 @@
+package definition
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// events of the built-in steps.
+var events = map[string]string{
+	schedule.Replicate: schedule.HostReplicated,
+	schedule.Deploy:    schedule.HostDeployed,
+	schedule.Test:      schedule.HostTested,
+}
+
+// chain collects the steps of a host.
+type chain struct {
+	r      *reader
+	policy action.Policy
+	at     string
+	steps  []schedule.Step
+	seen   map[string]*document.Node
+}
+
+// add reads one item: the name of a built-in step, or a mapping.
+func (c *chain) add(n *document.Node, at string) {
+	switch n.Kind {
+	case document.String:
+		c.builtIn(n, n.Text, at, c.policy)
+	case document.Map:
+		c.mapping(n, at)
+	default:
+		c.r.Add(n, "wrong-kind", at, "want the name of a step or a mapping, found %s", n.Kind)
+	}
+}
+
+func (c *chain) builtIn(n *document.Node, name, at string, policy action.Policy) {
+	event, known := events[name]
+	if !known {
+		c.r.Problems = append(c.r.Problems, unknownStep(n, name))
+		return
+	}
+	if first, twice := c.seen[name]; twice {
+		c.r.Add(n, "name-repeated", at, "step %q is already in the chain on line %d", name, first.At.Line)
+		return
+	}
+	if name == schedule.Replicate && c.seen[schedule.Deploy] != nil {
+		c.r.Add(c.seen[schedule.Deploy], "order", at, "deploy stands before replicate")
+	}
+	c.seen[name] = n
+	c.steps = append(c.steps, schedule.Step{Name: name, Event: event, Policy: policy})
+}
+
+func (c *chain) mapping(n *document.Node, at string) {
+	if !c.r.Check(n, document.Place{Path: at, At: n.At}, step) {
+		return
+	}
+	name := n.Str("name")
+	policy := c.r.policy(n.Get("retry"), at+".retry", c.policy)
+	if slices.Contains(builtIn, name) {
+		if run := n.Get("run"); run != nil {
+			c.r.Add(run, "misplaced", at, "step %q is built in and runs nothing else", name)
+		}
+		c.builtIn(n, name, at, policy)
+		return
+	}
+	if name == "" {
+		return
+	}
+	c.own(n, name, at, policy)
+}
+
+func (c *chain) own(n *document.Node, name, at string, policy action.Policy) {
+	event := "host-" + name
+	switch first, twice := c.seen[name]; {
+	case !validName(name):
+		c.r.Add(n.Get("name"), "bad-name", at, `step name %q: letters, digits, "-" and "." only`, name)
+	case reserved(event):
+		c.r.Add(n.Get("name"), "bad-name", at, "step name %q is reserved: %s is an event of Waybill", name, event)
+	case twice:
+		c.r.Add(n.Get("name"), "name-repeated", at, "step %q is already defined on line %d", name, first.At.Line)
+	case n.Get("run") == nil && n.Get("request") == nil && n.Get("handler") == nil:
+		c.r.Add(n, "field-missing", at, "step %q needs exactly one of run, request, handler", name)
+	case n.Get("run") != nil && (n.Get("request") != nil || n.Get("handler") != nil):
+		c.r.Add(n, "several-kinds", at, "step %q needs exactly one of run, request, handler", name)
+	}
+	c.seen[name] = n
+	c.steps = append(c.steps, schedule.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at), Policy: policy})
+}
+
+// reserved reports whether an own step's event would be one of Waybill's.
+func reserved(event string) bool {
+	return slices.Contains([]string{schedule.HostReplicated, schedule.HostDeployed, schedule.HostTested, schedule.HostStarted,
+		schedule.HostFinished, schedule.HostFailed, schedule.HostFailureTolerated, schedule.HostJoined, schedule.HostLeft,
+		"host-tested", "host-finished"}, event) || strings.HasPrefix(event, "host-group-")
+}
+
+func unknownStep(n *document.Node, name string) fault.Problem {
+	return fault.Problem{Position: n.At, Code: "value-unknown", Suggestion: fault.Nearest(name, builtIn),
+		Text: "there is no built-in step " + strconv.Quote(name) + ": want replicate, deploy, test, or {name: …, run: […]}"}
+}
+
+// checks reads the tests of a host.
+func (r *reader) checks(n *document.Node, at string) []schedule.Check {
+	var out []schedule.Check
+	for i, item := range items(n) {
+		out = append(out, r.check(item, document.Index(at, i)))
+	}
+	return out
+}
+
+func (r *reader) check(n *document.Node, at string) schedule.Check {
+	c := schedule.Check{HTTP: n.Str("http"), TCP: n.Str("tcp"), Body: n.Str("body"),
+		Timeout: r.positive(n.Get("timeout"), at+".timeout", action.Duration(5*time.Second))}
+	ways := 0
+	for _, key := range []string{"http", "tcp", "run"} {
+		if n.Get(key) != nil {
+			ways++
+		}
+	}
+	if ways != 1 {
+		r.Add(n, "several-kinds", at, "%s needs exactly one of http, tcp, run", at)
+	}
+	if n.Get("run") != nil {
+		c.Run = r.argv(n, "run", at)
+	}
+	if http := n.Get("http"); http != nil {
+		c.Status = r.statuses(n.Get("status"), at+".status")
+		if !strings.HasPrefix(c.HTTP, "http://") && !strings.HasPrefix(c.HTTP, "https://") {
+			r.Add(http, "bad-url", at, "http: want a URL such as http://127.0.0.1:${port}/ready")
+		}
+	}
+	for _, key := range []string{"status", "body"} {
+		if field := n.Get(key); field != nil && n.Get("http") == nil {
+			r.Add(field, "misplaced", at, "%s belongs to http", key)
+		}
+	}
+	if tcp := n.Get("tcp"); tcp != nil && !strings.Contains(c.TCP, ":") {
+		r.Add(tcp, "bad-address", at, "tcp: want an address such as 127.0.0.1:${port}")
+	}
+	return c
+}
+
+func (r *reader) statuses(n *document.Node, at string) []int {
+	if n == nil || len(n.Items) == 0 {
+		return []int{200}
+	}
+	var out []int
+	for i, item := range n.Items {
+		code, err := strconv.Atoi(item.Text)
+		if err != nil || code < 100 || code > 599 {
+			r.Add(item, "out-of-range", document.Index(at, i), "%s: want a status such as 200", document.Index(at, i))
+			continue
+		}
+		out = append(out, code)
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package definition
+
+import "github.com/waybill-dev/waybill/internal/document"
+
+// Built-in steps, and what a stage may do when it fails.
+var (
+	builtIn   = []string{"replicate", "deploy", "test"}
+	onFailure = []string{"release", "hold", "rollback"}
+	queues    = []string{"fifo", "latest", "false"}
+)
+
+// file is the field table of waybill.yaml. Reader, suggestions and JSON Schema follow it.
+var file = []document.Key{
+	{Name: "pipeline", Shape: document.Text, Required: true, Help: "Name of the pipeline: a-z, 0-9 and -, at most 63; the default service name."},
+	{Name: "order", Shape: document.Text, Values: []string{"runnable", "strict"}, Default: "runnable",
+		Help: "runnable: whoever can go on goes; strict: nobody passes an older deployment."},
+	{Name: "pin", Shape: document.Flag, Default: "false", Help: "true: a deployment keeps the definition version under which it was created."},
+	{Name: "keep", Shape: document.Object, Keys: keep, Help: "How much stays."},
+	{Name: "service", Shape: document.Object, Keys: service, Help: "What runs on a host; stage, group and host may override single fields."},
+	{Name: "vars", Shape: document.ScalarMap, Help: "Values of ${name} in argument lists, secrets and tests; stage, group and host override."},
+	{Name: "steps", Shape: document.Anything, Keys: step, Default: "replicate, deploy, and test when there are tests",
+		Help: "Chain of every host, in order; an item is replicate, deploy, test or an own step."},
+	{Name: "test", Shape: document.Objects, Keys: check, Help: "Checks of a deployed host; all must pass."},
+	{Name: "retry", Shape: document.Object, Keys: retry, Help: "How often and how long a step is tried."},
+	{Name: "ssh", Shape: document.Object, Later: true, Help: "How hosts are reached."},
+	{Name: "stages", Shape: document.Objects, Keys: stage, Required: true, Help: "The stages; without after, each follows the one above."},
+	{Name: "batches", Shape: document.Objects, Keys: batch, Help: "Ranges of stages that one deployment holds at a time."},
+}
+
+var keep = []document.Key{
+	{Name: "releases", Shape: document.Number, Default: "5", Help: "Releases that stay on each host."},
+	{Name: "entries", Shape: document.Text, Default: "400d", Help: "Age at which ended deployments are archived."},
+}
+
+var service = []document.Key{
+	{Name: "name", Shape: document.Text, Help: "Name of the service on its host; default: the pipeline's name."},
+	{Name: "manager", Shape: document.Text, Values: []string{"systemd", "process", "none"},
+		Help: "Who runs the service; default on local hosts: process when exec is set, else none."},
+	{Name: "exec", Shape: document.Scalars, Help: "Argument list, started in the release; never a shell line."},
+	{Name: "unit", Shape: document.Text, Later: true, Help: "An existing systemd unit, instead of exec."},
+	{Name: "restart", Shape: document.Text, Values: []string{"restart", "reload", "none"}, Default: "restart", Help: "What a new release does to the running service."},
+	{Name: "shared", Shape: document.Texts, Help: "Names linked from shared/ into every release."},
+	{Name: "secrets", Shape: document.Anything, Help: "Environment name to {file: …}; read at each attempt, never in the log."},
+	{Name: "hooks", Shape: document.Object, Keys: hooks, Help: "Argument lists that run on the host around the switch."},
+	{Name: "ready", Shape: document.Object, Keys: ready, Help: "When the service counts as healthy."},
+	{Name: "confirm", Shape: document.Text, Default: "0s", Help: "Only 0s is supported yet."},
+}
+
+var hooks = []document.Key{
+	{Name: "before", Shape: document.Scalars, Help: "Runs before the switch."},
+	{Name: "after", Shape: document.Scalars, Help: "Runs after the service is ready."},
+}
+
+var ready = []document.Key{
+	{Name: "for", Shape: document.Text, Default: "5s", Help: "Healthy that long without a restart."},
+	{Name: "within", Shape: document.Text, Default: "60s", Help: "At the latest by then."},
+}
+
+var step = []document.Key{
+	{Name: "name", Shape: document.Text, Required: true, Help: "replicate, deploy, test, or the own step's name; its event is host-NAME."},
+	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 done, 75 throttle, 78 fatal, other retry."},
+	{Name: "request", Shape: document.Object, Later: true, Help: "A request from Waybill."},
+	{Name: "handler", Shape: document.Object, Later: true, Help: "A handler of server.yaml."},
+	{Name: "retry", Shape: document.Object, Keys: retry, Help: "Overrides of this step."},
+}
+
+var check = []document.Key{
+	{Name: "http", Shape: document.Text, Help: "URL, reached from the host itself."},
+	{Name: "status", Shape: document.Scalars, Default: "[200]", Help: "Statuses that pass."},
+	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
+	{Name: "tcp", Shape: document.Text, Help: "ADDRESS:PORT that accepts a connection."},
+	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host; exit 0 passes."},
+	{Name: "timeout", Shape: document.Text, Default: "5s", Help: "Of one try."},
+}
+
+var retry = []document.Key{
+	{Name: "backoff", Shape: document.Object, Keys: backoff, Help: "How often, and how long between."},
+	{Name: "attemptTimeout", Shape: document.Text, Default: "10m (builds: 6h)", Help: "Of one attempt."},
+	{Name: "deadline", Shape: document.Text, Default: "30m (builds: 7d)", Help: "Of all attempts together."},
+}
+
+var backoff = []document.Key{
+	{Name: "retries", Shape: document.Number, Default: "2 (builds: 0)", Help: "Attempts after the first."},
+	{Name: "initial", Shape: document.Text, Default: "2s", Help: "Before the first retry."},
+	{Name: "factor", Shape: document.Number, Default: "2", Help: "Of each further one, at least 1."},
+	{Name: "max", Shape: document.Text, Default: "2m", Help: "The longest."},
+}
+
+var stage = []document.Key{
+	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the stage."},
+	{Name: "after", Shape: document.Texts, Default: "the stage above", Help: "Stages that must finish first; []: none; several: a join."},
+	{Name: "build", Shape: document.Text | document.Object, Keys: build, Help: "The build file, or external: artifacts come through the API."},
+	{Name: "artifacts", Shape: document.TextMap, Help: "Label, usually an architecture, to name or glob in the build; all are required."},
+	{Name: "hosts", Shape: document.Anything, Keys: host, Help: "Short for one group named all."},
+	{Name: "groups", Shape: document.Objects, Keys: group, Help: "Groups of hosts, side by side."},
+	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
+	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
+	{Name: "steps", Shape: document.Anything, Keys: step, Help: "Chain of this stage's hosts."},
+	{Name: "test", Shape: document.Objects, Keys: check, Help: "Checks of this stage's hosts, instead of the pipeline's."},
+	{Name: "retry", Shape: document.Object, Keys: retry, Help: "Overrides of this stage."},
+	{Name: "queue", Shape: document.Text | document.Flag, Values: queues, Default: "fifo",
+		Help: "Who enters next: fifo: all, oldest first; latest: the newest, superseding the others; false: any number at once."},
+	{Name: "onFailure", Shape: document.Text, Values: onFailure, Default: "release",
+		Help: "release: a newer revision may enter once drained; hold: nobody until retried or canceled."},
+	{Name: "gates", Shape: document.Objects, Later: true, Help: "Named checks of the whole stage."},
+	{Name: "bake", Shape: document.Object, Later: true, Help: "Checks that repeat after the last group."},
+	{Name: "windows", Shape: document.Objects, Later: true, Help: "When hosts may start."},
+	{Name: "approval", Shape: document.Object, Later: true, Help: "Who must agree."},
+	{Name: "environment", Shape: document.Object, Later: true, Help: "Clusters that this stage promotes to."},
+}
+
+var build = []document.Key{
+	{Name: "file", Shape: document.Text, Default: ".wharf-ci.yml", Help: "The build file, from the folder of waybill.yaml."},
+	{Name: "stage", Shape: document.Text, Help: "Only this stage of it."},
+	{Name: "inputs", Shape: document.Object, Later: true, Help: "Inputs of the build."},
+}
+
+var group = []document.Key{
+	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the group."},
+	{Name: "hosts", Shape: document.Anything, Keys: host, Help: "Its hosts, in the order in which they start."},
+	{Name: "maxParallel", Shape: document.Scalar, Default: "25%", Help: "Hosts in flight over all deployments: count or percent, rounded up, at least 1."},
+	{Name: "maxFailed", Shape: document.Scalar, Default: "0", Help: "More than this fails the group: count or percent, rounded down."},
+	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
+	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
+	{Name: "waves", Shape: document.Object, Later: true, Help: "Hosts in waves."},
+	{Name: "joining", Shape: document.Text, Values: []string{"next", "catch-up"}, Default: "next", Help: "next: a host that joins a finished group waits for the next deployment."},
+}
+
+var host = []document.Key{
+	{Name: "name", Shape: document.Text, Default: "from the URL", Help: "Name of the host, unique in its group."},
+	{Name: "url", Shape: document.Text, Required: true, Help: "local://NAME (hosts/NAME in the home) or local:///DIR."},
+	{Name: "arch", Shape: document.Text, Help: "Label of the artifact that it gets; default: the only one."},
+	{Name: "root", Shape: document.Text, Help: "Folder of the services on the host."},
+	{Name: "hostKey", Shape: document.Text, Later: true, Help: "Key of an ssh host."},
+	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
+	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
+}
+
+var batch = []document.Key{
+	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the batch."},
+	{Name: "stages", Shape: document.Texts, Required: true, Help: "Its stages, connected, with one entry and one exit."},
+	{Name: "queue", Shape: document.Text | document.Flag, Values: queues, Default: "fifo", Help: "As of a stage."},
+}
