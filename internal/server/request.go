@@ -109,12 +109,13 @@ func faultOf(response *http.Response) error {
 // Follow is Service.Follow; a cut connection is resumed without loss or repeat.
 func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
 	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
-	for {
+	for reached := false; ; {
 		response, err := c.send(ctx, ask)
-		if err != nil && (ask.lastEvent == "" || !fault.Is(err, fault.Unavailable)) {
-			return err // never reached, or refused: nothing to resume
+		if err != nil && (!reached || !fault.Is(err, fault.Unavailable)) {
+			return err // never there, or refused: nothing to resume
 		}
 		if err == nil {
+			reached = true
 			if err := c.readStream(response, &ask, each); err != nil {
 				return err
 			}

@@ -1,0 +1,187 @@
+// Package catalog is server.yaml: what configures the control plane (conductor.md,
+// section 9). Everything in it has a default, so that no file is needed; what
+// it says is checked whole before any of it counts.
+package catalog
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// Config is server.yaml with its defaults filled in.
+type Config struct {
+	Ledger    Ledger
+	Blob      Blob
+	Server    Server
+	Conductor Conductor
+}
+
+// Ledger says where the log is.
+type Ledger struct {
+	URL string // postgres://…, sqlite:FILE or a file; "" (default): waybill.db in the home
+}
+
+// Blob says where snapshots and artifacts are kept.
+type Blob struct {
+	URL string // file:DIR or a folder; "" (default): blobs in the home
+}
+
+// Server says where the API listens.
+type Server struct {
+	Listen string // host:port; default 127.0.0.1:7070; elsewhere than on loopback reading needs a token too
+}
+
+// Conductor says how much one process does at a time.
+type Conductor struct {
+	Workers int           // attempts at a time; default 200
+	Drain   time.Duration // how long running attempts may go on when the process ends; default 25s
+}
+
+// Default is the configuration without a file.
+func Default() Config {
+	return Config{
+		Server:    Server{Listen: "127.0.0.1:7070"},
+		Conductor: Conductor{Workers: 200, Drain: 25 * time.Second},
+	}
+}
+
+// maxSize is the size in bytes above which a file is refused.
+const maxSize = 1 << 20
+
+// keys is the file's table. What starts with x- is free for anchors.
+func keys() []document.Key {
+	return []document.Key{
+		{Name: "ledger", Shape: document.Object, Help: "where the log is", Keys: []document.Key{
+			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
+		}},
+		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
+			{Name: "url", Shape: document.Text, Help: "file:DIR or a folder"},
+		}},
+		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
+			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
+		}},
+		{Name: "conductors", Shape: document.Object, Help: "what one process does", Keys: []document.Key{
+			{Name: "default", Shape: document.Object, Keys: []document.Key{
+				{Name: "workers", Shape: document.Number, Default: "200", Help: "attempts at a time"},
+				{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may go on at the end"},
+			}},
+		}},
+	}
+}
+
+// Read reads a server.yaml. file is its path: relative paths in it count from its folder, and positions name it.
+// The error is every fault at once (fault.Problems).
+func Read(file string, data []byte) (Config, error) {
+	config := Default()
+	if len(strings.TrimSpace(string(data))) == 0 {
+		return config, nil // an empty file says nothing
+	}
+	root, problems := yamltree.Parse(file, data, maxSize)
+	if root == nil || problems.Err() != nil {
+		return config, problems.Err()
+	}
+	dropFree(root)
+	r := reader{Reader: document.Reader{Problems: problems, Unknown: inPath}, folder: filepath.Dir(file)}
+	if r.Check(root, document.Place{At: root.At}, keys()) {
+		r.fill(&config, root)
+	}
+	return config, r.Problems.Err()
+}
+
+// inPath says in which mapping an unknown key stands.
+func inPath(p fault.Problem, path, _ string) fault.Problem {
+	if path != "" {
+		p.Text += " in " + path
+	}
+	p.Scope = "" // the text has it
+	return p
+}
+
+// dropFree takes out the top-level keys that are free.
+func dropFree(root *document.Node) {
+	var kept []document.Field
+	for _, f := range root.Fields {
+		if !strings.HasPrefix(f.Key, "x-") {
+			kept = append(kept, f)
+		}
+	}
+	root.Fields = kept
+}
+
+// reader takes values out of a checked document.
+type reader struct {
+	document.Reader
+	folder string
+}
+
+func (r *reader) fill(c *Config, root *document.Node) {
+	c.Ledger.URL = r.location(root.Get("ledger").Get("url"), "sqlite:")
+	c.Blob.URL = r.location(root.Get("blob").Get("url"), "file:")
+	if n := root.Get("server").Get("listen"); fits(n, document.Text) {
+		c.Server.Listen = r.listen(n)
+	}
+	conductor := root.Get("conductors").Get("default")
+	if n := conductor.Get("workers"); fits(n, document.Number) {
+		c.Conductor.Workers = r.workers(n)
+	}
+	if n := conductor.Get("drain"); fits(n, document.Scalar) {
+		c.Conductor.Drain = r.duration(n)
+	}
+}
+
+// fits reports whether there is a value of the shape; another one has been reported by Check.
+func fits(n *document.Node, shape document.Shape) bool { return n != nil && shape.Fits(n) }
+
+// location makes a relative path absolute, counted from the file's folder; other URLs stay. The scheme is one that names a path.
+func (r *reader) location(n *document.Node, scheme string) string {
+	if !fits(n, document.Text) || n.Text == "" {
+		return ""
+	}
+	if strings.Contains(n.Text, "://") {
+		return n.Text
+	}
+	path, hasScheme := strings.CutPrefix(n.Text, scheme)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.folder, path)
+	}
+	if hasScheme {
+		return scheme + path
+	}
+	return path
+}
+
+func (r *reader) listen(n *document.Node) string {
+	_, port, err := net.SplitHostPort(n.Text)
+	if number, portErr := strconv.Atoi(port); err != nil || portErr != nil || number < 0 || number > 65535 {
+		r.Add(n, "value-invalid", "server.listen", "want host:port such as 127.0.0.1:7070, found %q", n.Text)
+	}
+	return n.Text
+}
+
+func (r *reader) workers(n *document.Node) int {
+	workers, err := strconv.Atoi(n.Text)
+	if err != nil || workers < 1 || workers > 10_000 {
+		r.Add(n, "value-invalid", "conductors.default.workers", "want a whole number from 1 to 10000, found %s", n.Text)
+	}
+	return workers
+}
+
+// duration reads 25s; a bare number is seconds.
+func (r *reader) duration(n *document.Node) time.Duration {
+	text := n.Text
+	if n.Kind == document.Int {
+		text += "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		r.Add(n, "value-invalid", "conductors.default.drain", "want a duration such as 25s, found %q", n.Text)
+	}
+	return d
+}

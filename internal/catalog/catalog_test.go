@@ -1,0 +1,76 @@
+package catalog
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadFillsDefaultsAndCountsPathsFromTheFile(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text string
+		want       func(*Config)
+	}{
+		{"empty", "", func(*Config) {}},
+		{"comment", "# nothing\nserver: {listen: \"127.0.0.1:0\"}\n", func(c *Config) { c.Server.Listen = "127.0.0.1:0" }},
+		{"relative", "ledger: {url: data/log.db}\nblob: {url: \"file:blobs\"}\n", func(c *Config) {
+			c.Ledger.URL, c.Blob.URL = "/etc/waybill/data/log.db", "file:/etc/waybill/blobs"
+		}},
+		{"urls", "ledger: {url: \"postgres://db/waybill\"}\nblob: {url: /srv/blobs}\n", func(c *Config) {
+			c.Ledger.URL, c.Blob.URL = "postgres://db/waybill", "/srv/blobs"
+		}},
+		{"conductor", "conductors: {default: {workers: 4, drain: 90}}\n", func(c *Config) {
+			c.Conductor.Workers, c.Conductor.Drain = 4, 90*time.Second
+		}},
+		{"free keys", "x-db: &db {url: /var/log.db}\nledger: *db\n", func(c *Config) { c.Ledger.URL = "/var/log.db" }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			want := Default()
+			test.want(&want)
+			got, err := Read("/etc/waybill/server.yaml", []byte(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Read (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadReportsEveryFaultWithItsPlace(t *testing.T) {
+	t.Parallel()
+	text := strings.Join([]string{
+		"ledgr: {url: x}",
+		"server: {listen: 7070, lisen: x}",
+		"conductors:",
+		"  default: {workers: 0, drain: soon}",
+		"server: {}",
+	}, "\n")
+	want := []string{
+		`server.yaml:1:1: unknown key "ledgr" (did you mean "ledger"?)`,
+		`server.yaml:2:18: server.listen: want a string, found a number; write "7070" in quotes`,
+		`server.yaml:2:24: unknown key "lisen" in server (did you mean "listen"?)`,
+		`server.yaml:4:22: conductors.default.workers: want a whole number from 1 to 10000, found 0`,
+		`server.yaml:4:32: conductors.default.drain: want a duration such as 25s, found "soon"`,
+	}
+	_, err := Read("server.yaml", []byte(text))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 1 {
+		t.Fatalf("a repeated key is told first and alone, got:\n%s", err)
+	}
+	_, err = Read("server.yaml", []byte(strings.TrimSuffix(text, "\nserver: {}")))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(strings.Join(want, "\n"), err.Error()); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
