@@ -1,6 +1,11 @@
 package schedule
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -183,4 +188,214 @@ type Revision struct {
 	Seq       int64     `json:"seq"`   // rev_seq: order of registration
 	Label     string    `json:"label"` // unique in its pipeline
 	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Resource is what attempts change: a service at an address. One pipeline owns it.
+type Resource struct {
+	Address string `json:"address"`
+	Service string `json:"service"`
+}
+
+func (r Resource) String() string { return r.Address + " " + r.Service }
+
+// Address is the part of the host's URL that says which machine or folder it is:
+// local://oak, local:///srv/bench, or host:port of an ssh URL.
+func (h *Host) Address() string {
+	rest, ok := strings.CutPrefix(h.URL, "ssh://")
+	if !ok {
+		return strings.TrimSuffix(h.URL, "/")
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	if !strings.Contains(rest[strings.LastIndexByte(rest, ']')+1:], ":") {
+		rest += ":22"
+	}
+	return strings.ToLower(rest)
+}
+
+// ServiceOf is the service on a host: the host's over the group's over the stage's over the pipeline's.
+// Each of them is whole. group and host may be nil.
+func (d *Definition) ServiceOf(stage *Stage, group *Group, host *Host) Service {
+	switch {
+	case host != nil && host.Service != nil:
+		return *host.Service
+	case group != nil && group.Service != nil:
+		return *group.Service
+	case stage != nil && stage.Service != nil:
+		return *stage.Service
+	}
+	return d.Service
+}
+
+// VarsOf merges the variables that hold for a host: host over group over stage over pipeline.
+// The built-in ones, such as ${host}, are not in it. group and host may be nil.
+func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]string {
+	vars := maps.Clone(d.Vars)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	if stage != nil {
+		maps.Copy(vars, stage.Vars)
+	}
+	if group != nil {
+		maps.Copy(vars, group.Vars)
+	}
+	if host != nil {
+		maps.Copy(vars, host.Vars)
+	}
+	return vars
+}
+
+// ResourceOf is the resource that a host's steps change.
+func (d *Definition) ResourceOf(stage *Stage, group *Group, host *Host) Resource {
+	service := d.ServiceOf(stage, group, host)
+	return Resource{Address: host.Address(), Service: cmp.Or(service.Name, d.Pipeline)}
+}
+
+// Find resolves a full path such as greeter/prod/east/elm. What the path does not reach is nil;
+// ok is false when it names nothing here.
+func (d *Definition) Find(target string) (stage *Stage, group *Group, host *Host, ok bool) {
+	parts := strings.Split(target, "/")
+	if parts[0] != d.Pipeline || len(parts) > 4 {
+		return nil, nil, nil, false
+	}
+	if len(parts) > 1 {
+		if stage = byName(d.Stages, parts[1], func(s *Stage) string { return s.Name }); stage == nil {
+			return nil, nil, nil, false
+		}
+	}
+	if len(parts) > 2 {
+		if group = byName(stage.Groups, parts[2], func(g *Group) string { return g.Name }); group == nil {
+			return nil, nil, nil, false
+		}
+	}
+	if len(parts) > 3 {
+		if host = byName(group.Hosts, parts[3], func(h *Host) string { return h.Name }); host == nil {
+			return nil, nil, nil, false
+		}
+	}
+	return stage, group, host, true
+}
+
+func byName[T any](list []T, name string, of func(*T) string) *T {
+	for i := range list {
+		if of(&list[i]) == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// Of is the limit for a group of so many hosts: a percentage is rounded down, or up.
+func (l Limit) Of(hosts int, up bool) int {
+	if !l.Percent {
+		return l.N
+	}
+	if up {
+		return (l.N*hosts + 99) / 100
+	}
+	return l.N * hosts / 100
+}
+
+func (l Limit) String() string {
+	if l.Percent {
+		return strconv.Itoa(l.N) + "%"
+	}
+	return strconv.Itoa(l.N)
+}
+
+// labels is what the build stages make, in file order.
+func (d *Definition) labels() []string {
+	var labels []string
+	for i := range d.Stages {
+		if b := d.Stages[i].Build; b != nil {
+			for _, a := range b.Artifacts {
+				labels = append(labels, a.Label)
+			}
+		}
+	}
+	return labels
+}
+
+// artifactOf is the label of the artifact that a host gets; "" when none is made, or which one cannot be told.
+func (d *Definition) artifactOf(h *Host) string {
+	if h.Arch != "" {
+		return h.Arch
+	}
+	if labels := d.labels(); len(labels) == 1 {
+		return labels[0]
+	}
+	return ""
+}
+
+// successors lists the stages that come directly after one, in file order.
+func (d *Definition) successors(stage int) []int {
+	var found []int
+	for i := range d.Stages {
+		if slices.Contains(d.Stages[i].After, d.Stages[stage].Name) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// region lists the stages of a range from its first to its last stage, in file order: these two and all
+// that come after the one and before the other.
+func (d *Definition) region(first, last int) []int32 {
+	next := d.stageEdges()
+	prev := reversed(next)
+	after, before := reached(first, next), reached(last, prev)
+	var stages []int32
+	for i := range d.Stages {
+		if i == first || i == last || after[i] && before[i] {
+			stages = append(stages, int32(i))
+		}
+	}
+	return stages
+}
+
+// stageEdges lists the successors of every stage.
+func (d *Definition) stageEdges() [][]int {
+	index := make(map[string]int, len(d.Stages))
+	for i := range d.Stages {
+		index[d.Stages[i].Name] = i
+	}
+	next := make([][]int, len(d.Stages))
+	for i := range d.Stages {
+		for _, name := range d.Stages[i].After {
+			if before, ok := index[name]; ok {
+				next[before] = append(next[before], i)
+			}
+		}
+	}
+	return next
+}
+
+func reversed(next [][]int) [][]int {
+	prev := make([][]int, len(next))
+	for i, list := range next {
+		for _, n := range list {
+			prev[n] = append(prev[n], i)
+		}
+	}
+	return prev
+}
+
+// reached is what is reached from one stage over one or more edges.
+func reached(from int, next [][]int) []bool {
+	seen := make([]bool, len(next))
+	queue := []int{from}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, n := range next[at] {
+			if !seen[n] {
+				seen[n] = true
+				queue = append(queue, n)
+			}
+		}
+	}
+	return seen
 }

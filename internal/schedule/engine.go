@@ -1,104 +1,168 @@
 package schedule
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Plan is a compiled definition: the graph G of one version.
-type Plan struct{}
+// Engine folds a pipeline's log and decides what comes next. Apply is the only
+// mutator: Decide applies its own decisions through it. Not safe for concurrent use.
+type Engine struct {
+	pipeline string
+	seq      int64
+	version  int
+	plans    map[int]*Plan
 
-// Compile judges a definition and builds its graph. Problems have a Scope that
-// is a field path such as stages[2].after[0]; package definition turns it into a position.
-func Compile(d Definition) (*Plan, fault.Problems) { panic("skeleton") }
+	trips     map[int64]*trip
+	order     []*trip                   // all, by number
+	active    []*trip                   // the active ones, by rank
+	artifacts map[int64]map[string]bool // registered labels by revision
+	late      map[pair]introduction
+	notes     map[noteName]int // of the pipeline itself
 
-// Definition is what the plan was compiled from.
-func (p *Plan) Definition() *Definition { panic("skeleton") }
+	holder  map[batchID]holding
+	busy    map[Resource]user  // the live action on each resource
+	started map[Resource]int64 // rank of the last start on each resource
+	flying  map[string]int     // hosts in flight by group, over all deployments
+	freed   bool               // something was freed since a pass last looked
+}
 
-// Engine folds a pipeline's log and decides what comes next.
-type Engine struct{}
+// user is the live action on a resource.
+type user struct {
+	trip *trip
+	step stepName
+}
+
+// pair is a step's kind: an event in a stage, by path.
+type pair struct{ stage, event string }
+
+// introduction says since which revision a pair is in the pipeline.
+type introduction struct {
+	after  int64 // the newest revision registered then: it and those before are late
+	strict bool
+}
 
 // New makes an empty engine for a pipeline.
-func New(pipeline string) *Engine { panic("skeleton") }
+func New(pipeline string) *Engine {
+	return &Engine{
+		pipeline: pipeline, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]bool{},
+		late: map[pair]introduction{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
+		started: map[Resource]int64{}, flying: map[string]int{},
+	}
+}
 
 // AddVersion makes a definition version known; it must be there before the row pipeline-defined that names it.
-func (e *Engine) AddVersion(version int, plan *Plan) { panic("skeleton") }
+func (e *Engine) AddVersion(version int, plan *Plan) { e.plans[version] = plan }
 
 // HasVersion reports whether AddVersion was called for the version.
-func (e *Engine) HasVersion(version int) bool { panic("skeleton") }
-
-// Apply folds one row; rows come in the order of Seq, without gaps.
-func (e *Engine) Apply(row Entry) error { panic("skeleton") }
+func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
 
 // Seq is the position of the last row applied.
-func (e *Engine) Seq() int64 { panic("skeleton") }
-
-// Decide makes one pass (4.7) of at most limit rows, applying its own decisions as it makes them.
-// When they cannot be recorded, the engine is to be thrown away and folded again.
-func (e *Engine) Decide(now time.Time, limit int) (Decision, error) { panic("skeleton") }
+func (e *Engine) Seq() int64 { return e.seq }
 
 // Current is the definition version in force; 0 and nil when there is none.
-func (e *Engine) Current() (int, *Plan) { panic("skeleton") }
+func (e *Engine) Current() (int, *Plan) { return e.version, e.plans[e.version] }
 
 // Deployments lists the state of all deployments, oldest first; only active ones when activeOnly.
-func (e *Engine) Deployments(activeOnly bool) []DeploymentState { panic("skeleton") }
+func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
+	trips := e.order
+	if activeOnly {
+		trips = e.active
+	}
+	states := make([]DeploymentState, len(trips))
+	for i, t := range trips {
+		states[i] = e.state(t)
+	}
+	return states
+}
 
 // Deployment is one of them.
-func (e *Engine) Deployment(number int64) (DeploymentState, bool) { panic("skeleton") }
-
-// Explain lists the steps of a deployment breadth-first, each with its state and reason.
-func (e *Engine) Explain(number int64, now time.Time) []StepState { panic("skeleton") }
-
-// Edit is what a new version does: rows to append with it, or refusals.
-type Edit struct {
-	Entries []Entry        // pipeline-defined, step-introduced, host-joined, step-excluded, …
-	Refused fault.Problems // row 19 of section 2; nothing may be stored
-	Words   []string       // the difference in words, such as "+ host prod/east/ivy"
-	Effects []Effect       // per active deployment
+func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
+	t, ok := e.trips[number]
+	if !ok {
+		return DeploymentState{}, false
+	}
+	return e.state(t), true
 }
 
-// Effect is what an edit does to one deployment inside.
-type Effect struct {
-	Deployment int64     `json:"deployment"`
-	Added      []StepKey `json:"added,omitempty"`
-	Elided     []StepKey `json:"elided,omitempty"`
-	Excluded   []StepKey `json:"excluded,omitempty"`
-	Removed    []StepKey `json:"removed,omitempty"`
-	Drained    []StepKey `json:"drained,omitempty"` // live work that ends without effect
-	Drifting   []string  `json:"drifting,omitempty"`
-	Words      []string  `json:"words,omitempty"`
+func (e *Engine) state(t *trip) DeploymentState {
+	s := DeploymentState{
+		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
+		Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
+	}
+	if h, ok := t.heldAt(-1); ok {
+		s.Held = h.String()
+	} else if keys := sortedKeys(t.held); len(keys) > 0 {
+		s.Held = t.plan.short(keys[0]) + " " + t.held[keys[0]].String()
+	}
+	return s
 }
 
-// Loses reports whether the edit skips or loses work in the deployment, so that ship asks first.
-func (f Effect) Loses() bool { return len(f.Elided)+len(f.Excluded)+len(f.Drained) > 0 }
-
-// Edit says what applying next as the given version would do; newest is the newest registered rev_seq.
-// It changes nothing.
-func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit { panic("skeleton") }
-
-// Command is a person's intent on a deployment: retry, skip, hold, resume or cancel.
-type Command struct {
-	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, PipelineCanceled
-	Deployment int64
-	Target     string // full path; "": the pipeline
-	Event      string // narrows Target to one step
-	By, Reason string
-	Now        bool // cancel: also interrupt builds and replication
+// following lists the deployments that an edit concerns: the active ones, and the
+// failed ones since a retry brings them back.
+func (e *Engine) following() []*trip {
+	var list []*trip
+	for _, t := range e.order {
+		if t.status == Active || t.status == FailedRun {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
-// Command checks an intent (4.11, 4.12) and returns the notes that record it, or why it is refused.
-func (e *Engine) Command(c Command) ([]Entry, error) { panic("skeleton") }
+// label is what a deployment is called, such as greeter#7.
+func (e *Engine) label(t *trip) string { return e.number(t.number) }
 
-// PlanStep is one line of `waybill plan`: a step that ship would do, in virtual time.
-type PlanStep struct {
-	StepKey
-	Start, End time.Duration
-	Work       bool
+func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
+
+// violation is an invariant of section 5 that does not hold: the pipeline's decisions stop here.
+func (e *Engine) violation(invariant, format string, args ...any) error {
+	return fault.New(fault.Internal, "invariant %s of pipeline %s does not hold at entry %d: %w",
+		invariant, e.pipeline, e.seq, fmt.Errorf(format, args...))
 }
 
-// Simulate runs the engine on virtual time for a new deployment of revision, with the given duration per step.
-// It changes nothing.
-func (e *Engine) Simulate(revision int64, duration func(StepKey) time.Duration) ([]PlanStep, error) {
-	panic("skeleton")
+// setStatus changes a deployment's status and what hangs on it.
+func (e *Engine) setStatus(t *trip, status Status, at time.Time, reason string) {
+	t.status, t.reason, t.ended = status, reason, at
+	if status == Active {
+		t.ended = time.Time{}
+	}
+	e.active = e.active[:0]
+	for _, each := range e.order {
+		if each.status == Active {
+			e.active = append(e.active, each)
+		}
+	}
+	t.unchecked = true
+	e.freed = true
+	e.refly(t)
+	e.settleAll(t)
 }
+
+// refly counts the hosts in flight of a deployment anew.
+func (e *Engine) refly(t *trip) {
+	for h := range t.plan.hosts {
+		e.reflyHost(t, int32(h))
+	}
+}
+
+func (e *Engine) reflyHost(t *trip, h int32) {
+	is := t.isFlying(h)
+	if is == t.flying[h] {
+		return
+	}
+	t.flying[h] = is
+	group := t.plan.groups[t.plan.hosts[h].group].path
+	if is {
+		e.flying[group]++
+	} else {
+		e.flying[group]--
+		e.freed = true
+	}
+}
+
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -113,4 +114,17 @@ type StepDetail struct {
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"` // who asked
+}
+
+// artifactLabel is the label in an event of ArtifactEvent; "" for any other event.
+func artifactLabel(event string) string {
+	label, ok := strings.CutPrefix(event, "build-stage-received-")
+	if !ok {
+		return ""
+	}
+	label, ok = strings.CutSuffix(label, "-artifact")
+	if !ok {
+		return ""
+	}
+	return label
 }

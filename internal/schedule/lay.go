@@ -1,0 +1,149 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+)
+
+// lay puts a deployment on the graph of a version: what the log says of its
+// steps is kept by name, and everything else is computed from that.
+func (e *Engine) lay(t *trip, plan *Plan, version int) {
+	e.lift(t)
+	done := t.away
+	if t.plan != nil {
+		for n := range t.plan.nodes {
+			if t.is(int32(n), complete) {
+				done[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
+			}
+		}
+	}
+	t.plan, t.version = plan, version
+	t.away = map[stepName]int64{}
+	known := make([]bits, len(plan.nodes))
+	t.at = make([]int64, len(plan.nodes))
+	for name, at := range done {
+		if n := plan.find(name.target, name.event); n >= 0 {
+			known[n] |= complete
+			t.at[n] = at
+		} else {
+			t.away[name] = at
+		}
+	}
+	e.layKnown(t, known)
+}
+
+// relay computes a deployment anew on the graph it has, after a row that may undo something.
+func (e *Engine) relay(t *trip) {
+	e.lift(t)
+	known := make([]bits, len(t.plan.nodes))
+	for n := range known {
+		known[n] = t.step[n] & complete
+	}
+	e.layKnown(t, known)
+}
+
+// layKnown adds what is not complete, and everything that is computed.
+func (e *Engine) layKnown(t *trip, known []bits) {
+	plan := t.plan
+	for name := range t.live {
+		if n := plan.find(name.target, name.event); n >= 0 {
+			known[n] |= claimed
+		}
+	}
+	for name := range t.failures {
+		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
+			known[n] |= failed
+		}
+	}
+	for _, x := range slices.Concat(t.exclusions, e.strictExclusions(plan, t.revision)) {
+		for _, n := range plan.under(x.target, x.event) {
+			if known[n]&claimed == 0 {
+				known[n] |= excluded
+			}
+		}
+	}
+	epoch := 0
+	if t.walk != nil {
+		epoch = t.walk.epoch
+	}
+	t.walk = newWalk(&plan.graph, known)
+	t.walk.epoch += epoch
+	t.flying = make([]bool, len(plan.hosts))
+	t.unchecked, t.outranked = true, true
+	e.freed = true
+	t.failing, t.broken = make([]int32, len(plan.stages)), make([]int32, len(plan.groups))
+	e.recount(t)
+	e.refly(t)
+	e.settleAll(t)
+}
+
+// lift takes a deployment's hosts out of the counts of hosts in flight.
+func (e *Engine) lift(t *trip) {
+	for h, flies := range t.flying {
+		if flies {
+			e.flying[t.plan.groups[t.plan.hosts[h].group].path]--
+		}
+	}
+	t.flying = nil
+}
+
+// recount finds where failures stop the deployment.
+func (e *Engine) recount(t *trip) {
+	was := slices.Clone(t.failing)
+	clear(t.failing)
+	clear(t.broken)
+	for name := range t.failures {
+		at, ok := t.plan.targets[name.target]
+		switch n := t.plan.find(name.target, name.event); {
+		case !ok || n < 0 || t.is(n, excluded):
+		case at.host >= 0:
+			t.broken[at.group]++
+		default:
+			t.failing[at.stage]++
+		}
+	}
+	for g := range t.plan.groups {
+		if t.isOver(int32(g)) {
+			t.failing[t.plan.groups[g].stage]++
+		}
+	}
+	if !slices.Equal(was, t.failing) {
+		t.unchecked = true
+		e.freed = true
+		if len(t.flying) > 0 {
+			e.refly(t)
+		}
+	}
+}
+
+// isOver: more hosts of the group failed than maxFailed allows.
+func (t *trip) isOver(group int32) bool {
+	g := &t.plan.groups[group]
+	failures := int(t.broken[group])
+	return failures > 0 && failures+t.tolerated[g.path] > g.spec.MaxFailed.Of(t.size(group), false)
+}
+
+// strictExclusions is the architectures that came too late for a revision, and the hosts that need them (4.9).
+func (e *Engine) strictExclusions(plan *Plan, revision int64) []exclusion {
+	var list []exclusion
+	for p, i := range e.late {
+		if !i.strict || revision > i.after {
+			continue
+		}
+		label := artifactLabel(p.event)
+		list = append(list, exclusion{target: p.stage, event: p.event, reason: label + " is built for later revisions only"})
+		for h := range plan.hosts {
+			if plan.hosts[h].arch == label {
+				list = append(list, exclusion{target: plan.hosts[h].path, reason: label + " is built for later revisions only"})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b exclusion) int {
+		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
+	})
+	return list
+}
+
+func compareNames(a, b stepName) int {
+	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
+}

@@ -1,0 +1,228 @@
+package schedule
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// pass is one run of 4.7. It takes the first runnable step of the oldest
+// deployment, again and again, until there is none or the limit is met. Beginning
+// again with the oldest after everything that was freed is what makes `fifo` true.
+type pass struct {
+	e        *Engine
+	now      time.Time
+	limit    int
+	decision Decision
+}
+
+// Decide makes one pass (4.7) of at most limit rows, applying its own decisions as it makes them.
+// When they cannot be recorded, the engine is to be thrown away and folded again.
+func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
+	p := &pass{e: e, now: now, limit: limit}
+	for _, t := range e.active {
+		t.queue.unpark()
+	}
+	for again := true; again && !p.decision.More; {
+		again = false
+		p.end()
+		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
+			e.freed = false
+			if err := p.turn(e.active[i]); err != nil {
+				return Decision{}, err
+			}
+			again = e.freed
+		}
+		for _, t := range e.active {
+			t.queue.unpark()
+		}
+	}
+	return p.decision, nil
+}
+
+// turn does what one deployment can do, until that frees something for others.
+func (p *pass) turn(t *trip) error {
+	for !p.e.freed && !p.full(t) {
+		acted, err := p.consequence(t)
+		if err != nil {
+			return err
+		}
+		if acted {
+			continue
+		}
+		t.collect()
+		n, ok := t.queue.pop()
+		if !ok {
+			_, err := p.conclude(t)
+			return err
+		}
+		if err := p.step(t, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// full reports, and says in the decision, that another step might not fit.
+func (p *pass) full(t *trip) bool {
+	room := 1 + len(p.e.active) // a host's start, its first action, and the end of older deployments
+	if len(t.failures) > 0 {
+		room++
+	}
+	p.decision.More = len(p.decision.Entries) > 0 && len(p.decision.Entries)+room > p.limit
+	return p.decision.More
+}
+
+// step does a step that is runnable, and keeps aside one that is not.
+func (p *pass) step(t *trip, n int32) error {
+	if t.is(n, claimed|failed) || !t.isDoable(n) {
+		t.drop(n)
+		return nil
+	}
+	switch b := p.e.check(t, n); b.why {
+	case runs:
+		t.drop(n)
+		return p.do(t, n)
+	case lostArtifact:
+		t.drop(n)
+		text := "the build ended without artifact " + artifactLabel(t.plan.nodes[n].event)
+		return p.note(t, t.plan.target(n), StepFailed, StepDetail{Event: t.plan.nodes[n].event, Status: "FAILED", Error: text})
+	default:
+		t.park(n, b.ofHost(t.plan, n))
+		return nil
+	}
+}
+
+// do appends a marker, or claims work.
+func (p *pass) do(t *trip, n int32) error {
+	if err := p.takeTurn(t, n); err != nil {
+		return err
+	}
+	switch t.plan.nodes[n].kind {
+	case chainStep:
+		return p.claim(t, n)
+	case hostStart:
+		return p.startHost(t, n)
+	case buildStep:
+		if !p.e.hasArtifacts(t, t.plan.nodes[n].stage) {
+			return p.claim(t, n)
+		}
+	}
+	return p.fact(t, n)
+}
+
+// takeTurn supersedes, where the queue is `latest`, whoever else waits for a batch that t enters now.
+func (p *pass) takeTurn(t *trip, n int32) error {
+	for _, b := range t.plan.around(n) {
+		if _, held := p.e.holder[b.id]; held || b.queue != Latest {
+			continue
+		}
+		for _, other := range p.e.others(t) {
+			if !p.e.waitsFor(other, b.id) {
+				continue
+			}
+			if err := p.supersede(other, t, "waited for "+t.plan.short(string(b.id))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// startHost appends host-started, what it supersedes (4.6), and the host's first action.
+func (p *pass) startHost(t *trip, n int32) error {
+	host := &t.plan.hosts[t.plan.nodes[n].host]
+	if err := p.fact(t, n); err != nil {
+		return err
+	}
+	for _, older := range p.e.others(t) {
+		if older.number < t.number && older.hasStepsOn(host.resource) {
+			if err := p.supersede(older, t, "started "+t.plan.short(host.path)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, next := range host.nodes[1:] {
+		if t.plan.nodes[next].kind == chainStep && t.isDoable(next) && !t.is(next, claimed|failed) {
+			return p.claim(t, next)
+		}
+	}
+	return nil
+}
+
+// others lists the active deployments but one. Superseding changes e.active, so this is a copy.
+func (e *Engine) others(t *trip) []*trip {
+	var list []*trip
+	for _, other := range e.active {
+		if other != t {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// hasStepsOn: unresolved, unelided steps on a resource.
+func (t *trip) hasStepsOn(r Resource) bool {
+	for _, h := range t.plan.users[r] {
+		for _, n := range t.plan.hosts[h].nodes {
+			if !t.is(n, resolved) && !t.isElided(n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *pass) supersede(older, newer *trip, what string) error {
+	return p.note(older, p.e.pipeline, PipelineSuperseded, endDetail{
+		Deployment: newer.number, Reason: p.e.label(newer) + " " + what,
+	})
+}
+
+// hasArtifacts: the revision has everything that the build is to make.
+func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
+	build := t.plan.def.Stages[stage].Build
+	for _, a := range build.Artifacts {
+		if !e.artifacts[t.revision][a.Label] {
+			return false
+		}
+	}
+	return len(build.Artifacts) > 0
+}
+
+func (p *pass) fact(t *trip, n int32) error {
+	return p.append(t, Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact})
+}
+
+func (p *pass) claim(t *trip, n int32) error {
+	at := &t.plan.nodes[n]
+	w := Work{
+		StepKey:  StepKey{t.number, t.plan.target(n), at.event},
+		Revision: t.revision, Version: t.version, Stage: &t.plan.def.Stages[at.stage],
+	}
+	if at.host >= 0 {
+		host := &t.plan.hosts[at.host]
+		w.Group, w.Host = t.plan.groups[at.group].spec, host.spec
+		w.Step = byName(w.Stage.Chain, at.event, func(s *Step) string { return s.Event })
+	}
+	p.decision.Work = append(p.decision.Work, w)
+	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})
+}
+
+func (p *pass) note(t *trip, target, event string, about any) error {
+	text, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notes[noteName{target, event}] + 1})
+}
+
+// append applies a row of this pass and keeps it for the log.
+func (p *pass) append(t *trip, row Entry) error {
+	row.Pipeline, row.Seq, row.Deployment, row.At = p.e.pipeline, p.e.seq+1, t.number, p.now
+	row.Revision, row.Version = t.revision, t.version
+	if err := p.e.Apply(row); err != nil {
+		return err
+	}
+	p.decision.Entries = append(p.decision.Entries, row)
+	return nil
+}

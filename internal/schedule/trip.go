@@ -1,0 +1,195 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// trip is one deployment: one trip of one revision through the pipeline. It is
+// what the fold of its rows says, laid over the graph of the version in force for it.
+type trip struct {
+	*walk
+	number   int64 // also its rank: rollbacks, which rank beside another, come later
+	revision int64
+	version  int
+	plan     *Plan
+	notes    map[noteName]int
+
+	status         Status
+	reason         string
+	by             int64
+	created, ended time.Time
+
+	held       map[string]hold      // by target: the pipeline or a stage
+	at         []int64              // per step: Unix time in ns of its last row
+	away       map[stepName]int64   // facts of steps that G has not, with their time
+	live       liveSteps            // claimed and not ended, in G or not
+	liveAt     map[string]int       // live actions by the path of their stage and of their host
+	failures   map[stepName]failure // failed, in G or not
+	exclusions []exclusion          // in the order of their rows
+	sizes      map[string]int       // hosts of a group when it started
+	tolerated  map[string]int       // hosts of a group given up within maxFailed
+	noted      map[string]bool      // stages with stage-failed since the last retry
+	holds      map[batchID]bool     // its batches
+	failing    []int32              // per stage: what stops it
+	broken     []int32              // per group: hosts with a failure
+	flying     []bool               // per host: counts against maxParallel
+	queue      queue                // what a pass looks at
+	unchecked  bool                 // live actions may have to be drained
+	interrupt  bool                 // canceled with "now"
+	outranked  bool                 // it may have steps left on a resource that a newer deployment started
+}
+
+type stepName struct{ target, event string }
+
+type noteName struct{ target, event string }
+
+type hold struct{ by, reason string }
+
+// failure is how a step's action ended.
+type failure struct {
+	seq    int64
+	status string
+	text   string
+}
+
+// exclusion elides the steps of a target and below it, all or those of one event.
+type exclusion struct {
+	target, event string
+	reason, by    string
+}
+
+// liveSteps is the live actions of a deployment.
+type liveSteps map[stepName]*liveStep
+
+// liveStep is one live action. Where it runs is kept as it was when it was claimed.
+type liveStep struct {
+	stage    string // path
+	host     string // path; "": a build
+	resource Resource
+	kind     nodeKind
+	since    time.Time
+	asked    ending // what the deployer was told to do about it
+}
+
+// ending is how a live action is to end; a later one is stronger.
+type ending uint8
+
+const (
+	runOn ending = iota
+	drainIt
+	cancelIt
+)
+
+func (l liveSteps) has(p *Plan, n int32) bool {
+	return l[stepName{p.target(n), p.nodes[n].event}] != nil
+}
+
+// liveIn counts the live actions in a batch's region.
+func (t *trip) liveIn(b batch) int {
+	if len(t.live) == 0 {
+		return 0
+	}
+	if b.host >= 0 {
+		return t.liveUnder(b.id)
+	}
+	count := 0
+	for _, s := range b.stages {
+		count += t.liveUnder(batchID(t.plan.stages[s].path))
+	}
+	return count
+}
+
+// liveUnder counts live actions by the path of their stage or host.
+func (t *trip) liveUnder(id batchID) int { return t.liveAt[string(id)] }
+
+// isStopped: a failed, untolerated step in the stage or in a region around it.
+func (t *trip) isStopped(stage int32) bool {
+	for _, s := range t.plan.stages[stage].scope {
+		if t.failing[s] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// failedInside: stopped by a failure in the region, under the given policy of every stage that failed.
+func (t *trip) failedInside(b batch, policy OnFailure) bool {
+	found := false
+	for _, s := range b.stages {
+		if t.failing[s] == 0 {
+			continue
+		}
+		if t.plan.def.Stages[s].OnFailure != policy {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// isFlying: the host counts against maxParallel, from host-started until finished, failed or given up.
+func (t *trip) isFlying(h int32) bool {
+	host := &t.plan.hosts[h]
+	if t.liveUnder(batchID(host.path)) > 0 {
+		return true
+	}
+	end := host.finished()
+	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) || t.isStopped(host.stage) {
+		return false
+	}
+	for _, n := range host.nodes {
+		if t.is(n, failed) {
+			return false
+		}
+	}
+	return true
+}
+
+// size is the number of hosts of a group when it started; until then, what it is now.
+func (t *trip) size(group int32) int {
+	g := &t.plan.groups[group]
+	if size, ok := t.sizes[g.path]; ok {
+		return size
+	}
+	return len(g.hosts)
+}
+
+// failedHosts lists the hosts of a group with a failure, in the order in which they failed.
+func (t *trip) failedHosts(group int32) []string {
+	type at struct {
+		host string
+		seq  int64
+	}
+	var list []at
+	for name, f := range t.failures {
+		if place, ok := t.plan.targets[name.target]; ok && place.group == group && place.host >= 0 {
+			list = append(list, at{name.target, f.seq})
+		}
+	}
+	slices.SortFunc(list, func(a, b at) int { return cmp.Compare(a.seq, b.seq) })
+	hosts := make([]string, len(list))
+	for i, a := range list {
+		hosts[i] = a.host
+	}
+	return hosts
+}
+
+// heldAt is the hold that keeps a stage (or, for -1, the deployment) from new claims.
+func (t *trip) heldAt(stage int32) (hold, bool) {
+	if len(t.held) == 0 {
+		return hold{}, false
+	}
+	if h, ok := t.held[t.plan.def.Pipeline]; ok || stage < 0 {
+		return h, ok
+	}
+	h, ok := t.held[t.plan.stages[stage].path]
+	return h, ok
+}
+
+// covers reports whether an exclusion, or a command, for target and event is about the step.
+func covers(target, event string, s stepName) bool {
+	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
+}
