@@ -33,7 +33,7 @@ type Membership interface {
 	Join(ctx context.Context, i ledger.Instance) error
 	Heartbeat(ctx context.Context, i ledger.Instance) error
 	Leave(ctx context.Context, i ledger.Instance) error
-	Rescue(ctx context.Context, self action.ID) (int, error)
+	Rescue(ctx context.Context, self action.ID) (rescued, others int, err error)
 }
 
 // Signals is how the conductor hears of what others did.

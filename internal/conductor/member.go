@@ -63,21 +63,36 @@ func (c *Conductor) current() ledger.Instance {
 	return c.instance
 }
 
+// attentive is how often others are looked after while they hold claims, so that one that dies is missed at once.
+const attentive = time.Second
+
 // beats says regularly that this instance is alive, and looks after those that are not.
 func (c *Conductor) beats(work context.Context) {
-	for pause(work, jitter(c.cfg.Heartbeat)) {
-		err := c.ledger.Heartbeat(work, c.current())
-		switch {
-		case work.Err() != nil:
-			return
-		case fault.Is(err, fault.StaleClaim):
-			c.rejoin(work)
-			continue
-		case err != nil:
-			c.log.Warn("heartbeat failed", obs.Error(err))
-			continue
+	beat, others := time.Now().Add(jitter(c.cfg.Heartbeat)), 0
+	for {
+		wait := time.Until(beat)
+		if others > 0 {
+			wait = min(wait, jitter(attentive))
 		}
-		c.rescue(work)
+		if !pause(work, wait) {
+			return
+		}
+		if !time.Now().Before(beat) {
+			beat = time.Now().Add(jitter(c.cfg.Heartbeat))
+			c.beat(work)
+		}
+		others = c.rescue(work)
+	}
+}
+
+func (c *Conductor) beat(work context.Context) {
+	err := c.ledger.Heartbeat(work, c.current())
+	switch {
+	case err == nil, work.Err() != nil:
+	case fault.Is(err, fault.StaleClaim):
+		c.rejoin(work)
+	default:
+		c.log.Warn("heartbeat failed", obs.Error(err))
 	}
 }
 
@@ -108,21 +123,23 @@ func (c *Conductor) cancelAll(cause error) int {
 	return len(c.running)
 }
 
-func (c *Conductor) rescue(ctx context.Context) {
-	n, err := c.ledger.Rescue(ctx, c.current().ID)
+// rescue takes back the claims of dead instances, and says how many living ones hold.
+func (c *Conductor) rescue(ctx context.Context) (others int) {
+	n, others, err := c.ledger.Rescue(ctx, c.current().ID)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("rescue failed", obs.Error(err))
 		}
-		return
+		return 0
 	}
 	if n == 0 {
-		return
+		return others
 	}
 	c.metrics.Rescues.Add(float64(n))
 	c.log.Info("took back claims of dead instances", obs.KeyCount, n)
 	poke(c.sooner)
 	poke(c.ready)
+	return others
 }
 
 // leave takes this instance out of the ledger. What it still holds is then anybody's.
