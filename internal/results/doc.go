@@ -1,0 +1,15 @@
+// Package results is what a build leaves on disk, while it runs and afterwards:
+//
+//	build.json                        the plan, and what it was made from
+//	steps/N/output.log                entries, one a line; the log id is the line's number
+//	steps/N/status.json               every status the step had
+//	steps/N/artifacts.json            what it yielded
+//	steps/N/artifacts/ID_NAME         the bytes
+//	lock                              held while the worker lives
+//
+// Step 0 is the build itself. The files are the only truth; readers stop at the
+// last newline of a log, so a torn tail is invisible. A step's last status holds
+// a trailer that its log must agree with, and step 0's the final marker: with it
+// anyone can prove that everything is there. Without it the build has not ended,
+// and when nobody holds the lock it never will.
+package results

@@ -1,0 +1,111 @@
+package results
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// Log is the entries of one step. Safe for concurrent use.
+type Log struct {
+	store *Store
+	limit int64
+
+	mu      sync.Mutex
+	file    *os.File
+	hash    hash.Hash
+	buffer  []byte
+	last    time.Time // times never go back within a step
+	entries int64
+	bytes   int64
+	failed  error // why nothing more is written
+}
+
+// Log opens the log of a step.
+func (s *Store) Log(id int) (*Log, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step, err := s.step(id)
+	if err != nil || step.log != nil {
+		return step.logOf(), err
+	}
+	f, err := os.OpenFile(filepath.Join(s.stepDir(id), logFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of step %d: %w", id, err)
+	}
+	step.log = &Log{store: s, limit: s.logLimit, file: f, hash: sha256.New()}
+	return step.log, nil
+}
+
+func (s *step) logOf() *Log {
+	if s == nil {
+		return nil
+	}
+	return s.log
+}
+
+// Append writes the entries with one write. After ErrDiskFull or ErrLogLimit nothing more is written.
+func (l *Log) Append(entries ...build.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil {
+		return l.failed
+	}
+	l.buffer = l.buffer[:0]
+	for _, e := range entries {
+		if e.At.Before(l.last) {
+			e.At = l.last
+		}
+		l.last = e.At
+		l.buffer = build.FormatEntry(l.buffer, e)
+	}
+	if l.limit > 0 && l.bytes+int64(len(l.buffer)) > l.limit {
+		l.failed = fmt.Errorf("%w (%d bytes)", ErrLogLimit, l.limit)
+		return l.failed
+	}
+	return l.write(int64(len(entries)))
+}
+
+// write puts the buffer into the file, or takes back what of it got there.
+func (l *Log) write(entries int64) error {
+	if _, err := l.file.Write(l.buffer); err != nil {
+		l.failed = fmt.Errorf("write %s: %w", l.file.Name(), err)
+		if errors.Is(err, syscall.ENOSPC) {
+			l.failed = ErrDiskFull
+			l.store.giveUpReserve()
+		}
+		if err := l.file.Truncate(l.bytes); err != nil {
+			l.failed = errors.Join(l.failed, err)
+		}
+		return l.failed
+	}
+	l.hash.Write(l.buffer)
+	l.bytes += int64(len(l.buffer))
+	l.entries += entries
+	return nil
+}
+
+// trailer syncs the file and says what it comes to.
+func (l *Log) trailer() (*Trailer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.file.Sync(); err != nil {
+		return nil, fmt.Errorf("sync %s: %w", l.file.Name(), err)
+	}
+	return &Trailer{Entries: l.entries, Bytes: l.bytes, SHA256: hex.EncodeToString(l.hash.Sum(nil))}, nil
+}
+
+func (l *Log) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Close()
+}

@@ -1,0 +1,69 @@
+package results
+
+import (
+	"errors"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// Build is build.json: what is run, and from what.
+type Build struct {
+	ID        string      `json:"buildId"`
+	Plan      *build.Plan `json:"plan"`
+	Source    string      `json:"source,omitempty"`    // the folder that was built
+	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
+	Workspace string      `json:"workspace,omitempty"` // digest of the snapshot; "": a copy of a folder
+	Runner    string      `json:"runner"`
+	Version   string      `json:"version"` // of the program
+	StartedAt time.Time   `json:"startedAt"`
+}
+
+// Update is one status of a step, or of the build when the step is 0.
+type Update struct {
+	ID        int64        `json:"updateId"` // counts over the whole build
+	Timestamp time.Time    `json:"timestamp"`
+	Status    build.Status `json:"status"`
+	Attempt   int          `json:"attempt,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	ExitCode  *int         `json:"exitCode,omitempty"`
+	Trailer   *Trailer     `json:"trailer,omitempty"` // of an end
+	Final     *Final       `json:"final,omitempty"`   // of the build's end: the final marker
+}
+
+// Trailer is what a step's log must come to.
+type Trailer struct {
+	Entries int64  `json:"entries"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+}
+
+// Final is what the whole build must come to.
+type Final struct {
+	Steps     int   `json:"steps"` // step 0 aside
+	Events    int64 `json:"events"`
+	Artifacts int   `json:"artifacts"`
+}
+
+// Artifact is one file that a step yielded.
+type Artifact struct {
+	ID     int    `json:"artifactId"` // counts over the whole build
+	Step   int    `json:"-"`
+	Name   string `json:"name"`
+	Path   string `json:"path"` // from the folder of artifacts.json
+	Size   int64  `json:"size"` // bytes
+	SHA256 string `json:"sha256"`
+	Kind   string `json:"kind"` // file | archive
+}
+
+// Kinds of artifacts.
+const (
+	KindFile    = "file"
+	KindArchive = "archive"
+)
+
+// Why nothing more can be written to a step's log.
+var (
+	ErrDiskFull = errors.New("ResultsDiskFull: the disk that holds the results is full")
+	ErrLogLimit = errors.New("LogLimit: the log of the step is larger than allowed")
+)

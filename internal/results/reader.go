@@ -1,0 +1,283 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Reader reads the results of a build, finished or not. It writes nothing.
+type Reader struct{ dir string }
+
+// Open finds the results in dir; fault.NotFound when there are none.
+func Open(dir string) (*Reader, error) {
+	if _, err := os.Stat(filepath.Join(dir, buildFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "there are no results of a build in %s", dir)
+	} else if err != nil {
+		return nil, fmt.Errorf("open results: %w", err)
+	}
+	return &Reader{dir}, nil
+}
+
+// Dir is the folder of the results.
+func (r *Reader) Dir() string { return r.dir }
+
+// Build reads build.json.
+func (r *Reader) Build() (Build, error) {
+	var b Build
+	err := readJSON(filepath.Join(r.dir, buildFile), &b)
+	return b, err
+}
+
+// Updates lists the statuses of a step; none when it has not begun.
+func (r *Reader) Updates(step int) ([]Update, error) {
+	var document statusDocument
+	err := readJSON(filepath.Join(r.stepDir(step), statusFile), &document)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return document.Updates, err
+}
+
+// Last is the present status of a step; Pending when it has none.
+func (r *Reader) Last(step int) (Update, error) {
+	updates, err := r.Updates(step)
+	if err != nil || len(updates) == 0 {
+		return Update{Status: build.Pending}, err
+	}
+	return updates[len(updates)-1], nil
+}
+
+// Final is the final marker; nil when the build has not ended.
+func (r *Reader) Final() (*Update, error) {
+	last, err := r.Last(0)
+	if err != nil || last.Final == nil {
+		return nil, err
+	}
+	return &last, nil
+}
+
+// Alive reports whether a worker still writes here.
+func (r *Reader) Alive() bool {
+	f, err := os.Open(filepath.Join(r.dir, lockName))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+}
+
+// Artifacts lists what all steps yielded, in the order of their ids.
+func (r *Reader) Artifacts() ([]Artifact, error) {
+	b, err := r.Build()
+	if err != nil {
+		return nil, err
+	}
+	var all []Artifact
+	for _, step := range b.Plan.Steps {
+		var document artifactsDocument
+		err := readJSON(filepath.Join(r.stepDir(step.ID), artifactsFile), &document)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, a := range document.Artifacts {
+			a.Step = step.ID
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// OpenArtifact opens the bytes of an artifact.
+func (r *Reader) OpenArtifact(a Artifact) (*os.File, error) {
+	f, err := os.OpenInRoot(r.stepDir(a.Step), filepath.FromSlash(a.Path))
+	if err != nil {
+		return nil, fmt.Errorf("open artifact %s: %w", a.Name, err)
+	}
+	return f, nil
+}
+
+// LogPath is where the log of a step stands.
+func (r *Reader) LogPath(step int) string { return filepath.Join(r.stepDir(step), logFile) }
+
+// Log gives the entries of a step whose log id is above after to visit, in order.
+// With follow it waits for more until the step has ended, or the worker is dead.
+func (r *Reader) Log(ctx context.Context, step int, after int64, follow bool, visit func(id int64, e build.Entry) error) error {
+	tail := &tail{path: r.LogPath(step)}
+	defer tail.close()
+	for {
+		over := !follow || r.over(step)
+		err := tail.read(func(id int64, line []byte) error {
+			if id <= after {
+				return nil
+			}
+			return visit(id, build.ParseEntry(line))
+		})
+		if err != nil || over {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// over reports whether nothing more will come to a step's log.
+func (r *Reader) over(step int) bool {
+	last, err := r.Last(step)
+	return err != nil || last.Status.Ended() || !r.Alive()
+}
+
+// pollEvery is how often a follower in another process looks at the file.
+const pollEvery = 150 * time.Millisecond
+
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(pollEvery)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// tail reads a growing file line by line. A line without its newline is not there yet.
+type tail struct {
+	path string
+	file *os.File
+	rest []byte
+	id   int64
+}
+
+func (t *tail) read(visit func(id int64, line []byte) error) error {
+	if t.file == nil {
+		f, err := os.Open(t.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read a log: %w", err)
+		}
+		t.file = f
+	}
+	in := bufio.NewReaderSize(t.file, 64<<10)
+	for {
+		part, err := in.ReadSlice('\n')
+		t.rest = append(t.rest, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read a log: %w", err)
+		}
+		t.id++
+		if err := visit(t.id, t.rest); err != nil {
+			return err
+		}
+		t.rest = t.rest[:0]
+	}
+}
+
+func (t *tail) close() {
+	if t.file != nil {
+		_ = t.file.Close() // only read
+	}
+}
+
+// Tail is the last n entries of a step, and how many there are in all.
+func (r *Reader) Tail(step, n int) (entries []build.Entry, total int64, err error) {
+	err = r.Log(context.Background(), step, 0, false, func(id int64, e build.Entry) error {
+		e.Text = bytes.Clone(e.Text)
+		if len(entries) == n {
+			entries = append(entries[:0], entries[1:]...)
+		}
+		entries, total = append(entries, e), id
+		return nil
+	})
+	return entries, total, err
+}
+
+// Verify proves that everything the final marker and the trailers promise is
+// there; fault.Corrupt when it is not.
+func (r *Reader) Verify() error {
+	final, err := r.Final()
+	if err != nil {
+		return err
+	}
+	if final == nil {
+		return fault.New(fault.Corrupt, "the build in %s has not ended", r.dir)
+	}
+	var events int64
+	for step := range final.Final.Steps + 1 {
+		updates, err := r.Updates(step)
+		if err != nil {
+			return err
+		}
+		events += int64(len(updates))
+		if len(updates) == 0 || updates[len(updates)-1].Trailer == nil {
+			return fault.New(fault.Corrupt, "step %d of the build in %s has no end", step, r.dir)
+		}
+		if err := r.verifyLog(step, *updates[len(updates)-1].Trailer); err != nil {
+			return err
+		}
+	}
+	artifacts, err := r.Artifacts()
+	if err != nil {
+		return err
+	}
+	if events != final.Final.Events || len(artifacts) != final.Final.Artifacts {
+		return fault.New(fault.Corrupt, "the build in %s has %d events and %d artifacts, its end says %d and %d", r.dir,
+			events, len(artifacts), final.Final.Events, final.Final.Artifacts)
+	}
+	return nil
+}
+
+func (r *Reader) verifyLog(step int, want Trailer) error {
+	f, err := os.Open(r.LogPath(step))
+	if err != nil {
+		return fmt.Errorf("verify a log: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	if err != nil {
+		return fmt.Errorf("verify a log: %w", err)
+	}
+	if n != want.Bytes || hex.EncodeToString(sum.Sum(nil)) != want.SHA256 {
+		return fault.New(fault.Corrupt, "the log of step %d in %s is not what its end says", step, r.dir)
+	}
+	return nil
+}
+
+func (r *Reader) stepDir(step int) string {
+	return filepath.Join(r.dir, stepsFolder, strconv.Itoa(step))
+}
+
+func readJSON(path string, v any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read results: %w", err)
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fault.New(fault.Corrupt, "read %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is the folder of the builds that were run by hand, one folder by number each.
+type Root struct{ dir string }
+
+// Default is this user's root below the system's temporary folder.
+func Default() Root {
+	dir := filepath.Join(os.TempDir(), "iver-wharf")
+	info, err := os.Lstat(dir)
+	if err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || ok && int(stat.Uid) != os.Getuid() {
+			dir += "-" + strconv.Itoa(os.Getuid())
+		}
+	}
+	return Root{filepath.Join(dir, "build")}
+}
+
+// RootAt is a root in a folder of the caller's.
+func RootAt(dir string) Root { return Root{dir} }
+
+// Dir is the folder of a build.
+func (r Root) Dir(id string) string { return filepath.Join(r.dir, id) }
+
+// NextID counts one up in a locked file, so that two builds never share a number.
+func (r Root) NextID() (string, error) {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return "", fmt.Errorf("number a build: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(r.dir, "last"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("number a build: %w", err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return "", fmt.Errorf("number a build: %w", err)
+	}
+	text := make([]byte, 32)
+	n, _ := f.ReadAt(text, 0) // empty at first
+	last, err := strconv.Atoi(strings.TrimSpace(string(text[:n])))
+	if err != nil {
+		last = 0
+	}
+	for _, id := range r.IDs() {
+		if n, err := strconv.Atoi(id); err == nil {
+			last = max(last, n)
+		}
+	}
+	id := strconv.Itoa(last + 1)
+	if _, err := f.WriteAt([]byte(id+"\n"), 0); err != nil {
+		return "", fmt.Errorf("number a build: %w", err)
+	}
+	return id, nil
+}
+
+// IDs lists the builds that have results, newest first.
+func (r Root) IDs() []string {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return nil
+	}
+	type found struct {
+		id string
+		at time.Time
+	}
+	var builds []found
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(r.dir, e.Name(), buildFile)); err == nil {
+			builds = append(builds, found{e.Name(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(builds, func(a, b found) int { return b.at.Compare(a.at) })
+	ids := make([]string, len(builds))
+	for i, b := range builds {
+		ids[i] = b.id
+	}
+	return ids
+}
+
+// How many results stay: a build goes when it is neither among the last nor young.
+const (
+	keepBuilds = 20
+	keepFor    = 7 * 24 * time.Hour
+)
+
+// Prune removes old results. Those of a living worker stay.
+func (r Root) Prune(now time.Time) error {
+	var errs []error
+	for i, id := range r.IDs() {
+		if i < keepBuilds {
+			continue
+		}
+		reader := &Reader{r.Dir(id)}
+		info, err := os.Stat(filepath.Join(reader.dir, buildFile))
+		if err == nil && now.Sub(info.ModTime()) > keepFor && !reader.Alive() {
+			errs = append(errs, os.RemoveAll(reader.dir))
+		}
+	}
+	return errors.Join(errs...)
+}

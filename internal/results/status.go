@@ -1,0 +1,65 @@
+package results
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// statusDocument is status.json.
+type statusDocument struct {
+	Updates []Update `json:"statusUpdates"`
+}
+
+// Update records a status of a step and returns it as it was stored. A change
+// that is not allowed is refused. An end gets the trailer of the log; the end of
+// step 0 is the final marker, after which nothing more is written.
+func (s *Store) Update(id int, u Update) (Update, error) {
+	trailer, err := s.trailerFor(id, u)
+	if err != nil {
+		return Update{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step, err := s.step(id)
+	if err != nil {
+		return Update{}, err
+	}
+	if len(step.updates) > 0 {
+		if err := build.CheckChange(step.updates[len(step.updates)-1].Status, u.Status); err != nil {
+			return Update{}, fmt.Errorf("update step %d: %w", id, err)
+		}
+	}
+	u.ID, u.Trailer, u.Timestamp = s.events+1, trailer, u.Timestamp.UTC()
+	if id == 0 && u.Status.Ended() {
+		u.Final = &Final{Steps: s.countSteps(), Events: u.ID, Artifacts: s.artifacts}
+	}
+	document := statusDocument{append(step.updates, u)}
+	if err := s.replace(filepath.Join(s.stepDir(id), statusFile), document); err != nil {
+		return Update{}, err
+	}
+	s.events, step.updates = u.ID, document.Updates
+	return u, nil
+}
+
+// trailerFor is the trailer that an end gets; nil for another status.
+func (s *Store) trailerFor(id int, u Update) (*Trailer, error) {
+	if !u.Status.Ended() {
+		return nil, nil
+	}
+	log, err := s.Log(id)
+	if err != nil {
+		return nil, err
+	}
+	return log.trailer()
+}
+
+// countSteps is the number of steps that have a status, step 0 aside. The caller holds the lock.
+func (s *Store) countSteps() int {
+	n := len(s.steps)
+	if s.steps[0] != nil {
+		n--
+	}
+	return n
+}

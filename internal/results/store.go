@@ -1,0 +1,182 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserveSize is kept free for the last statuses, in bytes.
+const reserveSize = 1 << 20
+
+// Store writes the results of one build. Safe for concurrent use.
+type Store struct {
+	dir      string
+	logLimit int64
+	lock     *os.File
+
+	mu        sync.Mutex
+	events    int64 // id of the last update
+	artifacts int   // id of the last artifact
+	steps     map[int]*step
+}
+
+// step is what the store remembers of one step's files.
+type step struct {
+	log       *Log
+	updates   []Update
+	artifacts []Artifact
+}
+
+// Create makes the folder for a new build's results. logLimit is the size in bytes above which a step's log fails it.
+func Create(dir string, logLimit int64) (*Store, error) {
+	if err := ownFolder(dir); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, buildFile)); err == nil {
+		return nil, fmt.Errorf("make results: %s holds the results of a build already", dir)
+	}
+	lock, err := lockFile(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("make results: %w", err)
+	}
+	s := &Store{dir: dir, logLimit: logLimit, lock: lock, steps: map[int]*step{}}
+	if err := os.WriteFile(filepath.Join(dir, reserveName), make([]byte, reserveSize), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("make results: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Names below the folder.
+const (
+	buildFile     = "build.json"
+	stepsFolder   = "steps"
+	logFile       = "output.log"
+	statusFile    = "status.json"
+	artifactsFile = "artifacts.json"
+	artifactsDir  = "artifacts"
+	lockName      = "lock"
+	reserveName   = "reserve"
+)
+
+// ownFolder makes dir, or makes sure that it is a folder of this user and no link.
+func ownFolder(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fmt.Errorf("make results: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make results: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("make results: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("make results: %s is not a folder", dir)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Getuid() {
+		return fmt.Errorf("make results: %s belongs to another user", dir)
+	}
+	return nil
+}
+
+// lockFile opens and locks a file until it is closed, by this process or by its death.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// Dir is the folder of the results.
+func (s *Store) Dir() string { return s.dir }
+
+// Describe writes build.json.
+func (s *Store) Describe(b Build) error {
+	return s.replace(filepath.Join(s.dir, buildFile), b)
+}
+
+// Close closes every file and lets go of the lock. What was written stays.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, step := range s.steps {
+		if step.log != nil {
+			errs = append(errs, step.log.close())
+		}
+	}
+	_ = os.Remove(filepath.Join(s.dir, reserveName)) // given up already, perhaps
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+func (s *Store) stepDir(id int) string {
+	return filepath.Join(s.dir, stepsFolder, strconv.Itoa(id))
+}
+
+// step finds or begins a step. The caller holds the lock.
+func (s *Store) step(id int) (*step, error) {
+	if known := s.steps[id]; known != nil {
+		return known, nil
+	}
+	if err := os.MkdirAll(s.stepDir(id), 0o700); err != nil {
+		return nil, fmt.Errorf("begin step %d: %w", id, err)
+	}
+	s.steps[id] = &step{}
+	return s.steps[id], nil
+}
+
+// replace writes v as JSON so that a crash leaves the old file or the new one. On
+// a full disk the reserve is given up and it is tried once more.
+func (s *Store) replace(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	err = replaceFile(path, append(text, '\n'))
+	if errors.Is(err, syscall.ENOSPC) {
+		s.giveUpReserve()
+		err = replaceFile(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func (s *Store) giveUpReserve() { _ = os.Remove(filepath.Join(s.dir, reserveName)) }
+
+func replaceFile(path string, text []byte) error {
+	temporary := path + ".tmp"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
