@@ -109,7 +109,7 @@ func (t *trip) blocker(n int32) int32 {
 // checkArtifact is condition 4.
 func (e *Engine) checkArtifact(t *trip, n int32) block {
 	at := &t.plan.nodes[n]
-	if at.kind != artifactStep || e.artifacts[t.revision][artifactLabel(at.event)] {
+	if at.kind != artifactStep || e.artifacts[t.revision][artifactLabel(at.event)] != nil {
 		return block{}
 	}
 	for _, s := range t.plan.stages[at.stage].nodes {

@@ -306,11 +306,11 @@ func (l Limit) String() string {
 	return strconv.Itoa(l.N)
 }
 
-// labels is what the build stages make, in file order.
-func (d *Definition) labels() []string {
+// labelsBefore is what the marked stages build, in file order.
+func (d *Definition) labelsBefore(marked []bool) []string {
 	var labels []string
 	for i := range d.Stages {
-		if b := d.Stages[i].Build; b != nil {
+		if b := d.Stages[i].Build; b != nil && marked[i] {
 			for _, a := range b.Artifacts {
 				labels = append(labels, a.Label)
 			}
@@ -319,26 +319,24 @@ func (d *Definition) labels() []string {
 	return labels
 }
 
-// artifactOf is the label of the artifact that a host gets; "" when none is made, or which one cannot be told.
-func (d *Definition) artifactOf(h *Host) string {
+// ArtifactFor is the label of the artifact that a host of a stage gets: its arch, else the only one that is
+// built before the stage; "" when there is none, or which one cannot be told.
+func (d *Definition) ArtifactFor(stage string, h *Host) string {
 	if h.Arch != "" {
 		return h.Arch
 	}
-	if labels := d.labels(); len(labels) == 1 {
+	i := slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == stage })
+	if i < 0 {
+		return ""
+	}
+	return onlyOne(d.labelsBefore(reached(i, reversed(d.stageEdges()))))
+}
+
+func onlyOne(labels []string) string {
+	if len(labels) == 1 {
 		return labels[0]
 	}
 	return ""
-}
-
-// successors lists the stages that come directly after one, in file order.
-func (d *Definition) successors(stage int) []int {
-	var found []int
-	for i := range d.Stages {
-		if slices.Contains(d.Stages[i].After, d.Stages[stage].Name) {
-			found = append(found, i)
-		}
-	}
-	return found
 }
 
 // region lists the stages of a range from its first to its last stage, in file order: these two and all
@@ -356,7 +354,7 @@ func (d *Definition) region(first, last int) []int32 {
 	return stages
 }
 
-// stageEdges lists the successors of every stage.
+// stageEdges lists the direct successors of every stage, in file order.
 func (d *Definition) stageEdges() [][]int {
 	index := make(map[string]int, len(d.Stages))
 	for i := range d.Stages {

@@ -1,12 +1,11 @@
 package schedule
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // Engine folds a pipeline's log and decides what comes next. Apply is the only
@@ -18,9 +17,9 @@ type Engine struct {
 	plans    map[int]*Plan
 
 	trips     map[int64]*trip
-	order     []*trip                   // all, by number
-	active    []*trip                   // the active ones, by rank
-	artifacts map[int64]map[string]bool // registered labels by revision
+	order     []*trip                              // all, by number
+	active    []*trip                              // the active ones, by rank
+	artifacts map[int64]map[string]json.RawMessage // what was registered, by revision and label
 	late      map[pair]introduction
 	notes     map[noteName]int // of the pipeline itself
 
@@ -49,7 +48,7 @@ type introduction struct {
 // New makes an empty engine for a pipeline.
 func New(pipeline string) *Engine {
 	return &Engine{
-		pipeline: pipeline, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]bool{},
+		pipeline: pipeline, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[pair]introduction{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
 		started: map[Resource]int64{}, flying: map[string]int{},
 	}
@@ -118,12 +117,6 @@ func (e *Engine) following() []*trip {
 func (e *Engine) label(t *trip) string { return e.number(t.number) }
 
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
-
-// violation is an invariant of section 5 that does not hold: the pipeline's decisions stop here.
-func (e *Engine) violation(invariant, format string, args ...any) error {
-	return fault.New(fault.Internal, "invariant %s of pipeline %s does not hold at entry %d: %w",
-		invariant, e.pipeline, e.seq, fmt.Errorf(format, args...))
-}
 
 // setStatus changes a deployment's status and what hangs on it.
 func (e *Engine) setStatus(t *trip, status Status, at time.Time, reason string) {

@@ -65,10 +65,10 @@ func (e *Engine) applyChange(row Entry) error {
 	case ArtifactRegistered:
 		labels := e.artifacts[row.Revision]
 		if labels == nil {
-			labels = map[string]bool{}
+			labels = map[string]json.RawMessage{}
 			e.artifacts[row.Revision] = labels
 		}
-		labels[detail[artifactDetail](row).Label] = true
+		labels[detail[artifactDetail](row).Label] = row.Detail
 	case StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		e.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}

@@ -1,16 +1,20 @@
 package schedule
 
+import "cmp"
+
 // layout lays out the steps of a definition and the edges between them (4.1),
 // in definition order; number then renumbers them breadth-first.
 type layout struct {
 	plan     *Plan
 	from, to []int32
+	before   [][]int // stages, by what comes directly before
+	only     string  // the one artifact built before the present stage, if it is one
 }
 
 // newPlan builds G. The definition has been judged.
 func newPlan(d *Definition) *Plan {
 	p := &Plan{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, users: map[Resource][]int32{}}
-	l := &layout{plan: p}
+	l := &layout{plan: p, before: reversed(d.stageEdges())}
 	root := l.add(PipelineStarted, marker, -1, -1, -1)
 	for i := range d.Stages {
 		l.stage(int32(i))
@@ -42,6 +46,7 @@ func (l *layout) stage(i int32) {
 	if d.Kind == BuildStage {
 		l.build(i, &s)
 	}
+	l.only = onlyOne(p.def.labelsBefore(reached(int(i), l.before)))
 	for g := range d.Groups {
 		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g]))
 	}
@@ -105,7 +110,7 @@ func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	l.edge(nodes[len(nodes)-1], to)
 	r := p.def.ResourceOf(s, p.groups[group].spec, d)
 	p.users[r] = append(p.users[r], h)
-	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: r, spec: d, arch: p.def.artifactOf(d)})
+	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: r, spec: d, arch: cmp.Or(d.Arch, l.only)})
 	return h
 }
 
@@ -117,8 +122,7 @@ func (l *layout) connect(root, last int32) {
 			l.edge(root, p.stages[i].started)
 		}
 	}
-	for i := range p.stages {
-		successors := p.def.successors(i)
+	for i, successors := range p.def.stageEdges() {
 		for _, s := range successors {
 			l.edge(p.stages[i].finished, p.stages[s].started)
 		}

@@ -182,7 +182,7 @@ func (p *pass) supersede(older, newer *trip, what string) error {
 func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
 	build := t.plan.def.Stages[stage].Build
 	for _, a := range build.Artifacts {
-		if !e.artifacts[t.revision][a.Label] {
+		if e.artifacts[t.revision][a.Label] == nil {
 			return false
 		}
 	}
@@ -190,7 +190,11 @@ func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
 }
 
 func (p *pass) fact(t *trip, n int32) error {
-	return p.append(t, Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact})
+	row := Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact}
+	if t.plan.nodes[n].kind == artifactStep {
+		row.Detail = p.e.artifacts[t.revision][artifactLabel(row.Event)] // its digest and size, for people
+	}
+	return p.append(t, row)
 }
 
 func (p *pass) claim(t *trip, n int32) error {
