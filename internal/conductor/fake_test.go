@@ -1,0 +1,269 @@
+package conductor_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+var _ conductor.Ledger = (*fake)(nil)
+
+// fake is the queue in memory, with the fence, and with the faults that a test
+// wants. It stands in for the ledger where virtual time is needed; the real one
+// is tested beside it.
+type fake struct {
+	mu      sync.Mutex
+	rows    map[action.ID]*row
+	order   []action.ID // of enqueue
+	joined  []action.ID
+	alive   map[action.ID]bool
+	changed map[ledger.Topic]chan struct{}
+	sizes   []int // completions of each turn
+
+	refuse    func(c []ledger.Completion) error // before a turn
+	loseTurns int                               // answers to lose after the commit
+}
+
+// row is one action with where it stands.
+type row struct {
+	action action.Action
+	action.Thread
+	outcomes []action.Outcome
+	cancel   bool
+}
+
+const poll = 5 * time.Second
+
+func newFake() *fake {
+	f := &fake{rows: map[action.ID]*row{}, alive: map[action.ID]bool{}, changed: map[ledger.Topic]chan struct{}{}}
+	for _, topic := range []ledger.Topic{ledger.TopicAction, ledger.TopicCancel, ledger.TopicEntry} {
+		f.changed[topic] = make(chan struct{})
+	}
+	return f
+}
+
+// add enqueues an action and returns its id.
+func (f *fake) add(a action.Action) action.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.rows)
+	a.ID = action.NewID(time.Now(), [10]byte{7: byte(n >> 16), 8: byte(n >> 8), 9: byte(n)})
+	if a.Lane == "" {
+		a.Lane = a.Handler
+	}
+	f.rows[a.ID] = &row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}}
+	f.order = append(f.order, a.ID)
+	f.poke(ledger.TopicAction)
+	return a.ID
+}
+
+func (f *fake) poke(topic ledger.Topic) {
+	close(f.changed[topic])
+	f.changed[topic] = make(chan struct{})
+}
+
+// get is a copy of where an action stands.
+func (f *fake) get(id action.ID) row {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return *f.rows[id]
+}
+
+// count is how many actions have the status.
+func (f *fake) count(s action.Status) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, r := range f.rows {
+		if r.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) askCancel(id action.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rows[id].cancel = true
+	f.poke(ledger.TopicCancel)
+}
+
+// kill declares an instance dead and frees its claims.
+func (f *fake) kill(id action.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.alive, id)
+	for _, r := range f.rows {
+		if r.ClaimedBy == id {
+			r.ClaimedBy, r.Status, r.RunAt = action.ID{}, action.Backoff, time.Time{}
+		}
+	}
+	f.poke(ledger.TopicAction)
+}
+
+func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		if err := f.refuse(completions); err != nil {
+			return ledger.Turned{}, err
+		}
+	}
+	f.sizes = append(f.sizes, len(completions))
+	var turned ledger.Turned
+	for _, c := range completions {
+		if r := f.rows[c.ID]; r.ClaimedBy == owner.ID && r.Attempt == c.Attempt {
+			r.complete(c.Outcome)
+		} else {
+			turned.Late = append(turned.Late, c.ID)
+		}
+	}
+	if f.alive[owner.ID] {
+		for _, w := range wants {
+			turned.Claimed = append(turned.Claimed, f.claim(owner.ID, w)...)
+		}
+	}
+	if f.loseTurns > 0 {
+		f.loseTurns--
+		return ledger.Turned{}, fault.New(fault.LedgerAway, "connection lost at commit")
+	}
+	return turned, nil
+}
+
+func (r *row) complete(o action.Outcome) {
+	r.outcomes = append(r.outcomes, o)
+	r.ClaimedBy = action.ID{}
+	switch o.Kind {
+	case action.Done:
+		r.Status = action.Successful
+	case action.Stopped:
+		r.Status = action.Canceled
+	case action.Fatal, action.BadInput:
+		r.Status = action.Failed
+	case action.GivenBack:
+		r.Status, r.RunAt = action.Backoff, time.Now()
+	default:
+		r.Status, r.RunAt = action.Backoff, time.Now().Add(time.Second)
+	}
+}
+
+func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) {
+	for _, id := range f.order {
+		r := f.rows[id]
+		if len(claimed) < w.N && r.action.Lane == w.Lane && r.ready() {
+			r.Status, r.ClaimedBy = action.Running, owner
+			r.Attempt++
+			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
+		}
+	}
+	return claimed
+}
+
+func (r *row) ready() bool {
+	return r.ClaimedBy.IsZero() && r.Status.Live() && !r.RunAt.After(time.Now())
+}
+
+func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit int) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lanes := map[string]bool{}
+	for _, r := range f.rows {
+		handler, _, _ := strings.Cut(r.action.Lane, "/")
+		if r.ready() && slices.Contains(handlers, handler) {
+			lanes[r.action.Lane] = true
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(lanes))
+	i, found := slices.BinarySearch(sorted, after)
+	if found {
+		i++
+	}
+	sorted = append(sorted[i:], sorted[:i]...)
+	return sorted[:min(limit, len(sorted))], nil
+}
+
+func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Claimed, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range f.order {
+		if r := f.rows[id]; r.ClaimedBy == owner {
+			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
+		}
+	}
+	return claimed, nil
+}
+
+func (f *fake) Due(context.Context) (next time.Time, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rows {
+		waits := r.Status.Live() && r.ClaimedBy.IsZero() && r.RunAt.After(time.Now())
+		if waits && (next.IsZero() || r.RunAt.Before(next)) {
+			next = r.RunAt
+		}
+	}
+	return next, nil
+}
+
+func (f *fake) Join(_ context.Context, i ledger.Instance) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alive[i.ID] = true
+	f.joined = append(f.joined, i.ID)
+	return nil
+}
+
+func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.alive[i.ID] {
+		return fault.New(fault.StaleClaim, "instance %s was declared dead", i.ID)
+	}
+	return nil
+}
+
+func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
+	f.kill(i.ID)
+	return nil
+}
+
+func (f *fake) Rescue(context.Context, action.ID) (rescued, others int, err error) { return 0, 0, nil }
+
+func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.ID, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, r := range f.rows {
+		if r.cancel && r.ClaimedBy == owner {
+			asked = append(asked, id)
+		}
+	}
+	return asked, nil
+}
+
+func (f *fake) Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error {
+	f.mu.Lock()
+	changed := f.changed[topic]
+	f.mu.Unlock()
+	limit := poll
+	if !deadline.IsZero() {
+		limit = min(limit, time.Until(deadline))
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
