@@ -1,5 +1,12 @@
 package schedule
 
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
 // Command is a person's intent on a deployment: retry, skip, hold, resume or cancel.
 type Command struct {
 	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, PipelineCanceled
@@ -11,4 +18,159 @@ type Command struct {
 }
 
 // Command checks an intent (4.11, 4.12) and returns the notes that record it, or why it is refused.
-func (e *Engine) Command(c Command) ([]Entry, error) { panic("skeleton") }
+// It changes nothing.
+func (e *Engine) Command(c Command) ([]Entry, error) {
+	t, ok := e.trips[c.Deployment]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "there is no deployment %s", e.number(c.Deployment))
+	}
+	if c.Target == "" {
+		c.Target = e.pipeline
+	}
+	c.Event = canonicalEvent(c.Event)
+	if _, ok := t.plan.targets[c.Target]; !ok {
+		return nil, fault.New(fault.NotFound, "%s is nothing in definition %d of %s", t.plan.short(c.Target), t.version, e.pipeline).
+			WithHint("`waybill deployment show %s` lists what is there", e.label(t))
+	}
+	if err := e.checkStatus(t, c); err != nil {
+		return nil, err
+	}
+	var about any
+	var err error
+	switch c.Kind {
+	case RetryRequested:
+		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkRetry(t, c)
+	case StepSkipped:
+		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkSkip(t, c)
+	case HoldSet, HoldCleared:
+		about, err = endDetail{By: c.By, Reason: c.Reason}, e.checkHold(t, c)
+	case PipelineCanceled:
+		c.Target = e.pipeline
+		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
+	default:
+		err = fault.New(fault.Invalid, "%q is no command: want %s", c.Kind,
+			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, PipelineCanceled}, ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.intent(t, c, about)
+}
+
+func (e *Engine) intent(t *trip, c Command, about any) ([]Entry, error) {
+	text, err := json.Marshal(about)
+	if err != nil {
+		return nil, err
+	}
+	return []Entry{{
+		Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: t.number, Target: c.Target, Event: c.Kind, Class: Note,
+		Occurrence: t.notes[noteName{c.Target, c.Kind}] + 1, Revision: t.revision, Version: t.version, Detail: text,
+	}}, nil
+}
+
+// checkStatus: an ended deployment does nothing more, except that a failed one may be retried or canceled.
+func (e *Engine) checkStatus(t *trip, c Command) error {
+	switch t.status {
+	case Finished:
+		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
+	case CanceledRun:
+		return fault.New(fault.Refused, "%s was canceled %s", e.label(t), t.reason).WithHint("deploy the revision again: `waybill deployment create`")
+	case Superseded:
+		return fault.New(fault.Refused, "%s was superseded by %s", e.label(t), e.number(t.by)).WithHint("deploy the revision again: `waybill deployment create`")
+	case FailedRun:
+		if c.Kind != RetryRequested && c.Kind != PipelineCanceled {
+			return fault.New(fault.Refused, "%s has failed", e.label(t)).WithHint("`waybill deployment retry %s` goes on", e.label(t))
+		}
+	}
+	return nil
+}
+
+// checkRetry: something has failed there, and no newer deployment has what would be needed.
+func (e *Engine) checkRetry(t *trip, c Command) error {
+	found := t.status == FailedRun && c.Target == e.pipeline && c.Event == ""
+	for name := range t.failures {
+		if !covers(c.Target, c.Event, name) {
+			continue
+		}
+		found = true
+		n := t.plan.find(name.target, name.event)
+		if n < 0 {
+			continue
+		}
+		for _, b := range t.plan.around(n) {
+			if h, held := e.holder[b.id]; held && h.trip.number > t.number {
+				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.trip)).
+					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.trip))
+			}
+		}
+	}
+	if !found {
+		return fault.New(fault.Refused, "nothing has failed in %s of %s", t.plan.short(c.Target), e.label(t))
+	}
+	if newer := e.outranks(t); newer != nil {
+		return fault.New(fault.Refused, "%s has started a host that %s has still to do", e.label(newer), e.label(t)).
+			WithHint("an older revision does not go over a newer one; to bring it back, deploy it again: `waybill deployment create`")
+	}
+	return nil
+}
+
+// checkSkip: there is something left to skip, none of it is running, and it is not only a marker.
+func (e *Engine) checkSkip(t *trip, c Command) error {
+	if c.Target == e.pipeline {
+		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
+	}
+	steps := t.plan.under(c.Target, c.Event)
+	left := 0
+	for _, n := range steps {
+		switch {
+		case t.is(n, claimed):
+			return fault.New(fault.Refused, "%s is running", t.plan.name(n)).WithHint("skip it when it has ended, or cancel the deployment")
+		case c.Event != "" && t.plan.nodes[n].kind != chainStep && t.plan.nodes[n].kind != buildStep && t.plan.nodes[n].kind != artifactStep:
+			return fault.New(fault.Refused, "%s does nothing by itself", t.plan.name(n)).WithHint("skip the host, the group or the stage")
+		case !t.is(n, complete|excluded):
+			left++
+		}
+	}
+	switch {
+	case len(steps) == 0:
+		return fault.New(fault.NotFound, "%s has no step %s", t.plan.short(c.Target), c.Event)
+	case left == 0:
+		return fault.New(fault.Refused, "nothing is left to skip in %s of %s", t.plan.short(c.Target), e.label(t))
+	}
+	return nil
+}
+
+// checkHold: the pipeline or a stage; held once, and resumed only when held.
+func (e *Engine) checkHold(t *trip, c Command) error {
+	if at := t.plan.targets[c.Target]; at.group >= 0 {
+		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("hold its stage")
+	}
+	h, held := t.held[c.Target]
+	switch {
+	case c.Kind == HoldSet && held:
+		return fault.New(fault.Refused, "%s is already held %s", e.label(t), h)
+	case c.Kind == HoldCleared && !held:
+		return fault.New(fault.Refused, "%s is not held", e.heldName(t, c.Target))
+	}
+	return nil
+}
+
+func (e *Engine) heldName(t *trip, target string) string {
+	if target == e.pipeline {
+		return e.label(t)
+	}
+	return t.plan.short(target) + " of " + e.label(t)
+}
+
+// canonicalEvent understands the short names that people use for events.
+func canonicalEvent(name string) string {
+	switch name {
+	case "pipeline-start":
+		return PipelineStarted
+	case "host-tested":
+		return HostTested
+	case "pipeline-finished", "stage-finished", "host-group-finished", "host-finished":
+		return name + "-successfully"
+	}
+	return name
+}
