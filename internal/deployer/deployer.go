@@ -1,0 +1,182 @@
+package deployer
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Ledger is what the deployer needs of the log.
+type Ledger interface {
+	Reader
+	Passer
+	Membership
+}
+
+// Passer is how pipelines are held and passed; see the methods of ledger.Ledger.
+type Passer interface {
+	Heads(ctx context.Context) ([]ledger.Head, error)
+	Lease(ctx context.Context, pipeline string, instance action.ID) (lease ledger.Lease, ok bool, err error)
+	Pass(ctx context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (ledger.Head, error)
+	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
+}
+
+// Membership is how instances know who is alive.
+type Membership interface {
+	Join(ctx context.Context, i ledger.Instance) error
+	Heartbeat(ctx context.Context, i ledger.Instance) error
+	Leave(ctx context.Context, i ledger.Instance) error
+}
+
+// Config is how a deployer works.
+type Config struct {
+	Instance  ledger.Instance // Name and Version, for people; the id is made anew at every join
+	Heartbeat time.Duration   // how often this instance says that it is alive; default 5 s, its lease is three of these
+	Log       *slog.Logger    // default: none
+	Metrics   *obs.Deployer   // default: unregistered
+}
+
+const (
+	defaultHeartbeat = 5 * time.Second
+	quiet            = 5 * time.Millisecond // how long a pass waits for company
+	look             = 30 * time.Second     // for rows that nobody announced
+	attentive        = time.Second          // between tries to take over pipelines while something happens
+	attention        = 30 * time.Second     // for so long after some log grew
+)
+
+// Deployer passes pipelines. Make it with New, run it once.
+type Deployer struct {
+	ledger  Ledger
+	cfg     Config
+	log     *slog.Logger
+	metrics *obs.Deployer
+
+	news chan struct{} // the log grew
+	dead chan struct{} // this instance was declared dead
+
+	// The loop's own.
+	held   map[string]*pipeline
+	others bool      // some pipeline is another instance's
+	total  int64     // positions of all logs, at the last look
+	moved  time.Time // when some log was last seen to have grown
+
+	mu       sync.Mutex
+	instance ledger.Instance
+	stopped  map[string]error
+}
+
+// New makes a deployer.
+func New(l Ledger, cfg Config) *Deployer {
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = defaultHeartbeat
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = obs.NewDeployer(nil)
+	}
+	return &Deployer{
+		ledger:  l,
+		cfg:     cfg,
+		log:     obs.Component(cfg.Log, "deployer"),
+		metrics: cfg.Metrics,
+		news:    make(chan struct{}, 1),
+		dead:    make(chan struct{}, 1),
+		held:    map[string]*pipeline{},
+		stopped: map[string]error{},
+	}
+}
+
+// Run passes pipelines until ctx ends, then returns nil: what was not recorded
+// was never decided. It returns an error when the ledger refuses this instance for good.
+func (d *Deployer) Run(ctx context.Context) error {
+	if err := d.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { d.watch(ctx) })
+	loops.Go(func() { d.beats(ctx) })
+	err := d.loop(ctx)
+	loops.Wait()
+	d.leave(context.WithoutCancel(ctx))
+	return err
+}
+
+// Stopped names the pipelines whose decisions stopped at a broken invariant, and says why.
+func (d *Deployer) Stopped() map[string]error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.stopped)
+}
+
+// loop makes rounds until ctx ends.
+func (d *Deployer) loop(ctx context.Context) error {
+	var away backoff
+	for ctx.Err() == nil {
+		next, err := d.round(ctx)
+		if err != nil {
+			next = time.Now().Add(away.next())
+			d.log.Warn("cannot read the pipelines", obs.Error(err), obs.KeyRetryIn, time.Until(next).String())
+		} else {
+			away.reset()
+		}
+		select {
+		case <-d.dead:
+			if err := d.rejoin(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+		default:
+			d.sleep(ctx, next)
+		}
+	}
+	return nil
+}
+
+// sleep returns at the time, or shortly after news, so that rows that come together are one pass.
+func (d *Deployer) sleep(ctx context.Context, until time.Time) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-d.dead:
+		poke(d.dead)
+	case <-d.news:
+		pause(ctx, quiet)
+		select {
+		case <-d.news:
+		default:
+		}
+	}
+}
+
+// watch wakes the loop when the log grew.
+func (d *Deployer) watch(ctx context.Context) {
+	var away backoff
+	for ctx.Err() == nil {
+		if err := d.ledger.Wait(ctx, ledger.TopicEntry, time.Time{}); err != nil {
+			if ctx.Err() == nil {
+				d.log.Warn("waiting for entries failed", obs.Error(err))
+			}
+			pause(ctx, away.next())
+			continue
+		}
+		away.reset()
+		poke(d.news)
+	}
+}
+
+// poke wakes a loop; it never blocks, for one look sees everything.
+func poke(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,26 @@
+// Package deployer takes deployments through their pipelines: it folds each
+// pipeline's log with schedule's engine, lets the engine decide what comes next,
+// and records that. It has no side effects of its own; the actions that it
+// records are the conductor's work.
+//
+// # Who owns the truth
+//
+// The log. An engine in memory is a cache of it: on any error it is thrown away
+// and folded again, so nothing is ever undone or repaired here. One instance at
+// a time passes a pipeline (ledger.Lease); the ledger refuses the passes of one
+// that was replaced (its epoch).
+//
+// # When a pass is made
+//
+// When the log of a pipeline grew, by whomever; when a time has come that the
+// engine named; and at the latest every 30 s for rows that nobody announced. A
+// pass takes at most 2,000 rows and the next follows at once. All pipelines are
+// served by one goroutine: a pass is one short transaction, and the database
+// puts a pipeline's writers in line anyway.
+//
+// # Broken invariants
+//
+// An engine that finds an invariant broken decides nothing more for that
+// pipeline until this process starts again; Stopped says so to people. The other
+// pipelines go on.
+package deployer

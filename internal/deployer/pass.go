@@ -1,0 +1,241 @@
+package deployer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// passRows is how many rows a pass records at most (deployment-log.md, 7.2).
+const passRows = 2000
+
+// pipeline is one that this instance holds.
+type pipeline struct {
+	lease     ledger.Lease
+	engine    *schedule.Engine // nil: to be folded
+	folded    bool             // it was before
+	again     bool             // pass at once: there was more, or others appended meanwhile
+	wake      time.Time        // something may change by itself then; zero: never
+	notBefore time.Time        // the ledger was away
+	away      backoff
+	suspect   bool // the last pass found an invariant broken; once more from the log, then stopped
+	stopped   bool
+	active    int // deployments
+}
+
+// due reports whether a pass may find something to do.
+func (p *pipeline) due(seq int64, now time.Time) bool {
+	if p.stopped || now.Before(p.notBefore) {
+		return false
+	}
+	return p.engine == nil || p.again || seq > p.engine.Seq() || !p.wake.IsZero() && !p.wake.After(now)
+}
+
+// round looks over all pipelines once, takes those that are free and passes
+// those that need it. It says when to look again.
+func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
+	heads, err := d.ledger.Heads(ctx)
+	if err != nil {
+		return next, err
+	}
+	d.others = false
+	d.notice(heads)
+	alive := map[action.ID]bool{} // owners that were found alive in this round
+	for _, head := range heads {
+		p := d.held[head.Pipeline]
+		if p == nil {
+			p = d.take(ctx, head, alive)
+		}
+		if p != nil && p.due(head.Seq, time.Now()) {
+			d.pass(ctx, head.Pipeline, p)
+		}
+	}
+	d.gauge()
+	return d.next(time.Now()), nil
+}
+
+// notice remembers when some log grew.
+func (d *Deployer) notice(heads []ledger.Head) {
+	var total int64
+	for _, h := range heads {
+		total += h.Seq
+	}
+	if total != d.total {
+		d.total, d.moved = total, time.Now()
+	}
+}
+
+// take leases a pipeline, unless its owner is alive.
+func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.ID]bool) *pipeline {
+	if alive[head.Owner] {
+		d.others = true
+		return nil
+	}
+	lease, ok, err := d.ledger.Lease(ctx, head.Pipeline, d.current().ID)
+	if err != nil {
+		d.others = true
+		d.log.Warn("lease failed", obs.KeyPipeline, head.Pipeline, obs.Error(err))
+		return nil
+	}
+	if !ok {
+		d.others = true
+		alive[head.Owner] = !head.Owner.IsZero()
+		return nil
+	}
+	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
+	p := &pipeline{lease: lease}
+	d.held[head.Pipeline] = p
+	return p
+}
+
+// next is when the loop has to look again without being told.
+func (d *Deployer) next(now time.Time) time.Time {
+	next := now.Add(jitter(look))
+	sooner := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	for _, p := range d.held {
+		switch {
+		case p.stopped:
+		case p.engine == nil || p.again:
+			sooner(p.notBefore)
+		case !p.wake.IsZero():
+			sooner(p.wake)
+		}
+	}
+	if d.others && now.Sub(d.moved) < attention {
+		sooner(now.Add(jitter(attentive)))
+	} else if d.others {
+		sooner(now.Add(jitter(d.cfg.Heartbeat)))
+	}
+	return next
+}
+
+// pass folds what is new, lets the engine decide, and records it.
+func (d *Deployer) pass(ctx context.Context, name string, p *pipeline) {
+	began := time.Now()
+	x := &pass{pipeline: name, engine: p.engine}
+	head, err := d.tryPass(ctx, p, x)
+	switch {
+	case err == nil:
+		d.passed(name, p, x, head, time.Since(began))
+	case ctx.Err() != nil:
+		p.engine = nil
+	case fault.Is(err, fault.StaleEpoch):
+		d.drop(name, err)
+	case isBroken(err):
+		d.broken(name, p, err)
+	case errors.Is(err, errMoved):
+		p.engine, p.again = nil, true
+		d.metrics.Passes.WithLabelValues("again").Inc()
+	default:
+		delay := p.away.next()
+		p.engine, p.notBefore = nil, time.Now().Add(delay)
+		d.metrics.Passes.WithLabelValues("error").Inc()
+		d.log.Warn("pass failed", obs.KeyPipeline, name, obs.Error(err), obs.KeyRetryIn, delay.String())
+	}
+}
+
+func (d *Deployer) tryPass(ctx context.Context, p *pipeline, x *pass) (ledger.Head, error) {
+	if err := d.fold(ctx, p, x); err != nil {
+		return ledger.Head{}, err
+	}
+	began := time.Now()
+	head, err := d.ledger.Pass(ctx, p.lease, x.engine.Seq(), x.decide)
+	d.metrics.PassSeconds.Observe(time.Since(began).Seconds())
+	if x.err != nil {
+		return head, x.err
+	}
+	return head, err
+}
+
+// fold brings the pipeline's engine up to date outside of the transaction, so
+// that the pass itself finds few rows and no new definition.
+func (d *Deployer) fold(ctx context.Context, p *pipeline, x *pass) error {
+	if x.engine != nil {
+		return Catch(ctx, d.ledger, x.pipeline, x.engine)
+	}
+	began := time.Now()
+	engine, err := Fold(ctx, d.ledger, x.pipeline)
+	if err != nil {
+		return err
+	}
+	if p.folded {
+		d.metrics.Refolds.Inc()
+	}
+	d.metrics.FoldSeconds.Observe(time.Since(began).Seconds())
+	x.engine, p.folded = engine, true
+	return nil
+}
+
+// passed notes what a recorded pass did.
+func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, took time.Duration) {
+	p.engine, p.suspect, p.notBefore = x.engine, false, time.Time{}
+	p.away.reset()
+	if head.Seq < x.engine.Seq() {
+		p.engine = nil // what the engine believes recorded is not
+	}
+	p.again = x.decision.More || head.Seq > x.engine.Seq()
+	p.wake = time.Time{}
+	if !x.decision.Wake.IsZero() {
+		p.wake = time.Now().Add(x.decision.Wake.Sub(x.now)) // the database's clock need not be ours
+	}
+	p.active = len(x.engine.Deployments(true))
+	d.metrics.Passes.WithLabelValues("ok").Inc()
+	for _, e := range x.decision.Entries {
+		d.metrics.Rows.WithLabelValues(e.Class.String()).Inc()
+	}
+	if !x.decision.Empty() {
+		d.log.Info("pass", obs.KeyPipeline, name, obs.KeySeq, head.Seq, "rows", len(x.decision.Entries), "actions", len(x.decision.Work),
+			"drained", len(x.decision.Drain), "canceled", len(x.decision.Cancel), obs.KeyDuration, took.Milliseconds())
+	}
+}
+
+// drop gives up a pipeline that another instance has taken.
+func (d *Deployer) drop(name string, why error) {
+	delete(d.held, name)
+	d.mu.Lock()
+	delete(d.stopped, name)
+	d.mu.Unlock()
+	d.metrics.Passes.WithLabelValues("stale").Inc()
+	d.log.Info("pipeline lost", obs.KeyPipeline, name, obs.Error(why))
+}
+
+// broken folds once more from the log; when that says the same, it stops this pipeline's decisions.
+func (d *Deployer) broken(name string, p *pipeline, why error) {
+	invariant := "fold" // the log itself cannot be: a row out of order, a deployment that was never created
+	if v, ok := errors.AsType[*schedule.Violation](why); ok {
+		invariant = v.Invariant
+	}
+	p.engine, p.again, p.stopped, p.suspect = nil, true, p.suspect, true
+	d.metrics.Passes.WithLabelValues("violation").Inc()
+	d.metrics.Violations.WithLabelValues(invariant).Inc()
+	d.log.Error("invariant broken", obs.KeyPipeline, name, obs.KeyInvariant, invariant, obs.Error(why), "stopped", p.stopped)
+	if p.stopped {
+		d.mu.Lock()
+		d.stopped[name] = why
+		d.mu.Unlock()
+	}
+}
+
+// gauge publishes what is held.
+func (d *Deployer) gauge() {
+	active, stopped := 0, 0
+	for _, p := range d.held {
+		active += p.active
+		if p.stopped {
+			stopped++
+		}
+	}
+	d.metrics.Pipelines.Set(float64(len(d.held)))
+	d.metrics.Stopped.Set(float64(stopped))
+	d.metrics.Deployments.WithLabelValues(string(schedule.Active)).Set(float64(active))
+}
