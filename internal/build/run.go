@@ -1,0 +1,62 @@
+package build
+
+import (
+	"io"
+	"slices"
+)
+
+// Run is one attempt at a step, for a runner.
+type Run struct {
+	Build   string // its id
+	Step    PlanStep
+	Attempt int
+	Tree    string // folder of the workspace as it was taken; the runner copies it and changes nothing in it
+	Scratch string // folder for what the runner needs meanwhile
+}
+
+// Exit is how a step's program ended. An error beside it means that there was none.
+type Exit struct {
+	Code int
+}
+
+// Sink takes what a runner reports about one attempt. Its methods block while
+// the disk is busy, which holds the program back.
+type Sink interface {
+	// Phase reports Initializing and Running.
+	Phase(Status) error
+	// Output stores what one read of a stream gave.
+	Output(stderr bool, frames []Frame) error
+	// Note writes a remark of Waybill's own into the step's log.
+	Note(text string) error
+	// Artifact keeps what r yields under a name; kind is one of the results' kinds.
+	Artifact(name, kind string, r io.Reader) error
+}
+
+// Kept is the files that one artifact rule selects.
+type Kept struct {
+	Rule  ArtifactRule
+	Files []string // sorted; none: nothing matches
+}
+
+// Collect decides which of a workspace's files (slash-separated, relative) are
+// kept after a step that succeeded or did not. A file that several rules name is
+// kept by the first.
+func Collect(rules []ArtifactRule, succeeded bool, files []string) []Kept {
+	taken := map[string]bool{}
+	var out []Kept
+	for _, rule := range rules {
+		if rule.When == Success && !succeeded || rule.When == Fail && succeeded {
+			continue
+		}
+		kept := Kept{Rule: rule}
+		for _, f := range files {
+			if !taken[f] && MatchGlob(rule.Path, f) {
+				taken[f] = true
+				kept.Files = append(kept.Files, f)
+			}
+		}
+		slices.Sort(kept.Files)
+		out = append(out, kept)
+	}
+	return out
+}

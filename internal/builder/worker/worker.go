@@ -1,0 +1,301 @@
+// Package worker runs one build: it asks build.Next what to do, lets a runner do
+// it, and writes everything that happens into the results store. It decides
+// nothing itself, and what it has not written to disk it has not told anyone.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// Runner runs steps: as processes, in containers, in pods.
+type Runner interface {
+	// Check lists what this runner cannot run, all at once, before anything starts.
+	Check(ctx context.Context, steps []build.PlanStep) fault.Problems
+	// Run makes one attempt at a step and returns when nothing of it is alive any more.
+	Run(ctx context.Context, run build.Run, sink build.Sink) (build.Exit, error)
+}
+
+// Observer is told of everything after it was written. Its methods are called
+// from several goroutines, those of one step in order, and must not block for long.
+type Observer interface {
+	Status(step int, u results.Update)
+	Output(step int, entries []build.Entry)
+	Artifact(step int, a results.Artifact)
+}
+
+// Workspace makes the tree that all steps copy.
+type Workspace interface {
+	// Take fills dir and returns remarks about what was left out.
+	Take(ctx context.Context, dir string) (remarks []string, err error)
+}
+
+// Config is what a build needs. Every field must be set.
+type Config struct {
+	ID        string
+	Plan      *build.Plan
+	Workspace Workspace
+	Runner    Runner
+	Store     *results.Store
+	Observer  Observer
+	Scratch   string // folder for copies of the workspace, the worker's alone
+}
+
+// Worker runs one build.
+type Worker struct {
+	Config
+	states  build.States
+	stopped map[int]build.Ending // running steps that were told to end, and how they end
+	cancels map[int]context.CancelCauseFunc
+	ends    chan stepEnd
+}
+
+// stepEnd is what became of one attempt.
+type stepEnd struct {
+	id   int
+	exit build.Exit
+	err  error
+}
+
+// New prepares a build.
+func New(c Config) *Worker {
+	return &Worker{Config: c, states: build.States{Steps: map[int]build.StepState{}},
+		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd)}
+}
+
+// Run runs the build to its end and returns its result, which is on disk by
+// then. When ctx ends, the build is canceled: running steps are ended, nothing
+// more starts, and the result says so. An error means that the build could not
+// be recorded; then it has no final marker.
+func (w *Worker) Run(ctx context.Context) (build.Status, error) {
+	began := time.Now()
+	w.states.StartedAt = began
+	if err := w.update(0, results.Update{Status: build.Scheduling}); err != nil {
+		return "", err
+	}
+	tree, err := w.takeWorkspace(ctx)
+	if err != nil {
+		return w.endEarly(ctx, err)
+	}
+	if err := w.update(0, results.Update{Status: build.Running}); err != nil {
+		return "", err
+	}
+	result, err := w.loop(ctx, tree)
+	if err != nil {
+		w.abandon()
+		return "", err
+	}
+	return result, w.update(0, results.Update{Status: result, Reason: w.reason(result)})
+}
+
+// loop carries out decisions until every step has ended.
+func (w *Worker) loop(ctx context.Context, tree string) (build.Status, error) {
+	canceled := ctx.Done()
+	for {
+		decision := build.Next(w.Plan, w.states, time.Now())
+		if decision.Done {
+			return decision.Result, nil
+		}
+		if err := w.carryOut(ctx, decision, tree); err != nil {
+			return "", err
+		}
+		if len(decision.End) > 0 {
+			continue // what was ended may make the next stage ready, or be the end
+		}
+		wake, stop := wakeAt(decision.Wake)
+		select {
+		case end := <-w.ends:
+			if err := w.stepEnded(end); err != nil {
+				stop()
+				return "", err
+			}
+		case <-canceled:
+			w.states.Canceled, canceled = true, nil
+			w.note("the build was canceled")
+		case <-wake:
+		}
+		stop()
+	}
+}
+
+// wakeAt is a channel that yields at the time; nil when it is zero.
+func wakeAt(at time.Time) (<-chan time.Time, func()) {
+	if at.IsZero() {
+		return nil, func() {}
+	}
+	timer := time.NewTimer(time.Until(at))
+	return timer.C, func() { timer.Stop() }
+}
+
+// carryOut ends, stops and starts what the decision names.
+func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) error {
+	for _, end := range d.End {
+		if err := w.end(end.ID, results.Update{Status: end.Status, Reason: end.Reason}); err != nil {
+			return err
+		}
+	}
+	for _, stop := range d.Stop {
+		if _, done := w.stopped[stop.ID]; !done {
+			w.stopped[stop.ID] = stop
+			w.cancels[stop.ID](errors.New(stop.Reason))
+		}
+	}
+	for _, id := range d.Start {
+		if err := w.start(ctx, id, tree); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start begins the attempt at a step. Its context is its own: the end of the
+// build's context cancels the build, and the decision that follows the step.
+func (w *Worker) start(ctx context.Context, id int, tree string) error {
+	if err := w.update(id, results.Update{Status: build.Scheduling, Attempt: 1}); err != nil {
+		return err
+	}
+	log, err := w.Store.Log(id)
+	if err != nil {
+		return err
+	}
+	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now()}
+	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	w.cancels[id] = cancel
+	run := build.Run{Build: w.ID, Step: *w.Plan.Step(id), Attempt: 1, Tree: tree, Scratch: w.Scratch}
+	go func() {
+		defer cancel(nil)
+		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, log: log})
+		w.ends <- stepEnd{id, exit, err}
+	}()
+	return nil
+}
+
+// attempt runs one attempt and turns a panic of the runner into its error, so that the build still ends.
+func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit build.Exit, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a bug in the runner: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return w.Runner.Run(ctx, run, s)
+}
+
+// stepEnded records the end of an attempt.
+func (w *Worker) stepEnded(e stepEnd) error {
+	stopped, told := w.stopped[e.id]
+	code := e.exit.Code
+	u := results.Update{Attempt: 1, Status: build.Completed, ExitCode: &code}
+	switch {
+	case told:
+		u.Status, u.Reason = stopped.Status, stopped.Reason
+		if e.err != nil {
+			u.ExitCode = nil
+		}
+	case e.err != nil:
+		u.Status, u.Reason, u.ExitCode = build.Failed, e.err.Error(), nil
+	case code != 0:
+		u.Status, u.Reason = build.Failed, fmt.Sprintf("exit status %d", code)
+	}
+	return w.end(e.id, u)
+}
+
+// end records a step's end, on disk first.
+func (w *Worker) end(id int, u results.Update) error {
+	if err := w.update(id, u); err != nil {
+		return err
+	}
+	state := w.states.Steps[id]
+	state.Status, state.EndedAt = u.Status, time.Now()
+	w.states.Steps[id] = state
+	return nil
+}
+
+// update records a status and tells the observer.
+func (w *Worker) update(id int, u results.Update) error {
+	u.Timestamp = time.Now()
+	stored, err := w.Store.Update(id, u)
+	if err != nil {
+		return fmt.Errorf("record build %s: %w", w.ID, err)
+	}
+	w.Observer.Status(id, stored)
+	return nil
+}
+
+// takeWorkspace makes the tree that all steps copy.
+func (w *Worker) takeWorkspace(ctx context.Context) (string, error) {
+	tree := w.Scratch + "/tree"
+	began := time.Now()
+	remarks, err := w.Workspace.Take(ctx, tree)
+	for _, remark := range remarks {
+		w.note(remark)
+	}
+	if err != nil {
+		return "", fmt.Errorf("take the workspace: %w", err)
+	}
+	w.note(fmt.Sprintf("workspace taken in %s", time.Since(began).Round(time.Millisecond)))
+	return tree, nil
+}
+
+// endEarly records the end of a build none of whose steps could begin.
+func (w *Worker) endEarly(ctx context.Context, cause error) (build.Status, error) {
+	result, each := build.Failed, build.Skipped
+	if ctx.Err() != nil {
+		result, each, cause = build.Canceled, build.Canceled, errors.New("the build was canceled")
+	}
+	w.note(cause.Error())
+	for _, step := range w.Plan.Steps {
+		if err := w.end(step.ID, results.Update{Status: each, Reason: cause.Error()}); err != nil {
+			return "", err
+		}
+	}
+	return result, w.update(0, results.Update{Status: result, Reason: cause.Error()})
+}
+
+// abandon ends running steps after the results could not be written.
+func (w *Worker) abandon() {
+	for _, step := range w.Plan.Steps {
+		state := w.states.Steps[step.ID]
+		if state.Status == "" || state.Status.Ended() {
+			continue
+		}
+		w.cancels[step.ID](errors.New("the results cannot be written"))
+		<-w.ends
+	}
+}
+
+// note writes a remark into the build's own log. One that cannot be written is lost: the next status will fail too.
+func (w *Worker) note(text string) {
+	log, err := w.Store.Log(0)
+	if err != nil {
+		return
+	}
+	e := build.Entry{At: time.Now(), Marks: build.Marks{Waybill: true}, Text: []byte(text)}
+	if log.Append(e) == nil {
+		w.Observer.Output(0, []build.Entry{e})
+	}
+}
+
+// reason is what the final marker says beside the result.
+func (w *Worker) reason(result build.Status) string {
+	switch result {
+	case build.Canceled:
+		return "the build was canceled"
+	case build.TimedOut:
+		return fmt.Sprintf("the build took longer than %s", w.Plan.Timeout)
+	case build.Skipped:
+		return "no step had to run"
+	}
+	for _, step := range w.Plan.Steps {
+		if w.states.Status(step.ID).Broken() {
+			return step.Path() + " failed"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,37 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/waybill-dev/waybill/internal/workspace"
+)
+
+// Folder takes a folder as it is now, changed and ignored files included.
+type Folder struct {
+	Root string
+	Skip []string // folders below it that are not part of the workspace, full paths
+}
+
+// Take copies the folder.
+func (f Folder) Take(ctx context.Context, dir string) ([]string, error) {
+	return workspace.Copy(ctx, f.Root, dir, f.Skip...)
+}
+
+// Snapshot unpacks a snapshot file.
+type Snapshot struct {
+	Path   string
+	Digest string // SHA-256 of its tar; "": not compared
+}
+
+// Take unpacks and verifies it.
+func (s Snapshot) Take(ctx context.Context, dir string) (remarks []string, err error) {
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshot: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return nil, workspace.Extract(ctx, f, dir, s.Digest)
+}
