@@ -1,0 +1,310 @@
+package deployer_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// greeter is a small pipeline: build, then one host, then two groups of three hosts.
+func greeter(name string) schedule.Definition {
+	policy := action.Policy{Retries: 2, Initial: action.Duration(time.Second), Factor: 2, Max: action.Duration(time.Minute)}
+	chain := []schedule.Step{
+		{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: policy},
+		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: policy},
+		{Name: schedule.Test, Event: schedule.HostTested, Policy: policy},
+	}
+	group := func(name string, hosts ...string) schedule.Group {
+		g := schedule.Group{Name: name, MaxParallel: schedule.Limit{N: 25, Percent: true}}
+		for _, h := range hosts {
+			g.Hosts = append(g.Hosts, schedule.Host{Name: h, URL: "local://" + h, Arch: "any"})
+		}
+		return g
+	}
+	return schedule.Definition{
+		Pipeline: name, Order: schedule.Runnable, Service: schedule.Service{Name: name, Manager: "none"},
+		Stages: []schedule.Stage{
+			{Name: "build", Kind: schedule.BuildStage, Queue: schedule.FIFO, OnFailure: schedule.Release,
+				Build: &schedule.Build{File: ".wharf-ci.yml", Artifacts: []schedule.Artifact{{Label: "any", Path: "out/app"}}}},
+			{Name: "beta", Kind: schedule.HostStage, After: []string{"build"}, Chain: chain, Queue: schedule.FIFO, OnFailure: schedule.Release,
+				Groups: []schedule.Group{group("all", "oak")}},
+			{Name: "prod", Kind: schedule.HostStage, After: []string{"beta"}, Chain: chain, Queue: schedule.FIFO, OnFailure: schedule.Release,
+				Groups: []schedule.Group{group("east", "elm", "fir"), group("west", "yew")}},
+		},
+	}
+}
+
+// elapse lets virtual time pass, then everything come to rest.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// run starts a deployer; the returned function ends it.
+func run(t *testing.T, f *fake) (d *deployer.Deployer, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	d = deployer.New(f, deployer.Config{})
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	return d, func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// workUntilDone ends all work of a pipeline as it comes; it fails when the pipeline does not finish.
+func workUntilDone(t *testing.T, f *fake, pipeline string) {
+	t.Helper()
+	for range 100 {
+		elapse(100 * time.Millisecond)
+		if f.work(pipeline) == 0 && finished(f, pipeline) {
+			return
+		}
+	}
+	t.Fatalf("not finished; facts so far:\n%s", strings.Join(f.facts(pipeline), "\n"))
+}
+
+func finished(f *fake, pipeline string) bool {
+	return slices.Contains(f.facts(pipeline), pipeline+" "+schedule.PipelineFinished)
+}
+
+// checkFacts wants the 36 facts of one deployment of greeter, each once.
+func checkFacts(t *testing.T, f *fake, pipeline string) {
+	t.Helper()
+	facts := f.facts(pipeline)
+	if len(facts) != 36 {
+		t.Errorf("%d facts, want 36 (deployment-log.md, section 1)", len(facts))
+	}
+	slices.Sort(facts)
+	if once := slices.Compact(slices.Clone(facts)); len(once) != len(facts) {
+		t.Errorf("some facts are there twice:\n%s", strings.Join(facts, "\n"))
+	}
+}
+
+func TestADeploymentGoesThroughItsPipeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stop := run(t, f)
+		f.create("greeter", 1)
+		workUntilDone(t, f, "greeter")
+		checkFacts(t, f, "greeter")
+		stop()
+	})
+}
+
+func TestActionsSayWhatTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stop := run(t, f)
+		f.create("greeter", 1)
+		elapse(time.Second)
+		build := f.head("greeter").live
+		f.work("greeter")
+		elapse(time.Second)
+		live := append(build, f.head("greeter").live...)
+		var got []string
+		for _, a := range live {
+			got = append(got, fmt.Sprintf("%s | %s | %s | %s | %s", a.Kind, a.Handler, a.Lane, a.Name, a.Parameters))
+		}
+		want := []string{
+			`build | build | build | build-completed greeter/build | {"stage":"build"}`,
+			`step | step | step/local://oak | host-artifact-replicated greeter/beta/all/oak | {"stage":"beta","group":"all","host":"oak","step":"replicate"}`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		wantStep := &action.Step{Pipeline: "greeter", Deployment: 1, Target: "greeter/beta/all/oak", Event: "host-artifact-replicated", Revision: 1, Version: 1}
+		if diff := cmp.Diff(wantStep, live[1].Step); diff != "" {
+			t.Error(diff)
+		}
+		if live[1].Policy.Retries != 2 {
+			t.Errorf("policy %+v, want the step's", live[1].Policy)
+		}
+		stop()
+	})
+}
+
+func TestFaultsOfTheLedgerLoseAndRepeatNothing(t *testing.T) {
+	for name, inject := range map[string]func(f *fake){
+		"answer lost at commit":    func(f *fake) { f.loseAnswer = 1 },
+		"transaction tried again":  func(f *fake) { f.tryTwice = 1 },
+		"ledger away for a minute": awayFor(time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.define(t, greeter("greeter"))
+				_, stop := run(t, f)
+				f.create("greeter", 1)
+				for range 40 {
+					f.mu.Lock()
+					inject(f)
+					f.mu.Unlock()
+					elapse(2 * time.Minute)
+					f.work("greeter")
+				}
+				elapse(2 * time.Minute)
+				if !finished(f, "greeter") {
+					t.Error("not finished")
+				}
+				checkFacts(t, f, "greeter")
+				stop()
+			})
+		})
+	}
+}
+
+func awayFor(d time.Duration) func(f *fake) {
+	return func(f *fake) {
+		back := time.Now().Add(d)
+		f.beforePass = func(string) error {
+			if time.Now().Before(back) {
+				return fault.New(fault.LedgerAway, "no route to the database")
+			}
+			return nil
+		}
+	}
+}
+
+func TestRowsThatNobodyAnnouncedAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stop := run(t, f)
+		elapse(time.Minute)
+		f.silent = true
+		f.create("greeter", 1)
+		elapse(30 * time.Second)
+		if len(f.facts("greeter")) == 0 {
+			t.Error("nothing was decided within 30 s")
+		}
+		stop()
+	})
+}
+
+func TestAnotherInstanceTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stopFirst := run(t, f)
+		elapse(time.Second)
+		_, stopSecond := run(t, f)
+		elapse(10 * time.Second)
+		if head := f.head("greeter"); head.Owner != f.joined[0] || head.Epoch != 1 {
+			t.Fatalf("owner %s at epoch %d, want the first instance to keep it", head.Owner, head.Epoch)
+		}
+		// The first is frozen: the ledger declares it dead without its knowing.
+		f.mu.Lock()
+		delete(f.alive, f.joined[0])
+		f.mu.Unlock()
+		f.create("greeter", 1)
+		elapse(5 * time.Second)
+		if head := f.head("greeter"); head.Epoch < 2 {
+			t.Errorf("epoch %d after a heartbeat, want it taken over", head.Epoch)
+		}
+		workUntilDone(t, f, "greeter")
+		checkFacts(t, f, "greeter")
+		if len(f.joined) != 3 {
+			t.Errorf("%d joins, want the frozen one to join anew", len(f.joined))
+		}
+		stopFirst()
+		stopSecond()
+	})
+}
+
+func TestALeavingInstanceGivesItsPipelinesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stopFirst := run(t, f)
+		elapse(time.Second)
+		_, stopSecond := run(t, f)
+		stopFirst()
+		f.create("greeter", 1)
+		elapse(5 * time.Second)
+		workUntilDone(t, f, "greeter")
+		stopSecond()
+	})
+}
+
+func TestABrokenInvariantStopsThatPipelineOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		f.define(t, greeter("other"))
+		d, stop := run(t, f)
+		f.create("greeter", 1)
+		f.create("other", 1)
+		elapse(time.Second)
+		// Finished before it was started: no engine writes that.
+		f.add("greeter", schedule.Entry{Event: schedule.PipelineFinished, Class: schedule.Fact, Deployment: 1, Revision: 1})
+		elapse(time.Second)
+		why := d.Stopped()["greeter"]
+		if why == nil || !strings.Contains(why.Error(), "at entry ") {
+			t.Fatalf("stopped because of %v, want the invariant and its position", why)
+		}
+		passes := f.head("greeter").passes
+		workUntilDone(t, f, "other")
+		f.work("greeter")
+		elapse(time.Hour)
+		if got := f.head("greeter").passes; got != passes {
+			t.Errorf("%d more passes of the stopped pipeline", got-passes)
+		}
+		if len(d.Stopped()) != 1 {
+			t.Errorf("stopped: %v, want greeter alone", d.Stopped())
+		}
+		stop()
+	})
+}
+
+func TestAnIdlePipelineIsNotPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stop := run(t, f)
+		elapse(time.Minute)
+		passes := f.head("greeter").passes
+		elapse(time.Hour)
+		if got := f.head("greeter").passes; got != passes {
+			t.Errorf("%d passes in an idle hour, want none", got-passes)
+		}
+		stop()
+	})
+}
+
+func TestFoldReadsDefinitionsAsItMeetsThem(t *testing.T) {
+	f := newFake()
+	f.define(t, greeter("greeter"))
+	f.create("greeter", 1)
+	engine, err := deployer.Fold(t.Context(), f, "greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := greeter("greeter")
+	second.Vars = map[string]string{"port": "80"}
+	f.logs["greeter"].versions = append(f.logs["greeter"].versions, second)
+	f.add("greeter", schedule.Entry{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 2})
+	if err := deployer.Catch(t.Context(), f, "greeter", engine); err != nil {
+		t.Fatal(err)
+	}
+	if version, _ := engine.Current(); version != 2 || engine.Seq() != 3 {
+		t.Errorf("version %d at %d, want 2 at 3", version, engine.Seq())
+	}
+}

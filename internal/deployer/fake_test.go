@@ -1,0 +1,240 @@
+package deployer_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+var _ deployer.Ledger = (*fake)(nil)
+
+// fake is the log of several pipelines in memory, with the faults that a test
+// wants. It stands in for the ledger where virtual time is needed; the real one
+// is tested beside it.
+type fake struct {
+	mu      sync.Mutex
+	logs    map[string]*log
+	alive   map[action.ID]bool
+	joined  []action.ID
+	changed chan struct{}
+
+	beforePass func(pipeline string) error // refuses a pass
+	loseAnswer int                         // passes that commit and answer with an error
+	tryTwice   int                         // passes whose decider is called again, as after a deadlock
+	silent     bool                        // changes are not announced
+}
+
+// log is one pipeline.
+type log struct {
+	ledger.Head
+	versions []schedule.Definition
+	entries  []schedule.Entry
+	live     []action.Action
+	passes   int
+}
+
+func newFake() *fake {
+	return &fake{logs: map[string]*log{}, alive: map[action.ID]bool{}, changed: make(chan struct{})}
+}
+
+// define makes a pipeline with its first definition.
+func (f *fake) define(t *testing.T, d schedule.Definition) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := &log{Head: ledger.Head{Pipeline: d.Pipeline, Version: 1}, versions: []schedule.Definition{d}}
+	f.logs[d.Pipeline] = l
+	l.add(schedule.Entry{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 1})
+	f.announce()
+}
+
+// create registers revision n with its artifacts and makes deployment n.
+func (f *fake) create(pipeline string, n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.logs[pipeline]
+	l.add(schedule.Entry{Event: schedule.DeploymentCreated, Class: schedule.Note, Deployment: n, Revision: n})
+	f.announce()
+}
+
+// add appends an entry as it is.
+func (f *fake) add(pipeline string, e schedule.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs[pipeline].add(e)
+	f.announce()
+}
+
+func (l *log) add(e schedule.Entry) {
+	l.Seq++
+	e.Pipeline, e.Seq, e.At = l.Pipeline, l.Seq, time.Now()
+	if e.Target == "" {
+		e.Target = l.Pipeline
+	}
+	if e.Version == 0 {
+		e.Version = l.Version
+	}
+	l.entries = append(l.entries, e)
+}
+
+func (f *fake) announce() {
+	if f.silent {
+		return
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// work ends live actions successfully until none is left, and says how many.
+func (f *fake) work(pipeline string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.logs[pipeline]
+	n := len(l.live)
+	for _, a := range l.live {
+		if a.Step.Event == schedule.BuildCompleted {
+			l.add(schedule.Entry{Event: schedule.ArtifactRegistered, Class: schedule.Change, Revision: a.Step.Revision, Detail: json.RawMessage(`{"label": "any"}`)})
+		}
+		l.add(schedule.Entry{Event: a.Step.Event, Class: schedule.Fact, Deployment: a.Step.Deployment, Target: a.Step.Target,
+			Revision: a.Step.Revision, Version: a.Step.Version})
+	}
+	l.live = nil
+	f.announce()
+	return n
+}
+
+// events lists the facts of a deployment as "target event".
+func (f *fake) facts(pipeline string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var facts []string
+	for _, e := range f.logs[pipeline].entries {
+		if e.Class == schedule.Fact {
+			facts = append(facts, e.Target+" "+e.Event)
+		}
+	}
+	return facts
+}
+
+func (f *fake) head(pipeline string) log {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return *f.logs[pipeline]
+}
+
+func (f *fake) Entries(_ context.Context, q ledger.EntryQuery) ([]schedule.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	newer := f.logs[q.Pipeline].entries[q.After:]
+	return slices.Clone(newer[:min(q.Limit, len(newer))]), nil
+}
+
+func (f *fake) Version(_ context.Context, pipeline string, version int) (ledger.Version, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return ledger.Version{Pipeline: pipeline, Version: version, Definition: f.logs[pipeline].versions[version-1]}, nil
+}
+
+func (f *fake) Heads(context.Context) (heads []ledger.Head, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.logs {
+		heads = append(heads, l.Head)
+	}
+	return heads, nil
+}
+
+func (f *fake) Lease(_ context.Context, pipeline string, instance action.ID) (lease ledger.Lease, ok bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.logs[pipeline]
+	if l.Owner != instance {
+		if f.alive[l.Owner] {
+			return lease, false, nil
+		}
+		l.Owner = instance
+		l.Epoch++
+	}
+	return ledger.Lease{Pipeline: pipeline, Instance: instance, Epoch: l.Epoch}, true, nil
+}
+
+func (f *fake) Pass(_ context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (ledger.Head, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.logs[lease.Pipeline]
+	if l.Epoch != lease.Epoch {
+		return l.Head, fault.New(fault.StaleEpoch, "epoch %d, ours is %d", l.Epoch, lease.Epoch)
+	}
+	if f.beforePass != nil {
+		if err := f.beforePass(lease.Pipeline); err != nil {
+			return l.Head, err
+		}
+	}
+	l.passes++
+	locked := ledger.Locked{Head: l.Head, Now: time.Now(), Newer: slices.Clone(l.entries[since:])}
+	change, err := decide(locked)
+	if err == nil && f.tryTwice > 0 {
+		f.tryTwice--
+		change, err = decide(locked)
+	}
+	if err != nil {
+		return l.Head, err
+	}
+	for _, e := range change.Entries {
+		l.add(e)
+	}
+	l.live = append(l.live, change.Actions...)
+	if len(change.Entries) > 0 {
+		f.announce()
+	}
+	if f.loseAnswer > 0 {
+		f.loseAnswer--
+		return ledger.Head{}, fault.New(fault.LedgerAway, "connection lost at commit")
+	}
+	return l.Head, nil
+}
+
+func (f *fake) Wait(ctx context.Context, _ ledger.Topic, _ time.Time) error {
+	f.mu.Lock()
+	changed := f.changed
+	f.mu.Unlock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (f *fake) Join(_ context.Context, i ledger.Instance) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alive[i.ID] = true
+	f.joined = append(f.joined, i.ID)
+	return nil
+}
+
+func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.alive[i.ID] {
+		return fault.New(fault.StaleClaim, "declared dead")
+	}
+	return nil
+}
+
+func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.alive, i.ID)
+	return nil
+}
