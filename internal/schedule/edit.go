@@ -1,6 +1,9 @@
 package schedule
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -14,15 +17,15 @@ type Edit struct {
 	Effects []Effect       // per active deployment
 }
 
-// Effect is what an edit does to one deployment inside.
+// Effect is what an edit does to one deployment inside. The steps listed are those that take work or an artifact.
 type Effect struct {
 	Deployment int64     `json:"deployment"`
 	Added      []StepKey `json:"added,omitempty"`
 	Elided     []StepKey `json:"elided,omitempty"`
 	Excluded   []StepKey `json:"excluded,omitempty"`
 	Removed    []StepKey `json:"removed,omitempty"`
-	Drained    []StepKey `json:"drained,omitempty"` // live work that ends without effect
-	Drifting   []string  `json:"drifting,omitempty"`
+	Drained    []StepKey `json:"drained,omitempty"`  // live work that ends without effect
+	Drifting   []string  `json:"drifting,omitempty"` // hosts, such as prod/east/ivy, that the deployment no longer reaches
 	Words      []string  `json:"words,omitempty"`
 }
 
@@ -32,7 +35,168 @@ func (f Effect) Loses() bool { return len(f.Elided)+len(f.Excluded)+len(f.Draine
 // Edit says what applying next as the given version would do; newest is the newest registered rev_seq.
 // It changes nothing.
 func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit {
-	row := Entry{Pipeline: e.pipeline, Seq: e.seq + 1, Target: e.pipeline, Event: PipelineDefined, Class: Change, Version: version, At: now,
-		Occurrence: e.notes[noteName{e.pipeline, PipelineDefined}] + 1}
-	return Edit{Entries: []Entry{row}}
+	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
+	w.old = e.plans[e.version]
+	w.row(nil, e.pipeline, PipelineDefined, nil)
+	if w.old == nil {
+		return w.edit
+	}
+	w.edit.Words = difference(w.old.def, next.def)
+	w.edit.Refused = e.refusals(w.old, next)
+	news := introductions(w.old, next)
+	for _, i := range news {
+		w.row(nil, i.stage, StepIntroduced, IntroducedDetail{i.event, newest, i.strict})
+	}
+	w.moves()
+	for _, t := range e.following() {
+		if t.plan.def.Pin {
+			continue
+		}
+		exclusions := e.lateExclusions(t, next, news, newest)
+		exclusions = append(exclusions, e.takenHosts(t, w.old, next, exclusions)...)
+		for _, x := range exclusions {
+			w.row(t, x.target, StepExcluded, StepDetail{Event: x.event, Reason: x.reason})
+		}
+		if t.status == Active {
+			w.edit.Effects = append(w.edit.Effects, e.effect(t, next, exclusions))
+		}
+	}
+	return w.edit
+}
+
+// editing collects the rows of an edit.
+type editing struct {
+	e         *Engine
+	old, next *Plan
+	version   int
+	now       time.Time
+	notes     map[noteKey]int
+	edit      Edit
+}
+
+type noteKey struct {
+	deployment int64
+	noteName
+}
+
+// row appends a change of the pipeline, or a note of a deployment.
+func (w *editing) row(t *trip, target, event string, about any) {
+	row := Entry{Pipeline: w.e.pipeline, Seq: w.e.seq + 1 + int64(len(w.edit.Entries)), Target: target, Event: event,
+		Class: Change, Version: w.version, At: w.now}
+	seen := w.e.notes
+	if t != nil {
+		row.Class, row.Deployment, row.Revision = Note, t.number, t.revision
+		seen = t.notes
+	}
+	key := noteKey{row.Deployment, noteName{target, event}}
+	w.notes[key]++
+	row.Occurrence = seen[key.noteName] + w.notes[key]
+	if about != nil {
+		row.Detail, _ = json.Marshal(about) // plain structs of strings and numbers always marshal
+	}
+	w.edit.Entries = append(w.edit.Entries, row)
+}
+
+// moves records the hosts that left and joined.
+func (w *editing) moves() {
+	for h := range w.old.hosts {
+		if path := w.old.hosts[h].path; !w.next.hasHost(path) {
+			w.row(nil, path, HostLeft, nil)
+		}
+	}
+	for h := range w.next.hosts {
+		if path := w.next.hosts[h].path; !w.old.hasHost(path) {
+			w.row(nil, path, HostJoined, nil)
+		}
+	}
+}
+
+func (p *Plan) hasHost(path string) bool {
+	at, ok := p.targets[path]
+	return ok && at.host >= 0
+}
+
+// refusals is row 19: what would skip hosts or steps unseen while a deployment is inside.
+func (e *Engine) refusals(old, next *Plan) fault.Problems {
+	var problems fault.Problems
+	for i := range next.def.Stages {
+		s := &next.def.Stages[i]
+		was, _, _, ok := old.def.Find(Path(next.def.Pipeline, s.Name))
+		if !ok {
+			continue
+		}
+		if event := reordered(was.Chain, s.Chain); event != "" {
+			if t := e.insideStage(Path(e.pipeline, s.Name)); t != nil {
+				problems = append(problems, fault.Problem{Code: "chain-reordered", Scope: stageScope(i) + ".steps",
+					Text: fmt.Sprintf("chain of %s cannot be reordered while %s is inside: %s would be skipped", s.Name, e.label(t), event)})
+			}
+		}
+		problems = append(problems, e.movedHosts(old, next, i)...)
+	}
+	return problems
+}
+
+// reordered is the first event that two chains share and have in another order.
+func reordered(old, next []Step) string {
+	shared := func(list, other []Step) (events []string) {
+		for _, s := range list {
+			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
+				events = append(events, s.Event)
+			}
+		}
+		return events
+	}
+	before, after := shared(old, next), shared(next, old)
+	for i := range before {
+		if before[i] != after[i] {
+			return after[i]
+		}
+	}
+	return ""
+}
+
+// insideStage is the oldest active deployment that has started a host of the stage and not finished the stage.
+func (e *Engine) insideStage(path string) *trip {
+	for _, t := range e.active {
+		at, ok := t.plan.targets[path]
+		if !ok || t.plan.def.Pin || t.is(t.plan.stages[at.stage].finished, complete) {
+			continue
+		}
+		for h := range t.plan.hosts {
+			if host := &t.plan.hosts[h]; host.stage == at.stage && t.is(host.started(), complete) {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// movedHosts refuses another address under the name of a host that an active deployment has been on.
+func (e *Engine) movedHosts(old, next *Plan, stage int) fault.Problems {
+	var problems fault.Problems
+	s := &next.def.Stages[stage]
+	for g := range s.Groups {
+		for h := range s.Groups[g].Hosts {
+			host := &s.Groups[g].Hosts[h]
+			path := Path(e.pipeline, s.Name, s.Groups[g].Name, host.Name)
+			at, ok := old.targets[path]
+			if !ok || at.host < 0 || old.hosts[at.host].spec.Address() == host.Address() {
+				continue
+			}
+			if t := e.insideHost(path); t != nil {
+				problems = append(problems, fault.Problem{Code: "host-moved", Scope: fmt.Sprintf("%s.groups[%d].hosts[%d].url", stageScope(stage), g, h),
+					Text: fmt.Sprintf("%s is inside %s: give the new host a new name", host.Name, e.label(t))})
+			}
+		}
+	}
+	return problems
+}
+
+func (e *Engine) insideHost(path string) *trip {
+	for _, t := range e.active {
+		if at, ok := t.plan.targets[path]; ok && !t.plan.def.Pin && at.host >= 0 && t.is(t.plan.hosts[at.host].started(), complete) {
+			return t
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -9,59 +10,70 @@ import (
 // steps is kept by name, and everything else is computed from that.
 func (e *Engine) lay(t *trip, plan *Plan, version int) {
 	e.lift(t)
-	done := t.away
-	if t.plan != nil {
-		for n := range t.plan.nodes {
-			if t.is(int32(n), complete) {
-				done[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
-			}
-		}
-	}
+	done := t.facts()
 	t.plan, t.version = plan, version
 	t.away = map[stepName]int64{}
-	known := make([]bits, len(plan.nodes))
 	t.at = make([]int64, len(plan.nodes))
 	for name, at := range done {
 		if n := plan.find(name.target, name.event); n >= 0 {
-			known[n] |= complete
 			t.at[n] = at
 		} else {
 			t.away[name] = at
 		}
 	}
-	e.layKnown(t, known)
+	e.layKnown(t, e.known(t, plan, done))
 }
 
 // relay computes a deployment anew on the graph it has, after a row that may undo something.
 func (e *Engine) relay(t *trip) {
 	e.lift(t)
-	known := make([]bits, len(t.plan.nodes))
-	for n := range known {
-		known[n] = t.step[n] & complete
-	}
-	e.layKnown(t, known)
+	e.layKnown(t, e.known(t, t.plan, t.facts()))
 }
 
-// layKnown adds what is not complete, and everything that is computed.
-func (e *Engine) layKnown(t *trip, known []bits) {
-	plan := t.plan
-	for name := range t.live {
-		if n := plan.find(name.target, name.event); n >= 0 {
-			known[n] |= claimed
+// facts lists what is complete, in G or not, with the time of its row.
+func (t *trip) facts() map[stepName]int64 {
+	facts := maps.Clone(t.away)
+	if t.walk == nil {
+		return facts
+	}
+	for n := range t.plan.nodes {
+		if t.is(int32(n), complete) {
+			facts[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
 		}
+	}
+	return facts
+}
+
+// known is what the log says of a deployment's steps, for the steps of a plan. More exclusions may be added.
+func (e *Engine) known(t *trip, plan *Plan, facts map[stepName]int64, more ...exclusion) []bits {
+	known := make([]bits, len(plan.nodes))
+	mark := func(name stepName, b bits) {
+		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
+			known[n] |= b
+		}
+	}
+	for name := range facts {
+		mark(name, complete)
+	}
+	for name := range t.live {
+		mark(name, claimed)
 	}
 	for name := range t.failures {
-		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
-			known[n] |= failed
-		}
+		mark(name, failed)
 	}
-	for _, x := range slices.Concat(t.exclusions, e.strictExclusions(plan, t.revision)) {
+	for _, x := range slices.Concat(t.exclusions, e.strictExclusions(plan, t.revision), more) {
 		for _, n := range plan.under(x.target, x.event) {
 			if known[n]&claimed == 0 {
 				known[n] |= excluded
 			}
 		}
 	}
+	return known
+}
+
+// layKnown starts the walk, and computes what else hangs on it.
+func (e *Engine) layKnown(t *trip, known []bits) {
+	plan := t.plan
 	epoch := 0
 	if t.walk != nil {
 		epoch = t.walk.epoch
