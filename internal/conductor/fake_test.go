@@ -38,6 +38,7 @@ type row struct {
 	action.Thread
 	outcomes []action.Outcome
 	cancel   bool
+	waiting  bool // for its time
 }
 
 const poll = 5 * time.Second
@@ -59,7 +60,7 @@ func (f *fake) add(a action.Action) action.ID {
 	if a.Lane == "" {
 		a.Lane = a.Handler
 	}
-	f.rows[a.ID] = &row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}}
+	f.rows[a.ID] = &row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}, waiting: a.RunAt.After(time.Now())}
 	f.order = append(f.order, a.ID)
 	f.poke(ledger.TopicAction)
 	return a.ID
@@ -152,7 +153,7 @@ func (r *row) complete(o action.Outcome) {
 	case action.GivenBack:
 		r.Status, r.RunAt = action.Backoff, time.Now()
 	default:
-		r.Status, r.RunAt = action.Backoff, time.Now().Add(time.Second)
+		r.Status, r.RunAt, r.waiting = action.Backoff, time.Now().Add(time.Second), true
 	}
 }
 
@@ -169,7 +170,7 @@ func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) 
 }
 
 func (r *row) ready() bool {
-	return r.ClaimedBy.IsZero() && r.Status.Live() && !r.RunAt.After(time.Now())
+	return r.ClaimedBy.IsZero() && r.Status.Live() && !r.waiting
 }
 
 func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit int) ([]string, error) {
@@ -206,8 +207,13 @@ func (f *fake) Due(context.Context) (next time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rows {
-		waits := r.Status.Live() && r.ClaimedBy.IsZero() && r.RunAt.After(time.Now())
-		if waits && (next.IsZero() || r.RunAt.Before(next)) {
+		if !r.waiting {
+			continue
+		}
+		if !r.RunAt.After(time.Now()) {
+			r.waiting = false
+			f.poke(ledger.TopicAction)
+		} else if next.IsZero() || r.RunAt.Before(next) {
 			next = r.RunAt
 		}
 	}

@@ -77,8 +77,9 @@ func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 	hungry := claiming && free > 0 && pending < maxUnflushed
 	at, wanted := now, true
 	switch {
-	case t.lost, pending >= turnRows, pending > 0 && busy == 0, hungry && t.look:
-	case hungry && len(t.lanes) > 0 && (pending == 0 || 2*free >= t.cfg.Workers):
+	case t.lost, pending >= turnRows, pending > 0 && busy == 0:
+	case hungry && pending == 0 && (t.look || len(t.lanes) > 0):
+	case hungry && len(t.lanes) > 0 && 2*free >= t.cfg.Workers:
 	case pending > 0:
 		at = first.Add(turnAge)
 	default:

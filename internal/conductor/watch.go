@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	minDue      = 20 * time.Millisecond  // bounds the due loop when this machine's clock is ahead of the ledger's
+	minDue      = 20 * time.Millisecond  // bounds the due loop under load, and when this machine's clock is ahead of the ledger's
 	maxDue      = 5 * time.Second        // bounds its sleep when the clock is behind, or somebody else changed a time
 	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known
 )
@@ -32,7 +32,7 @@ func (c *Conductor) watch(ctx context.Context) {
 	}
 }
 
-// dues makes actions ready when their time has come.
+// dues makes actions ready when their time has come; the ledger announces those.
 func (c *Conductor) dues(ctx context.Context) {
 	var away backoff
 	for ctx.Err() == nil {
@@ -46,12 +46,13 @@ func (c *Conductor) dues(ctx context.Context) {
 			}
 		default:
 			away.reset()
-			poke(c.ready)
 			if !next.IsZero() {
 				sleep = min(maxDue, max(minDue, time.Until(next)))
 			}
 		}
-		c.sleepUntilSooner(ctx, sleep)
+		if pause(ctx, minDue) {
+			c.sleepUntilSooner(ctx, sleep-minDue)
+		}
 	}
 }
 
