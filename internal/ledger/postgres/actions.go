@@ -1,0 +1,248 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// InsertThreads stores live rows and returns the ids of those whose id and unique key are not live already.
+func (t *tx) InsertThreads(rows []ledger.ThreadRow) ([]action.ID, error) {
+	return query(t, scanID, `INSERT INTO thread (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled,
+			attempt_limit, deadline, draining, unique_key)
+		SELECT id, uuid_v7_time(id), lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, false, unique_key
+		FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::boolean[], $5::timestamptz[], $6::timestamptz[], $7::int[], $8::int[],
+			$9::smallint[], $10::smallint[], $11::smallint[], $12::interval[], $13::timestamptz[], $14::text[])
+			AS n (id, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, unique_key)
+		ON CONFLICT DO NOTHING RETURNING id`,
+		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
+		column(rows, func(r ledger.ThreadRow) string { return r.Lane }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
+		column(rows, func(r ledger.ThreadRow) bool { return r.Ready }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Rank) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.RunAt) }),
+		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Seq) }),
+		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Attempt) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Spent) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Lost) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Throttled) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Interval {
+			return pgtype.Interval{Microseconds: r.AttemptLimit.Microseconds(), Valid: r.AttemptLimit > 0}
+		}),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.Deadline) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Text { return optional(r.UniqueKey) }))
+}
+
+func scanID(row pgx.Row) (id action.ID, err error) {
+	err = row.Scan(idOf{&id})
+	return id, err
+}
+
+// InsertActions stores the immutable rows.
+func (t *tx) InsertActions(actions []action.Action) error {
+	policies := make([]string, len(actions))
+	for i, a := range actions {
+		policy, err := json.Marshal(a.Policy)
+		if err != nil {
+			return fmt.Errorf("encode the policy of action %s: %w", a.ID, err)
+		}
+		policies[i] = string(policy)
+	}
+	step := func(a action.Action) action.Step {
+		if a.Step == nil {
+			return action.Step{}
+		}
+		return *a.Step
+	}
+	number := func(a action.Action, n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: a.Step != nil} }
+	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
+			policy, delivery, run_at, created_by, pipeline, deployment, target, event_name, revision, definition_version)
+		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
+			policy::json, delivery, run_at, created_by, pipeline, deployment, target, event, revision, version
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::uuid[], $9::uuid[], $10::text[],
+			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::text[], $19::bigint[], $20::bigint[])
+			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
+			policy, delivery, run_at, created_by, pipeline, deployment, target, event, revision, version)`,
+		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ID) }),
+		column(actions, func(a action.Action) string { return a.Kind }),
+		column(actions, func(a action.Action) string { return a.Name }),
+		column(actions, func(a action.Action) string { return a.Handler }),
+		column(actions, func(a action.Action) string { return a.Lane }),
+		column(actions, func(a action.Action) int16 { return int16(a.Priority) }),
+		column(actions, func(a action.Action) pgtype.Text { return optional(a.UniqueKey) }),
+		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ParentID) }),
+		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.RetryOf) }),
+		column(actions, func(a action.Action) pgtype.Text { return document(a.Parameters) }),
+		policies,
+		column(actions, func(a action.Action) string { return string(a.Delivery) }),
+		column(actions, func(a action.Action) pgtype.Timestamptz { return stamp(a.RunAt) }),
+		column(actions, func(a action.Action) string { return a.CreatedBy }),
+		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Pipeline) }),
+		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Deployment) }),
+		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Target) }),
+		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Event) }),
+		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Revision) }),
+		column(actions, func(a action.Action) pgtype.Int8 { return number(a, int64(step(a).Version)) }))
+	return err
+}
+
+// InsertEvents appends to the histories of actions.
+func (t *tx) InsertEvents(events []action.Event) error {
+	_, err := t.exec(`INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)
+		SELECT id, uuid_v7_time(id), seq, status, attempt, spent, at, source, until, code, error, ref
+		FROM unnest($1::uuid[], $2::int[], $3::smallint[], $4::int[], $5::smallint[], $6::timestamptz[], $7::text[], $8::timestamptz[],
+			$9::text[], $10::text[], $11::text[]) AS n (id, seq, status, attempt, spent, at, source, until, code, error, ref)`,
+		column(events, func(e action.Event) pgtype.UUID { return uuid(e.ActionID) }),
+		column(events, func(e action.Event) int32 { return int32(e.Seq) }),
+		column(events, func(e action.Event) int16 { return int16(e.Status) }),
+		column(events, func(e action.Event) int32 { return int32(e.Attempt) }),
+		column(events, func(e action.Event) int16 { return int16(e.Spent) }),
+		column(events, func(e action.Event) pgtype.Timestamptz { return stamp(e.At) }),
+		column(events, func(e action.Event) string { return e.Source }),
+		column(events, func(e action.Event) pgtype.Timestamptz { return stamp(e.Until) }),
+		column(events, func(e action.Event) pgtype.Text { return optional(e.Code) }),
+		column(events, func(e action.Event) pgtype.Text { return optional(e.Error) }),
+		column(events, func(e action.Event) pgtype.Text { return optional(e.Ref) }))
+	return err
+}
+
+// UpdateThreads writes where live actions stand now.
+func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
+	done, err := t.exec(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
+			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,
+			cancel_at = n.cancel_at, draining = n.draining
+		FROM unnest($1::uuid[], $2::smallint[], $3::boolean[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::int[], $8::smallint[],
+			$9::smallint[], $10::smallint[], $11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::boolean[])
+			AS n (id, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, claimed_by, lease, started_at, cancel_at, draining)
+		WHERE thread.id = n.id`,
+		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
+		column(rows, func(r ledger.ThreadRow) bool { return r.Ready }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Rank) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.RunAt) }),
+		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Seq) }),
+		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Attempt) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Spent) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Lost) }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Throttled) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.Thread.ClaimedBy) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.Lease) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.StartedAt) }),
+		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.CancelAt) }),
+		column(rows, func(r ledger.ThreadRow) bool { return r.Thread.Draining }))
+	if err == nil && int(done) != len(rows) {
+		err = fmt.Errorf("update %d threads: %d are live", len(rows), done)
+	}
+	return err
+}
+
+// EndThreads deletes the live rows and stores the last states; an id that is not live is an error.
+func (t *tx) EndThreads(rows []ledger.Ending) error {
+	ids := column(rows, func(r ledger.Ending) pgtype.UUID { return uuid(r.ID) })
+	ended, err := t.exec("DELETE FROM thread WHERE id = ANY ($1)", ids)
+	if err != nil {
+		return err
+	}
+	if int(ended) != len(rows) {
+		return fmt.Errorf("end %d actions: %d are live", len(rows), ended)
+	}
+	_, err = t.exec(`INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining,
+			deadline, finished_at, code, error, ref, output)
+		SELECT id, uuid_v7_time(id), lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining,
+			deadline, finished_at, code, error, ref, output::json
+		FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::timestamptz[],
+			$10::timestamptz[], $11::boolean[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[], $16::text[], $17::text[])
+			AS n (id, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining, deadline, finished_at, code, error, ref, output)`,
+		ids,
+		column(rows, func(r ledger.Ending) string { return r.Lane }),
+		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Status) }),
+		column(rows, func(r ledger.Ending) int32 { return int32(r.Thread.Seq) }),
+		column(rows, func(r ledger.Ending) int32 { return int32(r.Thread.Attempt) }),
+		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Spent) }),
+		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Lost) }),
+		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.RunAt) }),
+		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.StartedAt) }),
+		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.CancelAt) }),
+		column(rows, func(r ledger.Ending) bool { return r.Thread.Draining }),
+		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.Deadline) }),
+		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.FinishedAt) }),
+		column(rows, func(r ledger.Ending) string { return r.Code }),
+		column(rows, func(r ledger.Ending) string { return r.Error }),
+		column(rows, func(r ledger.Ending) string { return r.Ref }),
+		column(rows, func(r ledger.Ending) pgtype.Text { return document(r.Output) }))
+	return err
+}
+
+const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
+	a.policy::text, a.delivery, a.run_at, a.created_by, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+
+// actionScan is where one action's columns are scanned to.
+type actionScan struct {
+	action     action.Action
+	parameters pgtype.Text
+	policy     string
+	delivery   string
+	pipeline   pgtype.Text
+	deployment pgtype.Int8
+	target     string
+	event      string
+	revision   pgtype.Int8
+	version    pgtype.Int8
+}
+
+func (s *actionScan) columns() []any {
+	a := &s.action
+	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &a.Priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
+		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &s.pipeline, &s.deployment,
+		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version}
+}
+
+// result is the scanned action.
+func (s *actionScan) result() (action.Action, error) {
+	a := s.action
+	a.Delivery = action.Delivery(s.delivery)
+	if s.parameters.Valid {
+		a.Parameters = json.RawMessage(s.parameters.String)
+	}
+	if s.pipeline.Valid {
+		a.Step = &action.Step{Pipeline: s.pipeline.String, Deployment: s.deployment.Int64, Target: s.target, Event: s.event,
+			Revision: s.revision.Int64, Version: int(s.version.Int64)}
+	}
+	if err := json.Unmarshal([]byte(s.policy), &a.Policy); err != nil {
+		return a, fmt.Errorf("decode the policy of action %s: %w", a.ID, err)
+	}
+	return a, nil
+}
+
+// Actions reads the immutable rows of those ids that exist.
+func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
+	return query(t, func(row pgx.Row) (action.Action, error) {
+		var s actionScan
+		if err := row.Scan(s.columns()...); err != nil {
+			return action.Action{}, err
+		}
+		return s.result()
+	}, "SELECT "+actionColumns+` FROM unnest($1::uuid[], $2::timestamptz[]) AS want (id, at)
+		CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = want.id AND a.created_at = want.at OFFSET 0) AS a`, uuids(ids), times(ids))
+}
+
+// times are the ids' own times, which name their partitions.
+func times(ids []action.ID) []time.Time { return column(ids, action.ID.Time) }
+
+// Events is an action's history in the order of seq.
+func (t *tx) Events(id action.ID) ([]action.Event, error) {
+	return query(t, func(row pgx.Row) (e action.Event, err error) {
+		e.ActionID = id
+		var status int16
+		err = row.Scan(&e.Seq, &status, &e.Attempt, &e.Spent, timeOf{&e.At}, &e.Source, timeOf{&e.Until}, textOf{&e.Code}, textOf{&e.Error}, textOf{&e.Ref})
+		e.Status = action.Status(status)
+		return e, err
+	}, `SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event
+		WHERE action_id = $1 AND created_at = $2 ORDER BY seq`, uuid(id), id.Time())
+}

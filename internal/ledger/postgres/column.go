@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// column is one column of many rows, for unnest.
+func column[R, C any](rows []R, get func(R) C) []C {
+	values := make([]C, len(rows))
+	for i, r := range rows {
+		values[i] = get(r)
+	}
+	return values
+}
+
+// uuid is an id as PostgreSQL takes it; the zero id is NULL.
+func uuid(id action.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
+
+func uuids(ids []action.ID) []pgtype.UUID { return column(ids, uuid) }
+
+// idOf scans a uuid; NULL is the zero id.
+type idOf struct{ to *action.ID }
+
+func (s idOf) ScanUUID(v pgtype.UUID) error {
+	*s.to = action.ID{}
+	if v.Valid {
+		*s.to = v.Bytes
+	}
+	return nil
+}
+
+// stamp is a time as PostgreSQL takes it; the zero time is NULL.
+func stamp(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
+
+// timeOf scans a timestamptz in UTC; NULL is the zero time.
+type timeOf struct{ to *time.Time }
+
+func (s timeOf) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*s.to = time.Time{}
+	if v.Valid {
+		*s.to = v.Time.UTC()
+	}
+	return nil
+}
+
+// optional is a text whose empty value is NULL.
+func optional(text string) pgtype.Text { return pgtype.Text{String: text, Valid: text != ""} }
+
+// textOf scans a text; NULL is "".
+type textOf struct{ to *string }
+
+func (s textOf) ScanText(v pgtype.Text) error {
+	*s.to = v.String
+	return nil
+}
+
+// document is JSON as text, so that nobody encodes it again; empty is NULL.
+func document(raw []byte) pgtype.Text { return pgtype.Text{String: string(raw), Valid: len(raw) > 0} }

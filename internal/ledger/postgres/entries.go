@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Marked returns, for each step that has an entry, the one with the highest occurrence.
+func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error) {
+	return query(t, func(row pgx.Row) (e schedule.Entry, err error) {
+		err = row.Scan(&e.Deployment, &e.Target, &e.Event, &e.Occurrence)
+		return e, err
+	}, `SELECT k.deployment, k.path, k.event, last.occurrence
+		FROM unnest($2::bigint[], $3::text[], $4::text[]) AS k (deployment, path, event)
+		JOIN target t ON t.pipeline_id = $1 AND t.path = k.path
+		CROSS JOIN LATERAL (SELECT e.occurrence FROM entry e
+			WHERE e.pipeline_id = $1 AND e.deployment = k.deployment AND e.target_id = t.id AND e.event_name = k.event
+			ORDER BY e.occurrence DESC LIMIT 1) AS last`,
+		pipeline,
+		column(keys, func(k schedule.StepKey) int64 { return k.Deployment }),
+		column(keys, func(k schedule.StepKey) string { return k.Target }),
+		column(keys, func(k schedule.StepKey) string { return k.Event }))
+}
+
+// InsertEntries appends rows that are numbered and new; their targets are made on the way.
+func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
+	paths := column(entries, func(e schedule.Entry) string { return e.Target })
+	_, err := t.exec(`INSERT INTO target (pipeline_id, path)
+		SELECT $1, path FROM (SELECT DISTINCT path COLLATE "C" AS path FROM unnest($2::text[]) AS p (path)) AS wanted
+		WHERE NOT EXISTS (SELECT 1 FROM target t WHERE t.pipeline_id = $1 AND t.path = wanted.path)
+		ORDER BY path ON CONFLICT (pipeline_id, path) DO NOTHING`, pipeline, paths)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
+			definition_version, created_at, detail)
+		SELECT $1, n.seq, n.deployment, t.id, n.event, n.occurrence, n.class, n.revision, n.version, n.at, n.detail::json
+		FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::smallint[], $8::bigint[], $9::int[],
+			$10::timestamptz[], $11::text[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail)
+		JOIN target t ON t.pipeline_id = $1 AND t.path = n.path ORDER BY n.seq`,
+		pipeline,
+		column(entries, func(e schedule.Entry) int64 { return e.Seq }),
+		column(entries, func(e schedule.Entry) int64 { return e.Deployment }),
+		paths,
+		column(entries, func(e schedule.Entry) string { return e.Event }),
+		column(entries, func(e schedule.Entry) int32 { return int32(e.Occurrence) }),
+		column(entries, func(e schedule.Entry) int16 { return int16(e.Class) }),
+		column(entries, func(e schedule.Entry) int64 { return e.Revision }),
+		column(entries, func(e schedule.Entry) int32 { return int32(e.Version) }),
+		column(entries, func(e schedule.Entry) pgtype.Timestamptz { return stamp(e.At) }),
+		column(entries, func(e schedule.Entry) pgtype.Text { return document(e.Detail) }))
+	return err
+}
+
+// Entries reads the log in the order of seq.
+func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
+	var f filter
+	f.and("h.name = ?", q.Pipeline)
+	f.when(q.After > 0, "e.seq > ?", q.After)
+	f.when(q.Deployment != 0, "e.deployment = ?", q.Deployment)
+	f.when(q.Class != 0, "e.class = ?", int16(q.Class))
+	if q.Target != "" {
+		below := f.argument(q.Target + "/")
+		f.and("(t.path = ? OR starts_with(t.path, "+below+"))", q.Target)
+	}
+	order := " ORDER BY e.seq"
+	if q.Newest {
+		order += " DESC"
+	}
+	limited := f.limit(q.Limit)
+	entries, err := query(t, scanEntry, "SELECT "+entryColumns+f.where()+order+limited, f.arguments...)
+	if q.Newest {
+		for i, j := 0, len(entries)-1; i < j; i, j = i+1, j-1 {
+			entries[i], entries[j] = entries[j], entries[i]
+		}
+	}
+	return entries, err
+}
+
+const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
+	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
+
+func scanEntry(row pgx.Row) (e schedule.Entry, err error) {
+	var class int16
+	var detail pgtype.Text
+	err = row.Scan(&e.Pipeline, &e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &class, &e.Revision, &e.Version,
+		timeOf{&e.At}, &detail)
+	e.Class = schedule.Class(class)
+	if detail.Valid {
+		e.Detail = []byte(detail.String)
+	}
+	return e, err
+}
+
+// RollUp writes finishes and failures into their targets. Within one call the last of a target wins where ranks are equal.
+func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
+	for _, failed := range []bool{false, true} {
+		var some []ledger.Passage
+		for _, p := range passages {
+			if p.Failed == failed {
+				some = append(some, p)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		statement := rollUpFinished
+		if failed {
+			statement = rollUpFailed
+		}
+		_, err := t.exec(strings.ReplaceAll(statement, "$passages", `(SELECT path, max(deployment) AS deployment,
+				(array_agg(revision ORDER BY deployment DESC, n DESC))[1] AS revision, max(revision) AS highest,
+				(array_agg(at ORDER BY deployment DESC, n DESC))[1] AS at
+			FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) WITH ORDINALITY AS p (path, deployment, revision, at, n)
+			GROUP BY path)`),
+			pipeline,
+			column(some, func(p ledger.Passage) string { return p.Target }),
+			column(some, func(p ledger.Passage) int64 { return p.Deployment }),
+			column(some, func(p ledger.Passage) int64 { return p.Revision }),
+			column(some, func(p ledger.Passage) pgtype.Timestamptz { return stamp(p.At) }))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const rollUpFinished = `UPDATE target t SET
+		current = greatest(t.current, p.deployment), highest = greatest(t.highest, p.highest),
+		revision = CASE WHEN p.deployment >= t.current THEN p.revision ELSE t.revision END,
+		finished_at = CASE WHEN p.deployment >= t.current THEN p.at ELSE t.finished_at END
+	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+
+const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.at
+	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+
+// PutStageRun writes a deployment's way through a stage; the time of its start is kept.
+func (t *tx) PutStageRun(pipeline int64, r ledger.StageRun) error {
+	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
+		pipeline, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
+	return err
+}
+
+// StageRuns lists a deployment's ways through its stages, in the order of their starts.
+func (t *tx) StageRuns(pipeline string, deployment int64) ([]ledger.StageRun, error) {
+	return query(t, func(row pgx.Row) (r ledger.StageRun, err error) {
+		err = row.Scan(&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome)
+		return r, err
+	}, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
+		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id
+		WHERE h.name = $1 AND s.deployment = $2 ORDER BY s.started_at, s.stage`, pipeline, deployment)
+}
+
+// PutResources writes what runs where. An older deployment never replaces a
+// newer one of the same pipeline, and what finished there only grows.
+func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
+	for _, r := range resources {
+		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
+				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
+				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id THEN greatest(resource.finished, excluded.finished) ELSE excluded.finished END
+			WHERE resource.pipeline_id <> excluded.pipeline_id OR resource.deployment <= excluded.deployment`,
+			r.Address, r.Service, pipeline, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resources lists what runs where, by pipeline; "" lists all.
+func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
+	var f filter
+	f.when(pipeline != "", "h.name = ?", pipeline)
+	return query(t, func(row pgx.Row) (r ledger.Resource, err error) {
+		err = row.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, timeOf{&r.At})
+		return r, err
+	}, `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service", f.arguments...)
+}
+
+// InsertIntroduction keeps what an edit brought into a stage.
+func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
+	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
+	return err
+}
+
+// Introductions lists what edits brought into stages, oldest first.
+func (t *tx) Introductions(pipeline string) ([]ledger.Introduction, error) {
+	return query(t, func(row pgx.Row) (i ledger.Introduction, err error) {
+		err = row.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
+		return i, err
+	}, `SELECT i.stage, i.event_name, i.revision_after, i.version, i.strict
+		FROM step_introduction i JOIN pipeline_head h ON h.id = i.pipeline_id
+		WHERE h.name = $1 ORDER BY i.version, i.stage, i.event_name`, pipeline)
+}
+
+// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
+func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
+	var f filter
+	f.and("h.name = ?", pipeline)
+	f.when(target != "", "t.path = ?", target)
+	return query(t, func(row pgx.Row) (s ledger.Standing, err error) {
+		err = row.Scan(&s.Target, &s.Current, &s.Revision, &s.Highest, timeOf{&s.At}, &s.Failed, timeOf{&s.FailedAt})
+		return s, err
+	}, `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
+		FROM target t JOIN pipeline_head h ON h.id = t.pipeline_id`+f.where()+" ORDER BY t.path", f.arguments...)
+}
+
+// Passages reads a target's finishes and failures below a position, newest first.
+func (t *tx) Passages(pipeline, target string, below int64, limit int) ([]schedule.Entry, error) {
+	var f filter
+	f.and("h.name = ?", pipeline)
+	f.and("t.path = ?", target)
+	f.and("e.event_name = ANY (?)", []string{
+		schedule.PipelineFinished, schedule.StageFinished, schedule.GroupFinished, schedule.HostFinished,
+		schedule.PipelineFailed, schedule.StageFailed, schedule.GroupFailed, schedule.HostFailed, schedule.StepFailed,
+	})
+	f.when(below > 0, "e.seq < ?", below)
+	limited := f.limit(limit)
+	return query(t, scanEntry, "SELECT "+entryColumns+f.where()+" ORDER BY e.seq DESC"+limited, f.arguments...)
+}

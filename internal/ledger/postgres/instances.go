@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// PutInstance registers a process, or registers it anew.
+func (t *tx) PutInstance(i ledger.Instance, lease time.Duration, guard int64) error {
+	_, err := t.exec(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key)
+		VALUES ($1, $2, $3, $4, $5, now() + $6, $7)
+		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL`,
+		uuid(i.ID), i.Name, i.Version, texts(i.Roles), texts(i.Handlers), interval(lease), guard)
+	return err
+}
+
+func texts(list []string) []string { return append([]string{}, list...) }
+
+func interval(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
+}
+
+// RenewInstance reports whether the row was there and alive.
+func (t *tx) RenewInstance(id action.ID, lease time.Duration) (bool, error) {
+	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2 WHERE id = $1 AND lease_until > now()", uuid(id), interval(lease))
+	return renewed == 1, err
+}
+
+// DeleteInstance removes a process.
+func (t *tx) DeleteInstance(id action.ID) error {
+	_, err := t.exec("DELETE FROM instance WHERE id = $1", uuid(id))
+	return err
+}
+
+// Instances reads all that have a row.
+func (t *tx) Instances() ([]ledger.InstanceRow, error) {
+	return query(t, func(row pgx.Row) (i ledger.InstanceRow, err error) {
+		err = row.Scan(idOf{&i.ID}, &i.Name, &i.Version, &i.Roles, &i.Handlers, timeOf{&i.StartedAt}, timeOf{&i.LeaseEnd})
+		return i, err
+	}, "SELECT id, name, version, roles, handlers, started_at, lease_until FROM instance ORDER BY id")
+}
+
+// unguarded says that nobody holds an instance's advisory lock.
+const unguarded = `lock_key <> 0 AND NOT EXISTS (SELECT 1 FROM pg_locks l
+	WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (l.classid::bigint << 32) | l.objid::bigint = lock_key)`
+
+// BuryInstances removes those that are gone: their lease has passed, or nobody
+// holds their guard now nor did at the last look, at least a second ago.
+func (t *tx) BuryInstances(self action.ID) error {
+	_, err := t.exec("DELETE FROM instance WHERE id <> $1 AND (lease_until <= now() OR (unguarded <= now() - interval '1 second' AND "+
+		unguarded+"))", uuid(self))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("UPDATE instance SET unguarded = CASE WHEN unguarded IS NULL THEN now() END WHERE id <> $1 AND ("+
+		unguarded+") = (unguarded IS NULL)", uuid(self))
+	return err
+}
+
+// InsertToken stores an access token.
+func (t *tx) InsertToken(token ledger.Token) error {
+	_, err := t.exec("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
+		token.Hash[:], token.Name, texts(token.Scopes), token.CreatedAt, stamp(token.ExpiresAt), stamp(token.RevokedAt))
+	return err
+}
+
+// Tokens reads one by hash, or all when hash is nil.
+func (t *tx) Tokens(hash []byte) ([]ledger.Token, error) {
+	var f filter
+	f.when(hash != nil, "hash = ?", hash)
+	return query(t, func(row pgx.Row) (token ledger.Token, err error) {
+		var hash []byte
+		err = row.Scan(&hash, &token.Name, &token.Scopes, timeOf{&token.CreatedAt}, timeOf{&token.ExpiresAt}, timeOf{&token.RevokedAt})
+		copy(token.Hash[:], hash)
+		return token, err
+	}, "SELECT hash, name, scopes, created_at, expires_at, revoked_at FROM token"+f.where()+" ORDER BY name, created_at", f.arguments...)
+}
+
+// RevokeToken makes the tokens of a name worthless and says how many there were.
+func (t *tx) RevokeToken(name string) (int, error) {
+	revoked, err := t.exec("UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE name = $1", name)
+	return int(revoked), err
+}

@@ -1,0 +1,301 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// channel is what all processes of a ledger listen on.
+const channel = "waybill"
+
+// Listen calls changed for what other processes commit, until Close.
+func (d *Driver) Listen(changed func(ledger.Topic)) { d.listener.start(d.notifier.self, changed) }
+
+// Notify tells other processes what this one has committed. It never blocks.
+func (d *Driver) Notify(topics []ledger.Topic) { d.notifier.add(topics) }
+
+// Guard binds an instance's life to the listener's connection by an advisory
+// lock: when the process dies, the lock falls. 0 when there is no such connection.
+func (d *Driver) Guard(ctx context.Context, id action.ID) (int64, error) {
+	key := int64(binary.BigEndian.Uint64(id[8:]) >> 1)
+	ctx, cancel := context.WithTimeout(ctx, guardWithin)
+	defer cancel()
+	if !d.listener.hold(ctx, key) {
+		return 0, nil
+	}
+	return key, nil
+}
+
+// guardWithin is how long a process waits for its lock; without one, its lease alone says that it lives.
+const guardWithin = 3 * time.Second
+
+// listener is one connection that waits for notifications and holds locks.
+type listener struct {
+	config *pgx.ConnConfig
+	ctx    context.Context // of its goroutine
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+	alive  atomic.Bool
+	poked  chan struct{} // ends a wait, since somebody wants a lock
+
+	mu    sync.Mutex
+	locks []*lock
+}
+
+// lock is an advisory lock that the connection is to hold.
+type lock struct {
+	key  int64
+	held chan struct{} // closed once it was first taken
+	done bool
+}
+
+func newListener(config *pgx.ConnConfig) *listener {
+	l := &listener{config: config.Copy(), poked: make(chan struct{}, 1)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+// up reports whether notifications arrive.
+func (l *listener) up() bool { return l.alive.Load() }
+
+// start runs the listener until close.
+func (l *listener) start(self string, changed func(ledger.Topic)) {
+	l.ended.Go(func() {
+		for delay := 100 * time.Millisecond; l.ctx.Err() == nil; delay = min(2*delay, 5*time.Second) {
+			if l.session(self, changed) {
+				delay = 100 * time.Millisecond
+			}
+			select {
+			case <-l.ctx.Done():
+			case <-time.After(delay):
+			}
+		}
+	})
+}
+
+func (l *listener) close() {
+	l.stop()
+	l.ended.Wait()
+}
+
+// session is the life of one connection; it reports whether it ever listened.
+func (l *listener) session(self string, changed func(ledger.Topic)) (listened bool) {
+	conn, err := pgx.ConnectConfig(l.ctx, l.config)
+	if err != nil {
+		return false
+	}
+	defer func() {
+		l.alive.Store(false)
+		_ = conn.Close(context.WithoutCancel(l.ctx))
+	}()
+	if _, err := conn.Exec(l.ctx, "LISTEN "+channel); err != nil || !l.proven(conn, self) {
+		return false
+	}
+	l.alive.Store(true)
+	for _, topic := range ledger.Topics() { // what was missed while nobody listened
+		changed(topic)
+	}
+	l.again()
+	for {
+		if err := l.take(conn); err != nil {
+			return true
+		}
+		note, err := l.wait(conn)
+		if err != nil {
+			return true
+		}
+		topic, from, _ := strings.Cut(note, " ")
+		if note != "" && from != self {
+			changed(ledger.Topic(topic))
+		}
+	}
+}
+
+// proven reports whether a notification comes back; behind a pooler that shares connections it does not.
+func (l *listener) proven(conn *pgx.Conn, self string) bool {
+	if _, err := conn.Exec(l.ctx, "SELECT pg_notify($1, $2)", channel, "proof "+self); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+	defer cancel()
+	for {
+		note, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return false
+		}
+		if note.Payload == "proof "+self {
+			return true
+		}
+	}
+}
+
+// wait returns the next notification, or "" when somebody wants a lock.
+func (l *listener) wait(conn *pgx.Conn) (string, error) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-l.poked:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	note, err := conn.WaitForNotification(ctx)
+	cancel()
+	watch.Wait()
+	switch {
+	case err == nil:
+		return note.Payload, nil
+	case l.ctx.Err() == nil && errors.Is(err, context.Canceled) && !conn.IsClosed():
+		return "", nil
+	}
+	return "", err
+}
+
+// again makes a new connection take every lock.
+func (l *listener) again() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.locks {
+		k.done = false
+	}
+}
+
+// take takes the locks that the connection does not hold yet. One that an
+// earlier session still has is tried again soon.
+func (l *listener) take(conn *pgx.Conn) error {
+	l.mu.Lock()
+	wanted := append([]*lock(nil), l.locks...)
+	l.mu.Unlock()
+	for _, k := range wanted {
+		if k.done {
+			continue
+		}
+		var taken bool
+		if err := conn.QueryRow(l.ctx, "SELECT pg_try_advisory_lock($1)", k.key).Scan(&taken); err != nil {
+			return err
+		}
+		if !taken {
+			time.AfterFunc(200*time.Millisecond, l.poke)
+			continue
+		}
+		l.mu.Lock()
+		k.done = true
+		if k.held != nil {
+			close(k.held)
+			k.held = nil
+		}
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+func (l *listener) poke() {
+	select {
+	case l.poked <- struct{}{}:
+	default:
+	}
+}
+
+// hold reports whether the connection got the lock in time; it is taken again after every reconnection.
+func (l *listener) hold(ctx context.Context, key int64) bool {
+	held := make(chan struct{})
+	l.mu.Lock()
+	l.locks = append(l.locks, &lock{key: key, held: held})
+	l.mu.Unlock()
+	l.poke()
+	select {
+	case <-held:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// notifier tells other processes what changed: the first at once, then at most
+// one statement every 10 ms. It is never part of the transaction: a commit with
+// a pending notification takes a lock of the whole cluster.
+type notifier struct {
+	pool *pgxpool.Pool
+	self string // so that this process knows its own
+
+	mu      sync.Mutex
+	pending map[ledger.Topic]bool
+	poked   chan struct{}
+	stop    context.CancelFunc
+	ended   sync.WaitGroup
+}
+
+const notifyEvery = 10 * time.Millisecond
+
+func newNotifier(pool *pgxpool.Pool, self string) *notifier {
+	n := &notifier{pool: pool, self: self, pending: map[ledger.Topic]bool{}, poked: make(chan struct{}, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	n.ended.Go(func() { n.run(ctx) })
+	return n
+}
+
+func (n *notifier) add(topics []ledger.Topic) {
+	if len(topics) == 0 {
+		return
+	}
+	n.mu.Lock()
+	for _, t := range topics {
+		n.pending[t] = true
+	}
+	n.mu.Unlock()
+	select {
+	case n.poked <- struct{}{}:
+	default:
+	}
+}
+
+func (n *notifier) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			n.send(context.WithoutCancel(ctx)) // what was committed is told
+			return
+		case <-n.poked:
+		}
+		n.send(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(notifyEvery):
+		}
+	}
+}
+
+// send tells what is pending. A lost notification costs others one poll.
+func (n *notifier) send(ctx context.Context) {
+	n.mu.Lock()
+	var payloads []string
+	for t := range n.pending {
+		payloads = append(payloads, string(t)+" "+n.self)
+	}
+	clear(n.pending)
+	n.mu.Unlock()
+	if len(payloads) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", channel, payloads)
+}
+
+func (n *notifier) close() {
+	n.stop()
+	n.ended.Wait()
+}

@@ -1,0 +1,207 @@
+// Package postgres is the ledger's driver for PostgreSQL 15 and newer. It holds
+// SQL beside its scans and nothing of what rows mean; see ledger.Driver.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+const (
+	connections = 8 // of the pool; the listener has its own
+	retries     = 6 // of a transaction that the database asks to repeat
+	poll        = 5 * time.Second
+)
+
+// Driver is a pool of connections to one database.
+type Driver struct {
+	pool     *pgxpool.Pool
+	listener *listener
+	notifier *notifier
+	closing  sync.Once
+}
+
+// Open connects, brings the schema up to date and listens. The url is what pgx
+// takes, such as postgres://waybill@db/waybill. Errors: fault.Unavailable when
+// the server or the database is not there; fault.Corrupt when a newer Waybill wrote it.
+func Open(ctx context.Context, url string) (*Driver, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the address of the ledger is wrong: %s", withoutPassword(url)).
+			WithHint("want postgres://USER@HOST:PORT/DATABASE")
+	}
+	config.MaxConns = connections
+	config.ConnConfig.RuntimeParams["application_name"] = "waybill"
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, unreachable(config.ConnConfig, err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, unreachable(config.ConnConfig, err)
+	}
+	if err := migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	d := &Driver{pool: pool, listener: newListener(config.ConnConfig), notifier: newNotifier(pool, action.NewID(time.Now(), random).String())}
+	if err := d.Maintain(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Name is postgres.
+func (*Driver) Name() string { return "postgres" }
+
+// Embedded is false: many processes share the database.
+func (*Driver) Embedded() bool { return false }
+
+// Poll is how long a waiter may sleep although nobody wakes it.
+func (d *Driver) Poll() time.Duration {
+	if d.listener.up() {
+		return poll
+	}
+	return poll / 10
+}
+
+// Close ends every connection.
+func (d *Driver) Close() error {
+	d.closing.Do(func() {
+		d.notifier.close()
+		d.listener.close()
+		d.pool.Close()
+	})
+	return nil
+}
+
+// Write runs fn in one transaction and commits when it returns nil.
+func (d *Driver) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+	for attempt := 0; ; attempt++ {
+		err := d.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", fn, "COMMIT")
+		if !(repeatable(err) || errors.Is(err, ledger.ErrRace)) || attempt == retries {
+			return coded(err)
+		}
+	}
+}
+
+// Read runs fn in a transaction that sees one state and changes nothing.
+func (d *Driver) Read(ctx context.Context, fn func(ledger.Tx) error) error {
+	return coded(d.transact(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", fn, "COMMIT"))
+}
+
+// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements.
+func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]string, error) {
+	var plans []string
+	err := d.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", func(t ledger.Tx) error {
+		explained := t.(*tx)
+		explained.plans = &plans
+		if _, err := explained.conn.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+			return err
+		}
+		return fn(explained)
+	}, "ROLLBACK")
+	return plans, coded(err)
+}
+
+// transact runs fn between two statements on one connection. What fn or the
+// commit fails with is rolled back under a context of its own.
+func (d *Driver) transact(ctx context.Context, begin string, fn func(ledger.Tx) error, end string) error {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	t := &tx{ctx: ctx, conn: conn.Conn()}
+	start := new(pgx.Batch)
+	start.Queue(begin)
+	start.Queue("SELECT now()").QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
+	if err = conn.SendBatch(ctx, start).Close(); err == nil {
+		t.now = t.now.UTC()
+		err = fn(t)
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, end)
+	}
+	if err != nil {
+		d.rollBack(context.WithoutCancel(ctx), conn)
+	}
+	return err
+}
+
+// rollBack gives the connection back clean, or ends it.
+func (d *Driver) rollBack(ctx context.Context, conn *pgxpool.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if conn.Conn().IsClosed() {
+		return
+	}
+	if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+		_ = conn.Conn().Close(ctx)
+	}
+}
+
+// tx is one transaction on one connection.
+type tx struct {
+	ctx   context.Context // of the transaction; its methods take none
+	conn  *pgx.Conn
+	now   time.Time
+	plans *[]string // where Explain collects
+}
+
+// Now is the transaction's time, UTC.
+func (t *tx) Now() time.Time { return t.now }
+
+// exec runs one statement.
+func (t *tx) exec(query string, args ...any) (int64, error) {
+	if err := t.explain(query, args); err != nil {
+		return 0, err
+	}
+	done, err := t.conn.Exec(t.ctx, query, args...)
+	return done.RowsAffected(), err
+}
+
+// query reads every row by scan.
+func query[T any](t *tx, scan func(pgx.Row) (T, error), query string, args ...any) ([]T, error) {
+	if err := t.explain(query, args); err != nil {
+		return nil, err
+	}
+	rows, err := t.conn.Query(t.ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
+}
+
+// explain collects a statement's plan, under Explain.
+func (t *tx) explain(query string, args []any) error {
+	if t.plans == nil {
+		return nil
+	}
+	lines, err := t.conn.Query(t.ctx, "EXPLAIN "+query, args...)
+	if err != nil {
+		return err
+	}
+	plan := ""
+	_, err = pgx.CollectRows(lines, func(row pgx.CollectableRow) (struct{}, error) {
+		var line string
+		err := row.Scan(&line)
+		plan += line + "\n"
+		return struct{}{}, err
+	})
+	*t.plans = append(*t.plans, plan)
+	return err
+}

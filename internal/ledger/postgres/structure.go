@@ -1,0 +1,184 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// CreateHead makes a pipeline unless it is there.
+func (t *tx) CreateHead(pipeline string) error {
+	_, err := t.exec("INSERT INTO pipeline_head (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", pipeline)
+	return err
+}
+
+const headColumns = "id, name, version, seq, newest, deployed, owner, epoch"
+
+func scanHead(row pgx.Row) (h ledger.HeadRow, err error) {
+	err = row.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, idOf{&h.Owner}, &h.Epoch)
+	return h, err
+}
+
+// LockHeads locks and reads the heads that exist, in the order of their ids.
+func (t *tx) LockHeads(pipelines []string) ([]ledger.HeadRow, error) {
+	return query(t, scanHead, "SELECT "+headColumns+" FROM pipeline_head WHERE name = ANY ($1) ORDER BY id FOR UPDATE", pipelines)
+}
+
+// Heads reads without a lock, by name; no names: all.
+func (t *tx) Heads(pipelines []string) ([]ledger.HeadRow, error) {
+	if len(pipelines) == 0 {
+		return query(t, scanHead, "SELECT "+headColumns+" FROM pipeline_head ORDER BY name")
+	}
+	return query(t, scanHead, "SELECT "+headColumns+" FROM pipeline_head WHERE name = ANY ($1) ORDER BY name", pipelines)
+}
+
+// UpdateHead writes everything but the name.
+func (t *tx) UpdateHead(h ledger.HeadRow) error {
+	_, err := t.exec("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7 WHERE id = $1",
+		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch)
+	return err
+}
+
+// InsertVersion stores one definition version.
+func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
+	definition, err := json.Marshal(v.Definition)
+	if err != nil {
+		return fmt.Errorf("encode definition %d of %s: %w", v.Version, v.Pipeline, err)
+	}
+	_, err = t.exec("INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES ($1, $2, $3::json, $4, $5, $6)",
+		pipeline, v.Version, string(definition), v.Source, v.By, v.At)
+	return err
+}
+
+// Versions reads one definition version, or all with version 0, oldest first.
+func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
+	return query(t, scanVersion, `SELECT h.name, p.version, p.definition::text, p.source, p.created_by, p.created_at
+		FROM pipeline p JOIN pipeline_head h ON h.id = p.pipeline_id
+		WHERE h.name = $1 AND ($2 = 0 OR p.version = $2) ORDER BY p.version`, pipeline, version)
+}
+
+func scanVersion(row pgx.Row) (v ledger.Version, err error) {
+	var definition string
+	if err = row.Scan(&v.Pipeline, &v.Version, &definition, &v.Source, &v.By, timeOf{&v.At}); err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal([]byte(definition), &v.Definition); err != nil {
+		return v, fmt.Errorf("decode definition %d of %s: %w", v.Version, v.Pipeline, err)
+	}
+	return v, nil
+}
+
+// InsertRevision stores a registered revision.
+func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
+	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		pipeline, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt)
+	return err
+}
+
+// SetRevisionState writes open, sealed or rejected.
+func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
+	_, err := t.exec("UPDATE revision SET state = $3 WHERE pipeline_id = $1 AND seq = $2", pipeline, revision, state)
+	return err
+}
+
+// Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
+func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]ledger.Revision, error) {
+	var f filter
+	f.and("h.name = ?", pipeline)
+	f.when(label != "", "r.label = ?", label)
+	f.when(seq != 0, "r.seq = ?", seq)
+	limited := f.limit(limit)
+	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at,
+		coalesce((SELECT json_agg(json_build_object('label', a.label, 'name', a.name, 'digest', a.digest, 'size', a.size, 'blob', a.blob, 'build', a.build) ORDER BY a.label)
+			FROM revision_artifact a WHERE a.pipeline_id = r.pipeline_id AND a.revision = r.seq), '[]')::text
+		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
+}
+
+func scanRevision(row pgx.Row) (r ledger.Revision, err error) {
+	var artifacts string
+	err = row.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, timeOf{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By,
+		timeOf{&r.CreatedAt}, &artifacts)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(artifacts), &r.Artifacts); err != nil {
+		return r, fmt.Errorf("decode the artifacts of revision %s: %w", r.Label, err)
+	}
+	if len(r.Artifacts) == 0 {
+		r.Artifacts = nil
+	}
+	return r, nil
+}
+
+// InsertArtifact stores one result of a revision's build.
+func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
+	_, err := t.exec(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, pipeline, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
+	return err
+}
+
+// InsertDeployment stores one trip of a revision.
+func (t *tx) InsertDeployment(pipeline int64, d ledger.Deployment) error {
+	_, err := t.exec(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		pipeline, d.Number, uuid(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, d.CreatedAt, stamp(d.EndedAt))
+	return err
+}
+
+// SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
+func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error {
+	_, err := t.exec("UPDATE deployment SET status = $3, ended_at = $4 WHERE pipeline_id = $1 AND number = $2",
+		pipeline, number, string(status), stamp(ended))
+	return err
+}
+
+// Deployments lists by query, newest first.
+func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
+	var f filter
+	f.when(q.Pipeline != "", "h.name = ?", q.Pipeline)
+	f.when(q.Revision != 0, "d.revision = ?", q.Revision)
+	f.when(q.Number != 0, "d.number = ?", q.Number)
+	f.when(q.Before != 0, "d.number < ?", q.Before)
+	if q.Status == schedule.Active {
+		f.conditions = append(f.conditions, "d.status = 'active'") // a literal, for the partial index
+	} else {
+		f.when(q.Status != "", "d.status = ?", string(q.Status))
+	}
+	limited := f.limit(q.Limit)
+	return query(t, scanDeployment, `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
+		FROM deployment d JOIN pipeline_head h ON h.id = d.pipeline_id
+		JOIN revision r ON r.pipeline_id = d.pipeline_id AND r.seq = d.revision`+f.where()+
+		" ORDER BY d.created_at DESC, d.id DESC"+limited, f.arguments...)
+}
+
+func scanDeployment(row pgx.Row) (d ledger.Deployment, err error) {
+	var status string
+	err = row.Scan(idOf{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &status, &d.By,
+		timeOf{&d.CreatedAt}, timeOf{&d.EndedAt})
+	d.Status = schedule.Status(status)
+	return d, err
+}
+
+// DeploymentIDs reads the uuids of deployments by number.
+func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error) {
+	type numbered struct {
+		number int64
+		id     action.ID
+	}
+	rows, err := query(t, func(row pgx.Row) (n numbered, err error) {
+		err = row.Scan(&n.number, idOf{&n.id})
+		return n, err
+	}, "SELECT number, id FROM deployment WHERE pipeline_id = $1 AND number = ANY ($2)", pipeline, numbers)
+	ids := make(map[int64]action.ID, len(rows))
+	for _, r := range rows {
+		ids[r.number] = r.id
+	}
+	return ids, err
+}

@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease, t.started_at, t.cancel_at,
+	coalesce(t.draining, false), t.deadline`
+
+// threadScan is where one thread's columns are scanned to; all are NULL for an action that has ended.
+type threadScan struct {
+	thread                                       action.Thread
+	status, spent, lost, throttled, seq, attempt pgtype.Int4
+}
+
+func (s *threadScan) columns() []any {
+	t := &s.thread
+	return []any{&s.status, &s.seq, &s.attempt, &s.spent, &s.lost, &s.throttled, timeOf{&t.RunAt}, idOf{&t.ClaimedBy}, timeOf{&t.Lease},
+		timeOf{&t.StartedAt}, timeOf{&t.CancelAt}, &t.Draining, timeOf{&t.Deadline}}
+}
+
+func (s *threadScan) result() action.Thread {
+	t := s.thread
+	t.Status, t.Seq, t.Attempt = action.Status(s.status.Int32), int(s.seq.Int32), int(s.attempt.Int32)
+	t.Spent, t.Lost, t.Throttled = int(s.spent.Int32), int(s.lost.Int32), int(s.throttled.Int32)
+	return t
+}
+
+// LockThreads locks and reads the live rows among ids, in the order of ids.
+func (t *tx) LockThreads(ids []action.ID) (map[action.ID]action.Thread, error) {
+	type locked struct {
+		id     action.ID
+		thread action.Thread
+	}
+	rows, err := query(t, func(row pgx.Row) (l locked, err error) {
+		var s threadScan
+		err = row.Scan(append([]any{idOf{&l.id}}, s.columns()...)...)
+		l.thread = s.result()
+		return l, err
+	}, "SELECT t.id, "+threadColumns+" FROM thread t WHERE t.id = ANY ($1) ORDER BY t.id FOR UPDATE", uuids(ids))
+	threads := make(map[action.ID]action.Thread, len(rows))
+	for _, r := range rows {
+		threads[r.id] = r.thread
+	}
+	return threads, err
+}
+
+// LiveKeys finds live actions by their unique keys.
+func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
+	type keyed struct {
+		key string
+		id  action.ID
+	}
+	rows, err := query(t, func(row pgx.Row) (k keyed, err error) {
+		err = row.Scan(&k.key, idOf{&k.id})
+		return k, err
+	}, "SELECT unique_key, id FROM thread WHERE unique_key = ANY ($1)", keys)
+	found := make(map[string]action.ID, len(rows))
+	for _, r := range rows {
+		found[r.key] = r.id
+	}
+	return found, err
+}
+
+// claim takes ready rows in one statement. The picked rows are fenced off by a
+// materialised CTE, so that no more are updated than were asked for, and
+// updated through an array: joined, the planner reads whole tables.
+const claim = `WITH want AS (SELECT * FROM unnest($2::text[], $3::int[]) AS w (lane, n)),
+picked AS MATERIALIZED (
+	SELECT p.id FROM want w CROSS JOIN LATERAL (
+		SELECT id FROM thread t WHERE t.lane = w.lane AND t.ready
+		ORDER BY t.rank, t.id LIMIT w.n FOR UPDATE SKIP LOCKED) AS p
+	WHERE EXISTS (SELECT 1 FROM instance WHERE id = $1 AND lease_until > now())),
+claimed AS (
+	UPDATE thread t SET ready = false, status = 3, seq = seq + 1, attempt = attempt + 1, claimed_by = $1,
+		lease = now() + attempt_limit, started_at = coalesce(started_at, now())
+	WHERE t.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING t.*)
+SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t CROSS JOIN LATERAL (
+	SELECT * FROM action a WHERE a.id = t.id AND a.created_at = t.created_at OFFSET 0) AS a`
+
+// Claim takes ready rows as RUNNING for the owner and returns them in the order of their rank.
+func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, error) {
+	type ranked struct {
+		ledger.Claimed
+		rank time.Time
+	}
+	rows, err := query(t, func(row pgx.Row) (r ranked, err error) {
+		var thread threadScan
+		var of actionScan
+		if err = row.Scan(append(append(thread.columns(), timeOf{&r.rank}), of.columns()...)...); err != nil {
+			return r, err
+		}
+		r.Thread = thread.result()
+		r.Action, err = of.result()
+		return r, err
+	}, claim, uuid(owner), column(wants, func(w ledger.Want) string { return w.Lane }), column(wants, func(w ledger.Want) int32 { return int32(w.N) }))
+	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })
+	return column(rows, func(r ranked) ledger.Claimed { return r.Claimed }), err
+}
+
+// Lanes lists lanes with ready work after a lane, in order: a skip scan of
+// thread_claim over the handler's own lane and those of its targets.
+func (t *tx) Lanes(handler, after string, limit int) ([]string, error) {
+	return query(t, func(row pgx.Row) (lane string, err error) {
+		err = row.Scan(&lane)
+		return lane, err
+	}, `WITH RECURSIVE found AS (
+		SELECT * FROM (SELECT lane, 1 AS n FROM thread WHERE ready AND lane > $2 COLLATE "C" AND lane >= $1 COLLATE "C" AND lane < $1 || '0' COLLATE "C"
+			ORDER BY lane LIMIT 1) AS first
+		UNION ALL
+		SELECT next.lane, found.n + 1 FROM found CROSS JOIN LATERAL (
+			SELECT lane FROM thread WHERE ready AND lane > found.lane AND lane < $1 || '0' COLLATE "C" ORDER BY lane LIMIT 1) AS next
+		WHERE found.n < 10000)
+	SELECT lane FROM found WHERE lane = $1 OR starts_with(lane, $1 || '/') LIMIT $3`, handler, after, limit)
+}
+
+// choices are the conditions of ledger.Choice; $1 is the owner.
+func choices(c ledger.Choice) (string, error) {
+	switch c {
+	case ledger.DeadClaims:
+		return `claimed_by IS NOT NULL AND claimed_by <> $1 AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.id = claimed_by AND i.lease_until > now())`, nil
+	case ledger.OverdueClaims:
+		return "lease < now() AND claimed_by IS NOT NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
+	case ledger.PastDeadline:
+		return "deadline <= now() AND cancel_at IS NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
+	case ledger.CancelAsked:
+		return "claimed_by = $1 AND cancel_at IS NOT NULL", nil
+	case ledger.ClaimsOf:
+		return "claimed_by = $1", nil
+	}
+	return "", fmt.Errorf("there is no choice %d of threads", c)
+}
+
+// Select finds live actions by their state; owner is used by some of the choices.
+func (t *tx) Select(choice ledger.Choice, owner action.ID, limit int) ([]action.ID, error) {
+	condition, err := choices(choice)
+	if err != nil {
+		return nil, err
+	}
+	return query(t, scanID, "SELECT id FROM thread WHERE "+condition+" ORDER BY id LIMIT $2", pgtype.UUID{Bytes: owner, Valid: true}, limit)
+}
+
+// MakeReady lets those be claimed whose time has come, at most limit.
+func (t *tx) MakeReady(limit int) (int, error) {
+	ready, err := t.exec(`UPDATE thread SET ready = true WHERE id = ANY (ARRAY(
+		SELECT id FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at <= now()
+		ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))`, limit)
+	return int(ready), err
+}
+
+// NextDue is the earliest time that some thread waits for; zero: none.
+func (t *tx) NextDue() (time.Time, error) {
+	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {
+		err = row.Scan(timeOf{&at})
+		return at, err
+	}, `SELECT least(
+		(SELECT min(run_at) FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4)),
+		(SELECT min(deadline) FROM thread WHERE deadline IS NOT NULL AND cancel_at IS NULL))`)
+	if err != nil || len(due) == 0 {
+		return time.Time{}, err
+	}
+	return due[0], nil
+}
+
+const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.run_at, d.started_at, d.cancel_at,
+	d.draining, d.deadline, d.finished_at, d.code, d.error, d.ref, d.output::text`
+
+// ActionStates reads by id where ids is not nil, else by query, newest first.
+func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+	var f filter
+	if ids != nil {
+		f.and("a.id = ANY (?)", uuids(ids))
+		f.and("a.created_at = ANY (?)", times(ids))
+	}
+	f.when(q.Handler != "", "a.handler = ?", q.Handler)
+	f.when(q.Status.Live(), "t.status = ?", int16(q.Status))
+	f.when(q.Status.Ended(), "d.status = ?", int16(q.Status))
+	f.when(q.Pipeline != "", "a.pipeline = ?", q.Pipeline)
+	f.when(q.Deployment != 0, "a.deployment = ?", q.Deployment)
+	f.when(q.Target != "", "a.target = ?", q.Target)
+	f.when(!q.After.IsZero(), "a.id < ?", uuid(q.After))
+	if q.LiveOnly {
+		f.conditions = append(f.conditions, "t.id IS NOT NULL")
+	}
+	limited := f.limit(q.Limit)
+	return query(t, scanState, "SELECT "+stateColumns+` FROM action a
+		LEFT JOIN thread t ON t.id = a.id
+		LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`+f.where()+" ORDER BY a.id DESC"+limited, f.arguments...)
+}
+
+func scanState(row pgx.Row) (state ledger.ActionState, err error) {
+	var thread threadScan
+	var of actionScan
+	var ended threadScan
+	var draining pgtype.Bool
+	var output pgtype.Text
+	end := &ended.thread
+	columns := append(thread.columns(), of.columns()...)
+	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.RunAt}, timeOf{&end.StartedAt},
+		timeOf{&end.CancelAt}, &draining, timeOf{&end.Deadline}, timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error},
+		textOf{&state.Ref}, &output)
+	if err = row.Scan(columns...); err != nil {
+		return state, err
+	}
+	state.Thread = thread.result()
+	if ended.status.Valid {
+		state.Thread = ended.result()
+		state.Thread.Draining = draining.Bool
+	}
+	if output.Valid {
+		state.Output = json.RawMessage(output.String)
+	}
+	state.Action, err = of.result()
+	return state, err
+}

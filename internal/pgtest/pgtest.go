@@ -1,0 +1,105 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Variable is where a run's shared server stands; `go run ./test/postgres -- COMMAND` sets it.
+const Variable = "WAYBILL_TEST_POSTGRES"
+
+// shared is the server of this test binary, where none was given: started by
+// the first test that asks and stopped after the last one.
+var shared struct {
+	sync.Mutex
+	server *Server
+	users  int
+}
+
+// databases numbers the databases of this process.
+var databases atomic.Int64
+
+// URL is the address of an empty database of the test's own; it is dropped at the test's end.
+func URL(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv(Variable)
+	if server == "" {
+		server = acquire(t)
+	}
+	name := fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
+	administer(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { administer(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("%s: %v", Variable, err)
+	}
+	address.Path = "/" + name
+	return address.String()
+}
+
+// Own is a server that the test alone uses, so that it may stop or kill it.
+func Own(t testing.TB) *Server {
+	t.Helper()
+	server, err := Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Kill() // an error says that it has ended already
+		if err := server.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// acquire gives the test a share of the binary's server.
+func acquire(t testing.TB) string {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users == 0 {
+		server, err := Start(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.server = server
+	}
+	shared.users++
+	t.Cleanup(release)
+	return shared.server.URL()
+}
+
+func release() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users--; shared.users > 0 {
+		return
+	}
+	_ = shared.server.Kill()
+	_ = shared.server.Remove()
+	shared.server = nil
+}
+
+// administer runs one statement on the server's own database.
+func administer(t testing.TB, server, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	db, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatalf("no PostgreSQL for the test: %v", err)
+	}
+	defer db.Close(ctx)
+	if _, err := db.Exec(ctx, statement); err != nil {
+		t.Errorf("%s: %v", statement, err)
+	}
+}

@@ -1,0 +1,182 @@
+// Package pgtest gives tests a real PostgreSQL: one server for a run, a
+// database for each test. A test whose server cannot be had fails.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is a PostgreSQL of our own: its folder, its port, its process.
+type Server struct {
+	folder   string
+	binaries string
+	port     int
+	output   *bytes.Buffer
+	process  *os.Process
+	ended    chan error
+}
+
+// Start makes a database cluster in a temporary folder and starts a server on
+// a free loopback port, durable as by default. It ends with this process even
+// when that is killed. As root it runs as user postgres, since PostgreSQL refuses root.
+func Start(ctx context.Context) (*Server, error) {
+	binaries, err := find()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "waybill-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{folder: folder, binaries: binaries}
+	if err := s.create(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.Run(ctx)
+}
+
+// find is the folder of the newest PostgreSQL on this machine.
+func find() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is right
+	if len(found) == 0 {
+		return "", fmt.Errorf("PostgreSQL is not installed: run scripts/setup, or apt-get install postgresql")
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// create makes the cluster's files, owned by whoever will run it.
+func (s *Server) create(ctx context.Context) error {
+	if as := runAs(); as != nil {
+		if err := os.Chown(s.folder, int(as.Uid), int(as.Gid)); err != nil {
+			return err
+		}
+	}
+	command := s.command(ctx, "initdb", "-D", s.data(), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.folder, "data") }
+
+func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, filepath.Join(s.binaries, program), args...)
+	command.Dir = s.folder
+	command.Env = append(os.Environ(), "TZ=UTC", "PGTZ=UTC")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: runAs()}
+	return command
+}
+
+// runAs is user postgres when this process is root's, else nobody else.
+func runAs() *syscall.Credential {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	postgres, err := user.Lookup("postgres")
+	if err != nil {
+		return nil
+	}
+	uid, _ := strconv.ParseUint(postgres.Uid, 10, 32) // numbers, on every Unix
+	gid, _ := strconv.ParseUint(postgres.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// Run starts the server, again after Stop or Kill, on the port that it had, and waits until it answers.
+func (s *Server) Run(ctx context.Context) error {
+	if s.port == 0 {
+		port, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		s.port = port
+	}
+	s.output, s.ended = new(bytes.Buffer), make(chan error, 1)
+	command := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data(), "-k", s.folder, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
+		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal")
+	command.Stdout, command.Stderr = s.output, s.output
+	command.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the parent that must not die is the thread
+		err := command.Start()
+		started <- err
+		if err == nil {
+			s.ended <- command.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.process = command.Process
+	return s.await(ctx)
+}
+
+func freePort(ctx context.Context) (int, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// await returns when the server answers.
+func (s *Server) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		db, err := pgx.Connect(ctx, s.URL())
+		if err == nil {
+			return db.Close(ctx)
+		}
+		select {
+		case ended := <-s.ended:
+			s.ended <- ended
+			return fmt.Errorf("PostgreSQL ended: %v\n%s", ended, s.output)
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// URL is the address of the server's own database, as its superuser.
+func (s *Server) URL() string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", s.port)
+}
+
+// Stop ends the server quickly and cleanly: connections are cut, nothing committed is lost.
+func (s *Server) Stop() error { return s.signal(syscall.SIGINT) }
+
+// Kill ends the server as a crash would: it recovers from its log at the next Run.
+func (s *Server) Kill() error { return s.signal(syscall.SIGQUIT) }
+
+func (s *Server) signal(signal os.Signal) error {
+	if err := s.process.Signal(signal); err != nil {
+		return err
+	}
+	<-s.ended
+	return nil
+}
+
+// Remove deletes the files of a server that has ended.
+func (s *Server) Remove() error { return os.RemoveAll(s.folder) }
