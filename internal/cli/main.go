@@ -10,18 +10,17 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
-
-// errInterrupted is why the context of a command ends when somebody presses Ctrl-C.
-var errInterrupted = fault.New(fault.Interrupted, "interrupted")
 
 // Main runs one command line and returns its exit status.
 func Main(arguments []string) int {
-	ctx, stop := interruptible(context.Background())
+	if status, ok := supervise(arguments); ok {
+		return status // it stands between a build and its step, and handles signals itself
+	}
+	ctx, stop := lifecycle.Signals(context.Background())
 	defer stop()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -29,33 +28,6 @@ func Main(arguments []string) int {
 	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, dir: dir, environment: os.Getenv}
 	return a.run(ctx, arguments)
-}
-
-// interruptible ends the context at the first SIGINT or SIGTERM, so that running work is handed back; at the
-// second the process exits at once.
-func interruptible(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-signals:
-			cancel(errInterrupted)
-		case <-done:
-			return
-		}
-		select {
-		case <-signals:
-			os.Exit(fault.ExitInterrupted)
-		case <-done:
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel(nil)
-	}
 }
 
 // run executes a command line, prints its error, and returns the exit status.
@@ -66,14 +38,19 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	if err == nil {
 		return fault.ExitDone
 	}
-	if interruptedBy(ctx, err) {
-		err = errInterrupted
+	if interrupted(ctx) && endedWith(err) {
+		return fault.ExitInterrupted
 	}
 	a.report(err)
 	return exitStatus(err)
 }
 
-// interruptedBy reports whether err is only the end of a context that a signal ended.
-func interruptedBy(ctx context.Context, err error) bool {
-	return errors.Is(context.Cause(ctx), errInterrupted) && (errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted))
+// interrupted reports whether a signal ended the context.
+func interrupted(ctx context.Context) bool {
+	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.Interrupted)
+}
+
+// endedWith reports whether err says no more than that a context ended.
+func endedWith(err error) bool {
+	return errors.Is(err, context.Canceled) || fault.Is(err, fault.Interrupted)
 }

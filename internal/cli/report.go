@@ -82,13 +82,13 @@ func excerpt(source []string, at fault.Position) string {
 	return fmt.Sprintf("%5d | %s\n      | %s^\n", at.Line, string(line), indent)
 }
 
-// shorten shows a path as seen from the working directory when it lies below.
+// shorten shows a path as seen from the working directory when that is shorter.
 func (a *app) shorten(path string) string {
 	if !filepath.IsAbs(path) {
 		return path
 	}
 	relative, err := filepath.Rel(a.dir, path)
-	if err != nil || strings.HasPrefix(relative, "..") {
+	if err != nil || len(relative) > len(path) {
 		return path
 	}
 	return relative

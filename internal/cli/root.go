@@ -54,7 +54,7 @@ func (a *app) rootCommand() *cobra.Command {
 	)
 	a.addCommands(root)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.SetHelpCommandGroupID(groupServe)
 	return root
 }
 
@@ -66,9 +66,9 @@ func (a *app) addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	_ = groupWork
-	_ = groupLook
-	add(groupServe, a.versionCommand())
+	add(groupWork, a.shipCommand(), a.planCommand())
+	add(groupLook, a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.logCommand())
+	add(groupServe, a.upCommand(), a.serveCommand(), a.completionCommand(), a.versionCommand())
 }
 
 // addGlobals declares the flags that are everywhere.

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func (a *app) actionCommand() *cobra.Command {
+	return group("action", "Read actions: attempts, errors, what runs now",
+		"Every side effect is an action: it has an id, a handler, attempts and a history.",
+		a.actionListCommand(), a.actionShowCommand())
+}
+
+func (a *app) actionListCommand() *cobra.Command {
+	query := ledger.ActionQuery{}
+	status := ""
+	c := &cobra.Command{
+		Use:   "list [DEPLOYMENT]",
+		Short: "List actions, newest first",
+		Example: examples("waybill action list --live", "waybill action list greeter#7",
+			"waybill action list --status retries_exhausted -o json"),
+		Args:              arguments(0, 1, "DEPLOYMENT"),
+		ValidArgsFunction: a.completeDeployments,
+		RunE: func(c *cobra.Command, arguments []string) error {
+			if status != "" {
+				var err error
+				if query.Status, err = action.ParseStatus(status); err != nil {
+					return fault.Wrap(fault.Invalid, err)
+				}
+			}
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				if len(arguments) > 0 {
+					ref, err := resolve(ctx, s, arguments[0])
+					if err != nil {
+						return err
+					}
+					query.Pipeline, query.Deployment = ref.Pipeline, ref.Number
+				}
+				return a.listActions(ctx, s, query)
+			})
+		},
+	}
+	c.Flags().StringVar(&status, "status", "", "only those with this status, such as running or failed")
+	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler: step, build or noop")
+	c.Flags().BoolVar(&query.LiveOnly, "live", false, "only those that have not ended")
+	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
+	return c
+}
+
+func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQuery) error {
+	found, err := ops.Actions(ctx, q)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(list(found))
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(a.err, "no actions")
+		return nil
+	}
+	var t table
+	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
+	for _, x := range found {
+		t.add(x.ID.String(), actionName(x), strings.ToLower(x.Thread.Status.String()), spentText(x.Thread.Spent, x.Policy),
+			ago(time.Now(), x.CreatedAt), cut(oneLine(x.Error), 60))
+	}
+	return t.write(a.out)
+}
+
+// actionName is an action with the deployment it belongs to.
+func actionName(x ledger.ActionState) string {
+	if x.Step == nil {
+		return firstOf(x.Name, x.Handler)
+	}
+	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, firstOf(x.Name, x.Step.Event+" "+x.Step.Target))
+}
+
+// spentText is how many attempts were spent of those allowed: 1/3.
+func spentText(spent int, p action.Policy) string { return fmt.Sprintf("%d/%d", spent, p.Retries+1) }
+
+func (a *app) actionShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show an action with every attempt",
+		Example: examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:    arguments(1, 1, "ID"),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			id, err := action.ParseID(arguments[0])
+			if err != nil {
+				return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
+			}
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				x, err := s.Action(ctx, id)
+				if err != nil {
+					return err
+				}
+				if a.json() {
+					return a.printJSON(x)
+				}
+				return a.showAction(x)
+			})
+		},
+	}
+}
+
+// showAction prints an action's line, its events, and what it said.
+func (a *app) showAction(x server.ActionView) error {
+	fmt.Fprintf(a.out, "%s  %s  lane %s\n", x.ID, actionName(x.ActionState), x.Lane)
+	var t table
+	now := time.Now()
+	for _, e := range x.Events {
+		t.add(fmt.Sprintf("  %d", e.Seq), clock(now, e.At), e.Status.String(), spentText(e.Spent, x.Policy), dash(e.Source), eventText(e, now))
+	}
+	if err := t.write(a.out); err != nil {
+		return err
+	}
+	if text := strings.TrimSpace(x.Error); strings.Contains(text, "\n") {
+		fmt.Fprintf(a.out, "error:\n  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
+	}
+	if len(x.Output) > 0 && string(x.Output) != "null" {
+		fmt.Fprintf(a.out, "output: %s\n", x.Output)
+	}
+	if x.Ref != "" {
+		fmt.Fprintf(a.out, "where: %s\n", x.Ref)
+	}
+	return nil
+}
+
+// eventText is what an event says, and when it goes on.
+func eventText(e action.Event, now time.Time) string {
+	text := oneLine(e.Error)
+	if text == "" {
+		text = e.Code
+	}
+	if !e.Until.IsZero() {
+		text = strings.TrimPrefix(text+"; next attempt "+clock(now, e.Until), "; ")
+	}
+	return text
+}

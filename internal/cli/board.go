@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// line is one row of a deployment's board: a build, an artifact or a host.
+type line struct {
+	stage  string // name of the stage
+	name   string // build, amd64, east/elm
+	state  server.RunState
+	word   string // finished, deploying, waits
+	detail string // what has been done so far and what there is to say
+	took   time.Duration
+}
+
+// boardLines shows every row of a deployment, in the order of its definition.
+func boardLines(v server.DeploymentView) []line {
+	var lines []line
+	for _, stage := range v.Stages {
+		if len(stage.Groups) == 0 {
+			lines = append(lines, buildLines(stage, v.Now)...)
+			continue
+		}
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				lines = append(lines, hostLine(stage, group, host, v.Now))
+			}
+		}
+	}
+	return lines
+}
+
+// buildLines are the build itself, until its artifacts are there, and then they.
+func buildLines(stage server.StageRun, now time.Time) []line {
+	var build time.Duration
+	var lines []line
+	for _, step := range stage.Steps {
+		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
+		switch {
+		case step.Event == schedule.BuildCompleted && step.State == schedule.Complete:
+			build = stepTook(step, now)
+			if len(stage.Steps) > 1 {
+				continue
+			}
+			l.took = build
+		case step.Event == schedule.BuildCompleted:
+			l.took = stepTook(step, now)
+		case step.Artifact != nil:
+			l.detail = artifactText(step.Artifact.Size, step.Artifact.Digest)
+			l.took = build
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// artifactText is an artifact's size and the beginning of its digest.
+func artifactText(size int64, digest string) string {
+	return fmt.Sprintf("%s sha256:%s", bytesOf(size), digest[:min(8, len(digest))])
+}
+
+// hostLine is one host with the steps of its chain.
+func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun, now time.Time) line {
+	l := line{stage: stage.Name, name: group.Name + "/" + host.Name, state: host.State, word: string(host.State)}
+	var parts []string
+	for _, step := range host.Steps {
+		switch step.State {
+		case schedule.Complete:
+			parts = append(parts, doneText(step, now))
+		case schedule.Claimed, schedule.Broken:
+			l.word = step.Word
+			if remark := stepRemark(step, now); remark != "" {
+				parts = append(parts, remark)
+			}
+			if step.State == schedule.Claimed {
+				l.took = stepTook(step, now)
+			}
+		case schedule.Excluded:
+			parts = append(parts, step.Name+" left out")
+		}
+	}
+	if host.State == server.RunWaiting || host.State == server.RunSkipped {
+		parts = append(parts, host.Reason)
+	}
+	l.detail = strings.TrimSpace(strings.Join(parts, " "))
+	return l
+}
+
+// doneText is a finished step with how long it took: deployed 6.0s.
+func doneText(step server.StepRun, now time.Time) string {
+	text := step.Word + " " + took(stepTook(step, now))
+	if remark := doneRemark(step); remark != "" {
+		text += " (" + remark + ")"
+	}
+	return text
+}
+
+// doneRemark is what a finished step said, and that it took several attempts.
+func doneRemark(step server.StepRun) string {
+	var parts []string
+	if step.Output != "" {
+		parts = append(parts, step.Output)
+	}
+	if step.Attempt > 1 {
+		parts = append(parts, attemptText(step))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// attemptText is "attempt 2 of 3", or that it cost none.
+func attemptText(step server.StepRun) string {
+	if step.Spent == 0 && step.Attempt > 1 {
+		return fmt.Sprintf("attempt %d, none spent", step.Attempt)
+	}
+	if step.Attempts > 0 && step.Attempt <= step.Attempts {
+		return fmt.Sprintf("attempt %d of %d", step.Attempt, step.Attempts)
+	}
+	return fmt.Sprintf("attempt %d", step.Attempt)
+}
+
+// stepRemark is what there is to say about a step that is not done: its attempt, its last error, when it goes on.
+func stepRemark(step server.StepRun, now time.Time) string {
+	switch {
+	case step.State == schedule.Broken:
+		return firstOf(step.Error, step.Reason)
+	case step.Status == action.Backoff && step.RunAt.After(now):
+		return fmt.Sprintf("%s failed: %s; again in %s", attemptText(step), oneLine(step.Error), took(step.RunAt.Sub(now)))
+	case step.State == schedule.Claimed && step.Attempt > 1:
+		return attemptText(step)
+	case step.State == schedule.Waiting:
+		return step.Reason
+	}
+	return ""
+}
+
+// stepTook is how long a step ran, or has run so far.
+func stepTook(step server.StepRun, now time.Time) time.Duration {
+	switch {
+	case step.StartedAt.IsZero():
+		return 0
+	case step.EndedAt.IsZero():
+		return now.Sub(step.StartedAt)
+	default:
+		return step.EndedAt.Sub(step.StartedAt)
+	}
+}
+
+// stepState is a build's step as a row's state.
+func stepState(step server.StepRun) server.RunState {
+	switch step.State {
+	case schedule.Complete:
+		return server.RunFinished
+	case schedule.Claimed:
+		return server.RunRunning
+	case schedule.Broken:
+		return server.RunFailed
+	case schedule.Elided, schedule.Excluded:
+		return server.RunSkipped
+	default:
+		return server.RunWaiting
+	}
+}
+
+// firstOf is the first text that is not empty.
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return oneLine(text)
+		}
+	}
+	return ""
+}
+
+// oneLine is the first line of a text, marked when there is more.
+func oneLine(text string) string {
+	text = strings.TrimSpace(text)
+	first, rest, _ := strings.Cut(text, "\n")
+	if strings.TrimSpace(rest) != "" {
+		return strings.TrimSpace(first) + " …"
+	}
+	return strings.TrimSpace(first)
+}

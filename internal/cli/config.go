@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it.
+func (a *app) config(h home) (catalog.Config, error) {
+	path, required := a.flags.config, true
+	if path == "" {
+		path = a.environment("WAYBILL_CONFIG")
+	}
+	if path == "" {
+		path, required = h.file("server.yaml"), false
+	}
+	path = a.path(path)
+	cfg := catalog.Default()
+	source, err := os.ReadFile(path)
+	if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
+		return cfg, fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
+	}
+	if err == nil {
+		if cfg, err = catalog.Read(path, source); err != nil {
+			return cfg, err
+		}
+	}
+	if a.flags.store != "" {
+		cfg.Ledger.URL = a.flags.store
+	}
+	return cfg, checkStore(cfg.Ledger.URL)
+}
+
+// isPostgres reports whether a ledger URL is one of PostgreSQL.
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// checkStore refuses a ledger URL of a database that Waybill does not know.
+func checkStore(url string) error {
+	if isPostgres(url) || !strings.Contains(url, "://") {
+		return nil
+	}
+	return fault.New(fault.Invalid, "the store %q is not known", url).
+		WithHint("postgres://user@host/database; without --store the log is waybill.db in the home")
+}

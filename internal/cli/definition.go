@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"errors"
+	"os"
+
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// parseDefinition reads and judges a waybill.yaml. The problems may be warnings only.
+func parseDefinition(file string, source []byte) (schedule.Definition, fault.Problems) {
+	root, problems := yamltree.Parse(file, source, yamltree.PipelineFile)
+	if root == nil {
+		return schedule.Definition{}, problems
+	}
+	d, more := definition.Read(root)
+	return d, append(problems, more...)
+}
+
+// problemsOf is the list of faults that an error is, if it is one.
+func problemsOf(err error) (fault.Problems, bool) { return errors.AsType[fault.Problems](err) }
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

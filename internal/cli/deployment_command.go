@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// A target in these commands is a path such as prod, prod/east or prod/east/elm, with or without the pipeline's name.
+
+func (a *app) retryCommand() *cobra.Command {
+	intent := server.Command{Kind: "retry"}
+	c := a.intentCommand(&intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again", 2)
+	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
+host. Mend the cause first. A deployment that a newer one has replaced cannot be retried.`
+	c.Example = examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm")
+	c.Flags().StringVar(&intent.Event, "event", "", "only the step with this event, such as host-deployed")
+	return c
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	intent := server.Command{Kind: "cancel"}
+	c := a.intentCommand(&intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
+	c.Long = `Starts nothing new in a deployment and lets running attempts end. With --now builds and
+copies are interrupted too; a switch of a host's release never is.`
+	c.Example = examples(`waybill deployment cancel greeter#7 --reason "wrong branch"`)
+	c.Flags().BoolVar(&intent.Now, "now", false, "interrupt builds and copies")
+	return c
+}
+
+func (a *app) holdCommand() *cobra.Command {
+	intent := server.Command{Kind: "hold"}
+	c := a.intentCommand(&intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
+	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
+keeps its place.`
+	c.Example = examples(`waybill deployment hold greeter#7 --reason "checking dashboards"`, "waybill deployment hold greeter#7 prod")
+	return c
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	intent := server.Command{Kind: "resume"}
+	c := a.intentCommand(&intent, "resume DEPLOYMENT [STAGE]", "Go on with a deployment that is held", 2)
+	c.Example = examples("waybill deployment resume greeter#7")
+	return c
+}
+
+func (a *app) skipCommand() *cobra.Command {
+	intent := server.Command{Kind: "skip"}
+	c := a.intentCommand(&intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
+	c.Args = arguments(2, 2, "DEPLOYMENT", "TARGET")
+	c.Long = `Leaves a host, group or stage, or one step of it (--event), out of this deployment. It is not
+done and not recorded as done. What is running cannot be skipped; a reason is required.`
+	c.Example = examples(`waybill deployment skip greeter#7 prod/east/elm --reason "disk is being replaced"`)
+	c.Flags().StringVar(&intent.Event, "event", "", "only the step with this event, such as host-deployment-tested")
+	_ = c.MarkFlagRequired("reason")
+	return c
+}
+
+// intentCommand is a command that records what a person wants of a deployment.
+func (a *app) intentCommand(intent *server.Command, use, short string, most int) *cobra.Command {
+	c := &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Args:              arguments(1, most, "DEPLOYMENT", "TARGET"),
+		ValidArgsFunction: a.completeDeployments,
+		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, rest []string) error {
+			if len(rest) > 0 {
+				intent.Target = strings.TrimSuffix(rest[0], "/")
+			}
+			return a.command(ctx, s, ref, *intent)
+		}),
+	}
+	c.Flags().StringVar(&intent.Reason, "reason", "", "why, for whoever looks later")
+	return c
+}
+
+// command records the intent and says how the deployment stands then.
+func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent server.Command) error {
+	if intent.Kind == "skip" && intent.Reason == "" {
+		return fault.New(fault.Invalid, "skip wants a reason").WithHint(`--reason "disk is being replaced"`)
+	}
+	intent.By = a.user()
+	if err := s.Command(ctx, ref, intent); err != nil {
+		return err
+	}
+	v, err := s.Deployment(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(v)
+	}
+	fmt.Fprintf(a.out, "%s: %s recorded; %s\n", ref, intentName(intent, ref), a.standing(v, a.style(a.out)))
+	if intent.Kind != "hold" {
+		s.warnIfIdle(a)
+	}
+	return nil
+}
+
+// intentName is an intent with what it is for.
+func intentName(intent server.Command, ref server.Ref) string {
+	name := intent.Kind
+	if target := strings.TrimPrefix(intent.Target, ref.Pipeline+"/"); target != "" {
+		name += " of " + target
+	}
+	if intent.Event != "" {
+		name += " " + intent.Event
+	}
+	return name
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) deploymentCreateCommand() *cobra.Command {
+	revision := ""
+	c := &cobra.Command{
+		Use:   "create PIPELINE --revision LABEL",
+		Short: "Deploy a registered revision once more",
+		Long: `Makes one more deployment of a registered revision. Whoever holds the log does its
+work: waybill up, waybill serve, or waybill ship.`,
+		Example:           examples("waybill deployment create greeter --revision 3f2c9a1"),
+		Args:              arguments(1, 1, "PIPELINE"),
+		ValidArgsFunction: a.completePipelines,
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				d, err := s.Deploy(ctx, arguments[0], revision, a.user())
+				if err != nil {
+					return err
+				}
+				if a.json() {
+					return a.printJSON(d)
+				}
+				fmt.Fprintf(a.out, "%s  revision %s\n", refOf(d), d.Label)
+				s.warnIfIdle(a)
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&revision, "revision", "", "label of the revision (required)")
+	_ = c.MarkFlagRequired("revision")
+	_ = c.RegisterFlagCompletionFunc("revision", a.completeRevisions)
+	return c
+}

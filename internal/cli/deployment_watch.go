@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func (a *app) deploymentWatchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch DEPLOYMENT",
+		Short: "Watch a deployment until it has ended; the exit status is that of ship",
+		Long: `Shows a deployment as it goes on, as ship does, and does no work itself.
+Ctrl-C stops the watching only.`,
+		Example:           examples("waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
+		Args:              arguments(1, 1, "DEPLOYMENT"),
+		ValidArgsFunction: a.completeDeployments,
+		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, _ []string) error {
+			v, err := s.Deployment(ctx, ref)
+			if err != nil {
+				return err
+			}
+			shipped := &shipment{app: a, session: s}
+			shipped.header(v)
+			if v.State.Status == schedule.Active {
+				s.warnIfIdle(a)
+			}
+			w := watcher{operations: s, ref: ref, display: a.newDisplay(v)}
+			if v, err = w.run(ctx); err != nil {
+				return err
+			}
+			_, err = shipped.outcome(ctx, v)
+			return err
+		}),
+	}
+}
+
+// warnIfIdle says so when nobody does the work of an embedded log.
+func (s *session) warnIfIdle(a *app) {
+	if s.kind == embedded && !s.home.held() {
+		fmt.Fprintln(a.err, "waybill: nobody works on this log now: waybill ship or waybill up goes on")
+	}
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func (a *app) deploymentWhyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "why DEPLOYMENT [TARGET]",
+		Short:             "List a deployment's open steps, each with the reason why it does not run",
+		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
+		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
+		ValidArgsFunction: a.completeDeployments,
+		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, rest []string) error {
+			target := ""
+			if len(rest) > 0 {
+				target = rest[0]
+			}
+			return a.showWhy(ctx, s, ref, target)
+		}),
+	}
+}
+
+// showWhy prints the reason of each open step that has one of its own.
+func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target string) error {
+	open, err := s.Why(ctx, ref, target)
+	if err != nil {
+		return err
+	}
+	return a.showOpen(ref, open)
+}
+
+// showOpen prints open steps with their reasons.
+func (a *app) showOpen(ref server.Ref, open []schedule.StepState) error {
+	if a.json() {
+		return a.printJSON(list(open))
+	}
+	if len(open) == 0 {
+		fmt.Fprintf(a.err, "%s has no open step\n", ref)
+		return nil
+	}
+	var t table
+	for _, step := range open {
+		_, below, _ := strings.Cut(step.Target, "/")
+		t.add(firstOf(below, step.Target), step.Event, whyText(step))
+	}
+	return t.write(a.out)
+}
+
+// whyText is a step's state with its reason and who can change it.
+func whyText(step schedule.StepState) string {
+	text := string(step.State)
+	if step.Reason != "" {
+		text = step.Reason
+		if step.State != schedule.Waiting {
+			text = string(step.State) + ": " + step.Reason
+		}
+	}
+	if step.Who != "" {
+		text += " (" + step.Who + ")"
+	}
+	return text
+}

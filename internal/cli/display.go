@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// newDisplay is how this output shows a deployment: as entries, in place, or line by line.
+func (a *app) newDisplay(v server.DeploymentView) display {
+	if a.json() {
+		return &entryDisplay{app: a}
+	}
+	if file, ok := terminalOf(a.out); ok && !a.dumb(file) {
+		return &liveDisplay{style: a.style(file), screen: screen{file: file}, last: v, read: time.Now()}
+	}
+	return &lineDisplay{out: a.out, story: newStory(v, a.style(a.out)), told: map[action.ID]int{}}
+}
+
+// entryDisplay writes each entry as one line of JSON.
+type entryDisplay struct{ app *app }
+
+func (d *entryDisplay) entry(e schedule.Entry) error     { return d.app.printJSONLine(e) }
+func (d *entryDisplay) view(server.DeploymentView) error { return nil }
+func (d *entryDisplay) tick(time.Time) error             { return nil }
+func (d *entryDisplay) close() error                     { return nil }
+func (d *entryDisplay) away(err error) error {
+	_, failed := fmt.Fprintf(d.app.err, "waybill: waiting for the log: %v\n", err)
+	return failed
+}
+
+// lineDisplay prints a line for each change.
+type lineDisplay struct {
+	out     io.Writer
+	story   *story
+	told    map[action.ID]int // attempts whose failure was told
+	waiting string            // the reason told last
+	isAway  bool
+}
+
+func (d *lineDisplay) print(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(d.out, text)
+	return err
+}
+
+func (d *lineDisplay) entry(e schedule.Entry) error { return d.print(d.story.tell(e)) }
+
+// view tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
+func (d *lineDisplay) view(v server.DeploymentView) error {
+	d.isAway = false
+	for step := range steps(v) {
+		if step.Status != action.Backoff || d.told[step.Action] >= step.Attempt {
+			continue
+		}
+		d.told[step.Action] = step.Attempt
+		if err := d.print(d.story.row(step.Target, d.story.warn("again"), stepRemark(step, v.Now), 0)); err != nil {
+			return err
+		}
+	}
+	reason := waitingFor(v)
+	if reason == "" || reason == d.waiting {
+		return nil
+	}
+	d.waiting = reason
+	return d.print("  waiting: " + reason)
+}
+
+func (d *lineDisplay) tick(time.Time) error { return nil }
+func (d *lineDisplay) close() error         { return nil }
+
+func (d *lineDisplay) away(err error) error {
+	if d.isAway {
+		return nil
+	}
+	d.isAway = true
+	return d.print("  waiting for the log: " + oneLine(err.Error()))
+}
+
+// liveDisplay redraws the deployment's board in place.
+type liveDisplay struct {
+	style
+	screen screen
+	last   server.DeploymentView
+	read   time.Time // when last was read, by this process's clock
+	reason string    // why the log cannot be read
+}
+
+func (d *liveDisplay) entry(schedule.Entry) error { return nil }
+
+func (d *liveDisplay) view(v server.DeploymentView) error {
+	d.last, d.read, d.reason = v, time.Now(), ""
+	return nil
+}
+
+func (d *liveDisplay) away(err error) error {
+	d.reason = oneLine(err.Error())
+	return nil
+}
+
+// tick draws a frame: what runs gets older although nothing was read.
+func (d *liveDisplay) tick(now time.Time) error {
+	v := d.last
+	v.Now = v.Now.Add(now.Sub(d.read))
+	columns, rows := d.screen.size()
+	l := layout{style: d.style, columns: columns}
+	frame := l.render(squeeze(boardLines(v), max(3, rows-3)))
+	return d.screen.draw(append(frame, l.fit(d.status(v, now))))
+}
+
+// status is the last line of a frame: how far it is, and what everything waits for.
+func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
+	text := fmt.Sprintf("%s %d of %d facts  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, took(v.Now.Sub(v.CreatedAt)))
+	switch reason := waitingFor(v); {
+	case d.reason != "":
+		return text + "  " + d.warn("waiting for the log: "+d.reason)
+	case reason != "":
+		return text + "  " + d.warn("waiting: "+reason)
+	default:
+		return text
+	}
+}
+
+// close draws the board once more, whole: it is what stays on the terminal.
+func (d *liveDisplay) close() error {
+	columns, _ := d.screen.size()
+	err := d.screen.draw(layout{style: d.style, columns: columns}.render(boardLines(d.last)))
+	d.screen.leave()
+	return err
+}
+
+// spinner is one of ten dots patterns, by the time.
+func spinner(now time.Time) string {
+	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+	return string(frames[int(now.UnixMilli()/100)%len(frames)])
+}

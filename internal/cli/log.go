@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// logFlags are what `waybill log` may be told.
+type logFlags struct {
+	target string
+	facts  bool
+	follow bool
+	limit  int
+}
+
+func (a *app) logCommand() *cobra.Command {
+	var flags logFlags
+	c := &cobra.Command{
+		Use:   "log [PIPELINE[#N]]",
+		Short: "Print the deployment log: what was completed, and what was noted beside it",
+		Long: `Prints the entries of a pipeline, or of one deployment, in the order in which they were
+committed. Facts say that something is done; notes say what was asked, claimed, failed or
+decided. Without a name: this folder's pipeline.`,
+		Example: examples("waybill log", "waybill log greeter#7 --facts",
+			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event"),
+		Args:              arguments(0, 1, "PIPELINE[#N]"),
+		ValidArgsFunction: a.completeDeployments,
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				query, err := a.logQuery(arguments, flags)
+				if err != nil {
+					return err
+				}
+				return a.printLog(ctx, s, query, flags.follow)
+			})
+		},
+	}
+	c.Flags().StringVar(&flags.target, "target", "", "only this target and what is below it, such as prod/east")
+	c.Flags().BoolVar(&flags.facts, "facts", false, "only what was completed")
+	c.Flags().BoolVarP(&flags.follow, "follow", "f", false, "go on printing what is added")
+	c.Flags().IntVar(&flags.limit, "limit", 0, "only the newest entries, this many; 0: all")
+	return c
+}
+
+// logQuery is what the arguments select.
+func (a *app) logQuery(arguments []string, flags logFlags) (ledger.EntryQuery, error) {
+	q := ledger.EntryQuery{Limit: flags.limit, Newest: flags.limit > 0}
+	if flags.facts {
+		q.Class = schedule.Fact
+	}
+	name, err := a.pipelineName(arguments)
+	if err != nil {
+		return q, err
+	}
+	q.Pipeline = name
+	if strings.ContainsAny(name, "#/") {
+		ref, err := server.ParseRef(name)
+		if err != nil {
+			return q, err
+		}
+		q.Pipeline, q.Deployment = ref.Pipeline, ref.Number
+	}
+	if flags.target != "" {
+		q.Target = fullTarget(q.Pipeline, flags.target)
+	}
+	return q, nil
+}
+
+// fullTarget puts the pipeline's name before a target that lacks it.
+func fullTarget(pipeline, target string) string {
+	target = strings.Trim(target, "/")
+	if target == pipeline || strings.HasPrefix(target, pipeline+"/") {
+		return target
+	}
+	return schedule.Path(pipeline, target)
+}
+
+// printLog prints entries in columns whose widths are those of most targets and events.
+func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery, follow bool) error {
+	each := func(e schedule.Entry) error { return a.printEntry(e) }
+	if a.json() {
+		each = func(e schedule.Entry) error { return a.printJSONLine(e) }
+	}
+	if follow {
+		return ops.Follow(ctx, q, each)
+	}
+	entries, err := ops.Entries(ctx, q)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 && q.After == 0 {
+		if err := a.explainEmpty(ctx, ops, q); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explainEmpty tells a name that is not there from a log that has nothing to show.
+func (a *app) explainEmpty(ctx context.Context, ops operations, q ledger.EntryQuery) error {
+	if q.Deployment > 0 {
+		_, err := ops.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
+		return err
+	}
+	if _, err := ops.Pipeline(ctx, q.Pipeline); err != nil {
+		return err
+	}
+	if q.Target != "" {
+		return fault.New(fault.NotFound, "nothing is recorded for %s", q.Target).WithHint("waybill log %s", q.Pipeline)
+	}
+	return nil
+}
+
+func (a *app) printEntry(e schedule.Entry) error {
+	deployment := "-"
+	if e.Deployment > 0 {
+		deployment = fmt.Sprintf("#%d", e.Deployment)
+	}
+	s := a.style(a.out)
+	event := fmt.Sprintf("%-31s", e.Event)
+	switch {
+	case e.Class == schedule.Fact:
+		event = s.good(event)
+	case strings.HasSuffix(e.Event, "-failed"):
+		event = s.bad(event)
+	default:
+		event = s.faint(event)
+	}
+	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, clock(time.Now(), e.At), deployment, e.Target, event, entryText(e))
+	_, err := fmt.Fprintln(a.out, strings.TrimRight(line, " "))
+	return err
+}
+
+// entryText is what an entry's detail says, in words.
+func entryText(e schedule.Entry) string {
+	d := detailOf(e)
+	var parts []string
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	add(d.Event)
+	if d.Digest != "" {
+		add(artifactText(d.Size, d.Digest))
+	}
+	add(oneLine(d.Text))
+	add(oneLine(d.Error))
+	add(who(d))
+	return strings.Join(parts, "  ")
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// session is a way to ask and to act: a log of this machine or a shared one, or a server.
+type session struct {
+	operations
+	home   home
+	dir    string // of the project, or where it would be
+	kind   sessionKind
+	ledger *ledger.Ledger // nil with --server
+	blobs  *blob.Dir      // nil with --server
+	config catalog.Config // zero with --server
+	url    string         // of the ledger or the server, for messages
+	api    *server.Server // once the role api was made
+}
+
+// sessionKind says who can do the work.
+type sessionKind uint8
+
+const (
+	embedded sessionKind = iota + 1 // the log in the home: whoever holds its lock
+	shared                          // PostgreSQL: processes of `waybill serve`
+	remote                          // a server
+)
+
+// mode says whether a command may make a log that is not there.
+type mode uint8
+
+const (
+	existing mode = iota // read what is there
+	create               // make the home and the log when they are missing
+)
+
+// open makes a session for a folder, by --server, --store, the configuration, or the home.
+func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
+	h := a.homeOf(dir)
+	if url := a.flags.server; url != "" {
+		client := server.NewClient(url, a.clientToken(h), a.user())
+		return &session{operations: client, home: h, kind: remote, url: url}, nil
+	}
+	cfg, err := a.config(h)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{home: h, dir: a.projectDir(dir), config: cfg, kind: embedded, url: h.database()}
+	switch {
+	case isPostgres(cfg.Ledger.URL):
+		s.kind, s.url = shared, cfg.Ledger.URL
+	case cfg.Ledger.URL != "":
+		s.url = a.path(strings.TrimPrefix(cfg.Ledger.URL, "sqlite:"))
+	}
+	if s.kind == embedded && m == existing {
+		if err := needLog(s.url); err != nil {
+			return nil, err
+		}
+	}
+	if m == create {
+		if err := h.create(); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect opens the ledger and the blobs.
+func (s *session) connect(ctx context.Context) error {
+	l, err := openLedger(ctx, s.kind, s.url)
+	if err != nil {
+		return err
+	}
+	blobs := s.config.Blob.URL
+	if blobs == "" {
+		blobs = s.home.blobs()
+	}
+	store, err := blob.Open(blobs)
+	if err != nil {
+		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
+	}
+	s.ledger, s.blobs, s.operations = l, store, server.NewService(l, store)
+	return nil
+}
+
+func (s *session) close() {
+	if s.ledger != nil {
+		_ = s.ledger.Close() // what was committed stays; there is nobody left to tell
+	}
+}
+
+// clientToken is WAYBILL_TOKEN, else the home's token when there is one.
+func (a *app) clientToken(h home) string {
+	if token := a.environment("WAYBILL_TOKEN"); token != "" {
+		return token
+	}
+	content, err := os.ReadFile(h.token())
+	if err != nil {
+		return "" // reading needs none on this machine; a change says what is missing
+	}
+	return strings.TrimSpace(string(content))
+}

@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, with
+times measured in earlier deployments; and, when waybill.yaml differs from the definition in
+force, what the edit changes and what it adds, leaves out or drains in each deployment inside.
+Changes nothing, and makes no log where there is none.
+
+Exit status 5 when something would be done, 0 when there is nothing to do.`
+
+// planFlags are what `waybill plan` may be told.
+type planFlags struct{ edit, why string }
+
+func (a *app) planCommand() *cobra.Command {
+	var flags planFlags
+	c := &cobra.Command{
+		Use:   "plan [PIPELINE]",
+		Short: "Show what ship would do, and what an edit does to deployments inside; change nothing",
+		Long:  planHelp,
+		Example: examples("waybill plan", "waybill plan --edit new/waybill.yaml", "waybill plan greeter   # as it is in the log",
+			"waybill plan --why greeter#7"),
+		Args:              arguments(0, 2, "PIPELINE"),
+		ValidArgsFunction: a.completePipelines,
+		RunE: func(c *cobra.Command, arguments []string) error {
+			if flags.why != "" {
+				return a.planWhy(c, flags.why, arguments)
+			}
+			return a.plan(c.Context(), arguments, flags)
+		},
+	}
+	c.Flags().StringVar(&flags.edit, "edit", "", "a waybill.yaml to compare with the definition in force")
+	c.Flags().StringVar(&flags.why, "why", "", "list the open steps of this deployment with their reasons; a target may follow")
+	_ = c.RegisterFlagCompletionFunc("why", a.completeDeployments)
+	return c
+}
+
+// errPending is the end of a plan that would do something.
+func errPending() error { return shown{fault.New(fault.Pending, "something would be done")} }
+
+// planWhy is `waybill deployment why` with plan's exit status.
+func (a *app) planWhy(c *cobra.Command, deployment string, arguments []string) error {
+	return a.withSession(c, func(ctx context.Context, s *session) error {
+		ref, err := resolve(ctx, s, deployment)
+		if err != nil {
+			return err
+		}
+		open, err := s.Why(ctx, ref, strings.Join(arguments, ""))
+		if err != nil {
+			return err
+		}
+		if err := a.showOpen(ref, open); err != nil || len(open) == 0 {
+			return err
+		}
+		return errPending()
+	})
+}
+
+// planDocument is `waybill plan -o json`.
+type planDocument struct {
+	Pipeline   string              `json:"pipeline"`
+	Revision   string              `json:"revision,omitempty"`   // label of this folder
+	Deployment string              `json:"deployment,omitempty"` // of that revision, when there is one
+	Todo       string              `json:"todo"`                 // ship, continue, retry, apply, or nothing
+	Edit       *server.EditView    `json:"edit,omitempty"`
+	Steps      []schedule.PlanStep `json:"steps"`   // work only, in order; start and end are nanoseconds
+	Total      action.Duration     `json:"total"`   // of all steps
+	Guessed    bool                `json:"guessed"` // some step has never run: its time limit was taken
+}
+
+// plan answers for this folder, for a file, or for a pipeline of the log.
+func (a *app) plan(ctx context.Context, arguments []string, flags planFlags) error {
+	if len(arguments) > 0 && flags.edit == "" {
+		return a.planStored(ctx, arguments[0])
+	}
+	p, err := a.planProject(flags)
+	if err != nil {
+		return err
+	}
+	a.printProblems(p.warnings)
+	s, done, err := a.openScratch(ctx, p.dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	d, err := a.planFor(ctx, s, p, flags.edit != "")
+	if err != nil {
+		return err
+	}
+	return a.showPlan(d)
+}
+
+func (a *app) planProject(flags planFlags) (project, error) {
+	if flags.edit != "" {
+		return a.projectFrom([]string{flags.edit})
+	}
+	return a.project(nil)
+}
+
+// planStored is the plan for one more deployment of a pipeline as the log has it.
+func (a *app) planStored(ctx context.Context, pipeline string) error {
+	s, err := a.open(ctx, a.dir, existing)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	v, err := s.Plan(ctx, pipeline, nil)
+	if err != nil {
+		return err
+	}
+	return a.showPlan(planDocument{Pipeline: pipeline, Todo: "ship", Steps: workOf(v.Steps), Total: v.Total, Guessed: v.Guessed})
+}
+
+// openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
+func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), error) {
+	h := a.homeOf(dir)
+	if a.flags.server != "" || h.exists() || a.storedElsewhere(h) {
+		s, err := a.open(ctx, dir, existing)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.close, nil
+	}
+	folder, err := os.MkdirTemp("", "waybill-plan-")
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
+	}
+	s := &session{home: home{folder}, kind: embedded, url: home{folder}.database()}
+	if err := s.connect(ctx); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, nil, err
+	}
+	s.home = h
+	return s, func() { s.close(); _ = os.RemoveAll(folder) }, nil
+}
+
+// storedElsewhere reports whether the log is not the home's own file.
+func (a *app) storedElsewhere(h home) bool {
+	cfg, err := a.config(h)
+	return err != nil || cfg.Ledger.URL != ""
+}
+
+// planFor asks what ship would do with a project, or what its file would change when that is all that was asked.
+func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (planDocument, error) {
+	name := p.definition.Pipeline
+	proposal := p.proposal(a.user())
+	edit, err := s.PlanEdit(ctx, proposal)
+	if err != nil {
+		return planDocument{}, err
+	}
+	d := planDocument{Pipeline: name, Todo: "nothing", Edit: &edit, Steps: []schedule.PlanStep{}}
+	if !edit.Unchanged {
+		d.Todo = "apply"
+	}
+	if !editOnly {
+		if err := a.planRevision(ctx, s, p, &d); err != nil {
+			return d, err
+		}
+	}
+	if d.Todo != "ship" && (!editOnly || edit.Unchanged) {
+		return d, nil
+	}
+	v, err := s.Plan(ctx, name, &proposal)
+	d.Steps, d.Total, d.Guessed = workOf(v.Steps), v.Total, v.Guessed
+	return d, err
+}
+
+// planRevision finds out what ship would do with the folder's revision.
+func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDocument) error {
+	tree, err := p.tree(ctx, s.home)
+	if err != nil {
+		return err
+	}
+	d.Revision = tree.Label
+	known, err := s.Revision(ctx, d.Pipeline, tree.Label)
+	if fault.Is(err, fault.NotFound) {
+		d.Todo = "ship"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	made, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Revision: known.Seq, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(made) == 0 {
+		d.Todo = "ship"
+		return nil
+	}
+	d.Deployment = refOf(made[0]).String()
+	switch made[0].Status {
+	case schedule.Active:
+		d.Todo = "continue"
+	case schedule.FailedRun:
+		d.Todo = "retry"
+	}
+	return nil
+}
+
+// workOf leaves out the markers: they take no time.
+func workOf(steps []schedule.PlanStep) []schedule.PlanStep {
+	work := []schedule.PlanStep{}
+	for _, s := range steps {
+		if s.Work {
+			work = append(work, s)
+		}
+	}
+	return work
+}
+
+// showPlan prints a plan; its end says whether something would be done.
+func (a *app) showPlan(d planDocument) error {
+	var err error
+	if a.json() {
+		err = a.printJSON(d)
+	} else {
+		err = a.printPlan(d)
+	}
+	if err != nil || d.Todo == "nothing" {
+		return err
+	}
+	return errPending()
+}
+
+func (a *app) printPlan(d planDocument) error {
+	if d.Edit != nil && !d.Edit.Unchanged {
+		writeEdit(a.out, *d.Edit, a.style(a.out))
+	}
+	switch d.Todo {
+	case "nothing":
+		fmt.Fprintln(a.out, nothingText(d))
+	case "continue":
+		fmt.Fprintf(a.out, "ship would go on with %s: waybill deployment why %s says what is open\n", d.Deployment, d.Deployment)
+	case "retry":
+		fmt.Fprintf(a.out, "ship would offer to retry %s, which failed: waybill deployment show %s\n", d.Deployment, d.Deployment)
+	}
+	if len(d.Steps) == 0 {
+		return nil
+	}
+	var t table
+	for _, step := range d.Steps {
+		t.add(fmt.Sprintf("%8s", took(step.Start)), fmt.Sprintf("%8s", took(step.End)),
+			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
+	}
+	if err := t.write(a.out); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, totalText(d))
+	return nil
+}
+
+func nothingText(d planDocument) string {
+	if d.Deployment != "" {
+		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)
+	}
+	return "nothing to do: the definition is the one in force"
+}
+
+// totalText is how long it takes, and each stage's part: ship would take 32s: build 6s, beta 7s, prod 19s.
+func totalText(d planDocument) string {
+	subject := "ship"
+	if d.Revision != "" {
+		subject = "ship of " + d.Revision
+	}
+	text := fmt.Sprintf("%s would take %s: %s", subject, took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", "))
+	if d.Guessed {
+		text += "\n(at most: some steps have never run here, so their time limit is counted)"
+	}
+	return text
+}
+
+// stageTimes is each stage with the time from its first step's start to its last one's end.
+func stageTimes(d planDocument) []string {
+	type span struct{ start, end time.Duration }
+	spans, order := map[string]span{}, []string{}
+	for _, step := range d.Steps {
+		stage, _ := placeOf(d.Pipeline, step.Target)
+		s, known := spans[stage]
+		if !known {
+			order, s = append(order, stage), span{step.Start, step.End}
+		}
+		spans[stage] = span{min(s.start, step.Start), max(s.end, step.End)}
+	}
+	var parts []string
+	for _, stage := range order {
+		parts = append(parts, stage+" "+took(spans[stage].end-spans[stage].start))
+	}
+	return parts
+}

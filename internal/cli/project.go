@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// project is a folder with a waybill.yaml.
+type project struct {
+	dir        string // absolute
+	file       string // absolute path of waybill.yaml
+	source     string // what the file says
+	definition schedule.Definition
+	warnings   fault.Problems
+}
+
+// starter is what to write when there is no waybill.yaml yet.
+const starter = `write one, such as:
+
+    pipeline: hello
+    service: {manager: process, exec: [./hello]}
+    stages:
+    - name: build
+      build: .wharf-ci.yml
+      artifacts: {any: dist/hello.tar.gz}
+    - name: beta
+      hosts: ["local://oak"]`
+
+// project reads the waybill.yaml of a folder; from the working directory itself it is looked for upwards too.
+func (a *app) project(arguments []string) (project, error) {
+	dir := a.dir
+	if len(arguments) > 0 {
+		dir = a.path(arguments[0])
+		if info, err := os.Stat(dir); err != nil {
+			return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], plain(err))
+		} else if !info.IsDir() {
+			return project{}, fault.New(fault.Invalid, "%s is a file: name the folder it is in", arguments[0])
+		}
+	} else {
+		dir = a.projectDir(a.dir)
+	}
+	return a.readProject(filepath.Join(dir, projectFile))
+}
+
+// projectDir is the folder of the waybill.yaml found from dir upwards; without one dir itself.
+func (a *app) projectDir(dir string) string {
+	if found, ok := findUpwards(dir, projectFile); ok {
+		return filepath.Dir(found)
+	}
+	return dir
+}
+
+// readProject reads a definition from a file; every fault in it is reported at once.
+func (a *app) readProject(path string) (project, error) {
+	source, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == projectFile:
+		return project{}, fault.New(fault.Invalid, "there is no %s in %s", projectFile, filepath.Dir(path)).WithHint("%s", starter)
+	case err != nil:
+		return project{}, fault.New(fault.Invalid, "read %s: %w", a.shorten(path), plain(err))
+	}
+	p := project{dir: filepath.Dir(path), file: path, source: string(source)}
+	definition, problems := parseDefinition(a.shorten(path), source)
+	if err := problems.Err(); err != nil {
+		return p, err
+	}
+	p.definition, p.warnings = definition, problems.Warnings()
+	return p, nil
+}
+
+// tree labels what the project's folder holds now. The home is no part of it.
+func (p project) tree(ctx context.Context, h home) (git.Tree, error) {
+	return git.Open(p.dir, h.dir, filepath.Join(p.dir, homeName)).Tree(ctx)
+}
+
+// proposal offers the project's definition.
+func (p project) proposal(by string) server.Proposal {
+	return server.Proposal{Definition: p.definition, Source: p.source, File: p.file, By: by}
+}

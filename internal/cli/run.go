@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+const runHelp = `Runs the .wharf-ci.yml of this folder (or DIR) without a server, and shows what a
+server would show. Stages run one after another, the steps of a stage side by side,
+each in a copy of the folder of its own, as processes on this computer.
+
+Everything that is printed and made stays in the results folder: see waybill build log
+and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
+
+// runFlags are what `waybill run` may be told.
+type runFlags struct {
+	file, environment, resultsDir, buildID, runner, workspace string
+	stages, env                                               []string
+	maxParallel                                               int
+	timeout, grace                                            time.Duration
+	maxStepLog                                                int64
+	dryRun                                                    bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var flags runFlags
+	c := &cobra.Command{
+		Use:     "run [DIR]",
+		Short:   "Run the build of this folder on this computer",
+		Long:    runHelp,
+		Example: examples("waybill run", "waybill run --stage test", "waybill run --environment stage --dry-run"),
+		Args:    arguments(0, 1, "DIR"),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.runBuild(c.Context(), arguments, flags)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&flags.file, "file", build.FileName, "the build's file, from the folder's root")
+	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
+	f.StringVar(&flags.environment, "environment", "", "select an environment of the file")
+	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
+	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
+	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time")
+	f.DurationVar(&flags.timeout, "timeout", build.DefaultTimeout, "end the build after this long")
+	f.DurationVar(&flags.grace, "grace", process.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
+	f.Int64Var(&flags.maxStepLog, "max-step-log", 4<<30, "fail a step whose log grows beyond this many bytes")
+	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
+	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
+	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
+	_ = c.RegisterFlagCompletionFunc("runner", cobra.FixedCompletions([]string{runnerAuto, runnerProcess}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// Runners by name. Only processes exist so far, so auto is them.
+const (
+	runnerAuto    = "auto"
+	runnerProcess = "process"
+)
+
+// check refuses values that mean nothing.
+func (f runFlags) check() error {
+	switch {
+	case f.runner != runnerAuto && f.runner != runnerProcess:
+		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
+	case f.maxParallel < 1:
+		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
+	case f.timeout <= 0:
+		return fault.New(fault.Invalid, "--timeout %s is no time to build in", f.timeout)
+	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
+		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
+	}
+	return nil
+}
+
+// runBuild plans, then shows the plan or runs it.
+func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	source, err := a.buildSource(ctx, arguments, flags)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	file, err := a.readBuildFile(source.root, flags.file)
+	if err != nil {
+		return err
+	}
+	facts := source.facts(ctx)
+	id, place, err := a.buildPlace(flags)
+	if err != nil {
+		return err
+	}
+	plan, problems := build.MakePlan(file, flags.choice(facts, id, a.environ()))
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	a.printProblems(problems.Warnings())
+	if flags.dryRun {
+		return a.printPlan(plan)
+	}
+	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
+}
+
+// choice puts the variables in the order of their precedence.
+func (f runFlags) choice(facts map[string]string, id string, environ []string) build.Choice {
+	given := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if name, ok := strings.CutPrefix(name, "WHARF_VAR_"); ok {
+			given[name] = value
+		}
+	}
+	return build.Choice{
+		Environment: f.environment,
+		Stages:      f.stages,
+		Timeout:     f.timeout,
+		MaxParallel: f.maxParallel,
+		Variables: build.Variables{
+			build.Texts("--build-id", map[string]string{"BUILD_REF": id}),
+			build.Texts("WHARF_VAR_… of the environment", given),
+			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": "local"}),
+			build.Texts("git", facts),
+		},
+	}
+}
+
+// environ is this process's environment, as far as the app lets it be seen.
+func (a *app) environ() []string { return os.Environ() }
+
+// readBuildFile reads and parses the build's file; every fault in it is reported at once.
+func (a *app) readBuildFile(root, name string) (*build.File, error) {
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, a.noBuildFile(root, name)
+	case err != nil:
+		return nil, fault.New(fault.Invalid, "read %s: %w", a.shorten(path), plain(err))
+	}
+	shown := name
+	if relative := a.shorten(path); !filepath.IsAbs(relative) {
+		shown = relative
+	}
+	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
+	if problems.Err() != nil {
+		return nil, problems.Err()
+	}
+	file, problems := build.Parse(node)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// noBuildFile says what is missing, and whether it has another name.
+func (a *app) noBuildFile(root, name string) error {
+	missing := fault.New(fault.Invalid, "there is no %s in %s", name, root)
+	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
+		if _, err := os.Stat(filepath.Join(root, other)); err == nil {
+			return missing.WithHint("mv %s %s   # only this name is read", other, name)
+		}
+	}
+	return missing.WithHint("%s", strings.TrimLeft(`write one, such as:
+
+    build:
+      binary:
+        artifacts: [dist/*]
+        container: {image: "golang:1.26", cmds: [go build -o dist/ .]}`, "\n"))
+}
+
+// place is where a build's results go.
+type place struct {
+	root results.Root // of builds that were run by hand; zero with --results-dir
+	dir  string
+}
+
+// buildPlace numbers the build. A dry run uses up no number.
+func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
+	if flags.resultsDir != "" {
+		id = flags.buildID
+		if id == "" {
+			id = filepath.Base(flags.resultsDir)
+		}
+		return id, place{dir: a.path(flags.resultsDir)}, nil
+	}
+	at.root = results.Default()
+	id = flags.buildID
+	switch {
+	case flags.dryRun && id == "":
+		id = "0"
+	case id == "":
+		if id, err = at.root.NextID(); err != nil {
+			return "", place{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
+		}
+	}
+	at.dir = at.root.Dir(id)
+	return id, at, nil
+}
+
+// job is one build that is about to run.
+type job struct {
+	id     string
+	place  place
+	plan   *build.Plan
+	source *buildSource
+	facts  map[string]string
+	flags  runFlags
+}
+
+// work runs a plan and shows it.
+func (a *app) work(ctx context.Context, j job) error {
+	runner, err := newProcessRunner(j.flags)
+	if err != nil {
+		return err
+	}
+	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
+		return err
+	}
+	store, err := results.Create(j.place.dir, j.flags.maxStepLog)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
+	}
+	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
+		Runner: runnerProcess, Version: version().Version, StartedAt: time.Now().UTC()}); err != nil {
+		return errors.Join(err, store.Close())
+	}
+	view := a.newBuildView(j)
+	view.begin()
+	result, err := worker.New(worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner,
+		Store: store, Observer: view, Scratch: j.source.scratch}).Run(ctx)
+	view.end(result)
+	if err := errors.Join(err, store.Close()); err != nil {
+		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
+	}
+	if j.place.root != (results.Root{}) {
+		err = j.place.root.Prune(time.Now())
+	}
+	return errors.Join(outcomeOf(j.id, result), err)
+}
+
+// newProcessRunner runs steps under `waybill supervise`, which is this binary.
+func newProcessRunner(flags runFlags) (*process.Runner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return &process.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env}, nil
+}
+
+// outcomeOf is the exit status of a build, whose end has been shown.
+func outcomeOf(id string, result build.Status) error {
+	switch result {
+	case build.Completed, build.Skipped:
+		return nil
+	case build.Canceled:
+		return shown{fault.New(fault.Canceled, "build %s was canceled", id)}
+	}
+	return shown{fault.New(fault.Failed, "build %s failed", id)}
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// printPlan is `waybill run --dry-run`: what would run, after what, and how.
+func (a *app) printPlan(p *build.Plan) error {
+	if a.json() {
+		return a.printJSON(p)
+	}
+	head := fmt.Sprintf("%s: %s in %s", p.File, count(len(p.Steps), "step"), count(len(p.Stages), "stage"))
+	if p.Environment != "" {
+		head += ", environment " + p.Environment
+	}
+	fmt.Fprintln(a.out, head)
+	var t table
+	for _, s := range p.Steps {
+		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, s.Spec.Image, "waits for " + waitsFor(s.After), strings.Join(planRemarks(p, s), "   ")}
+		t.add(cells...)
+	}
+	if err := t.write(a.out); err != nil {
+		return err
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(a.out, "\n%s   %s %s\n", s.Path(), s.Spec.Argv[0], s.Spec.Argv[1])
+		for line := range strings.SplitSeq(s.Spec.Argv[2], "\n") {
+			fmt.Fprintf(a.out, "    %s\n", line)
+		}
+	}
+	return nil
+}
+
+func waitsFor(ids []int) string {
+	if len(ids) == 0 {
+		return "nothing"
+	}
+	return strings.Trim(fmt.Sprint(ids), "[]")
+}
+
+// planRemarks is what else there is to know of a step.
+func planRemarks(p *build.Plan, s build.PlanStep) []string {
+	var remarks []string
+	for _, stage := range p.Stages {
+		if stage.Name == s.Stage && stage.RunsIf != build.Success {
+			remarks = append(remarks, "runs if "+string(stage.RunsIf))
+		}
+	}
+	if s.Timeout > 0 {
+		remarks = append(remarks, "timeout "+shortDuration(s.Timeout))
+	}
+	for _, rule := range s.Artifacts {
+		remarks = append(remarks, "keeps "+rule.Path)
+	}
+	return remarks
+}
+
+// shortDuration is Go's form without empty units: 10m, not 10m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

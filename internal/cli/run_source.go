@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/workspace"
+)
+
+// buildSource is what is built: a folder, or a snapshot that has been unpacked.
+type buildSource struct {
+	name     string // for people
+	root     string // where the files can be read now
+	scratch  string // the worker's own folder
+	unpacked bool   // root is scratch/tree already
+	skip     []string
+	label    string // shop @ 3f9c2ab, changed files included
+}
+
+// buildSource finds the folder, or unpacks the snapshot.
+func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlags) (*buildSource, error) {
+	s := &buildSource{root: a.dir}
+	if len(arguments) > 0 {
+		s.root = a.path(arguments[0])
+	}
+	if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
+		return nil, fault.New(fault.Invalid, "there is no folder %s", s.root)
+	}
+	s.name = s.root
+	scratch, err := workspace.Scratch(filepath.Join(results.Temporary(), "wharf-cmd", "build"))
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder with room for copies of the workspace")
+	}
+	s.scratch = scratch
+	for _, own := range []string{scratch, flags.resultsDir, a.flags.home} {
+		if own != "" {
+			s.skip = append(s.skip, a.path(own))
+		}
+	}
+	if flags.workspace == "" {
+		return s, nil
+	}
+	s.name, s.root, s.unpacked = flags.workspace, filepath.Join(scratch, "tree"), true
+	if _, err := (worker.Snapshot{Path: a.path(flags.workspace)}).Take(ctx, s.root); err != nil {
+		return nil, errors.Join(fault.Wrap(fault.Unavailable, err), workspace.Remove(scratch))
+	}
+	return s, nil
+}
+
+// workspace is what the worker takes.
+func (s *buildSource) workspace() worker.Workspace {
+	if s.unpacked {
+		return worker.Taken{}
+	}
+	return worker.Folder{Root: s.root, Skip: s.skip}
+}
+
+// close removes the worker's own folder.
+func (s *buildSource) close() {
+	_ = workspace.Remove(s.scratch) // what stays is removed by the next build
+}
+
+// facts are the variables that git answers for; none where there is no repository.
+func (s *buildSource) facts(ctx context.Context) map[string]string {
+	s.label = filepath.Base(s.name)
+	if s.unpacked {
+		return nil
+	}
+	folder := git.Open(s.root, s.skip...)
+	facts := map[string]string{"REPO_NAME": filepath.Base(s.root)}
+	commit, err := folder.Last(ctx)
+	if err != nil {
+		return facts
+	}
+	facts["GIT_COMMIT"], facts["GIT_COMMIT_SHORT"], facts["GIT_COMMIT_SUBJECT"] = commit.Hash, commit.Short, commit.Subject
+	s.label += " @ " + commit.Short
+	if changed, err := folder.Changed(ctx); err == nil && changed {
+		s.label += ", changed files included"
+	}
+	return facts
+}

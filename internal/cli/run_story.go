@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// buildStory tells a build line by line, for outputs that are no terminal.
+type buildStory struct{ buildScene }
+
+func (v *buildStory) begin() {
+	for _, line := range v.opening() {
+		fmt.Fprintln(v.out, line)
+	}
+}
+
+func (v *buildStory) Status(step int, u results.Update) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.board.status(step, u)
+	if p := v.job.plan.Step(step); p != nil && u.Status.Ended() {
+		fmt.Fprintln(v.out, v.board.row(*p, v.style, u.Timestamp, " ", len([]rune(p.Path()))))
+	}
+}
+
+func (v *buildStory) Output(step int, entries []build.Entry) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, line := range v.board.output(step, entries) {
+		if p := v.job.plan.Step(step); p != nil {
+			fmt.Fprintf(v.out, "%s | %s\n", p.Path(), line)
+		}
+	}
+}
+
+func (v *buildStory) Artifact(step int, a results.Artifact) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p := v.job.plan.Step(step); p != nil {
+		fmt.Fprintf(v.out, "%s   artifact %s  %s\n", p.Path(), a.Name, artifactText(a.Size, a.SHA256))
+	}
+}
+
+func (v *buildStory) end(result build.Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, step := range v.job.plan.Steps {
+		if v.board.steps[step.ID].status.Broken() {
+			fmt.Fprintln(v.out, v.board.row(step, v.style, v.board.began, " ", len([]rune(step.Path()))))
+			for _, line := range v.board.failure(step, v.style, v.logCommand()) {
+				fmt.Fprintln(v.out, line)
+			}
+		}
+	}
+	if result != "" {
+		fmt.Fprintln(v.out, v.closing(result))
+	}
+}

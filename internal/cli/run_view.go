@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// tailLines is how many lines of a failed step are shown at the end.
+const tailLines = 10
+
+// buildBoard is what is known of a build while it runs. Its owner holds the lock.
+type buildBoard struct {
+	plan  *build.Plan
+	steps map[int]*buildRow
+	began time.Time
+}
+
+// buildRow is one step.
+type buildRow struct {
+	status       build.Status
+	reason       string
+	began, ended time.Time
+	entries      int64
+	tail         []string        // the last lines
+	open         map[bool][]byte // lines of stdout and stderr that have begun
+}
+
+func newBuildBoard(plan *build.Plan) *buildBoard {
+	b := &buildBoard{plan: plan, steps: map[int]*buildRow{}, began: time.Now()}
+	for id := range len(plan.Steps) + 1 {
+		b.steps[id] = &buildRow{status: build.Pending, open: map[bool][]byte{}}
+	}
+	return b
+}
+
+// status folds an update.
+func (b *buildBoard) status(step int, u results.Update) {
+	row := b.steps[step]
+	if row.began.IsZero() {
+		row.began = u.Timestamp
+	}
+	row.status, row.reason = u.Status, u.Reason
+	if u.Status.Ended() {
+		row.ended = u.Timestamp
+	}
+}
+
+// output folds entries and returns the lines that they complete, as a terminal would show them.
+func (b *buildBoard) output(step int, entries []build.Entry) []string {
+	row := b.steps[step]
+	var lines []string
+	for _, e := range entries {
+		row.entries++
+		row.open[e.Stderr] = append(row.open[e.Stderr], e.Text...)
+		if e.Partial {
+			continue
+		}
+		lines = append(lines, visible(row.open[e.Stderr]))
+		row.open[e.Stderr] = row.open[e.Stderr][:0]
+	}
+	row.tail = append(row.tail, lines...)
+	if extra := len(row.tail) - tailLines; extra > 0 {
+		row.tail = slices.Delete(row.tail, 0, extra)
+	}
+	return lines
+}
+
+// visible is a line as a terminal shows it: what stands after the last carriage
+// return, without control sequences.
+func visible(text []byte) string {
+	line := strings.ToValidUTF8(string(text), "\ufffd")
+	line = strings.TrimRight(line, "\r")
+	line = line[strings.LastIndexByte(line, '\r')+1:]
+	line = sequence.ReplaceAllString(line, "")
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, line)
+}
+
+// rows is the tree: a line per step that has something to show.
+func (b *buildBoard) rows(s style, now time.Time, spinner string) []string {
+	width := 0
+	for _, step := range b.plan.Steps {
+		width = max(width, len([]rune(step.Path())))
+	}
+	var rows []string
+	for _, step := range b.plan.Steps {
+		rows = append(rows, b.row(step, s, now, spinner, width))
+	}
+	return rows
+}
+
+// row is one step: ✓ test/vet  1.9s.
+func (b *buildBoard) row(step build.PlanStep, s style, now time.Time, spinner string, width int) string {
+	row := b.steps[step.ID]
+	name := fmt.Sprintf("%-*s", width, step.Path())
+	elapsed := "      "
+	switch {
+	case row.ended.IsZero() && !row.began.IsZero():
+		elapsed = fmt.Sprintf("%6s", took(now.Sub(row.began)))
+	case !row.began.IsZero():
+		elapsed = fmt.Sprintf("%6s", took(row.ended.Sub(row.began)))
+	}
+	text := " " + b.sign(row, s, spinner) + " " + name + "  " + elapsed + "   " + s.faint(b.remark(step, row))
+	return strings.TrimRight(text, " ")
+}
+
+func (b *buildBoard) sign(row *buildRow, s style, spinner string) string {
+	switch row.status {
+	case build.Completed:
+		return s.good("✓")
+	case build.Failed, build.TimedOut:
+		return s.bad("✗")
+	case build.Canceled, build.Skipped:
+		return s.faint("-")
+	case build.Pending:
+		return s.faint("◦")
+	}
+	return s.busy(spinner)
+}
+
+// remark says how a step ended, what it waits for, or what it printed last.
+func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
+	switch row.status {
+	case build.Completed:
+		return ""
+	case build.Failed, build.TimedOut:
+		return fmt.Sprintf("%s, %s   %s", row.status, oneLine(row.reason), step.At)
+	case build.Canceled, build.Skipped:
+		return fmt.Sprintf("%s: %s", row.status, oneLine(row.reason))
+	case build.Pending:
+		return b.waits(step)
+	}
+	if len(row.tail) > 0 {
+		return row.tail[len(row.tail)-1]
+	}
+	return strings.ToLower(string(row.status))
+}
+
+// waits names the stages that a step still waits for.
+func (b *buildBoard) waits(step build.PlanStep) string {
+	var stages []string
+	for _, id := range step.After {
+		if earlier := b.plan.Step(id); !b.steps[id].status.Ended() && !slices.Contains(stages, earlier.Stage) {
+			stages = append(stages, earlier.Stage)
+		}
+	}
+	if len(stages) == 0 {
+		return "waits for its turn"
+	}
+	return "waits for " + strings.Join(stages, ", ")
+}
+
+// failure is the end of a failed step's log, and where the whole of it is.
+func (b *buildBoard) failure(step build.PlanStep, s style, logCommand string) []string {
+	row := b.steps[step.ID]
+	var out []string
+	for _, line := range row.tail {
+		out = append(out, "   "+s.faint("│")+" "+line)
+	}
+	if _, rest, more := strings.Cut(strings.TrimSpace(row.reason), "\n"); more {
+		for line := range strings.SplitSeq(rest, "\n") {
+			out = append(out, "   "+line)
+		}
+	}
+	if row.entries > int64(len(row.tail)) {
+		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", count(int(row.entries), "line"), logCommand, step.Path()))
+	}
+	return out
+}
+
+// summary is the tree at the end, failed steps with their last lines.
+func (b *buildBoard) summary(s style, logCommand string) []string {
+	width := 0
+	for _, step := range b.plan.Steps {
+		width = max(width, len([]rune(step.Path())))
+	}
+	var out []string
+	for _, step := range b.plan.Steps {
+		out = append(out, b.row(step, s, time.Now(), " ", width))
+		if b.steps[step.ID].status.Broken() {
+			out = append(out, b.failure(step, s, logCommand)...)
+		}
+	}
+	return out
+}
+
+// buildView shows a build that this process runs.
+type buildView interface {
+	begin()
+	end(result build.Status)
+	Status(step int, u results.Update)
+	Output(step int, entries []build.Entry)
+	Artifact(step int, a results.Artifact)
+}
+
+// newBuildView is the live tree on a terminal, lines elsewhere, events with -o json.
+func (a *app) newBuildView(j job) buildView {
+	base := buildScene{app: a, job: j, board: newBuildBoard(j.plan), style: a.style(a.out)}
+	if a.json() {
+		return &buildEvents{base}
+	}
+	if file, ok := terminalOf(a.out); ok && !a.dumb(file) {
+		return newBuildTree(base, &screen{file: file})
+	}
+	return &buildStory{base}
+}
+
+// buildScene is what the views share.
+type buildScene struct {
+	*app
+	job   job
+	style style
+	mu    sync.Mutex
+	board *buildBoard
+}
+
+// opening is the lines above the tree.
+func (v *buildScene) opening() []string {
+	var lines []string
+	if images := v.job.plan.Images(); len(images) > 0 {
+		lines = append(lines, "Steps run as processes on this computer. Images are ignored: "+strings.Join(images, ", "))
+	}
+	if len(v.job.plan.Steps) == 0 {
+		return append(lines, v.nothing())
+	}
+	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.job.id, v.job.source.label,
+		count(len(v.job.plan.Steps), "step"), v.job.place.dir))
+}
+
+// nothing says why no stage is left.
+func (v *buildScene) nothing() string {
+	if v.job.plan.Environment == "" {
+		return "nothing to run: every stage wants an environment, and none is selected (--environment)"
+	}
+	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.job.plan.Environment)
+}
+
+// closing is the last line.
+func (v *buildScene) closing(result build.Status) string {
+	word := string(result)
+	switch {
+	case result == build.Completed:
+		word = v.style.good(word)
+	case result == build.Skipped:
+		word = v.style.faint(word)
+	default:
+		word = v.style.bad(word)
+	}
+	return fmt.Sprintf("build %s %s in %s", v.job.id, word, took(time.Since(v.board.began)))
+}
+
+// logCommand is how the log of a step can be read.
+func (v *buildScene) logCommand() string {
+	if v.job.place.root == (results.Root{}) {
+		return "waybill build log " + v.shorten(filepath.Clean(v.job.place.dir))
+	}
+	return "waybill build log " + v.job.id
+}
+
+// sequence finds what a program sends to move a cursor or to colour text (ECMA-48).
+var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\-_])")

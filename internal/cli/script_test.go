@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/waybill-dev/waybill/internal/cli"
+)
+
+// TestMain makes this binary the waybill command of the stories: they run it as a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"waybill": func() { os.Exit(cli.Main(os.Args[1:])) },
+	})
+}
+
+// TestStories runs testdata/script/*.txtar. Each is a story of a user, in a folder and a home of its own.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireUniqueNames:  true,
+		RequireExplicitExec: false,
+		Setup:               setUp,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"commit": commit,
+			"status": status,
+			"edit":   edit,
+			"await":  await,
+		},
+	})
+}
+
+// setUp gives a story its own git identity, and ends the services that it leaves behind.
+func setUp(env *testscript.Env) error {
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("USER", "ana")
+	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		env.Setenv("GIT_"+who+"_NAME", "Ana")
+		env.Setenv("GIT_"+who+"_EMAIL", "ana@example.net")
+	}
+	env.Defer(func() { stopServices(env.WorkDir) })
+	return nil
+}
+
+// stopServices ends what still runs on the local hosts of every home below a folder.
+func stopServices(root string) {
+	homes, _ := filepath.Glob(filepath.Join(root, "*", ".waybill", "waybill.db")) // the pattern is a good one
+	for _, database := range homes {
+		project := filepath.Dir(filepath.Dir(database))
+		stop := exec.Command("waybill", "pipeline", "stop")
+		stop.Dir = project
+		if out, err := stop.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "stop the services of %s: %v\n%s", project, err, out)
+		}
+	}
+}
+
+// commit MESSAGE commits everything in the current folder; the first time it makes the repository.
+func commit(ts *testscript.TestScript, _ bool, args []string) {
+	if _, err := os.Stat(ts.MkAbs(".git")); err != nil {
+		ts.Check(ts.Exec("git", "init", "-q", "-b", "main"))
+	}
+	ts.Check(ts.Exec("git", "add", "-A"))
+	ts.Check(ts.Exec("git", "commit", "-q", "-m", strings.Join(args, " ")))
+}
+
+// status N COMMAND… runs a command and wants exit status N.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: status N command…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit, ok := err.(*exec.ExitError); ok {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}
+
+// edit FILE OLD NEW replaces a text that stands in the file.
+func edit(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: edit file old new")
+	}
+	content := ts.ReadFile(args[0])
+	if !strings.Contains(content, args[1]) {
+		ts.Fatalf("%s does not contain %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(content, args[1], args[2])), 0o644))
+}
+
+// await FILE lets other processes go on until the file is there; the test's own deadline bounds it.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		runtime.Gosched()
+	}
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// serveFlags are what `waybill up` and `waybill serve` may be told.
+type serveFlags struct{ listen, logLevel, logFormat string }
+
+func (f *serveFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.listen, "listen", "", "where the API and the page listen (default: server.listen, else 127.0.0.1:7070)")
+	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run every role in one process, with the web page",
+		Long: `Runs all roles on the log of this home: deployments go on, and a web page shows them. Prints
+an address that logs one browser in once. ship beside it registers and watches.
+Ctrl-C lets running attempts end (conductors.default.drain), a second one exits at once.`,
+		Example: examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
+		Args:    arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.serve(c.Context(), allRoles(), flags, true)
+		},
+	}
+	flags.add(c)
+	return c
+}
+
+// allRoles lists the roles that exist so far, in the order of starting.
+func allRoles() []string { return []string{roleConductor, roleDeployer, roleAPI} }
+
+// laterRoles are known, and not there yet.
+func laterRoles() []string {
+	return []string{"caboose", "promoter", "flow", "broker", "provisioner", "aggregator", "watchdog"}
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "serve ROLE…",
+		Short: "Run chosen roles in one process: api, conductor, deployer",
+		Long: `Runs roles against a log. On PostgreSQL any number of processes may run the same role: they
+share the work, and when one dies the others take over. On the log in a home only one
+process runs roles; it holds waybill.lock.
+
+  api        the HTTP API and the web page
+  conductor  does the work: builds, copies, switches, tests
+  deployer   decides what comes next`,
+		Example:   examples("waybill serve conductor deployer --store postgres://waybill@db/waybill", "waybill serve api --listen 0.0.0.0:7070"),
+		ValidArgs: allRoles(),
+		Args:      rolesWanted,
+		RunE: func(c *cobra.Command, roles []string) error {
+			return a.serve(c.Context(), roles, flags, false)
+		},
+	}
+	flags.add(c)
+	return c
+}
+
+// rolesWanted checks the names of roles.
+func rolesWanted(c *cobra.Command, names []string) error {
+	if len(names) == 0 {
+		return fault.New(fault.Invalid, "serve wants at least one role").WithHint("waybill serve %s", strings.Join(allRoles(), " "))
+	}
+	for i, name := range names {
+		switch {
+		case slices.Contains(laterRoles(), name):
+			return fault.New(fault.Invalid, "the role %q is not yet supported", name).WithHint("waybill serve %s", strings.Join(allRoles(), " "))
+		case !slices.Contains(allRoles(), name):
+			wrong := fault.New(fault.Invalid, "there is no role %q", name)
+			if near := fault.Nearest(name, allRoles()); near != "" {
+				return wrong.WithHint("waybill serve %s", near)
+			}
+			return wrong.WithHint("waybill serve %s", strings.Join(allRoles(), " "))
+		case slices.Contains(names[:i], name):
+			return fault.New(fault.Invalid, "the role %q is named twice", name)
+		}
+	}
+	return nil
+}
+
+// serve runs roles until a signal comes or one of them ends.
+func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page bool) error {
+	options, err := a.roleOptions(flags)
+	if err != nil {
+		return err
+	}
+	if a.flags.server != "" {
+		return fault.New(fault.Invalid, "--server names somebody else's process; roles run on a log: --home or --store")
+	}
+	s, err := a.open(ctx, a.dir, create)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	options.drain = s.config.Conductor.Drain
+	if s.kind == embedded {
+		lock, err := lifecycle.Lock(s.home.dir)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock()
+	}
+	roles, err := s.roles(ctx, options, inOrder(names)...)
+	if err != nil {
+		return err
+	}
+	if page {
+		a.greet(s)
+	}
+	if err := lifecycle.Run(ctx, roles...); err != nil {
+		return err
+	}
+	if interrupted(ctx) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// inOrder puts roles in the order of starting, so that those that others rely on end last.
+func inOrder(names []string) []string {
+	var ordered []string
+	for _, role := range allRoles() {
+		if slices.Contains(names, role) {
+			ordered = append(ordered, role)
+		}
+	}
+	return ordered
+}
+
+// roleOptions reads how a serving process logs.
+func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
+	level, err := obs.ParseLevel(flags.logLevel)
+	if err != nil {
+		return roleOptions{}, err
+	}
+	log, err := obs.NewLogger(a.err, obs.LogOptions{Format: obs.Format(flags.logFormat), Level: level})
+	if err != nil {
+		return roleOptions{}, err
+	}
+	return roleOptions{log: log, registry: obs.NewRegistry(), listen: flags.listen}, nil
+}
+
+// greet prints where the page is.
+func (a *app) greet(s *session) {
+	fmt.Fprintf(a.out, "waybill is up on %s\n", s.url)
+	if s.api != nil {
+		fmt.Fprintf(a.out, "  open %s\n", s.api.LoginURL(a.user()))
+	}
+}

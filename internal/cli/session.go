@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// operations is what commands ask for. A *server.Service answers from the log
+// itself, a *server.Client from a server elsewhere; no command knows which. It is as
+// wide as the two, because it is what makes them the same.
+type operations interface {
+	Pipelines(ctx context.Context) ([]server.PipelineView, error)
+	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
+	Versions(ctx context.Context, pipeline string) ([]ledger.Version, error)
+	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
+	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
+	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
+
+	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
+	Register(ctx context.Context, r ledger.Revision, deploy bool) (ledger.Registered, error)
+	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
+	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)
+
+	Deploy(ctx context.Context, pipeline, label, by string) (ledger.Deployment, error)
+	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
+	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
+	Why(ctx context.Context, ref server.Ref, target string) ([]schedule.StepState, error)
+	Command(ctx context.Context, ref server.Ref, c server.Command) error
+
+	Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error)
+	Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error
+	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
+	Action(ctx context.Context, id action.ID) (server.ActionView, error)
+}
+
+var (
+	_ operations = (*server.Service)(nil)
+	_ operations = (*server.Client)(nil)
+)

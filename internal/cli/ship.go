@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+const shipHelp = `Registers the revision in this folder (or DIR) and takes it through the pipeline of
+its waybill.yaml, here and now, on the log in its home. Run it again: it goes on
+where it was, or says that there is nothing to do. Kill it at any moment.
+
+A revision is named after the last commit that touched the folder. Uncommitted changes
+add a digest: 3f2c9a1+5d81e0. What is shipped is this state of the tracked and
+unignored files, stored before anything is built.
+
+A changed waybill.yaml is applied first. When that skips or loses work of deployments
+inside, ship asks; without a terminal it stops with status 4 unless --yes says so.
+
+Ctrl-C hands running attempts back and leaves the deployment active. Where another
+process holds the log, and with --store or --server, ship registers and watches.`
+
+// shipFlags are what `waybill ship` may be told.
+type shipFlags struct{ yes, again, older, detach bool }
+
+func (a *app) shipCommand() *cobra.Command {
+	var flags shipFlags
+	c := &cobra.Command{
+		Use:   "ship [DIR]",
+		Short: "Take this folder's revision through its pipeline",
+		Long:  shipHelp,
+		Example: examples("waybill ship", "waybill ship examples/hello", "waybill ship --yes -o json | jq .event",
+			"waybill ship --again   # the same revision once more"),
+		Args: arguments(0, 1, "DIR"),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.ship(c.Context(), arguments, flags)
+		},
+	}
+	c.Flags().BoolVar(&flags.yes, "yes", false, "apply an edit of the pipeline although it skips or loses work inside")
+	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
+	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
+	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; whoever holds the log does the work")
+	return c
+}
+
+// shipment is one run of `waybill ship`.
+type shipment struct {
+	*app
+	*session
+	flags   shipFlags
+	project project
+	tree    git.Tree
+}
+
+// ship reads everything that can be wrong before it writes anything.
+func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) error {
+	p, err := a.project(arguments)
+	if err != nil {
+		return err
+	}
+	a.printProblems(p.warnings)
+	s, err := a.open(ctx, p.dir, create)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	tree, err := p.tree(ctx, s.home)
+	if err != nil {
+		return err
+	}
+	return (&shipment{app: a, session: s, flags: flags, project: p, tree: tree}).run(ctx)
+}
+
+// run finds or makes the deployment, then does its work or watches it.
+func (s *shipment) run(ctx context.Context) error {
+	d, err := s.deployment(ctx)
+	if err != nil || d == nil {
+		return err
+	}
+	ref := server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+	if s.flags.detach {
+		return s.detached(ctx, ref)
+	}
+	for {
+		v, err := s.follow(ctx, ref)
+		if err != nil {
+			return s.left(ctx, ref, err)
+		}
+		again, err := s.outcome(ctx, v)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// deployment is the one to take further; nil when there is nothing to do.
+func (s *shipment) deployment(ctx context.Context) (*ledger.Deployment, error) {
+	known, err := s.Revision(ctx, s.project.definition.Pipeline, s.tree.Label)
+	if fault.Is(err, fault.NotFound) {
+		return s.register(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.applyAgain(ctx, known); err != nil {
+		return nil, err
+	}
+	return s.goOn(ctx, known)
+}
+
+// register applies the definition, stores the files, and makes the revision with its deployment.
+func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
+	pipeline, label := s.project.definition.Pipeline, s.tree.Label
+	if err := s.refuseOlder(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.apply(ctx, s.session, s.project.proposal(s.user()), s.flags.yes); err != nil {
+		return nil, err
+	}
+	key, err := s.snapshot(ctx, pipeline, label)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := s.Register(ctx, ledger.Revision{
+		Pipeline: pipeline, Label: label, Snapshot: key, By: s.user(),
+		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
+	}, true)
+	if err != nil {
+		return nil, fmt.Errorf("register %s: %w", label, err)
+	}
+	return registered.Deployment, nil
+}
+
+// refuseOlder stops a revision that was committed before one that is registered, unless somebody insists.
+func (s *shipment) refuseOlder(ctx context.Context) error {
+	if s.flags.older || s.tree.Commit.Hash == "" {
+		return nil
+	}
+	known, err := s.Revisions(ctx, s.project.definition.Pipeline, ancestryLimit)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	repository, asked := git.Open(s.project.dir), map[string]bool{}
+	for _, r := range known {
+		if asked[r.Commit] {
+			continue
+		}
+		asked[r.Commit] = true
+		if repository.Precedes(ctx, s.tree.Commit.Hash, r.Commit) {
+			return fault.New(fault.Refused, "%s is older than %s, which is registered in %s", s.tree.Label, r.Label, r.Pipeline).
+				WithHint("waybill ship --older, if the older one is what should run")
+		}
+	}
+	return nil
+}
+
+// ancestryLimit is how many of the newest revisions are compared.
+const ancestryLimit = 50
+
+// applyAgain applies the file of the newest revision when it differs from what is in force: it may be one that git
+// ignores. The file of an older revision is history and changes nothing.
+func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error {
+	newest, err := s.Revisions(ctx, known.Pipeline, 1)
+	if err != nil || len(newest) == 0 || newest[0].Seq != known.Seq {
+		return err
+	}
+	return s.apply(ctx, s.session, s.project.proposal(s.user()), s.flags.yes)
+}
+
+// goOn says how the revision's newest deployment stands, and makes another one where that is wanted.
+func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
+	made, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(made) == 0 {
+		return s.once(ctx, r)
+	}
+	d := made[0]
+	if s.flags.again && d.Status != schedule.Active {
+		return s.once(ctx, r)
+	}
+	switch d.Status {
+	case schedule.Active, schedule.FailedRun:
+		return &d, s.inProgress(ctx, d)
+	case schedule.Finished:
+		return nil, s.nothingToDo(ctx, d)
+	default:
+		return nil, s.endedBefore(ctx, d)
+	}
+}
+
+// once makes one more deployment of a registered revision.
+func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
+	d, err := s.Deploy(ctx, r.Pipeline, r.Label, s.user())
+	if err != nil {
+		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
+	}
+	return &d, nil
+}
+
+// left says what becomes of a deployment whose ship ended before it did.
+func (s *shipment) left(ctx context.Context, ref server.Ref, err error) error {
+	if interrupted(ctx) {
+		fmt.Fprintf(s.err, "waybill: interrupted; %s stays where it is: waybill ship goes on\n", ref)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// note prints a line of what ship says by itself: beside the entries when those are the output.
+func (s *shipment) note(format string, args ...any) {
+	out := s.out
+	if s.json() {
+		out = s.err
+	}
+	fmt.Fprintf(out, format+"\n", args...)
+}
+
+// header names the deployment that is shown below it.
+func (s *shipment) header(v server.DeploymentView) {
+	s.note("%s  revision %s  definition %d", s.style(s.out).bold(refOf(v.Deployment).String()), v.Label, v.State.Version)
+}
+
+func refOf(d ledger.Deployment) server.Ref {
+	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+}
+
+// inProgress says that an earlier run left something to go on with.
+func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
+	v, err := s.Deployment(ctx, refOf(d))
+	if err != nil || v.State.Status != schedule.Active {
+		return err
+	}
+	s.note("%s is in progress: %d of %d facts; going on", refOf(d), v.State.Done, v.State.Total)
+	return nil
+}
+
+// nothingToDo answers for a revision that has finished. It is refused when a newer one has replaced it since.
+func (s *shipment) nothingToDo(ctx context.Context, d ledger.Deployment) error {
+	newer, err := s.replacement(ctx, d)
+	if err != nil {
+		return err
+	}
+	if newer != nil {
+		return fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, refOf(d), refOf(*newer), newer.Label).
+			WithHint("waybill ship --again, to deploy %s once more", d.Label)
+	}
+	s.note("nothing to do: %s finished as %s, %s", d.Label, refOf(d), ago(time.Now(), d.EndedAt))
+	return nil
+}
+
+// replacement is the newest deployment of another revision that is under way or has finished after d; nil without one.
+func (s *shipment) replacement(ctx context.Context, d ledger.Deployment) (*ledger.Deployment, error) {
+	recent, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range recent {
+		if other.Number > d.Number && other.Revision != d.Revision && (other.Status == schedule.Finished || other.Status == schedule.Active) {
+			return &other, nil
+		}
+	}
+	return nil, nil
+}
+
+// endedBefore refuses to go on with a deployment that is superseded or canceled.
+func (s *shipment) endedBefore(ctx context.Context, d ledger.Deployment) error {
+	v, err := s.Deployment(ctx, refOf(d))
+	if err != nil {
+		return err
+	}
+	return s.stopped(v)
+}
+
+// stopped is the error for a deployment that is superseded or canceled.
+func (s *shipment) stopped(v server.DeploymentView) error {
+	how := "was canceled"
+	if v.State.Status == schedule.Superseded {
+		how = "was superseded"
+		if v.State.By != 0 {
+			how += " by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
+		}
+	}
+	if v.State.Reason != "" {
+		how += ": " + v.State.Reason
+	}
+	return fault.New(fault.Canceled, "%s (%s) %s", refOf(v.Deployment), v.Label, how).
+		WithHint("waybill ship --again, to deploy %s all the same", v.Label)
+}
+
+// outcome says how a deployment ended. again is true when somebody at the terminal asked for a retry.
+func (s *shipment) outcome(ctx context.Context, v server.DeploymentView) (again bool, err error) {
+	switch v.State.Status {
+	case schedule.Finished:
+		s.finished(v)
+		return false, nil
+	case schedule.FailedRun:
+		return s.failed(ctx, v)
+	default:
+		return false, s.stopped(v)
+	}
+}
+
+// finished is the last line of a deployment that went through.
+func (s *shipment) finished(v server.DeploymentView) {
+	ran, stages, total := 0, 0, 0
+	for _, stage := range v.Stages {
+		before := ran
+		for host := range hosts(stage) {
+			total++
+			if host.State == server.RunFinished {
+				ran++
+			}
+		}
+		if ran > before {
+			stages++
+		}
+	}
+	hosts := count(ran, "host")
+	if ran < total {
+		hosts = fmt.Sprintf("%d of %s", ran, count(total, "host"))
+	}
+	text := fmt.Sprintf("finished: %s runs on %s in %s", v.Label, hosts, count(stages, "stage"))
+	if ran == 0 {
+		text = "finished: " + v.Label
+	}
+	style := s.style(s.out)
+	s.note("%s", layout{style: style}.withDuration(strings.Replace(text, "finished", style.good("finished"), 1), v.State.EndedAt.Sub(v.CreatedAt)))
+}
+
+// failed says what failed, why, and what to do; at a terminal it offers the retry.
+func (s *shipment) failed(ctx context.Context, v server.DeploymentView) (again bool, err error) {
+	ref := refOf(v.Deployment)
+	err = fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("waybill deployment retry %s", ref)
+	if s.json() || !onTerminal(s.out) || !s.ask("retry it now?", err) {
+		return false, err
+	}
+	if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: s.user()}); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// failureText is one failure, or a list of several.
+func failureText(v server.DeploymentView) string {
+	if len(v.Failures) == 0 {
+		return firstOf(v.State.Reason, "no reason is recorded")
+	}
+	var lines []string
+	for _, f := range v.Failures {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", f.Target, f.Event, strings.ReplaceAll(strings.TrimSpace(f.Why), "\n", "\n    ")))
+	}
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return "\n  " + strings.Join(lines, "\n  ")
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"unicode/utf8"
+)
+
+// style paints words on a terminal. Its zero value paints nothing.
+type style struct{ colours bool }
+
+// style of an output: colours on a terminal, unless NO_COLOR is set or the terminal is a dumb one.
+func (a *app) style(stream any) style {
+	_, terminal := terminalOf(stream)
+	return style{terminal && a.environment("NO_COLOR") == "" && a.environment("TERM") != "dumb"}
+}
+
+func (s style) paint(code, text string) string {
+	if !s.colours || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s style) good(text string) string  { return s.paint("32", text) }
+func (s style) bad(text string) string   { return s.paint("31", text) }
+func (s style) warn(text string) string  { return s.paint("33", text) }
+func (s style) busy(text string) string  { return s.paint("36", text) }
+func (s style) faint(text string) string { return s.paint("2", text) }
+func (s style) bold(text string) string  { return s.paint("1", text) }
+
+// escape finds what paint puts around a word.
+var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// printedWidth is how many columns a painted text takes.
+func printedWidth(text string) int {
+	return utf8.RuneCountInString(escape.ReplaceAllString(text, ""))
+}
+
+// cut shortens a painted text to a number of columns, so that no line of a live view wraps.
+func cut(text string, columns int) string {
+	if printedWidth(text) <= columns || columns < 1 {
+		return text
+	}
+	kept, width := make([]byte, 0, len(text)), 0
+	for i := 0; i < len(text); {
+		if at := escape.FindStringIndex(text[i:]); at != nil && at[0] == 0 {
+			kept = append(kept, text[i:i+at[1]]...)
+			i += at[1]
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(text[i:])
+		if width < columns-1 {
+			kept = append(kept, text[i:i+size]...)
+		} else if width == columns-1 {
+			kept = append(kept, "…"...)
+		}
+		width++
+		i += size
+	}
+	return string(kept)
+}
+
+// dumb reports whether the stream cannot move its cursor.
+func (a *app) dumb(stream *os.File) bool {
+	return stream == nil || a.environment("TERM") == "dumb"
+}

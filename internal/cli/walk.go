@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"iter"
+
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// steps walks every step of a deployment that takes work, in the order of its definition.
+func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
+	return func(yield func(server.StepRun) bool) {
+		for _, stage := range v.Stages {
+			for _, step := range stage.Steps {
+				if !yield(step) {
+					return
+				}
+			}
+			for host := range hosts(stage) {
+				for _, step := range host.Steps {
+					if !yield(step) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// hosts walks the hosts of a stage.
+func hosts(stage server.StageRun) iter.Seq[server.HostRun] {
+	return func(yield func(server.HostRun) bool) {
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				if !yield(host) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// waitingFor is why an active deployment stands still: the first reason, when none of its steps is live. Empty
+// while something runs.
+func waitingFor(v server.DeploymentView) string {
+	if v.State.Status != schedule.Active || v.State.Live > 0 {
+		return ""
+	}
+	if v.State.Held != "" {
+		return "held " + v.State.Held
+	}
+	for _, stage := range v.Stages {
+		if stage.State == server.RunFinished || stage.State == server.RunSkipped {
+			continue
+		}
+		if stage.Reason != "" {
+			return stage.Reason
+		}
+		for host := range hosts(stage) {
+			if host.State == server.RunWaiting && host.Reason != "" {
+				return host.Reason
+			}
+		}
+		for _, step := range stage.Steps {
+			if step.State == schedule.Waiting && step.Reason != "" {
+				return step.Reason
+			}
+		}
+	}
+	return ""
+}

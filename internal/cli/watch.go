@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// How often a watched deployment is looked at.
+const (
+	frameEvery = 100 * time.Millisecond // a live view moves
+	viewEvery  = time.Second            // attempts and reasons change without an entry
+	awayPause  = time.Second            // between two tries to read a ledger that is away
+)
+
+// display shows how a deployment goes on.
+type display interface {
+	// entry is told of every row of the deployment, once, in order.
+	entry(e schedule.Entry) error
+	// view is told where the deployment stands, again and again.
+	view(v server.DeploymentView) error
+	// tick is called often, for what moves by itself.
+	tick(now time.Time) error
+	// away is told that the log cannot be read just now.
+	away(err error) error
+	// close leaves the output ready for other lines.
+	close() error
+}
+
+// watcher follows one deployment until it has ended.
+type watcher struct {
+	operations
+	ref     server.Ref
+	after   int64 // entries up to here are known
+	display display
+}
+
+// run returns how the deployment stands at its end, or why the watching ended before: the cause of ctx.
+func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	entries := make(chan schedule.Entry, 256)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.follow(following, w.after, entries)
+	}()
+	v, err := w.loop(ctx, entries)
+	stop()
+	<-done
+	if err == nil {
+		err = w.rest(ctx)
+	}
+	return v, errors.Join(err, w.display.close())
+}
+
+// follow hands over entries until its context ends; a ledger that is away is asked again.
+func (w *watcher) follow(ctx context.Context, after int64, entries chan<- schedule.Entry) {
+	for ctx.Err() == nil {
+		query := ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: after}
+		_ = w.Follow(ctx, query, func(e schedule.Entry) error { // the loop's own reading tells what is wrong
+			select {
+			case entries <- e:
+				after = e.Seq
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		pause(ctx, awayPause)
+	}
+}
+
+// loop shows entries and views until the deployment is no longer active.
+func (w *watcher) loop(ctx context.Context, entries <-chan schedule.Entry) (server.DeploymentView, error) {
+	ticker := time.NewTicker(frameEvery)
+	defer ticker.Stop()
+	var v server.DeploymentView
+	looked, stale := time.Time{}, true
+	for {
+		select {
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		case e := <-entries:
+			stale = true
+			w.after = e.Seq
+			if err := w.display.entry(e); err != nil {
+				return v, err
+			}
+		case now := <-ticker.C:
+			if stale || now.Sub(looked) >= viewEvery {
+				var ended bool
+				var err error
+				if v, ended, err = w.look(ctx, v); err != nil || ended {
+					return v, err
+				}
+				looked, stale = now, false
+			}
+			if err := w.display.tick(now); err != nil {
+				return v, err
+			}
+		}
+	}
+}
+
+// look reads and shows where the deployment stands. When the ledger is away, it says so and the last view stands.
+func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v server.DeploymentView, ended bool, err error) {
+	v, err = w.Deployment(ctx, w.ref)
+	switch {
+	case ctx.Err() != nil:
+		return last, false, context.Cause(ctx)
+	case fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable):
+		return last, false, w.display.away(err)
+	case err != nil:
+		return last, false, err
+	}
+	return v, v.State.Status != schedule.Active, w.display.view(v)
+}
+
+// rest shows the entries that were written since the last one shown.
+func (w *watcher) rest(ctx context.Context) error {
+	entries, err := w.Entries(ctx, ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		w.after = e.Seq
+		if err := w.display.entry(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web"
+)
+
+// The roles that a process may have.
+const (
+	roleAPI       = "api"
+	roleConductor = "conductor"
+	roleDeployer  = "deployer"
+)
+
+// roleOptions is how roles run in one process.
+type roleOptions struct {
+	drain    time.Duration // how long running attempts may go on at shutdown; 0: they are handed back at once
+	log      *slog.Logger  // nil: nothing is logged
+	registry *prometheus.Registry
+	listen   string // of the API; "": the configuration's
+}
+
+// registerer is where metrics go; an absent registry leaves them unregistered.
+func (o roleOptions) registerer() prometheus.Registerer {
+	if o.registry == nil {
+		return nil
+	}
+	return o.registry
+}
+
+// roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
+func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]lifecycle.Role, error) {
+	var roles []lifecycle.Role
+	for _, name := range names {
+		switch name {
+		case roleConductor:
+			c, err := s.conductor(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
+		case roleDeployer:
+			d := deployer.New(s.ledger.View(), deployer.Config{Instance: instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
+			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
+		case roleAPI:
+			if err := s.listen(ctx, o); err != nil {
+				return nil, err
+			}
+			roles = append(roles, lifecycle.Role{Name: name, Run: s.api.Run})
+		default:
+			return nil, fault.New(fault.Internal, "there is no role %q", name)
+		}
+	}
+	return roles, nil
+}
+
+// conductor runs actions with every handler that exists.
+func (s *session) conductor(ctx context.Context, o roleOptions) (*conductor.Conductor, error) {
+	handlers, err := s.handlers(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return conductor.New(s.ledger.View(), conductor.Config{
+		Instance: instance(), Handlers: handlers, Workers: s.config.Conductor.Workers, Drain: o.drain,
+		Log: o.log, Metrics: obs.NewConductor(o.registerer()),
+	}), nil
+}
+
+// handlers are by the name that actions carry.
+func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]conductor.Handler, error) {
+	id, err := s.ledger.ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := step.New(s.stepConfig(id, o.log))
+	if err != nil {
+		return nil, fmt.Errorf("make the handler of steps: %w", err)
+	}
+	return map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps}, nil
+}
+
+// listen makes the API and takes its port, so that a port in use is an error before anything runs.
+func (s *session) listen(ctx context.Context, o roleOptions) error {
+	token, err := server.HomeToken(s.home.token())
+	if err != nil {
+		return err
+	}
+	address := o.listen
+	if address == "" {
+		address = s.config.Server.Listen
+	}
+	service := server.NewService(s.ledger, s.blobs)
+	s.api = server.New(service, server.Options{
+		Listen: address, Token: token, Version: version().Version, Pages: web.New(service), Gatherer: o.registry, Log: o.log,
+	})
+	return s.api.Listen(ctx)
+}
+
+// stepConfig is what the steps of hosts work with.
+func (s *session) stepConfig(id string, log *slog.Logger) step.Config {
+	return step.Config{Home: s.home.dir, Dir: s.dir, Ledger: s.ledger, Blobs: s.blobs, LedgerID: id, Log: log}
+}
+
+// instance names this process for people.
+func instance() ledger.Instance {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return ledger.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: version().Version}
+}
