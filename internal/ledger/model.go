@@ -135,11 +135,56 @@ const (
 	Drain                           // unclaimed: at once; a running attempt may end, none follows
 )
 
-// Topic names what a waiter waits for.
-type Topic string
+// StageRun is one deployment's way through one stage.
+type StageRun struct {
+	Deployment int64     `json:"deployment"`
+	Stage      string    `json:"stage"`
+	Revision   int64     `json:"revision"`
+	StartedAt  time.Time `json:"startedAt"`
+	EndedAt    time.Time `json:"endedAt,omitzero"`
+	Outcome    string    `json:"outcome,omitempty"` // finished | failed | superseded | canceled; "" while it runs
+}
 
-const (
-	TopicEntry  Topic = "entry"  // the log of some pipeline grew
-	TopicAction Topic = "action" // an action became ready, or changed
-	TopicCancel Topic = "cancel" // somebody asked to cancel a claimed action
-)
+// Introduction says that an event came into a stage with a definition version (4.9).
+type Introduction struct {
+	Stage         string `json:"stage"`
+	Event         string `json:"event"`
+	RevisionAfter int64  `json:"revisionAfter"` // the newest rev_seq registered by then
+	Version       int    `json:"version"`
+	Strict        bool   `json:"strict,omitempty"`
+}
+
+// Passage is one deployment's finish or failure at a target.
+type Passage struct {
+	Target     string
+	Failed     bool
+	Deployment int64
+	Revision   int64
+	At         time.Time
+}
+
+// Standing is what a target's log says in short: pipeline, stage, group or host.
+type Standing struct {
+	Target   string    `json:"target"`
+	Current  int64     `json:"current,omitempty"`  // the highest deployment that finished here
+	Revision int64     `json:"revision,omitempty"` // of Current
+	Highest  int64     `json:"highest,omitempty"`  // the largest rev_seq that finished here
+	At       time.Time `json:"at,omitzero"`        // of Current's finish
+	Failed   int64     `json:"failed,omitempty"`   // the deployment that failed here last
+	FailedAt time.Time `json:"failedAt,omitzero"`
+}
+
+// Token is an access token. Only the hash of its secret is kept.
+type Token struct {
+	Hash      [32]byte  `json:"-"` // SHA-256 of the secret
+	Name      string    `json:"name"`
+	Scopes    []string  `json:"scopes"`
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // zero: never
+	RevokedAt time.Time `json:"revokedAt,omitzero"`
+}
+
+// Valid reports whether the token opens anything at a moment.
+func (t Token) Valid(now time.Time) bool {
+	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
+}

@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"encoding/json"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// append writes entries behind the head, each with the next position. A fact
+// that is there already is not written again and takes no position. The head
+// row itself is written by the caller.
+func (t *txn) append(head *HeadRow, entries []schedule.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	last, err := t.occurrences(head, entries)
+	if err != nil {
+		return err
+	}
+	fresh := make([]schedule.Entry, 0, len(entries))
+	for _, e := range entries {
+		e, repeated := number(t.fill(head, e), last)
+		if repeated {
+			continue
+		}
+		head.Seq++
+		if e.Seq != 0 && e.Seq != head.Seq {
+			return fault.New(fault.Conflict, "%s of %s was decided for position %d, the log is at %d", e.Event, e.Target, e.Seq, head.Seq)
+		}
+		e.Seq = head.Seq
+		fresh = append(fresh, e)
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if err := t.InsertEntries(head.ID, fresh); err != nil {
+		return err
+	}
+	t.touch(TopicEntry)
+	return t.rollUp(head, fresh)
+}
+
+// fill completes what an entry leaves to the ledger.
+func (t *txn) fill(head *HeadRow, e schedule.Entry) schedule.Entry {
+	e.Pipeline, e.At = head.Pipeline, t.Now()
+	if e.Target == "" {
+		e.Target = head.Pipeline
+	}
+	if e.Version == 0 {
+		e.Version = head.Version
+	}
+	if len(e.Detail) > 0 {
+		e.Detail = cleanJSON(e.Detail)
+	}
+	return e
+}
+
+// occurrences is the highest occurrence in the log of each entry's (deployment, target, event).
+func (t *txn) occurrences(head *HeadRow, entries []schedule.Entry) (map[schedule.StepKey]int, error) {
+	keys := make([]schedule.StepKey, len(entries))
+	for i, e := range entries {
+		e = t.fill(head, e)
+		keys[i] = schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+	}
+	marked, err := t.Marked(head.ID, keys)
+	last := make(map[schedule.StepKey]int, len(marked))
+	for _, e := range marked {
+		last[schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}] = e.Occurrence
+	}
+	return last, err
+}
+
+// number gives a note its occurrence and reports whether the entry is in the log already.
+func number(e schedule.Entry, last map[schedule.StepKey]int) (schedule.Entry, bool) {
+	key := schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+	known, seen := last[key]
+	if e.Class == schedule.Fact {
+		e.Occurrence = 0
+		last[key] = 0
+		return e, seen
+	}
+	if e.Occurrence == 0 {
+		e.Occurrence = known + 1
+	}
+	last[key] = max(known, e.Occurrence)
+	return e, seen && e.Occurrence <= known
+}
+
+// cleanJSON is JSON that every database stores; what is no JSON becomes a string.
+func cleanJSON(raw []byte) json.RawMessage {
+	if json.Valid(raw) && validUTF8(raw) {
+		return raw
+	}
+	text, _ := json.Marshal(clean(string(raw))) // strings always marshal
+	return text
+}

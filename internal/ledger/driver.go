@@ -1,0 +1,222 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Driver is a database under a Ledger. It knows rows and transactions; what
+// they mean is decided in this package, once. Errors of its methods have the
+// code unavailable or ledger_unavailable where trying again may help.
+type Driver interface {
+	// Name is sqlite or postgres.
+	Name() string
+	// Embedded reports whether one process at a time runs roles on this
+	// database, so that every claim of another one is a dead one's.
+	Embedded() bool
+	// Write runs fn in one transaction and commits when it returns nil. It
+	// runs fn again when the database asks for it (deadlock, race on a key).
+	Write(ctx context.Context, fn func(Tx) error) error
+	// Read runs fn in a transaction that sees one state and changes nothing.
+	Read(ctx context.Context, fn func(Tx) error) error
+	// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements.
+	Explain(ctx context.Context, fn func(Tx) error) ([]string, error)
+	// Listen calls changed for what other processes commit, until Close.
+	Listen(changed func(Topic))
+	// Notify tells other processes what this one has committed. It never blocks.
+	Notify(topics []Topic)
+	// Poll is how long a waiter may sleep although nobody wakes it.
+	Poll() time.Duration
+	// Maintain makes what the next weeks need, such as partitions.
+	Maintain(ctx context.Context) error
+	// Guard binds an instance's life to this process, where the database can tell that a process is gone.
+	Guard(ctx context.Context, id action.ID) (key int64, err error)
+	// Close ends every connection.
+	Close() error
+}
+
+// Tx is the only handle inside a transaction. Methods work on many rows at
+// once. pipeline arguments of type int64 are HeadRow.ID.
+type Tx interface {
+	entryTx
+	actionTx
+	instanceTx
+	tokenTx
+
+	// Now is the transaction's time, UTC, in microseconds.
+	Now() time.Time
+	// LedgerID tells this log from every other one.
+	LedgerID() (action.ID, error)
+}
+
+// entryTx is the deployment log and what is rolled up from it.
+type entryTx interface {
+	// CreateHead makes a pipeline unless it is there.
+	CreateHead(pipeline string) error
+	// LockHeads locks and reads the heads that exist, in the order of their ids.
+	LockHeads(pipelines []string) ([]HeadRow, error)
+	// Heads reads without a lock, by name; no names: all.
+	Heads(pipelines []string) ([]HeadRow, error)
+	UpdateHead(h HeadRow) error
+
+	InsertVersion(pipeline int64, v Version) error
+	// Versions reads one definition version, or all with version 0, oldest first.
+	Versions(pipeline string, version int) ([]Version, error)
+
+	// Marked returns, for each step that has an entry, the one with the highest occurrence.
+	Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error)
+	InsertEntries(pipeline int64, entries []schedule.Entry) error
+	Entries(q EntryQuery) ([]schedule.Entry, error)
+
+	InsertRevision(pipeline int64, r Revision) error
+	// SetRevisionState writes open, sealed or rejected.
+	SetRevisionState(pipeline, revision int64, state string) error
+	// Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
+	Revisions(pipeline, label string, seq int64, limit int) ([]Revision, error)
+	InsertArtifact(pipeline, revision int64, a Artifact) error
+
+	InsertDeployment(pipeline int64, d Deployment) error
+	// SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
+	SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error
+	Deployments(q DeploymentQuery) ([]Deployment, error)
+	// DeploymentIDs reads the uuids of deployments by number.
+	DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error)
+
+	// RollUp keeps the targets of passages: Current and Highest only grow, Failed is the last one.
+	RollUp(pipeline int64, passages []Passage) error
+	// PutStageRun writes end and outcome, and makes the row with its start when it is not there.
+	PutStageRun(pipeline int64, r StageRun) error
+	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
+	// PutResources writes what runs where. An older deployment never replaces a newer one of the same
+	// pipeline; Finished only grows.
+	PutResources(pipeline int64, resources []Resource) error
+	Resources(pipeline string) ([]Resource, error)
+	InsertIntroduction(pipeline int64, i Introduction) error
+	Introductions(pipeline string) ([]Introduction, error)
+	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
+	Standings(pipeline, target string) ([]Standing, error)
+	// Passages reads a target's finishes and failures below a position, newest first.
+	Passages(pipeline, target string, below int64, limit int) ([]schedule.Entry, error)
+}
+
+// actionTx is the actions, their threads and their history.
+type actionTx interface {
+	// InsertThreads stores live rows and returns the ids of those whose id and unique key are not live already.
+	InsertThreads(rows []ThreadRow) ([]action.ID, error)
+	InsertActions(actions []action.Action) error
+	InsertEvents(events []action.Event) error
+	UpdateThreads(rows []ThreadRow) error
+	// EndThreads deletes the live rows and stores the last states; an id that is not live is an error.
+	EndThreads(rows []Ending) error
+
+	// Actions reads the immutable rows of those ids that exist.
+	Actions(ids []action.ID) ([]action.Action, error)
+	// LockThreads locks and reads the live rows among ids, in the order of ids.
+	LockThreads(ids []action.ID) (map[action.ID]action.Thread, error)
+	// LiveKeys finds live actions by their unique keys.
+	LiveKeys(keys []string) (map[string]action.ID, error)
+	// Claim takes ready rows as RUNNING for the owner and returns them in the order of their rank.
+	// The owner must be alive, where instances are kept.
+	Claim(owner action.ID, wants []Want) ([]Claimed, error)
+	// Lanes lists lanes with ready work after a lane, in order.
+	Lanes(handler, after string, limit int) ([]string, error)
+	// Select finds live actions by their state; owner is used by some of the choices.
+	Select(choice Choice, owner action.ID, limit int) ([]action.ID, error)
+	// MakeReady lets those be claimed whose time has come, at most limit.
+	MakeReady(limit int) (int, error)
+	// NextDue is the earliest time that some thread waits for; zero: none.
+	NextDue() (time.Time, error)
+
+	// ActionStates reads by id where ids is not nil, else by query, newest first.
+	ActionStates(ids []action.ID, q ActionQuery) ([]ActionState, error)
+	Events(id action.ID) ([]action.Event, error)
+}
+
+// instanceTx is the processes that share a database.
+type instanceTx interface {
+	PutInstance(i Instance, lease time.Duration, guard int64) error
+	// RenewInstance reports whether the row was there and alive.
+	RenewInstance(id action.ID, lease time.Duration) (bool, error)
+	DeleteInstance(id action.ID) error
+	// Instances reads all that have a row.
+	Instances() ([]InstanceRow, error)
+	// BuryInstances ends the leases of those that are gone: their lease has passed,
+	// or nobody holds their guard now nor did at the last look, at least a second ago.
+	BuryInstances(self action.ID) error
+}
+
+// tokenTx is the access tokens.
+type tokenTx interface {
+	InsertToken(t Token) error
+	// Tokens reads one by hash, or all when hash is nil.
+	Tokens(hash []byte) ([]Token, error)
+	RevokeToken(name string) (int, error)
+}
+
+// Choice is a set of live actions.
+type Choice uint8
+
+// The choices.
+const (
+	DeadClaims    Choice = iota + 1 // claimed by an instance that is not alive; embedded: by any but owner
+	OverdueClaims                   // the attempt's lease has passed
+	PastDeadline                    // and nobody was asked to stop yet
+	CancelAsked                     // claimed by owner, who was asked to stop
+	ClaimsOf                        // claimed by owner
+)
+
+// HeadRow is a Head with what only the ledger needs.
+type HeadRow struct {
+	Head
+	ID       int64
+	Deployed int64 // number of the newest deployment
+}
+
+// ThreadRow is a live row with what it is claimed by.
+type ThreadRow struct {
+	ID           action.ID
+	Lane         string
+	UniqueKey    string
+	AttemptLimit time.Duration // from a claim to the end of its lease; 0: none
+	Thread       action.Thread
+	Ready        bool      // may be claimed now
+	Rank         time.Time // lower goes first
+}
+
+// priorityStep is how much later a row goes for each point of its priority.
+// The key never changes, so whoever waits is overtaken for a bounded time only.
+const priorityStep = time.Second
+
+// threadRow places a thread in the queue.
+func threadRow(a action.Action, t action.Thread, now time.Time) ThreadRow {
+	row := ThreadRow{ID: a.ID, Lane: a.Lane, UniqueKey: a.UniqueKey, Thread: t}
+	if a.Policy.AttemptTimeout > 0 {
+		row.AttemptLimit = time.Duration(a.Policy.AttemptTimeout) + action.LeaseGrace
+	}
+	idle := t.ClaimedBy.IsZero() && (t.Status == action.Pending || t.Status == action.Backoff)
+	row.Ready = idle && !t.RunAt.After(now)
+	row.Rank = t.RunAt.Add(time.Duration(a.Priority) * priorityStep)
+	return row
+}
+
+// Ending is the last state of an action.
+type Ending struct {
+	ID         action.ID
+	Lane       string
+	Thread     action.Thread // with the status of the end
+	FinishedAt time.Time
+	Code       string
+	Error      string
+	Ref        string
+	Output     []byte // JSON, or nil
+}
+
+// InstanceRow is a registered instance and how long it lives unless it renews.
+type InstanceRow struct {
+	Instance
+	StartedAt time.Time
+	LeaseEnd  time.Time
+}

@@ -1,0 +1,166 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// farthest is how far ahead RunAt may lie.
+const farthest = 366 * 24 * time.Hour
+
+// Enqueued says what became of one action of Enqueue.
+type Enqueued struct {
+	ID      action.ID
+	Created bool // false: a live action with the same unique key, or this very action, is there; ID is its
+}
+
+// Enqueue stores actions, each PENDING, in one transaction.
+func (l *Ledger) Enqueue(ctx context.Context, actions ...action.Action) (made []Enqueued, err error) {
+	err = l.write(ctx, "enqueue", func(t *txn) error {
+		made, err = t.enqueue(actions)
+		return err
+	})
+	return made, err
+}
+
+// enqueue stores those of the actions that are not there yet.
+func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
+	prepared := make([]action.Action, len(actions))
+	for i, a := range actions {
+		var err error
+		if prepared[i], err = t.prepare(a); err != nil {
+			return nil, err
+		}
+	}
+	known, err := t.known(prepared)
+	if err != nil {
+		return nil, err
+	}
+	made := make([]Enqueued, len(prepared))
+	var rows []ThreadRow
+	var fresh []action.Action
+	for i, a := range prepared {
+		if id, there := known.find(a); there {
+			made[i] = Enqueued{ID: id}
+			continue
+		}
+		known.add(a)
+		made[i] = Enqueued{ID: a.ID, Created: true}
+		fresh = append(fresh, a)
+		rows = append(rows, threadRow(a, newThread(a), t.Now()))
+	}
+	if len(fresh) == 0 {
+		return made, nil
+	}
+	stored, err := t.InsertThreads(rows)
+	if err != nil {
+		return nil, err
+	}
+	if len(stored) < len(rows) { // somebody else was faster with a key: see what is there now
+		return nil, ErrRace
+	}
+	t.touch(TopicAction)
+	return made, t.InsertActions(fresh)
+}
+
+// ErrRace makes a driver run a transaction again: another one has just taken a key that was free.
+var ErrRace = fault.New(fault.LedgerAway, "another process is storing the same action")
+
+// prepare fills in what an action leaves open and refuses what cannot be stored.
+func (t *txn) prepare(a action.Action) (action.Action, error) {
+	now := t.Now()
+	if a.ID.IsZero() {
+		a.ID = newID(now)
+	}
+	a.CreatedAt = a.ID.Time()
+	if a.Priority == 0 {
+		a.Priority = action.DefaultPriority
+	}
+	if a.Lane == "" {
+		a.Lane = a.Handler
+	}
+	if a.Delivery == "" {
+		a.Delivery = action.AtLeastOnce
+	}
+	if a.RunAt.Before(now) {
+		a.RunAt = now
+	}
+	return a, refuse(a, now)
+}
+
+// refuse names what is wrong with an action, if anything is.
+func refuse(a action.Action, now time.Time) error {
+	switch {
+	case a.Kind == "" || a.Handler == "":
+		return fault.New(fault.Invalid, "action %q needs a kind and a handler", a.Name)
+	case a.Priority < 0 || a.Priority > 1000:
+		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", a.Priority, a.Name)
+	case a.RunAt.Sub(now) > farthest:
+		return fault.New(fault.Invalid, "action %q is to run more than a year ahead", a.Name)
+	case len(a.Parameters) > 0 && !(json.Valid(a.Parameters) && validUTF8(a.Parameters)):
+		return fault.New(fault.Invalid, "parameters of action %q are not JSON", a.Name)
+	}
+	return nil
+}
+
+// newThread is where an action stands that was just stored.
+func newThread(a action.Action) action.Thread {
+	t := action.Thread{Status: action.Pending, RunAt: a.RunAt}
+	if a.Policy.Deadline > 0 {
+		t.Deadline = a.CreatedAt.Add(time.Duration(a.Policy.Deadline))
+	}
+	return t
+}
+
+// there is which actions exist already, by key or by id.
+type there struct {
+	keys map[string]action.ID
+	ids  map[action.ID]bool
+}
+
+func (k there) find(a action.Action) (action.ID, bool) {
+	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
+		return id, true
+	}
+	return a.ID, k.ids[a.ID]
+}
+
+func (k there) add(a action.Action) {
+	k.ids[a.ID] = true
+	if a.UniqueKey != "" {
+		k.keys[a.UniqueKey] = a.ID
+	}
+}
+
+// known looks up which of the actions are there: live under the same key, or
+// under the same id, live or ended.
+func (t *txn) known(actions []action.Action) (there, error) {
+	var keys []string
+	ids := make([]action.ID, len(actions))
+	for i, a := range actions {
+		ids[i] = a.ID
+		if a.UniqueKey != "" {
+			keys = append(keys, a.UniqueKey)
+		}
+	}
+	found, err := t.Actions(ids)
+	if err != nil {
+		return there{}, err
+	}
+	k := there{keys: map[string]action.ID{}, ids: map[action.ID]bool{}}
+	for _, a := range found {
+		k.ids[a.ID] = true
+	}
+	if len(keys) > 0 {
+		live, err := t.LiveKeys(keys)
+		if err != nil {
+			return there{}, err
+		}
+		k.keys = live
+	}
+	return k, nil
+}

@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"encoding/json"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// settled is what becomes of a live action in this transaction.
+type settled struct {
+	action action.Action
+	action.Transition
+}
+
+// each locks live actions and gives every one its input; ones for which input says no are left alone.
+func (t *txn) each(ids []action.ID, input func(live) (action.Input, bool)) error {
+	found, err := t.lockLive(ids)
+	if err != nil {
+		return err
+	}
+	var moves []settled
+	for _, f := range found {
+		in, ok := input(f)
+		if !ok {
+			continue
+		}
+		next, err := action.Next(f.action, f.thread, in, t.Now())
+		if err != nil {
+			return err
+		}
+		moves = append(moves, settled{f.action, next})
+	}
+	return t.settle(moves)
+}
+
+// settle writes transitions down. It is the one way to the end: whoever ends an
+// action deletes its thread, writes the last state and the event and, for a
+// deployment's step, appends the entry, all in this transaction. The heads of
+// the steps' pipelines are locked before the threads.
+func (t *txn) settle(moves []settled) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	var (
+		rows    []ThreadRow
+		endings []Ending
+		events  []action.Event
+		entries = map[string][]schedule.Entry{}
+	)
+	for _, m := range moves {
+		if m.Event != nil {
+			events = append(events, *m.Event)
+			t.touch(TopicAction)
+		}
+		if !m.Ended() {
+			rows = append(rows, threadRow(m.action, m.Thread, t.Now()))
+			t.touchAsked(m.Thread)
+			continue
+		}
+		endings = append(endings, t.ending(m))
+		if step := m.action.Step; step != nil {
+			entries[step.Pipeline] = append(entries[step.Pipeline], entryOf(m))
+		}
+	}
+	if err := t.store(rows, endings, events); err != nil {
+		return err
+	}
+	for _, head := range t.heads {
+		if len(entries[head.Pipeline]) == 0 {
+			continue
+		}
+		if err := t.append(head, entries[head.Pipeline]); err != nil {
+			return err
+		}
+		if err := t.UpdateHead(*head); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// touchAsked wakes the owner of a claim that somebody wants to end.
+func (t *txn) touchAsked(thread action.Thread) {
+	if !thread.ClaimedBy.IsZero() && !thread.CancelAt.IsZero() {
+		t.touch(TopicCancel)
+	}
+}
+
+// store writes the action side of transitions.
+func (t *txn) store(rows []ThreadRow, endings []Ending, events []action.Event) error {
+	if len(rows) > 0 {
+		if err := t.UpdateThreads(rows); err != nil {
+			return err
+		}
+	}
+	if len(endings) > 0 {
+		if err := t.EndThreads(endings); err != nil {
+			return err
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	return t.InsertEvents(events)
+}
+
+func (t *txn) ending(m settled) Ending {
+	e := Ending{ID: m.action.ID, Lane: m.action.Lane, Thread: m.Thread, FinishedAt: t.Now(),
+		Code: m.Event.Code, Error: m.Event.Error, Ref: m.Event.Ref}
+	if len(m.Output) > 0 {
+		e.Output = cleanJSON(m.Output)
+	}
+	return e
+}
+
+// entryOf is what the end of a step's action says in the deployment log.
+func entryOf(m settled) schedule.Entry {
+	step := m.action.Step
+	e := schedule.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,
+		Revision: step.Revision, Version: step.Version}
+	if m.Thread.Status == action.Successful {
+		e.Class, e.Event, e.Detail = schedule.Fact, step.Event, factDetail(m)
+		return e
+	}
+	e.Class, e.Event = schedule.Note, schedule.StepFailed
+	if m.Thread.Status == action.Canceled {
+		e.Event = schedule.StepCanceled
+	}
+	e.Detail, _ = json.Marshal(schedule.StepDetail{Event: step.Event, Action: m.action.ID.String(),
+		Status: m.Thread.Status.String(), Error: m.Event.Error}) // strings always marshal
+	return e
+}
+
+// factDetail is the keys of the outcome's output, with the action and its attempts.
+func factDetail(m settled) json.RawMessage {
+	detail := map[string]any{}
+	if len(m.Output) > 0 && json.Unmarshal(m.Output, &detail) != nil {
+		detail = map[string]any{"output": cleanJSON(m.Output)} // it is no object
+	}
+	if detail == nil {
+		detail = map[string]any{} // it was null
+	}
+	detail["action"] = m.action.ID
+	detail["attempt"] = m.Thread.Attempt
+	detail["spent"] = m.Thread.Spent
+	raw, _ := json.Marshal(detail) // what was read as JSON can be written as JSON
+	return raw
+}

@@ -1,0 +1,205 @@
+package ledgertest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// setup is a ledger of a test's own.
+type setup struct {
+	*ledger.Ledger
+	driver ledger.Driver
+	ctx    context.Context
+	open   func(t *testing.T) ledger.Driver
+}
+
+func newSetup(t *testing.T, open func(t *testing.T) ledger.Driver) setup {
+	t.Helper()
+	driver := open(t)
+	s := setup{Ledger: ledger.New(driver), driver: driver, ctx: t.Context(), open: open}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if err := s.Maintain(s.ctx); err != nil {
+		t.Fatalf("maintain: %v", err)
+	}
+	return s
+}
+
+// pipeline is the name of every test's pipeline.
+const pipeline = "greeter"
+
+// definition has a build, a beta of one host and a prod of two groups.
+func definition() schedule.Definition {
+	host := func(name string) schedule.Host { return schedule.Host{Name: name, URL: "local://" + name} }
+	return schedule.Definition{
+		Pipeline: pipeline,
+		Service:  schedule.Service{Name: pipeline, Manager: "process"},
+		Stages: []schedule.Stage{
+			{Name: "build", Kind: schedule.BuildStage, Build: &schedule.Build{File: ".wharf-ci.yml",
+				Artifacts: []schedule.Artifact{{Label: "amd64", Path: "dist/greeter"}}}},
+			{Name: "beta", Kind: schedule.HostStage, After: []string{"build"},
+				Groups: []schedule.Group{{Name: "all", Hosts: []schedule.Host{host("oak")}}}},
+			{Name: "prod", Kind: schedule.HostStage, After: []string{"beta"}, Groups: []schedule.Group{
+				{Name: "east", Hosts: []schedule.Host{host("elm"), host("fir")}},
+				{Name: "west", Hosts: []schedule.Host{host("yew")}}}},
+		},
+	}
+}
+
+// define applies the definition and returns the head.
+func (s setup) define(t *testing.T) ledger.Head {
+	t.Helper()
+	d := definition()
+	head, err := s.Define(s.ctx, pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Definition: &d, Source: "pipeline: greeter\n", By: "ana", Entries: []schedule.Entry{
+			{Event: schedule.PipelineDefined, Class: schedule.Change, Version: locked.Version + 1}}}, nil
+	})
+	check(t, err)
+	return head
+}
+
+// register makes a revision with its forward deployment.
+func (s setup) register(t *testing.T, label string) ledger.Registered {
+	t.Helper()
+	done, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true)
+	check(t, err)
+	return done
+}
+
+// lease takes the pipeline for an instance.
+func (s setup) lease(t *testing.T, i ledger.Instance) ledger.Lease {
+	t.Helper()
+	lease, ok, err := s.Lease(s.ctx, pipeline, i.ID)
+	check(t, err)
+	if !ok {
+		t.Fatalf("the lease of %s was not granted to %s", pipeline, i.Name)
+	}
+	return lease
+}
+
+// join makes an instance.
+func (s setup) join(t *testing.T, name string) ledger.Instance {
+	t.Helper()
+	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test"}
+	check(t, s.Join(s.ctx, i))
+	return i
+}
+
+// append records entries as a person would.
+func (s setup) append(t *testing.T, entries ...schedule.Entry) ledger.Head {
+	t.Helper()
+	head, err := s.Append(s.ctx, pipeline, 0, func(ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Entries: entries}, nil
+	})
+	check(t, err)
+	return head
+}
+
+// fact is one entry of a deployment.
+func fact(deployment int64, target, event string) schedule.Entry {
+	return schedule.Entry{Deployment: deployment, Target: target, Event: event, Class: schedule.Fact, Revision: deployment}
+}
+
+func note(deployment int64, target, event string) schedule.Entry {
+	e := fact(deployment, target, event)
+	e.Class = schedule.Note
+	return e
+}
+
+// job is an action that is nobody's step.
+func job(name string) action.Action {
+	return action.Action{Kind: "job", Name: name, Handler: "noop", Policy: policy()}
+}
+
+// policy tries again at once, without luck in it.
+func policy() action.Policy {
+	p := action.DefaultPolicy()
+	p.Initial, p.Jitter, p.Retries = action.Duration(time.Hour), 0, 2
+	return p
+}
+
+// stepOf is the action of a deployment's step, as a pass makes it.
+func stepOf(deployment int64, target, event string) action.Action {
+	return action.Action{Kind: "step", Name: event + " " + target, Handler: "step", Lane: "step/" + target, Policy: policy(),
+		Step: &action.Step{Pipeline: pipeline, Deployment: deployment, Target: target, Event: event, Revision: deployment, Version: 1}}
+}
+
+// startSteps claims steps in a pass.
+func (s setup) startSteps(t *testing.T, lease ledger.Lease, steps ...action.Action) ledger.Head {
+	t.Helper()
+	head, err := s.Pass(s.ctx, lease, 0, func(locked ledger.Locked) (ledger.Change, error) {
+		change := ledger.Change{Actions: steps}
+		for _, a := range steps {
+			detail, err := json.Marshal(schedule.StepDetail{Event: a.Step.Event})
+			if err != nil {
+				return change, err
+			}
+			e := note(a.Step.Deployment, a.Step.Target, schedule.StepClaimed)
+			e.Detail = detail
+			change.Entries = append(change.Entries, e)
+		}
+		return change, nil
+	})
+	check(t, err)
+	return head
+}
+
+// claim takes up to n actions of a lane, and wants to get exactly that many.
+func (s setup) claim(t *testing.T, i ledger.Instance, lane string, n int) []ledger.Claimed {
+	t.Helper()
+	done, err := s.Turn(s.ctx, i, nil, []ledger.Want{{Lane: lane, N: n}})
+	check(t, err)
+	if len(done.Claimed) != n {
+		t.Fatalf("claimed %d of lane %s, want %d", len(done.Claimed), lane, n)
+	}
+	return done.Claimed
+}
+
+// end completes a claim.
+func (s setup) end(t *testing.T, i ledger.Instance, c ledger.Claimed, o action.Outcome) ledger.Turned {
+	t.Helper()
+	done, err := s.Turn(s.ctx, i, []ledger.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o}}, nil)
+	check(t, err)
+	return done
+}
+
+// enqueue stores one action and returns its id.
+func (s setup) enqueue(t *testing.T, a action.Action) action.ID {
+	t.Helper()
+	made, err := s.Enqueue(s.ctx, a)
+	check(t, err)
+	return made[0].ID
+}
+
+// statusOf is where an action stands.
+func (s setup) statusOf(t *testing.T, id action.ID) action.Status {
+	t.Helper()
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	return state.Thread.Status
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantCode wants an error with a code.
+func wantCode(t *testing.T, err error, code fault.Code) {
+	t.Helper()
+	if fault.CodeOf(err) != code {
+		t.Fatalf("got %v (code %q), want code %q", err, fault.CodeOf(err), code)
+	}
+}

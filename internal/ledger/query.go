@@ -1,0 +1,202 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// EntryQuery selects entries of one pipeline.
+type EntryQuery struct {
+	Pipeline   string
+	After      int64  // only rows with a greater seq
+	Deployment int64  // 0: all
+	Target     string // "": all; else the target and everything below it
+	Class      schedule.Class
+	Limit      int  // 0: all
+	Newest     bool // the last Limit rows, still in ascending order
+}
+
+// DeploymentQuery selects deployments, newest first.
+type DeploymentQuery struct {
+	Pipeline string // "": all
+	Revision int64  // 0: all
+	Number   int64  // 0: all; needs Pipeline
+	Status   schedule.Status
+	Before   int64 // keyset: only numbers below; needs Pipeline
+	Limit    int   // 0: all
+}
+
+// ActionQuery selects actions, newest first.
+type ActionQuery struct {
+	Handler    string
+	Status     action.Status // 0: all
+	Pipeline   string
+	Deployment int64
+	Target     string
+	LiveOnly   bool
+	After      action.ID // keyset: only older ids
+	Limit      int       // 0: all
+}
+
+// Heads lists every pipeline's head, by name.
+func (l *Ledger) Heads(ctx context.Context) ([]Head, error) { return l.heads(ctx, nil) }
+
+// Head is one of them; fault.NotFound when there is none.
+func (l *Ledger) Head(ctx context.Context, pipeline string) (Head, error) {
+	heads, err := l.heads(ctx, []string{pipeline})
+	if err == nil && len(heads) == 0 {
+		err = noPipeline(pipeline)
+	}
+	if err != nil {
+		return Head{}, err
+	}
+	return heads[0], nil
+}
+
+func (l *Ledger) heads(ctx context.Context, names []string) (heads []Head, err error) {
+	err = l.read(ctx, "read pipelines", func(tx Tx) error {
+		rows, err := tx.Heads(names)
+		heads = make([]Head, len(rows))
+		for i, r := range rows {
+			heads[i] = r.Head
+		}
+		return err
+	})
+	return heads, err
+}
+
+// Version reads one definition version; 0: the one in force.
+func (l *Ledger) Version(ctx context.Context, pipeline string, version int) (v Version, err error) {
+	err = l.read(ctx, "read definition of "+pipeline, func(tx Tx) error {
+		heads, err := tx.Heads([]string{pipeline})
+		if err != nil {
+			return err
+		}
+		if len(heads) == 0 {
+			return noPipeline(pipeline)
+		}
+		if version == 0 {
+			version = heads[0].Version
+		}
+		if version != 0 {
+			some, err := tx.Versions(pipeline, version)
+			if err != nil {
+				return err
+			}
+			if len(some) > 0 {
+				v = some[0]
+				return nil
+			}
+		}
+		return fault.New(fault.NotFound, "pipeline %q has no definition %d", pipeline, version)
+	})
+	return v, err
+}
+
+// Versions lists all versions, oldest first.
+func (l *Ledger) Versions(ctx context.Context, pipeline string) (some []Version, err error) {
+	err = l.read(ctx, "read definitions of "+pipeline, func(tx Tx) error {
+		some, err = tx.Versions(pipeline, 0)
+		return err
+	})
+	return some, err
+}
+
+// Entries reads the log in the order of seq.
+func (l *Ledger) Entries(ctx context.Context, q EntryQuery) (entries []schedule.Entry, err error) {
+	err = l.read(ctx, "read the log of "+q.Pipeline, func(tx Tx) error {
+		entries, err = tx.Entries(q)
+		return err
+	})
+	return entries, err
+}
+
+// Revision finds a revision by its label, or by its rev_seq when label is "".
+func (l *Ledger) Revision(ctx context.Context, pipeline, label string, seq int64) (r Revision, err error) {
+	err = l.read(ctx, "read revision", func(tx Tx) error {
+		r, err = oneRevision(tx, pipeline, label, seq)
+		return err
+	})
+	return r, err
+}
+
+// Revisions lists the newest first; limit 0: all.
+func (l *Ledger) Revisions(ctx context.Context, pipeline string, limit int) (some []Revision, err error) {
+	err = l.read(ctx, "read revisions of "+pipeline, func(tx Tx) error {
+		some, err = tx.Revisions(pipeline, "", 0, limit)
+		return err
+	})
+	return some, err
+}
+
+// Deployments lists by query. Status active is what is in progress.
+func (l *Ledger) Deployments(ctx context.Context, q DeploymentQuery) (some []Deployment, err error) {
+	err = l.read(ctx, "read deployments", func(tx Tx) error {
+		some, err = tx.Deployments(q)
+		return err
+	})
+	return some, err
+}
+
+// Deployment reads one by number.
+func (l *Ledger) Deployment(ctx context.Context, pipeline string, number int64) (Deployment, error) {
+	none := fault.New(fault.NotFound, "there is no deployment %s#%d", pipeline, number)
+	if number <= 0 {
+		return Deployment{}, none
+	}
+	some, err := l.Deployments(ctx, DeploymentQuery{Pipeline: pipeline, Number: number})
+	if err != nil {
+		return Deployment{}, err
+	}
+	if len(some) == 0 {
+		return Deployment{}, none
+	}
+	return some[0], nil
+}
+
+// Action reads one; fault.NoSuchAction when there is none.
+func (l *Ledger) Action(ctx context.Context, id action.ID) (state ActionState, err error) {
+	err = l.read(ctx, "read action "+id.String(), func(tx Tx) error {
+		state, err = actionState(tx, id)
+		return err
+	})
+	return state, err
+}
+
+func actionState(tx Tx, id action.ID) (ActionState, error) {
+	some, err := tx.ActionStates([]action.ID{id}, ActionQuery{})
+	if err == nil && len(some) == 0 {
+		err = fault.New(fault.NoSuchAction, "there is no action %s", id)
+	}
+	if err != nil {
+		return ActionState{}, err
+	}
+	return some[0], nil
+}
+
+// Actions lists by query.
+func (l *Ledger) Actions(ctx context.Context, q ActionQuery) (some []ActionState, err error) {
+	err = l.read(ctx, "read actions", func(tx Tx) error {
+		some, err = tx.ActionStates(nil, q)
+		return err
+	})
+	return some, err
+}
+
+// Events is an action's history, seq 0 (PENDING at its creation) first.
+func (l *Ledger) Events(ctx context.Context, id action.ID) (events []action.Event, err error) {
+	err = l.read(ctx, "read events of action "+id.String(), func(tx Tx) error {
+		state, err := actionState(tx, id)
+		if err != nil {
+			return err
+		}
+		rest, err := tx.Events(id)
+		first := action.Event{ActionID: id, Status: action.Pending, At: state.CreatedAt, Source: state.CreatedBy}
+		events = append([]action.Event{first}, rest...)
+		return err
+	})
+	return events, err
+}

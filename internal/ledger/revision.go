@@ -1,0 +1,230 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// States of a revision.
+const (
+	RevisionOpen     = "open"     // artifacts may still come
+	RevisionSealed   = "sealed"   // all required artifacts are in; immutable
+	RevisionRejected = "rejected" // deployed only when accepted again
+)
+
+// Kinds of deployments.
+const (
+	Forward = "forward" // made when a revision is registered
+	Manual  = "manual"  // asked for by somebody
+)
+
+// Registered says what Register found or made.
+type Registered struct {
+	Revision   Revision
+	Created    bool        // the revision is new
+	Deployment *Deployment // its forward deployment; nil when none was wanted
+}
+
+// Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created.
+// The same label with the same snapshot answers with what is there; with another one: fault.Conflict.
+func (l *Ledger) Register(ctx context.Context, r Revision, deploy bool) (done Registered, err error) {
+	err = l.write(ctx, "register revision "+r.Label, func(t *txn) error {
+		done = Registered{}
+		head, err := t.lockOne(r.Pipeline)
+		if err != nil {
+			return err
+		}
+		if done.Revision, done.Created, err = t.register(head, r); err != nil || !deploy {
+			return err
+		}
+		done.Deployment, err = t.forward(head, done.Revision, r.By)
+		return err
+	})
+	return done, err
+}
+
+// register finds a revision by its label, or stores it behind the newest.
+func (t *txn) register(head *HeadRow, r Revision) (Revision, bool, error) {
+	if r.Label == "" {
+		return Revision{}, false, fault.New(fault.Invalid, "a revision needs a label")
+	}
+	known, err := t.Revisions(head.Pipeline, r.Label, 0, 0)
+	if err != nil {
+		return Revision{}, false, err
+	}
+	if len(known) > 0 {
+		if k := known[0]; k.Snapshot != r.Snapshot {
+			return Revision{}, false, fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
+				r.Label, r.Pipeline, orNone(k.Snapshot), orNone(r.Snapshot))
+		}
+		return known[0], false, nil
+	}
+	head.Newest++
+	r.Seq, r.State, r.CreatedAt, r.Artifacts = head.Newest, RevisionOpen, t.Now(), nil
+	if err := t.InsertRevision(head.ID, r); err != nil {
+		return Revision{}, false, err
+	}
+	return r, true, t.UpdateHead(*head)
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// forward is the forward deployment of a revision, made if it is not there.
+func (t *txn) forward(head *HeadRow, r Revision, by string) (*Deployment, error) {
+	some, err := t.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Revision: r.Seq})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range some {
+		if d.Kind == Forward {
+			return &d, nil
+		}
+	}
+	d, err := t.deploy(head, r, Forward, by)
+	return &d, err
+}
+
+// Deploy makes one more deployment of a registered revision.
+func (l *Ledger) Deploy(ctx context.Context, pipeline string, revision int64, kind, by string) (d Deployment, err error) {
+	err = l.write(ctx, "deploy "+pipeline, func(t *txn) error {
+		head, err := t.lockOne(pipeline)
+		if err != nil {
+			return err
+		}
+		r, err := oneRevision(t, pipeline, "", revision)
+		if err != nil {
+			return err
+		}
+		d, err = t.deploy(head, r, kind, by)
+		return err
+	})
+	return d, err
+}
+
+// deploy stores a deployment and its note. A pipeline without a definition has nothing to go through.
+func (t *txn) deploy(head *HeadRow, r Revision, kind, by string) (Deployment, error) {
+	switch {
+	case head.Version == 0:
+		return Deployment{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
+	case r.State == RevisionRejected:
+		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).WithHint("accept it first")
+	}
+	head.Deployed++
+	d := Deployment{ID: newID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: kind, Revision: r.Seq,
+		Label: r.Label, Version: head.Version, Status: schedule.Active, By: by, CreatedAt: t.Now()}
+	if err := t.InsertDeployment(head.ID, d); err != nil {
+		return Deployment{}, err
+	}
+	detail, err := json.Marshal(map[string]string{"kind": kind, "label": r.Label, "by": by})
+	if err != nil {
+		return Deployment{}, err
+	}
+	created := schedule.Entry{Deployment: d.Number, Event: schedule.DeploymentCreated, Class: schedule.Note,
+		Revision: r.Seq, Detail: detail}
+	if err := t.append(head, []schedule.Entry{created}); err != nil {
+		return Deployment{}, err
+	}
+	return d, t.UpdateHead(*head)
+}
+
+// RegisterArtifact stores one result of a build and appends the change artifact-registered.
+// Same content again does nothing; other content is fault.Conflict. The last
+// one that the definition in force requires seals the revision.
+func (l *Ledger) RegisterArtifact(ctx context.Context, pipeline string, revision int64, a Artifact) error {
+	return l.write(ctx, "register artifact "+a.Label, func(t *txn) error {
+		head, err := t.lockOne(pipeline)
+		if err != nil {
+			return err
+		}
+		r, err := oneRevision(t, pipeline, "", revision)
+		if err != nil {
+			return err
+		}
+		if known, err := knownArtifact(r, a); known || err != nil {
+			return err
+		}
+		return t.addArtifact(head, r, a)
+	})
+}
+
+// knownArtifact reports whether the same artifact is registered, and refuses another one in its place.
+func knownArtifact(r Revision, a Artifact) (bool, error) {
+	for _, k := range r.Artifacts {
+		if k.Label != a.Label {
+			continue
+		}
+		if k.Digest != a.Digest {
+			return false, fault.New(fault.Conflict, "artifact %s of revision %s is registered with digest %s, now %s",
+				a.Label, r.Label, k.Digest, a.Digest)
+		}
+		return true, nil
+	}
+	if r.State == RevisionSealed {
+		return false, fault.New(fault.Conflict, "revision %s is sealed: all its artifacts are in, and %s is none of them", r.Label, a.Label)
+	}
+	return false, nil
+}
+
+func (t *txn) addArtifact(head *HeadRow, r Revision, a Artifact) error {
+	if err := t.InsertArtifact(head.ID, r.Seq, a); err != nil {
+		return err
+	}
+	detail, err := json.Marshal(map[string]any{"label": a.Label, "digest": a.Digest, "size": a.Size})
+	if err != nil {
+		return err
+	}
+	change := schedule.Entry{Event: schedule.ArtifactRegistered, Class: schedule.Change, Revision: r.Seq, Detail: detail}
+	if err := t.append(head, []schedule.Entry{change}); err != nil {
+		return err
+	}
+	if err := t.UpdateHead(*head); err != nil {
+		return err
+	}
+	return t.seal(head, r, a)
+}
+
+// seal closes an open revision once everything that the definition requires is in.
+func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
+	d, err := t.definition(head)
+	if err != nil || r.State != RevisionOpen {
+		return err
+	}
+	have := map[string]bool{last.Label: true}
+	for _, a := range r.Artifacts {
+		have[a.Label] = true
+	}
+	for _, stage := range d.Stages {
+		if stage.Build == nil {
+			continue
+		}
+		for _, a := range stage.Build.Artifacts {
+			if !have[a.Label] {
+				return nil
+			}
+		}
+	}
+	return t.SetRevisionState(head.ID, r.Seq, RevisionSealed)
+}
+
+// oneRevision finds a revision by label, or by seq when label is "".
+func oneRevision(tx Tx, pipeline, label string, seq int64) (Revision, error) {
+	found, err := tx.Revisions(pipeline, label, seq, 0)
+	if err != nil {
+		return Revision{}, err
+	}
+	if len(found) == 0 {
+		if label == "" {
+			return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision number %d", pipeline, seq)
+		}
+		return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision %q", pipeline, label)
+	}
+	return found[0], nil
+}

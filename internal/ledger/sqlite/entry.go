@@ -1,0 +1,442 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+func (t *tx) CreateHead(pipeline string) error {
+	_, err := t.exec(`INSERT INTO pipeline_head (pipeline) VALUES (?) ON CONFLICT DO NOTHING`, pipeline)
+	return err
+}
+
+const headColumns = `id, pipeline, version, seq, newest, deployed, owner, epoch`
+
+func scanHead(s scanner) (h ledger.HeadRow, err error) {
+	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch)
+	return h, err
+}
+
+// LockHeads reads: the transaction is the only one that writes.
+func (t *tx) LockHeads(pipelines []string) ([]ledger.HeadRow, error) {
+	heads, err := t.Heads(pipelines)
+	slices.SortFunc(heads, func(a, b ledger.HeadRow) int { return int(a.ID - b.ID) })
+	return heads, err
+}
+
+func (t *tx) Heads(pipelines []string) ([]ledger.HeadRow, error) {
+	if pipelines == nil {
+		return rows(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head ORDER BY pipeline`)
+	}
+	var heads []ledger.HeadRow
+	for _, p := range pipelines {
+		h, ok, err := row(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head WHERE pipeline = ?`, p)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			heads = append(heads, h)
+		}
+	}
+	return heads, nil
+}
+
+func (t *tx) UpdateHead(h ledger.HeadRow) error {
+	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ? WHERE id = ?`,
+		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.ID)
+	return err
+}
+
+func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
+	definition, err := json.Marshal(v.Definition)
+	if err != nil {
+		return fmt.Errorf("write definition %d of %s: %w", v.Version, v.Pipeline, err)
+	}
+	_, err = t.exec(`INSERT INTO pipeline_version (pipeline_id, version, definition, source, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		pipeline, v.Version, string(definition), v.Source, v.By, micros(v.At))
+	return err
+}
+
+func scanVersion(s scanner) (v ledger.Version, err error) {
+	var definition string
+	if err := s.Scan(&v.Pipeline, &v.Version, &definition, &v.Source, &v.By, moment{&v.At}); err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal([]byte(definition), &v.Definition); err != nil {
+		return v, fmt.Errorf("read definition %d of %s: %w", v.Version, v.Pipeline, err)
+	}
+	return v, nil
+}
+
+func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
+	query := `SELECT h.pipeline, v.version, v.definition, v.source, v.created_by, v.created_at
+		FROM pipeline_head h JOIN pipeline_version v ON v.pipeline_id = h.id WHERE h.pipeline = ?`
+	if version != 0 {
+		return rows(t, scanVersion, query+` AND v.version = ?`, pipeline, version)
+	}
+	return rows(t, scanVersion, query+` ORDER BY v.version`, pipeline)
+}
+
+func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error) {
+	var found []schedule.Entry
+	for _, k := range keys {
+		scan := func(s scanner) (e schedule.Entry, err error) {
+			e.Deployment, e.Target, e.Event = k.Deployment, k.Target, k.Event
+			err = s.Scan(&e.Seq, &e.Occurrence, &e.Class)
+			return e, err
+		}
+		e, ok, err := row(t, scan, `SELECT seq, occurrence, class FROM entry
+			WHERE pipeline_id = ?1 AND deployment = ?2 AND event = ?4
+			  AND target_id = (SELECT id FROM target WHERE pipeline_id = ?1 AND path = ?3)
+			ORDER BY occurrence DESC LIMIT 1`, pipeline, k.Deployment, k.Target, k.Event)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
+	targets, err := t.targets(pipeline, entries)
+	if err != nil {
+		return err
+	}
+	values := make([][]any, len(entries))
+	for i, e := range entries {
+		values[i] = []any{pipeline, e.Seq, e.Deployment, targets[e.Target], e.Event, e.Occurrence, e.Class,
+			e.Revision, e.Version, micros(e.At), document(e.Detail)}
+	}
+	return t.insert(table{name: "entry", columns: []string{"pipeline_id", "seq", "deployment", "target_id", "event",
+		"occurrence", "class", "revision", "version", "created_at", "detail"}}, values)
+}
+
+// targets finds the ids of entries' targets and makes those that are new.
+func (t *tx) targets(pipeline int64, entries []schedule.Entry) (map[string]int64, error) {
+	ids := map[string]int64{}
+	for _, e := range entries {
+		if _, ok := ids[e.Target]; ok {
+			continue
+		}
+		number, ok, err := row(t, scanNumber, `SELECT id FROM target WHERE pipeline_id = ? AND path = ?`, pipeline, e.Target)
+		if err == nil && !ok {
+			number, _, err = row(t, scanNumber, `INSERT INTO target (pipeline_id, path) VALUES (?, ?) RETURNING id`, pipeline, e.Target)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids[e.Target] = number
+	}
+	return ids, nil
+}
+
+func scanNumber(s scanner) (n int64, err error) {
+	err = s.Scan(&n)
+	return n, err
+}
+
+const entryColumns = `e.seq, e.deployment, t.path, e.event, e.occurrence, e.class, e.revision, e.version, e.created_at, e.detail`
+
+// scanEntry reads rows of one pipeline.
+func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
+	return func(s scanner) (schedule.Entry, error) {
+		e := schedule.Entry{Pipeline: pipeline}
+		var detail sql.NullString
+		err := s.Scan(&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail)
+		if detail.Valid {
+			e.Detail = json.RawMessage(detail.String)
+		}
+		return e, err
+	}
+}
+
+func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
+	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
+	switch {
+	case q.Target != "" && q.Deployment == 0:
+		// every deployment's entries of each target, by the unique key; 0 are the changes
+		query += `CROSS JOIN target t ON t.pipeline_id = h.id AND (t.path = ?2 OR (t.path > ?2 || '/' AND t.path < ?2 || '0'))
+			CROSS JOIN (SELECT 0 AS number UNION ALL
+				SELECT number FROM deployment WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE pipeline = ?1)) d
+			CROSS JOIN entry e INDEXED BY sqlite_autoindex_entry_2
+				ON e.pipeline_id = h.id AND e.deployment = d.number AND e.target_id = t.id`
+	case q.Deployment != 0:
+		query += `CROSS JOIN entry e INDEXED BY sqlite_autoindex_entry_2 ON e.pipeline_id = h.id AND e.deployment = ?3
+			CROSS JOIN target t ON t.id = e.target_id`
+	default:
+		query += `CROSS JOIN entry e ON e.pipeline_id = h.id CROSS JOIN target t ON t.id = e.target_id`
+	}
+	query += ` WHERE h.pipeline = ?1 AND e.seq > ?4`
+	if q.Target != "" && q.Deployment != 0 {
+		query += ` AND (t.path = ?2 OR (t.path > ?2 || '/' AND t.path < ?2 || '0'))`
+	}
+	if q.Class != 0 {
+		query += ` AND e.class = ?5`
+	}
+	query += ` ORDER BY e.seq`
+	if q.Newest {
+		query += ` DESC`
+	}
+	query += ` LIMIT ?6`
+	entries, err := rows(t, scanEntry(q.Pipeline), query, q.Pipeline, q.Target, q.Deployment, q.After, q.Class, limit(q.Limit))
+	if q.Newest {
+		slices.Reverse(entries)
+	}
+	return entries, err
+}
+
+// limit is a LIMIT; 0 means all.
+func limit(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
+	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, commit_id, subject, committed_at, snapshot, state, created_by, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		pipeline, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
+	return err
+}
+
+func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
+	_, err := t.exec(`UPDATE revision SET state = ? WHERE pipeline_id = ? AND seq = ?`, state, pipeline, revision)
+	return err
+}
+
+func scanRevision(s scanner) (r ledger.Revision, err error) {
+	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt})
+	return r, err
+}
+
+func (t *tx) Revisions(pipeline, label string, seq int64, n int) ([]ledger.Revision, error) {
+	query := `SELECT h.pipeline, r.seq, r.label, r.commit_id, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
+		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.pipeline = ?1`
+	switch {
+	case label != "":
+		query += ` AND r.label = ?2`
+	case seq != 0:
+		query += ` AND r.seq = ?3`
+	}
+	found, err := rows(t, scanRevision, query+` ORDER BY r.seq DESC LIMIT ?4`, pipeline, label, seq, limit(n))
+	for i := range found {
+		if err == nil {
+			found[i].Artifacts, err = t.artifacts(pipeline, found[i].Seq)
+		}
+	}
+	return found, err
+}
+
+func (t *tx) artifacts(pipeline string, revision int64) ([]ledger.Artifact, error) {
+	scan := func(s scanner) (a ledger.Artifact, err error) {
+		err = s.Scan(&a.Label, &a.Name, &a.Digest, &a.Size, &a.Blob, &a.Build)
+		return a, err
+	}
+	return rows(t, scan, `SELECT a.label, a.name, a.digest, a.size, a.blob, a.build
+		FROM pipeline_head h CROSS JOIN revision_artifact a ON a.pipeline_id = h.id AND a.revision = ?2
+		WHERE h.pipeline = ?1 ORDER BY a.label`, pipeline, revision)
+}
+
+func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
+	_, err := t.exec(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, pipeline, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
+	return err
+}
+
+func (t *tx) InsertDeployment(pipeline int64, d ledger.Deployment) error {
+	_, err := t.exec(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		pipeline, d.Number, id(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, micros(d.CreatedAt), micros(d.EndedAt))
+	return err
+}
+
+func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error {
+	_, err := t.exec(`UPDATE deployment SET status = ?, ended_at = ? WHERE pipeline_id = ? AND number = ?`,
+		string(status), micros(ended), pipeline, number)
+	return err
+}
+
+func scanDeployment(s scanner) (d ledger.Deployment, err error) {
+	err = s.Scan(ident{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &d.Status, &d.By,
+		moment{&d.CreatedAt}, moment{&d.EndedAt})
+	return d, err
+}
+
+func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
+	query := `SELECT d.id, h.pipeline, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
+		FROM pipeline_head h CROSS JOIN deployment d ON d.pipeline_id = h.id
+		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision WHERE 1`
+	var args []any
+	and := func(condition string, value any) {
+		query += ` AND ` + condition
+		args = append(args, value)
+	}
+	if q.Pipeline != "" {
+		and(`h.pipeline = ?`, q.Pipeline)
+	}
+	if q.Number != 0 {
+		and(`d.number = ?`, q.Number)
+	}
+	if q.Revision != 0 {
+		and(`d.revision = ?`, q.Revision)
+	}
+	if q.Status == schedule.Active {
+		query += ` AND d.status = 'active'` // as the index says it
+	} else if q.Status != "" {
+		and(`d.status = ?`, string(q.Status))
+	}
+	if q.Before != 0 {
+		and(`d.number < ?`, q.Before)
+	}
+	query += ` ORDER BY ` + deploymentOrder(q) + ` LIMIT ?`
+	return rows(t, scanDeployment, query, append(args, limit(q.Limit))...)
+}
+
+// deploymentOrder is newest first: by number within a pipeline, else by the id's time.
+func deploymentOrder(q ledger.DeploymentQuery) string {
+	if q.Pipeline != "" {
+		return `d.number DESC`
+	}
+	return `d.id DESC`
+}
+
+func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error) {
+	ids := map[int64]action.ID{}
+	for _, n := range numbers {
+		if _, ok := ids[n]; ok {
+			continue
+		}
+		found, ok, err := row(t, scanID, `SELECT id FROM deployment WHERE pipeline_id = ? AND number = ?`, pipeline, n)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ids[n] = found
+		}
+	}
+	return ids, nil
+}
+
+func scanID(s scanner) (i action.ID, err error) {
+	err = s.Scan(ident{&i})
+	return i, err
+}
+
+func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
+	for _, p := range passages {
+		query := `UPDATE target SET highest = max(highest, ?4),
+			current_revision = CASE WHEN ?3 >= current THEN ?4 ELSE current_revision END,
+			current_at = CASE WHEN ?3 >= current THEN ?5 ELSE current_at END, current = max(current, ?3)
+			WHERE pipeline_id = ?1 AND path = ?2`
+		args := []any{pipeline, p.Target, p.Deployment, p.Revision, micros(p.At)}
+		if p.Failed {
+			query = `UPDATE target SET failed = ?3, failed_at = ?4 WHERE pipeline_id = ?1 AND path = ?2`
+			args = []any{pipeline, p.Target, p.Deployment, micros(p.At)}
+		}
+		if _, err := t.exec(query, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) PutStageRun(pipeline int64, r ledger.StageRun) error {
+	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
+		pipeline, r.Deployment, r.Stage, r.Revision, micros(r.StartedAt), micros(r.EndedAt), r.Outcome)
+	return err
+}
+
+func (t *tx) StageRuns(pipeline string, deployment int64) ([]ledger.StageRun, error) {
+	scan := func(s scanner) (r ledger.StageRun, err error) {
+		err = s.Scan(&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome)
+		return r, err
+	}
+	return rows(t, scan, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
+		FROM pipeline_head h CROSS JOIN stage_run s ON s.pipeline_id = h.id AND s.deployment = ?2
+		WHERE h.pipeline = ?1 ORDER BY s.started_at, s.stage`, pipeline, deployment)
+}
+
+func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
+	for _, r := range resources {
+		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
+				revision = excluded.revision, at = excluded.at,
+				finished = CASE WHEN pipeline_id = excluded.pipeline_id THEN max(finished, excluded.finished) ELSE excluded.finished END
+			WHERE pipeline_id <> excluded.pipeline_id OR excluded.deployment >= deployment`,
+			r.Address, r.Service, pipeline, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
+	scan := func(s scanner) (r ledger.Resource, err error) {
+		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
+		return r, err
+	}
+	query := `SELECT r.address, r.service, h.pipeline, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM pipeline_head h CROSS JOIN resource r ON r.pipeline_id = h.id`
+	if pipeline == "" {
+		return rows(t, scan, query+` ORDER BY r.address, r.service`)
+	}
+	return rows(t, scan, query+` WHERE h.pipeline = ? ORDER BY r.address, r.service`, pipeline)
+}
+
+func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
+	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
+	return err
+}
+
+func (t *tx) Introductions(pipeline string) ([]ledger.Introduction, error) {
+	scan := func(s scanner) (i ledger.Introduction, err error) {
+		err = s.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
+		return i, err
+	}
+	return rows(t, scan, `SELECT i.stage, i.event, i.revision_after, i.version, i.strict
+		FROM pipeline_head h CROSS JOIN step_introduction i ON i.pipeline_id = h.id
+		WHERE h.pipeline = ? ORDER BY i.version, i.stage, i.event`, pipeline)
+}
+
+func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
+	scan := func(s scanner) (st ledger.Standing, err error) {
+		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
+		return st, err
+	}
+	query := `SELECT t.path, t.current, t.current_revision, t.highest, t.current_at, t.failed, t.failed_at
+		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.pipeline = ?1`
+	if target != "" {
+		return rows(t, scan, query+` AND t.path = ?2`, pipeline, target)
+	}
+	return rows(t, scan, query+` ORDER BY t.path`, pipeline)
+}
+
+// passageEvents is the condition of the index entry_mark, word for word.
+const passageEvents = `e.event IN (
+  'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
+  'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
+
+func (t *tx) Passages(pipeline, target string, below int64, n int) ([]schedule.Entry, error) {
+	query := `SELECT ` + entryColumns + `
+		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
+		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + passageEvents + `
+		WHERE h.pipeline = ?1`
+	if below > 0 {
+		query += ` AND e.seq < ?3`
+	}
+	return rows(t, scanEntry(pipeline), query+` ORDER BY e.seq DESC LIMIT ?4`, pipeline, target, below, limit(n))
+}

@@ -1,0 +1,262 @@
+// Package sqlite keeps a ledger in one file. It is the log on one machine: the
+// holder of waybill.lock runs the roles, others record what people ask, read and watch.
+//
+// Each query stands beside its scan, in the same order as in package postgres.
+// The one writer connection takes SQLite's write lock at the start of its
+// transaction (BEGIN IMMEDIATE), so that a transaction which has begun never
+// waits for another one; readers see one state each and block nobody.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// readers is how many reads may go on beside the writer.
+const readers = 4
+
+// lookEvery is how often another process' commits are looked for.
+const lookEvery = time.Second
+
+// Driver is the database in one file.
+type Driver struct {
+	path    string
+	write   *sql.DB
+	read    *sql.DB
+	writer  chan *writer // holds the one writer connection while nobody uses it
+	opened  bool         // the writer connection was made
+	watch   *sql.Conn
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
+}
+
+var _ ledger.Driver = (*Driver)(nil)
+
+// Open opens the file, makes it when it is not there, and brings its schema up
+// to date. The folder must exist. A damaged file, or one that a newer Waybill
+// wrote, is fault.Corrupt; what the system refuses is fault.Unavailable.
+func Open(ctx context.Context, path string) (*Driver, error) {
+	d := &Driver{path: path, writer: make(chan *writer, 1)}
+	if err := d.open(ctx); err != nil {
+		_ = d.Close() // what was opened so far; the first error counts
+		return nil, d.explain("open the ledger", err)
+	}
+	return d, nil
+}
+
+func (d *Driver) open(ctx context.Context) error {
+	if err := d.touch(); err != nil {
+		return err
+	}
+	var err error
+	if d.write, err = sql.Open("sqlite", d.source(false)); err != nil {
+		return err
+	}
+	d.write.SetMaxOpenConns(1)
+	conn, err := d.write.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	d.writer <- &writer{conn: conn, prepared: map[string]*sql.Stmt{}}
+	d.opened = true
+	if err := d.migrate(ctx, conn); err != nil {
+		return err
+	}
+	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
+		return err
+	}
+	d.read.SetMaxOpenConns(readers + 1) // one of them is the watch
+	d.read.SetMaxIdleConns(readers + 1)
+	d.watch, err = d.read.Conn(ctx)
+	return err
+}
+
+// touch makes the file, so that what forbids it is told in the system's words.
+func (d *Driver) touch() error {
+	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// source is the data source name: the file, and the pragmas of each connection.
+func (d *Driver) source(readOnly bool) string {
+	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"}}
+	if readOnly {
+		pragmas["_pragma"] = []string{"busy_timeout(10000)", "query_only(1)"}
+	}
+	path := d.path
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: pragmas.Encode()}).String()
+}
+
+// Name is sqlite.
+func (d *Driver) Name() string { return "sqlite" }
+
+// Embedded is true: one process at a time runs roles on a file.
+func (d *Driver) Embedded() bool { return true }
+
+// writer is the one connection that writes, and its prepared statements.
+type writer struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+}
+
+// take waits for the writer connection.
+func (d *Driver) take(ctx context.Context) (*writer, error) {
+	select {
+	case w, ok := <-d.writer:
+		if !ok {
+			return nil, fault.New(fault.Unavailable, "the ledger is closed")
+		}
+		return w, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Write runs fn in one transaction.
+func (d *Driver) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+	return d.writing(ctx, nil, true, fn)
+}
+
+// writing runs fn on the writer connection and commits what it did, or nothing.
+func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn func(ledger.Tx) error) (err error) {
+	w, err := d.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { d.writer <- w }()
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return d.explain("begin", err)
+	}
+	committed := false
+	defer func() {
+		if !committed {
+			_, _ = w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
+		}
+	}()
+	if err := fn(&tx{ctx: ctx, driver: d, conn: w.conn, prepared: w.prepared, now: now(), plans: plans}); err != nil {
+		return err
+	}
+	if !keep {
+		return nil
+	}
+	if _, err := w.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+		return d.explain("commit", err)
+	}
+	committed = true
+	return nil
+}
+
+// Read runs fn on one state of the database.
+func (d *Driver) Read(ctx context.Context, fn func(ledger.Tx) error) error {
+	conn, err := d.read.Conn(ctx)
+	if err != nil {
+		return d.explain("read", err)
+	}
+	defer func() { _ = conn.Close() }() // gives it back to the pool
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return d.explain("read", err)
+	}
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written
+	return fn(&tx{ctx: ctx, driver: d, conn: conn, now: now()})
+}
+
+// Explain returns the query plans of what fn does, and undoes it.
+func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]string, error) {
+	var plans []string
+	err := d.writing(ctx, &plans, false, fn)
+	return plans, err
+}
+
+// Listen looks once a second whether another process has committed.
+func (d *Driver) Listen(changed func(ledger.Topic)) {
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	d.stopped.Go(func() {
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		last := int64(0)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			version, err := d.version(ctx)
+			if err != nil || version == last {
+				continue
+			}
+			last = version
+			for _, topic := range ledger.Topics() {
+				changed(topic)
+			}
+		}
+	})
+}
+
+// version changes with every commit of another connection.
+func (d *Driver) version(ctx context.Context) (version int64, err error) {
+	err = d.watch.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version)
+	return version, err
+}
+
+// Notify does nothing: other processes look for themselves.
+func (d *Driver) Notify([]ledger.Topic) {}
+
+// Poll is the time after which a waiter looks although nothing was heard.
+func (d *Driver) Poll() time.Duration { return 5 * time.Second }
+
+// Maintain has nothing to make ahead: there are no partitions.
+func (d *Driver) Maintain(context.Context) error { return nil }
+
+// Guard does nothing: whoever holds waybill.lock is alone.
+func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, nil }
+
+// Close ends every connection.
+func (d *Driver) Close() error {
+	if d.stop != nil {
+		d.stop()
+	}
+	d.stopped.Wait()
+	var errs []error
+	if d.watch != nil {
+		errs = append(errs, d.watch.Close())
+	}
+	if d.read != nil {
+		errs = append(errs, d.read.Close())
+	}
+	if d.opened {
+		if w, ok := <-d.writer; ok { // waits for the transaction that is under way
+			close(d.writer)
+			errs = append(errs, w.conn.Close())
+		}
+	}
+	if d.write != nil {
+		errs = append(errs, d.write.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// now is the time as it is stored.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// txn is one transaction of the ledger: the rows, the heads it has locked, and whom to wake after the commit.
+type txn struct {
+	Tx
+	core    *core
+	heads   []*HeadRow // locked, in the order of their ids
+	defined *Version   // stored in this transaction
+	touched []Topic
+}
+
+// touch wakes the topic's waiters when the transaction commits.
+func (t *txn) touch(topic Topic) {
+	if !slices.Contains(t.touched, topic) {
+		t.touched = append(t.touched, topic)
+	}
+}
+
+// lock takes the heads of pipelines. It is called once in a transaction, before any thread is locked.
+func (t *txn) lock(pipelines ...string) error {
+	if len(pipelines) == 0 {
+		return nil
+	}
+	rows, err := t.LockHeads(pipelines)
+	for i := range rows {
+		t.heads = append(t.heads, &rows[i])
+	}
+	return err
+}
+
+// lockOne takes the head of one pipeline, which must exist.
+func (t *txn) lockOne(pipeline string) (*HeadRow, error) {
+	if err := t.lock(pipeline); err != nil {
+		return nil, err
+	}
+	return t.head(pipeline)
+}
+
+// head is one of the locked heads.
+func (t *txn) head(pipeline string) (*HeadRow, error) {
+	for _, h := range t.heads {
+		if h.Pipeline == pipeline {
+			return h, nil
+		}
+	}
+	return nil, noPipeline(pipeline)
+}
+
+func noPipeline(name string) error {
+	return fault.New(fault.NotFound, "there is no pipeline %q", name)
+}
+
+// definition is the version in force under a locked head; from memory where it was read before.
+func (t *txn) definition(head *HeadRow) (*schedule.Definition, error) {
+	if t.defined != nil && t.defined.Pipeline == head.Pipeline {
+		return &t.defined.Definition, nil
+	}
+	if known, ok := t.core.known(head.Head); ok {
+		return known, nil
+	}
+	versions, err := t.Versions(head.Pipeline, head.Version)
+	if err != nil {
+		return nil, err
+	}
+	if len(versions) == 0 {
+		return nil, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
+	}
+	t.core.remember(versions[0])
+	return &versions[0].Definition, nil
+}
+
+// known is the definition in force, if it was read before. Stored versions never change.
+func (c *core) known(h Head) (*schedule.Definition, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.definitions[h.Pipeline]
+	return &v.Definition, ok && v.Version == h.Version
+}
+
+func (c *core) remember(v Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.definitions[v.Pipeline] = v
+}
+
+// live is an action whose thread this transaction has locked.
+type live struct {
+	action action.Action
+	thread action.Thread
+}
+
+// lockLive locks the heads that ends of the actions append to, then their threads.
+// It returns those that are still live, in the order of ids.
+func (t *txn) lockLive(ids []action.ID) ([]live, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	actions, err := t.Actions(ids)
+	if err != nil {
+		return nil, err
+	}
+	if t.heads == nil {
+		if err := t.lock(pipelinesOf(actions)...); err != nil {
+			return nil, err
+		}
+	}
+	threads, err := t.LockThreads(ids)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[action.ID]action.Action, len(actions))
+	for _, a := range actions {
+		byID[a.ID] = a
+	}
+	var found []live
+	for _, id := range ids {
+		if thread, ok := threads[id]; ok {
+			found = append(found, live{byID[id], thread})
+			delete(threads, id) // an id that is named twice is found once
+		}
+	}
+	return found, nil
+}
+
+// pipelinesOf lists the pipelines whose steps the actions are, each once.
+func pipelinesOf(actions []action.Action) []string {
+	var names []string
+	for _, a := range actions {
+		if a.Step != nil && !slices.Contains(names, a.Step.Pipeline) {
+			names = append(names, a.Step.Pipeline)
+		}
+	}
+	return names
+}
