@@ -165,6 +165,15 @@ type tx struct {
 // Now is the transaction's time, UTC.
 func (t *tx) Now() time.Time { return t.now }
 
+// LedgerID is this log's own id, made with it.
+func (t *tx) LedgerID() (action.ID, error) {
+	ids, err := query(t, scanID, "SELECT ledger_id FROM meta")
+	if err != nil || len(ids) == 0 {
+		return action.ID{}, err
+	}
+	return ids[0], nil
+}
+
 // exec runs one statement.
 func (t *tx) exec(query string, args ...any) (int64, error) {
 	if err := t.explain(query, args); err != nil {

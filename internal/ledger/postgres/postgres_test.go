@@ -1,0 +1,92 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger/postgres"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+)
+
+func TestOpenNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	there := pgtest.URL(t)
+	for _, c := range []struct {
+		name, url, want string
+		code            fault.Code
+	}{
+		{"nobody listens", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1", fault.Unavailable},
+		{"no such database", there + "_gone", `there is no database "`, fault.Unavailable},
+		{"no such user", strings.Replace(there, "postgres@", "nobody:secret@", 1), `refuses user "nobody"`, fault.Unavailable},
+		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := postgres.Open(t.Context(), c.url)
+			if fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.want, c.code)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("the password shows: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenRefusesANewerSchema(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	open(t, url)
+	execute(t, url, "UPDATE meta SET schema = 99")
+	_, err := postgres.Open(t.Context(), url)
+	if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "written by a newer Waybill (schema 99") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPartitionsStandAhead(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	if err := open(t, url).Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := connect(t, url)
+	for _, table := range []string{"action", "event", "thread_done"} {
+		var covered bool
+		err := db.QueryRow(t.Context(), `SELECT count(*) = 6 AND bool_or(relname = $1 || to_char(now() AT TIME ZONE 'UTC', '_IYYY"w"IW'))
+			FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = $1::regclass`, table).Scan(&covered)
+		if err != nil || !covered {
+			t.Errorf("%s: last week, this one and four ahead should be there (%v)", table, err)
+		}
+	}
+}
+
+func open(t *testing.T, url string) *postgres.Driver {
+	t.Helper()
+	driver, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = driver.Close() })
+	return driver
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.WithoutCancel(t.Context())) })
+	return db
+}
+
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	if _, err := connect(t, url).Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
