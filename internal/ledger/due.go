@@ -57,29 +57,50 @@ func (t *txn) due(next *time.Time) error {
 }
 
 // Rescue gives back the claims of dead instances: on the embedded log all claims but self's, else those whose
-// instance is gone or has let its lease pass; and everywhere attempts that ran past their own end. It returns how many.
-func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued int, err error) {
-	if !l.driver.Embedded() {
-		if err := l.bury(ctx, self); err != nil {
-			return 0, err
-		}
+// instance is gone or has let its lease pass; and everywhere attempts that ran past their own end. It returns how
+// many, and how many claims other living instances hold: while there are some, look again each second.
+func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued, others int, err error) {
+	if err := l.bury(ctx, self); err != nil {
+		return 0, 0, err
 	}
 	var dead, overdue []action.ID
 	err = l.read(ctx, "look for lost claims", func(tx Tx) error {
 		if dead, err = tx.Select(DeadClaims, self, sweep); err != nil {
 			return err
 		}
-		overdue, err = tx.Select(OverdueClaims, self, sweep)
+		if overdue, err = tx.Select(OverdueClaims, self, sweep); err != nil {
+			return err
+		}
+		others, err = othersClaims(tx, self)
 		return err
 	})
 	if err != nil || len(dead)+len(overdue) == 0 {
-		return 0, err
+		return 0, others, err
 	}
 	err = l.write(ctx, "rescue claims", func(t *txn) error {
 		rescued, err = t.rescue(self, dead, overdue)
 		return err
 	})
-	return rescued, err
+	return rescued, others, err
+}
+
+// othersClaims counts what the registered instances but self hold.
+func othersClaims(tx Tx, self action.ID) (count int, err error) {
+	rows, err := tx.Instances()
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range rows {
+		if r.ID == self {
+			continue
+		}
+		ids, err := tx.Select(ClaimsOf, r.ID, sweep)
+		if err != nil {
+			return 0, err
+		}
+		count += len(ids)
+	}
+	return count, nil
 }
 
 // rescue takes claims away. What was seen before the locks is looked at again under them.
