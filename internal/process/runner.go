@@ -74,7 +74,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink build.Sink) (build.Exit, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	streams, err := openStreams(sink, cancel)
+	streams, err := readOutputs(sink, cancel)
 	if err != nil {
 		return build.Exit{}, err
 	}

@@ -21,8 +21,8 @@ const (
 	readPause = time.Second // after that much silence a begun line is given out: it may be a prompt
 )
 
-// stream is one of a step's two outputs on its way to the sink.
-type stream struct {
+// output is one of a step's two outputs on its way to the sink.
+type output struct {
 	stderr bool
 	reader *os.File
 	writer *os.File // the step's end
@@ -30,15 +30,15 @@ type stream struct {
 	result chan error
 }
 
-// openStreams begins to read both outputs. When the sink fails, cancel is called with its error.
-func openStreams(sink build.Sink, cancel context.CancelCauseFunc) ([2]*stream, error) {
-	var streams [2]*stream
+// readOutputs begins to read both outputs. When the sink fails, cancel is called with its error.
+func readOutputs(sink build.Sink, cancel context.CancelCauseFunc) ([2]*output, error) {
+	var streams [2]*output
 	for i := range streams {
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			return streams, fmt.Errorf("open a pipe for a step's output: %w", err)
 		}
-		s := &stream{stderr: i == 1, reader: reader, writer: writer, ended: make(chan struct{}), result: make(chan error, 1)}
+		s := &output{stderr: i == 1, reader: reader, writer: writer, ended: make(chan struct{}), result: make(chan error, 1)}
 		streams[i] = s
 		go func() {
 			err := s.pump(sink)
@@ -53,7 +53,7 @@ func openStreams(sink build.Sink, cancel context.CancelCauseFunc) ([2]*stream, e
 }
 
 // end closes the step's end of the pipe, and waits until everything has been read.
-func (s *stream) end() error {
+func (s *output) end() error {
 	_ = s.writer.Close() // a pipe
 	close(s.ended)
 	err := <-s.result
@@ -63,7 +63,7 @@ func (s *stream) end() error {
 
 // pump hands frames to the sink until the stream ends. Once the step has ended,
 // silence is the end too: a stray process may hold the pipe where there is no subreaper.
-func (s *stream) pump(sink build.Sink) error {
+func (s *output) pump(sink build.Sink) error {
 	var framer build.Framer
 	var frames []build.Frame
 	var texts []byte // the frames' texts, which the framer reuses
@@ -98,7 +98,7 @@ func (s *stream) pump(sink build.Sink) error {
 	}
 }
 
-func (s *stream) hasEnded() bool {
+func (s *output) hasEnded() bool {
 	select {
 	case <-s.ended:
 		return true
