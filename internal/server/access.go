@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"net/url"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // userHeader names the person behind the home's token, which everybody of one machine shares.
@@ -18,8 +21,9 @@ const userHeader = "Waybill-User"
 // access decides who may ask what: on loopback reading is free, elsewhere it needs a token; every
 // change needs one with the right scope, and none comes from a foreign page.
 type access struct {
-	token    string
-	loopback bool // where the server listens
+	token    string // the home's
+	stored   tokens // the others
+	loopback bool   // where the server listens
 	sessions sessions
 	origin   *http.CrossOriginProtection
 	next     http.Handler
@@ -28,9 +32,14 @@ type access struct {
 	codes map[string]string // one-time login code → who logs in
 }
 
-func newAccess(token string, loopback bool, next http.Handler) *access {
+// tokens is what access needs of the ledger.
+type tokens interface {
+	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
+}
+
+func newAccess(token string, stored tokens, loopback bool, next http.Handler) *access {
 	return &access{
-		token: token, loopback: loopback, sessions: newSessions(token), next: next,
+		token: token, stored: stored, loopback: loopback, sessions: newSessions(token), next: next,
 		origin: http.NewCrossOriginProtection(), codes: map[string]string{},
 	}
 }
@@ -78,16 +87,53 @@ func (a *access) check(r *http.Request) (Identity, error) {
 func (a *access) identify(r *http.Request) (Identity, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, isBearer := strings.CutPrefix(header, "Bearer ")
-		if !isBearer || !same(token, a.token) {
-			return Identity{}, fault.New(fault.Unauthorized, "the token is not valid").
-				WithHint("the home's file \"token\" holds the one of this server")
+		if !isBearer {
+			return Identity{}, notValid()
 		}
-		return Identity{Name: userOf(r), Scopes: allScopes()}, nil
+		if same(token, a.token) {
+			return Identity{Name: userOf(r), Scopes: allScopes()}, nil
+		}
+		return a.lookUp(r.Context(), sha256.Sum256([]byte(token)))
 	}
-	if by, ok := a.sessions.open(r, time.Now()); ok {
-		return Identity{Name: by, Scopes: allScopes()}, nil
+	opened, ok := a.sessions.open(r, time.Now())
+	switch {
+	case !ok:
+		return Identity{}, nil
+	case opened.Token == "":
+		return Identity{Name: opened.By, Scopes: allScopes()}, nil
 	}
-	return Identity{}, nil
+	var hash [32]byte
+	if n, err := hex.Decode(hash[:], []byte(opened.Token)); err != nil || n != len(hash) {
+		return Identity{}, nil
+	}
+	identity, err := a.lookUp(r.Context(), hash)
+	if fault.Is(err, fault.Unauthorized) {
+		return Identity{}, nil // revoked meanwhile: a browser that nobody knows any more
+	}
+	return identity, err
+}
+
+// lookUp finds a stored token, which is still good, by its hash.
+func (a *access) lookUp(ctx context.Context, hash [32]byte) (Identity, error) {
+	token, err := a.stored.TokenByHash(ctx, hash)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return Identity{}, notValid()
+	case err != nil:
+		return Identity{}, err
+	case !token.Valid(time.Now()):
+		return Identity{}, notValid()
+	}
+	identity := Identity{Name: token.Name}
+	for _, scope := range token.Scopes {
+		identity.Scopes = append(identity.Scopes, Scope(scope))
+	}
+	return identity, nil
+}
+
+func notValid() error {
+	return fault.New(fault.Unauthorized, "the token is not valid").
+		WithHint("the home's file \"token\" holds the one of this server")
 }
 
 func userOf(r *http.Request) string {

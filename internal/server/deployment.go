@@ -98,6 +98,15 @@ type Failure struct {
 
 // Deployment is one deployment with its stages, groups, hosts and steps.
 func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) {
+	return s.view(ctx, ref, true)
+}
+
+// Outline is a deployment without what its steps' actions say: no attempts, no durations, no errors of attempts.
+func (s *Service) Outline(ctx context.Context, ref Ref) (DeploymentView, error) {
+	return s.view(ctx, ref, false)
+}
+
+func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
 	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
 	var err error
 	if view.Deployment, err = s.deployment(ctx, ref); err != nil {
@@ -114,8 +123,10 @@ func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, erro
 	if err := s.folded(ctx, ref.Pipeline, func(f *fold) error { b.read(f, ref.Number); return nil }); err != nil {
 		return view, err
 	}
-	if b.actions, err = s.stepActions(ctx, ref); err != nil {
-		return view, err
+	if actions {
+		if b.actions, err = s.stepActions(ctx, ref); err != nil {
+			return view, err
+		}
 	}
 	b.build()
 	return view, nil

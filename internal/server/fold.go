@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -185,23 +184,4 @@ func (s *Service) head(ctx context.Context, pipeline string) (ledger.Head, error
 		return head, missing.WithHint("did you mean %q?", nearest)
 	}
 	return head, missing.WithHint("waybill pipeline list shows what is there")
-}
-
-// wait returns when something of the topics may have changed, after at most max, or with the cause when ctx ends.
-func (s *Service) wait(ctx context.Context, max time.Duration, topics ...ledger.Topic) error {
-	waiting, cancel := context.WithCancel(ctx)
-	deadline := time.Now().Add(max)
-	ends := make(chan error, len(topics))
-	for _, topic := range topics {
-		go func() { ends <- s.ledger.Wait(waiting, topic, deadline) }()
-	}
-	err := <-ends
-	cancel()
-	for range len(topics) - 1 {
-		<-ends
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }

@@ -28,6 +28,7 @@ func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(sch
 	if err != nil {
 		return err
 	}
+	waiter := s.Waiter()
 	for {
 		rows, err := s.ledger.Entries(ctx, q)
 		if err != nil {
@@ -43,28 +44,23 @@ func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(sch
 			q.After = max(q.After, head.Seq) // rows that the query does not want need not be read again
 		}
 		q.Limit, q.Newest = 0, false
-		if head, err = s.grown(ctx, q.Pipeline, q.After); err != nil {
+		if head, err = s.grown(ctx, waiter, q.Pipeline, q.After); err != nil {
 			return err
 		}
 	}
 }
 
 // grown waits until the log has a row after the position.
-func (s *Service) grown(ctx context.Context, pipeline string, after int64) (ledger.Head, error) {
+func (s *Service) grown(ctx context.Context, waiter *Waiter, pipeline string, after int64) (ledger.Head, error) {
 	for {
 		head, err := s.ledger.Head(ctx, pipeline)
 		if err != nil || head.Seq > after {
 			return head, err
 		}
-		if err := s.wait(ctx, followPoll, ledger.TopicEntry); err != nil {
+		if err := waiter.Wait(ctx, followPoll, ledger.TopicEntry); err != nil {
 			return head, err
 		}
 	}
-}
-
-// Changed returns when the log or an action may have changed, at the latest after max, or with the cause when ctx ends.
-func (s *Service) Changed(ctx context.Context, max time.Duration) error {
-	return s.wait(ctx, max, ledger.TopicEntry, ledger.TopicAction)
 }
 
 // Actions lists by query, newest first.
@@ -91,6 +87,7 @@ func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) 
 // FollowAction hands every event after seq to each, those that are there and those to come, and calls end
 // once the action has ended.
 func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
+	waiter := s.Waiter()
 	for {
 		view, err := s.Action(ctx, id)
 		if err != nil {
@@ -108,7 +105,7 @@ func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, eac
 		if view.Thread.Status.Ended() {
 			return end()
 		}
-		if err := s.wait(ctx, followPoll, ledger.TopicAction); err != nil {
+		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,15 @@
 package server
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"html/template"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 //go:embed login.html
@@ -16,15 +20,17 @@ type loginPage struct{ Next, Error string }
 
 // login turns a one-time code, or a token typed into the form, into a cookie.
 func (a *access) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	w.Header().Set("Cache-Control", "no-store")
 	next := localPath(r.FormValue("next"))
 	switch {
 	case r.Method == http.MethodPost:
-		if !same(strings.TrimSpace(r.PostFormValue("token")), a.token) {
-			a.form(w, http.StatusUnauthorized, loginPage{next, "This token is not valid."})
+		opened, err := a.byToken(r)
+		if err != nil {
+			a.form(w, fault.CodeOf(err).HTTP(), loginPage{next, "Not logged in: " + err.Error() + "."})
 			return
 		}
-		a.enter(w, r, "browser", next)
+		a.enter(w, r, opened, next)
 	case r.Method != http.MethodGet || r.FormValue("code") == "":
 		a.form(w, http.StatusOK, loginPage{Next: next})
 	case r.Header.Get("Sec-Purpose") != "":
@@ -35,12 +41,23 @@ func (a *access) login(w http.ResponseWriter, r *http.Request) {
 			a.form(w, http.StatusUnauthorized, loginPage{next, "This address has been used, or is of an earlier start."})
 			return
 		}
-		a.enter(w, r, by, next)
+		a.enter(w, r, session{By: by}, next)
 	}
 }
 
-func (a *access) enter(w http.ResponseWriter, r *http.Request, by, next string) {
-	http.SetCookie(w, a.sessions.cookie(by, time.Now(), r.TLS != nil))
+// byToken is the session for the token in the form.
+func (a *access) byToken(r *http.Request) (session, error) {
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	if same(token, a.token) {
+		return session{By: "browser"}, nil
+	}
+	hash := sha256.Sum256([]byte(token))
+	identity, err := a.lookUp(r.Context(), hash)
+	return session{By: identity.Name, Token: hex.EncodeToString(hash[:])}, err
+}
+
+func (a *access) enter(w http.ResponseWriter, r *http.Request, opened session, next string) {
+	http.SetCookie(w, a.sessions.cookie(opened, time.Now(), r.TLS != nil))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 

@@ -83,8 +83,8 @@ func within(target, above string) bool {
 	return target == above || strings.HasPrefix(target, above+"/")
 }
 
-// textOf is what an action's or an entry's JSON says to people: its "text", or a plain string; else "".
-func textOf(raw json.RawMessage) string {
+// TextOf is what an action's or an entry's JSON says to people: its "text", or a plain string; else "".
+func TextOf(raw json.RawMessage) string {
 	var plain string
 	if json.Unmarshal(raw, &plain) == nil {
 		return plain

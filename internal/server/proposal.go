@@ -54,7 +54,7 @@ func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, err = s.edit(f, plan, head, &view)
+	_, err = s.edit(f, plan, p, head, &view)
 	return view, err
 }
 
@@ -97,7 +97,7 @@ func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.
 		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
-	edit, err := s.edit(f, plan, locked.Head, view)
+	edit, err := s.edit(f, plan, p, locked.Head, view)
 	if err != nil {
 		return ledger.Change{}, err
 	}
@@ -112,7 +112,7 @@ func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.
 }
 
 // edit asks the engine and fills the view.
-func (s *Service) edit(f *fold, plan *schedule.Plan, head ledger.Head, view *EditView) (schedule.Edit, error) {
+func (s *Service) edit(f *fold, plan *schedule.Plan, p Proposal, head ledger.Head, view *EditView) (schedule.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equal(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
@@ -122,7 +122,7 @@ func (s *Service) edit(f *fold, plan *schedule.Plan, head ledger.Head, view *Edi
 	view.Version = head.Version + 1
 	view.Words = append(view.Words, edit.Words...)
 	view.Effects = append(view.Effects, edit.Effects...)
-	return edit, edit.Refused.Err()
+	return edit, locate(p, edit.Refused).Err()
 }
 
 // equal compares definitions as they are stored.
@@ -135,6 +135,7 @@ func equal(a, b *schedule.Definition) bool {
 func compile(p Proposal) (*schedule.Plan, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []schedule.Effect{}}
 	plan, problems := schedule.Compile(p.Definition)
+	problems = locate(p, problems)
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
 }
@@ -216,7 +217,7 @@ func (s *Service) propose(f *fold, head ledger.Head, p Proposal) (*EditView, err
 	if err != nil {
 		return nil, err
 	}
-	edit, err := s.edit(f, plan, head, &view)
+	edit, err := s.edit(f, plan, p, head, &view)
 	if err != nil || view.Unchanged {
 		return &view, err
 	}

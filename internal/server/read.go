@@ -1,8 +1,32 @@
 package server
 
-import "github.com/waybill-dev/waybill/internal/fault"
+import (
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
 
 // ReadProposal reads a waybill.yaml (YAML, or JSON, which is YAML). Faults are fault.Problems with positions in file.
 func ReadProposal(file string, source []byte) (Proposal, error) {
-	return Proposal{File: file, Source: string(source)}, fault.New(fault.Internal, "read %s: package definition is not there yet", file)
+	proposal := Proposal{File: file, Source: string(source)}
+	root, problems := yamltree.Parse(file, source, yamltree.PipelineFile)
+	if err := problems.Err(); err != nil {
+		return proposal, err
+	}
+	read, found := definition.Read(root)
+	proposal.Definition = read
+	return proposal, found.Err()
+}
+
+// locate gives problems that name a field of the proposal their position in its file.
+func locate(p Proposal, problems fault.Problems) fault.Problems {
+	root, _ := yamltree.Parse(p.File, []byte(p.Source), yamltree.PipelineFile) // it has been read before; nil leaves positions out
+	located := make(fault.Problems, len(problems))
+	for i, problem := range problems {
+		if problem.Line == 0 && root != nil {
+			problem.Position = definition.Locate(root, problem.Scope)
+		}
+		located[i] = problem
+	}
+	return located
 }

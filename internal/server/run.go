@@ -175,7 +175,7 @@ func (b *runBuilder) step(step schedule.StepState) StepRun {
 		run.Action, run.Status = a.ID, a.Thread.Status
 		run.Attempt, run.Spent, run.Attempts = a.Thread.Attempt, a.Thread.Spent, a.Policy.Retries+1
 		run.StartedAt, run.EndedAt = a.Thread.StartedAt, a.FinishedAt
-		run.Error, run.Output = a.lastError, textOf(a.Output)
+		run.Error, run.Output = a.lastError, TextOf(a.Output)
 		if run.Status == action.Backoff {
 			run.RunAt = a.Thread.RunAt
 		}

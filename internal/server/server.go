@@ -61,7 +61,7 @@ func New(s *Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o}
-	server.access = newAccess(o.Token, isLoopback(o.Listen), server.routes())
+	server.access = newAccess(o.Token, s.ledger, isLoopback(o.Listen), server.routes())
 	return server
 }
 

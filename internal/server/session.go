@@ -18,6 +18,7 @@ const sessionAge = 30 * 24 * time.Hour
 // token: it outlives a restart and ends when the token changes.
 type session struct {
 	By      string    `json:"by"`
+	Token   string    `json:"token,omitempty"` // SHA-256 of the stored token behind it, hex; "": the home's
 	Expires time.Time `json:"expires"`
 }
 
@@ -36,8 +37,9 @@ func newSessions(token string) sessions {
 }
 
 // cookie logs a browser in.
-func (s sessions) cookie(by string, now time.Time, secure bool) *http.Cookie {
-	content, _ := json.Marshal(session{By: by, Expires: now.Add(sessionAge)}) // strings and times always marshal
+func (s sessions) cookie(opened session, now time.Time, secure bool) *http.Cookie {
+	opened.Expires = now.Add(sessionAge)
+	content, _ := json.Marshal(opened) // strings and times always marshal
 	encoded := base64.RawURLEncoding.EncodeToString(content)
 	return &http.Cookie{
 		Name: s.name, Value: encoded + "." + s.sign(encoded), Path: "/", MaxAge: int(sessionAge.Seconds()),
@@ -45,22 +47,21 @@ func (s sessions) cookie(by string, now time.Time, secure bool) *http.Cookie {
 	}
 }
 
-// open is who the request's cookie says it is; ok is false without a valid one.
-func (s sessions) open(r *http.Request, now time.Time) (by string, ok bool) {
+// open is the session of the request's cookie; ok is false without a valid one.
+func (s sessions) open(r *http.Request, now time.Time) (opened session, ok bool) {
 	cookie, err := r.Cookie(s.name)
 	if err != nil {
-		return "", false
+		return session{}, false
 	}
 	encoded, signature, _ := strings.Cut(cookie.Value, ".")
 	if !same(signature, s.sign(encoded)) {
-		return "", false
+		return session{}, false
 	}
 	content, err := base64.RawURLEncoding.DecodeString(encoded)
-	var opened session
 	if err != nil || json.Unmarshal(content, &opened) != nil || now.After(opened.Expires) {
-		return "", false
+		return session{}, false
 	}
-	return opened.By, true
+	return opened, true
 }
 
 func (s sessions) sign(text string) string {

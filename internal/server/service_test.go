@@ -1,0 +1,172 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+func TestDeploymentTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	ref := w.Ship(t, "greeter", "3f2c9a1")
+	view := w.Until(t, ref, "ends", servertest.Ended)
+	if view.Status != schedule.Finished || view.State.Done != view.State.Total || view.State.Total != 36 {
+		t.Errorf("got %s with %d of %d facts, want finished with 36 of 36", view.Status, view.State.Done, view.State.Total)
+	}
+	var got []string
+	for _, stage := range view.Stages {
+		got = append(got, stage.Name+" "+string(stage.State))
+		for _, step := range stage.Steps {
+			got = append(got, "  "+step.Name+" "+step.Word)
+		}
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				line := "  " + group.Name + "/" + host.Name + " " + string(host.State)
+				for _, step := range host.Steps {
+					line += " " + step.Word
+				}
+				got = append(got, line)
+			}
+		}
+	}
+	want := []string{
+		"build finished", "  build built", "  any received",
+		"beta finished", "  all/oak finished replicated deployed tested",
+		"prod finished", "  east/elm finished replicated deployed tested", "  east/fir finished replicated deployed tested",
+		"  west/yew finished replicated deployed tested",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	w.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Retry, Error: "not healthy within 60s: exit 1"})
+	ref := w.Ship(t, "greeter", "3f2c9a1")
+	view := w.Until(t, ref, "fails", servertest.Ended)
+	if len(view.Failures) != 1 {
+		t.Fatalf("got %d failures, want 1: %+v", len(view.Failures), view.Failures)
+	}
+	got := view.Failures[0]
+	got.Action = action.ID{}
+	want := server.Failure{
+		Target: "greeter/prod/east/elm", Event: "host-deployed", Why: "not healthy within 60s: exit 1",
+		Todo: "mend the cause, then: waybill deployment retry greeter#1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("failure (-want +got):\n%s", diff)
+	}
+
+	w.Script.End("prod/east/elm host-deployed", action.Outcome{})
+	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "retry", By: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	view = w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == schedule.Finished })
+	if len(view.Failures) != 0 {
+		t.Errorf("after the retry there are failures still: %+v", view.Failures)
+	}
+}
+
+func TestPipelineTellsWhatIsAtAndInsideEachStage(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	w.Script.Hold("prod/east/fir host-deployed")
+	ref := w.Ship(t, "greeter", "88d0e17")
+	w.Until(t, ref, "reaches fir", func(v server.DeploymentView) bool { return v.State.Done >= 30 })
+	view, err := w.Service.Pipeline(t.Context(), "greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, stage := range view.Stages {
+		line := stage.Name + " " + stage.Current.Label
+		for _, at := range stage.Inside {
+			line += " <- " + at.Label
+		}
+		got = append(got, line)
+	}
+	want := []string{"build 88d0e17", "beta 88d0e17", "prod 3f2c9a1 <- 88d0e17"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+	if len(view.Drift) != 0 {
+		t.Errorf("drift while a deployment is inside: %+v", view.Drift)
+	}
+}
+
+func TestApplyStoresOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	proposal, err := server.ReadProposal("waybill.yaml", []byte("# a comment\n"+servertest.Definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := w.Service.Apply(t.Context(), proposal)
+	if err != nil || !view.Unchanged || view.Applied || view.Version != 1 {
+		t.Errorf("the same definition: got %+v, %v; want unchanged version 1", view, err)
+	}
+	none := 0
+	proposal.Definition.Keep.Releases++
+	proposal.IfVersion = &none
+	if _, err := w.Service.Apply(t.Context(), proposal); !fault.Is(err, fault.Conflict) {
+		t.Errorf("version 0 wanted, 1 in force: got %v, want a conflict", err)
+	}
+	proposal.IfVersion = nil
+	if view, err := w.Service.Apply(t.Context(), proposal); err != nil || !view.Applied || view.Version != 2 {
+		t.Errorf("another definition: got %+v, %v; want version 2 applied", view, err)
+	}
+}
+
+func TestPlanChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := w.Service.Plan(t.Context(), "greeter", &proposal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Steps) != 36 || !plan.Guessed {
+		t.Errorf("got %d steps, guessed %t; want 36 from timeouts", len(plan.Steps), plan.Guessed)
+	}
+	if _, err := w.Service.Pipeline(t.Context(), "greeter"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("after a plan the pipeline answers %v, want not found", err)
+	}
+	w.Apply(t, servertest.Definition)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	if plan, err = w.Service.Plan(t.Context(), "greeter", nil); err != nil || plan.Guessed {
+		t.Errorf("after a run: guessed %t, %v; want recorded durations", plan.Guessed, err)
+	}
+}
+
+func TestUnknownNamesSayWhatIsNear(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	_, err := w.Service.Pipeline(t.Context(), "greetr")
+	if !fault.Is(err, fault.NotFound) || fault.HintOf(err) != `did you mean "greeter"?` {
+		t.Errorf("got %v (%s)", err, fault.HintOf(err))
+	}
+	if _, err := w.Service.Deployment(t.Context(), server.Ref{Pipeline: "greeter", Number: 9}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("got %v, want not found", err)
+	}
+	if err := w.Service.Command(t.Context(), server.Ref{Pipeline: "greeter", Number: 9}, server.Command{Kind: "explode"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("got %v, want invalid", err)
+	}
+}

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// Waiter is one follower's ear: Wait misses nothing that happens between two of its calls.
+type Waiter struct{ ledger *ledger.Ledger }
+
+// Waiter makes one; each follower needs its own.
+func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.View()} }
+
+// Wait returns when something of the topics may have changed since the last Wait, after at most max, or with the
+// cause when ctx ends.
+func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...ledger.Topic) error {
+	waiting, cancel := context.WithCancel(ctx)
+	deadline := time.Now().Add(max)
+	ends := make(chan error, len(topics))
+	for _, topic := range topics {
+		go func() { ends <- w.ledger.Wait(waiting, topic, deadline) }()
+	}
+	err := <-ends
+	cancel()
+	for range len(topics) - 1 {
+		<-ends
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

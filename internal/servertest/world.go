@@ -1,0 +1,211 @@
+// Package servertest runs a small Waybill for tests of its faces: a real log,
+// deployer and conductor, and a handler whose attempts do what the test says.
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Definition is a pipeline with a build and two stages of hosts.
+const Definition = `pipeline: greeter
+service: {manager: process, exec: [./greeter, --listen, "127.0.0.1:${port}"]}
+test: [{http: "http://127.0.0.1:${port}/ready"}]
+retry: {backoff: {retries: 1, initial: 1ms}}
+stages:
+- name: build
+  build: .wharf-ci.yml
+  artifacts: {any: dist/greeter.tar.gz}
+- name: beta
+  hosts: [{url: "local://oak", vars: {port: 7101}}]
+- name: prod
+  groups:
+  - {name: east, hosts: [{url: "local://elm", vars: {port: 7102}}, {url: "local://fir", vars: {port: 7103}}]}
+  - {name: west, hosts: [{url: "local://yew", vars: {port: 7104}}]}
+`
+
+// World is a running Waybill.
+type World struct {
+	Ledger  *ledger.Ledger
+	Blobs   *blob.Dir
+	Service *server.Service
+	Script  *Script
+}
+
+// Start runs a world on a fresh embedded log until the test ends.
+func Start(t testing.TB) *World {
+	t.Helper()
+	dir := t.TempDir()
+	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return On(t, ledger.New(driver), dir)
+}
+
+// On runs a world on a ledger, which is closed when the test ends.
+func On(t testing.TB, l *ledger.Ledger, dir string) *World {
+	t.Helper()
+	blobs, err := blob.Open(filepath.Join(dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &World{Ledger: l, Blobs: blobs, Service: server.NewService(l, blobs), Script: newScript(l)}
+	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script}
+	ctx, stop := context.WithCancel(context.Background())
+	var roles sync.WaitGroup
+	run := func(role func(context.Context) error) {
+		roles.Go(func() {
+			if err := role(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	run(deployer.New(l.View(), deployer.Config{Instance: ledger.Instance{Name: "deployer"}}).Run)
+	run(conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Handlers: handlers}).Run)
+	t.Cleanup(func() {
+		stop()
+		roles.Wait()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// Apply applies a waybill.yaml.
+func (w *World) Apply(t testing.TB, source string) {
+	t.Helper()
+	proposal, err := server.ReadProposal("waybill.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proposal.By = "ana"
+	if _, err := w.Service.Apply(t.Context(), proposal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ship registers a revision with its forward deployment.
+func (w *World) Ship(t testing.TB, pipeline, label string) server.Ref {
+	t.Helper()
+	done, err := w.Service.Register(t.Context(), ledger.Revision{
+		Pipeline: pipeline, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.Ref{Pipeline: pipeline, Number: done.Deployment.Number}
+}
+
+// Until waits for the deployment to satisfy a condition, for at most 20 s.
+func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(server.DeploymentView) bool) server.DeploymentView {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	waiter := w.Service.Waiter()
+	for {
+		view, err := w.Service.Deployment(ctx, ref)
+		if err != nil {
+			t.Fatalf("wait until %s %s: %v", ref, what, err)
+		}
+		if holds(view) {
+			return view
+		}
+		if err := waiter.Wait(ctx, time.Second, ledger.TopicEntry, ledger.TopicAction); err != nil {
+			t.Fatalf("wait until %s %s: %v; it is %s with %d of %d facts", ref, what, err, view.Status, view.State.Done, view.State.Total)
+		}
+	}
+}
+
+// Ended reports whether a deployment has ended, for Until.
+func Ended(v server.DeploymentView) bool { return v.Status != schedule.Active }
+
+// Script is a handler that asks the test: attempts at a step wait while it is held, and end as it says.
+type Script struct {
+	ledger *ledger.Ledger
+
+	mu      sync.Mutex
+	ends    map[string]action.Outcome
+	held    map[string]bool
+	changed chan struct{} // closed and made anew by each change
+}
+
+func newScript(l *ledger.Ledger) *Script {
+	return &Script{ledger: l, ends: map[string]action.Outcome{}, held: map[string]bool{}, changed: make(chan struct{})}
+}
+
+// End makes attempts at a step, such as "prod/east/elm host-deployed", end with an outcome; the zero one is done again.
+func (s *Script) End(step string, outcome action.Outcome) {
+	s.change(func() { s.ends[step] = outcome })
+}
+
+// Hold keeps attempts at a step running until Release.
+func (s *Script) Hold(step string) { s.change(func() { s.held[step] = true }) }
+
+// Release lets attempts at a step end.
+func (s *Script) Release(step string) { s.change(func() { delete(s.held, step) }) }
+
+func (s *Script) change(edit func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	edit()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Script) look(step string) (outcome action.Outcome, held bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends[step], s.held[step], s.changed
+}
+
+// Check accepts everything.
+func (s *Script) Check(json.RawMessage) fault.Problems { return nil }
+
+// Do waits while the step is held and ends as the test says; a build that is done registers its artifact.
+func (s *Script) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	_, target, _ := strings.Cut(a.Action.Step.Target, "/")
+	for {
+		outcome, held, changed := s.look(target + " " + a.Action.Step.Event)
+		if !held {
+			return s.finish(ctx, a, outcome)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return action.Outcome{Kind: action.Stopped}
+		}
+	}
+}
+
+func (s *Script) finish(ctx context.Context, a conductor.Attempt, outcome action.Outcome) action.Outcome {
+	if outcome.Kind != 0 {
+		return outcome
+	}
+	if a.Action.Step.Event == schedule.BuildCompleted {
+		artifact := ledger.Artifact{
+			Label: "any", Name: "greeter.tar.gz", Digest: strings.Repeat("9b1e07d2", 8), Size: 4_100_000, Blob: "sha256/9b1e07d2",
+		}
+		if err := s.ledger.RegisterArtifact(ctx, a.Action.Step.Pipeline, a.Action.Step.Revision, artifact); err != nil {
+			return action.Outcome{Kind: action.Fatal, Error: err.Error()}
+		}
+	}
+	return action.Outcome{Kind: action.Done}
+}

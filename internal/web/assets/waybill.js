@@ -1,0 +1,92 @@
+// Follows the page live: the server sends its content anew whenever it changed, and
+// this puts the difference in place, so that focus, scroll and what is open stay.
+"use strict";
+
+const main = document.getElementById("content");
+const link = document.getElementById("link");
+const skew = Date.now() - Date.parse(document.documentElement.dataset.now);
+
+// A live state of these belongs to the reader, not to the server.
+const keep = { DETAILS: ["open"], INPUT: ["value", "checked"], OPTION: ["selected"] };
+
+function morph(from, to) {
+  for (const { name } of [...from.attributes]) {
+    if (!to.hasAttribute(name) && !(keep[from.tagName] || []).includes(name)) from.removeAttribute(name);
+  }
+  for (const { name, value } of to.attributes) {
+    if (from.getAttribute(name) !== value && !(keep[from.tagName] || []).includes(name)) from.setAttribute(name, value);
+  }
+  children(from, to);
+}
+
+// children makes the children of one element those of another, keeping nodes with the same id, else at the same place.
+function children(from, to) {
+  const named = new Map();
+  for (const child of from.children) if (child.id) named.set(child.id, child);
+  let at = from.firstChild;
+  for (const wanted of [...to.childNodes]) {
+    const known = wanted.id ? named.get(wanted.id) : at;
+    const fits = known && known.nodeName === wanted.nodeName && (known.id || "") === (wanted.id || "");
+    if (!fits) {
+      from.insertBefore(wanted, at);
+      continue;
+    }
+    if (known !== at) from.insertBefore(known, at);
+    else at = at.nextSibling;
+    if (known.nodeType === Node.ELEMENT_NODE) morph(known, wanted);
+    else if (known.nodeValue !== wanted.nodeValue) known.nodeValue = wanted.nodeValue;
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function took(seconds) {
+  const two = (n) => String(n).padStart(2, "0");
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m${two(seconds % 60)}s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)}h${two(Math.floor((seconds % 3600) / 60))}m`;
+  return `${Math.floor(seconds / 86400)}d${Math.floor((seconds % 86400) / 3600)}h`;
+}
+
+const clock = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const whole = new Intl.DateTimeFormat([], { dateStyle: "full", timeStyle: "long" });
+
+// paint writes what depends on the reader's clock and zone.
+function paint() {
+  for (const time of main.querySelectorAll("time[data-show]")) {
+    const at = new Date(time.dateTime);
+    time.textContent = (time.dataset.show === "day" ? day : clock).format(at);
+    time.title = whole.format(at);
+  }
+  tick();
+}
+
+function tick() {
+  for (const span of main.querySelectorAll("[data-since]")) {
+    const text = took(Math.max(0, Math.floor((Date.now() - skew - Date.parse(span.dataset.since)) / 1000)));
+    if (span.textContent !== text) span.textContent = text;
+  }
+}
+
+function say(state, text) {
+  link.className = "link " + state;
+  link.textContent = text;
+}
+
+paint();
+setInterval(tick, 1000);
+
+const source = new EventSource(location.href);
+source.onopen = () => say("on", "live");
+source.onerror = () => say("off", "reconnecting");
+source.addEventListener("content", (event) => {
+  const next = document.createElement("main");
+  next.innerHTML = event.data;
+  children(main, next);
+  paint();
+});
+addEventListener("pagehide", () => source.close());

@@ -1,0 +1,120 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// pipelines is the page of all pipelines.
+func (p *Pages) pipelines(r *http.Request) (content, error) {
+	all, err := p.service.Pipelines(r.Context())
+	return content{Title: "Pipelines", Template: "pipelines", Nav: "pipelines", Data: all}, err
+}
+
+// matrixWidth is how many deployments a pipeline's page shows side by side.
+const matrixWidth = 6
+
+// pipelinePage is one pipeline.
+type pipelinePage struct {
+	server.PipelineView
+	Columns  []column
+	Rows     []row
+	Versions []ledger.Version // newest first
+}
+
+// column is a deployment in the table of hosts.
+type column struct {
+	Number int64
+	Label  string
+	Status schedule.Status
+}
+
+// row is a host and what each deployment did to it.
+type row struct {
+	Stage, Group, Host, URL string
+	First                   bool   // of its group
+	Runs                    string // label it runs; "": nothing yet
+	RunsBy                  int64
+	Cells                   []server.HostRun
+}
+
+// pipeline is the page of one pipeline.
+func (p *Pages) pipeline(r *http.Request) (content, error) {
+	name := r.PathValue("pipeline")
+	view, err := p.service.Pipeline(r.Context(), name)
+	if err != nil {
+		return content{}, err
+	}
+	page := pipelinePage{PipelineView: view}
+	if err := p.matrix(r, &page); err != nil {
+		return content{}, err
+	}
+	page.Versions, err = p.service.Versions(r.Context(), name)
+	slices.Reverse(page.Versions)
+	return content{Title: name, Template: "pipeline", Nav: "pipelines", Data: page}, err
+}
+
+// matrix fills the table of hosts and the newest deployments.
+func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
+	byTarget := map[string][]server.HostRun{}
+	shown := page.Deployments[:min(matrixWidth, len(page.Deployments))]
+	for i, d := range shown {
+		page.Columns = append(page.Columns, column{d.Number, d.Label, d.Status})
+		run, err := p.service.Outline(r.Context(), server.Ref{Pipeline: page.Name, Number: d.Number})
+		if err != nil {
+			return err
+		}
+		page.Columns[i].Status = run.Status
+		for _, stage := range run.Stages {
+			for _, group := range stage.Groups {
+				for _, host := range group.Hosts {
+					if byTarget[host.Target] == nil {
+						byTarget[host.Target] = make([]server.HostRun, len(shown))
+					}
+					byTarget[host.Target][i] = host
+				}
+			}
+		}
+	}
+	page.Rows = rows(page, byTarget)
+	return nil
+}
+
+// rows lists the hosts of the definition in force, with what runs on each.
+func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
+	if page.Definition == nil {
+		return nil
+	}
+	resources := map[string]ledger.Resource{}
+	for _, r := range page.Resources {
+		resources[r.Target] = r
+	}
+	var all []row
+	for _, stage := range page.Definition.Stages {
+		for _, group := range stage.Groups {
+			for i, host := range group.Hosts {
+				target := schedule.Path(page.Name, stage.Name, group.Name, host.Name)
+				by := resources[target].Finished
+				all = append(all, row{
+					Stage: stage.Name, Group: group.Name, Host: host.Name, URL: host.URL, First: i == 0,
+					RunsBy: by, Runs: labelOf(page, by), Cells: cells[target],
+				})
+			}
+		}
+	}
+	return all
+}
+
+// labelOf is the label of the revision that a deployment brought; "" for one that is not among the newest.
+func labelOf(page *pipelinePage, deployment int64) string {
+	for _, d := range page.Deployments {
+		if d.Number == deployment {
+			return d.Label
+		}
+	}
+	return ""
+}

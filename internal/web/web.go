@@ -1,0 +1,79 @@
+// Package web is Waybill's pages: what is where, what waits and why, and the
+// buttons for who may press them. They are HTML made here, work without
+// script, and with a little of it follow the log live: the server renders the
+// page's content anew whenever something changed and sends it as an event.
+package web
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"net/http"
+
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets
+var assetFiles embed.FS
+
+// Pages answers browsers. Access rules and identities are server.Server's.
+type Pages struct {
+	service   *server.Service
+	templates *template.Template
+	mux       *http.ServeMux
+	assets    string // digest of the assets, in their addresses, so that they may be cached for ever
+}
+
+// New makes the pages of a service.
+func New(s *server.Service) *Pages {
+	p := &Pages{service: s, mux: http.NewServeMux(), assets: digest(assetFiles)}
+	p.templates = template.Must(template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html"))
+	p.page("GET /{$}", p.pipelines)
+	p.page("GET /pipelines/{pipeline}", p.pipeline)
+	p.page("GET /pipelines/{pipeline}/log", p.log)
+	p.page("GET /deployments/{pipeline}/{number}", p.deployment)
+	p.page("GET /actions", p.actions)
+	p.page("GET /actions/{id}", p.action)
+	p.mux.HandleFunc("POST /deployments/{pipeline}/{number}/{command}", p.command)
+	p.mux.HandleFunc("GET /assets/{digest}/{file}", p.asset)
+	p.mux.HandleFunc("/", p.missing)
+	return p
+}
+
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
+		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	header.Set("Cache-Control", "no-store")
+	p.mux.ServeHTTP(w, r)
+}
+
+// asset serves a file of the binary itself.
+func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("digest") != p.assets {
+		p.missing(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeFileFS(w, r, assetFiles, "assets/"+r.PathValue("file"))
+}
+
+// digest is that of every file, so that a new binary has new addresses.
+func digest(files fs.FS) string {
+	hash := sha256.New()
+	// An embedded file can be read: walking them does not fail.
+	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		hash.Write(content)
+		return err
+	})
+	return hex.EncodeToString(hash.Sum(nil)[:6])
+}
