@@ -1,0 +1,205 @@
+// Package binary builds the real systems that the tests talk to, from Go modules
+// alone, once: a program is kept in the user's cache folder under a hash of all
+// that decides its content (the module's files, the Go version, the flags), so
+// that neither a change of the product nor another checkout builds it again.
+//
+// Each system is a module of its own below the testbed, because their
+// requirements contradict each other.
+package binary
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Binary is a program that can be built.
+type Binary struct {
+	Name    string // of the program
+	module  string // its module's folder below the testbed
+	target  string // the package to build, as seen from there
+	ldflags string
+}
+
+// Kube is etcd and the Kubernetes API server, by the first argument.
+func Kube() Binary {
+	const release, at = "1.36.3", " -X k8s.io/component-base/version."
+	return Binary{
+		Name: "kube", module: "kubernetes", target: ".",
+		ldflags: "-s -w" + at + "gitVersion=v" + release + at + "gitMajor=1" + at + "gitMinor=36" + at + "gitTreeState=clean",
+	}
+}
+
+// Argo is the controller of Argo Workflows.
+func Argo() Binary {
+	return Binary{Name: "workflow-controller", module: "argo", target: ArgoModule + "/cmd/workflow-controller", ldflags: "-s -w"}
+}
+
+// ArgoModule is where Argo's controller and its resource definitions come from.
+const ArgoModule = "github.com/argoproj/argo-workflows/v3"
+
+// S3 is an S3 server in front of a folder.
+func S3() Binary {
+	return Binary{Name: "versitygw", module: "s3", target: "github.com/versity/versitygw/cmd/versitygw", ldflags: "-s -w"}
+}
+
+// All are the binaries that the tests use.
+func All() []Binary { return []Binary{S3(), Kube(), Argo()} }
+
+// Path is the program's file. It builds the program when the cache has none,
+// which takes minutes and is said on log; a second process waits for the first.
+func (b Binary) Path(ctx context.Context, log io.Writer) (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	key, err := b.key()
+	if err != nil {
+		return "", fmt.Errorf("hash the module of %s: %w", b.Name, err)
+	}
+	file := filepath.Join(cache, b.Name+"-"+key)
+	if exists(file) {
+		return file, nil
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, b.Name+".lock"))
+	if err != nil {
+		return "", fmt.Errorf("wait for another build of %s: %w", b.Name, err)
+	}
+	defer unlock()
+	if exists(file) {
+		return file, nil
+	}
+	return file, b.build(ctx, log, file)
+}
+
+// build links into a file beside the last one: only a whole program gets its name.
+func (b Binary) build(ctx context.Context, log io.Writer, file string) error {
+	folder, err := b.folder()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	fmt.Fprintf(log, "testbed: building %s, once; this takes minutes\n", b.Name)
+	part := file + ".part"
+	defer os.Remove(part)
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", b.ldflags, "-o", part, b.target)
+	build.Dir, build.Stdout, build.Stderr = folder, log, log
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	// go build ends its compilers when it is interrupted, and leaves them running when it is killed.
+	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) }
+	build.WaitDelay = 10 * time.Second
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("build %s: %w", b.Name, err)
+	}
+	if err := os.Rename(part, file); err != nil {
+		return fmt.Errorf("build %s: %w", b.Name, err)
+	}
+	fmt.Fprintf(log, "testbed: built %s in %s\n", b.Name, time.Since(started).Round(time.Second))
+	return nil
+}
+
+// ModuleDir is the folder with the source of a module that the binary's module requires.
+func (b Binary) ModuleDir(ctx context.Context, path string) (string, error) {
+	folder, err := b.folder()
+	if err != nil {
+		return "", err
+	}
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", path)
+	download.Dir = folder
+	download.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	out, err := download.Output()
+	if err != nil {
+		return "", fmt.Errorf("look up module %s: %w: %s", path, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return "", fmt.Errorf("look up module %s: %w", path, err)
+	}
+	return module.Dir, nil
+}
+
+// CacheDir is where built programs are kept: WAYBILL_TESTBED_CACHE, else
+// waybill-testbed in the user's cache folder.
+func CacheDir() (string, error) {
+	folder := os.Getenv("WAYBILL_TESTBED_CACHE")
+	if folder == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("find a folder to keep programs in (set WAYBILL_TESTBED_CACHE): %w", err)
+		}
+		folder = filepath.Join(cache, "waybill-testbed")
+	}
+	if !filepath.IsAbs(folder) {
+		return "", fmt.Errorf("WAYBILL_TESTBED_CACHE is %q: give it an absolute path, since tests run in many folders", folder)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", fmt.Errorf("make the folder that programs are kept in: %w", err)
+	}
+	return folder, nil
+}
+
+// Root is the testbed's folder: the nearest one from the working directory upwards
+// whose go.mod names it. Tests run in their package's folder, so this finds it.
+func Root() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the testbed: %w", err)
+	}
+	for ; ; folder = filepath.Dir(folder) {
+		content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		if err == nil && strings.HasPrefix(string(content), "module github.com/waybill-dev/waybill/test/testbed\n") {
+			return folder, nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("find the testbed: %w", err)
+		}
+		if folder == filepath.Dir(folder) {
+			return "", errors.New("find the testbed: run this inside test/testbed")
+		}
+	}
+}
+
+func (b Binary) folder() (string, error) {
+	root, err := Root()
+	return filepath.Join(root, b.module), err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// lock takes an exclusive lock that the kernel releases when this process dies.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			file.Close()
+			return nil, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			file.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// grace is how long an interrupted command may take to end by itself.
+const grace = 10 * time.Second
+
+// keep runs the command, cleans up after it and returns the exit status.
+func keep(argv []string) int {
+	// Whoever loses its parent below here becomes a child of this process, so
+	// nobody can leave its sight.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed: adopt orphans:", err)
+		return 3
+	}
+	folder, err := os.MkdirTemp("", "waybill-e2e-")
+	if err == nil {
+		err = os.Chmod(folder, 0o711) // a database server runs as another user and must pass through
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testbed: make a temporary folder:", err)
+		return 3
+	}
+	status, interrupted := attend(argv, folder)
+	left := endDescendants(interrupted)
+	if len(left) > 0 && !interrupted {
+		fmt.Fprintln(os.Stderr, "testbed: ended what the command left running:", strings.Join(left, ", "))
+		status = max(status, 1)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed: remove what the command left:", err)
+		status = max(status, 1)
+	}
+	return status
+}
+
+// attend runs the command in a process group of its own and passes interrupts on:
+// the first as SIGINT, the second, or the end of the grace, as SIGKILL.
+func attend(argv []string, folder string) (status int, interrupted bool) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	command := exec.Command(argv[0], argv[1:]...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Env = append(os.Environ(), "TMPDIR="+folder)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed:", err)
+		return 2, false
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-ended:
+			if interrupted {
+				return 130, true
+			}
+			return statusOf(err), false
+		case <-late:
+			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // gone already: Wait tells
+		case <-signals:
+			if interrupted {
+				_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+				continue
+			}
+			interrupted, late = true, time.After(grace)
+			_ = syscall.Kill(-command.Process.Pid, syscall.SIGINT)
+		}
+	}
+}
+
+func statusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode()
+	}
+	fmt.Fprintln(os.Stderr, "testbed:", err)
+	return 1
+}

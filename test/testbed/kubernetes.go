@@ -1,0 +1,182 @@
+package testbed
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/waybill-dev/waybill/test/testbed/binary"
+)
+
+// Cluster is a Kubernetes control plane: etcd and the API server. It has no
+// nodes and no controllers, so pods stay pending, namespaces are not emptied and
+// owners' dependants are not collected; custom resources behave as everywhere.
+type Cluster struct {
+	Kubeconfig string            // path of an administrator's kubeconfig
+	Config     *rest.Config      // the same for clients in this process; no client-side rate limit
+	Dynamic    dynamic.Interface // a client made of it
+
+	folder string
+	server *service
+	broken chan error // holds why, when a part of the cluster ended by itself
+}
+
+// token is what the cluster's administrator identifies with.
+const token = "administrator"
+
+// Kubernetes starts a control plane of its own for the test; about five seconds.
+func Kubernetes(t testing.TB) *Cluster {
+	t.Helper()
+	kube := program(t, binary.Kube())
+	folder := t.TempDir()
+	at := addresses(t, 3)
+	store, peers, server := "http://"+at[0], "http://"+at[1], at[2]
+
+	c := &Cluster{folder: folder, broken: make(chan error, 1), Config: &rest.Config{
+		Host: "https://" + server, BearerToken: token, QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "pki", "apiserver.crt")},
+	}}
+	etcd := &service{
+		name: "etcd", dir: folder, died: c.fail,
+		argv: []string{
+			kube, "etcd", "--data-dir=" + filepath.Join(folder, "etcd"), "--log-level=warn",
+			"--listen-client-urls=" + store, "--advertise-client-urls=" + store,
+			"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers,
+			"--unsafe-no-fsync", // the data must outlive processes, not the machine
+		},
+		ready: answers(http.DefaultClient, store+"/health"),
+	}
+	etcd.manage(t)
+
+	c.prepare(t)
+	c.server = &service{name: "apiserver", dir: folder, died: c.fail, argv: c.serverCommand(kube, store, server), ready: c.ready}
+	c.server.manage(t)
+
+	var err error
+	if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
+		t.Fatalf("testbed: make a client of the cluster: %v", err)
+	}
+	return c
+}
+
+// Kill kills the API server without warning. Clients see refused connections until Start.
+func (c *Cluster) Kill(t testing.TB) {
+	t.Helper()
+	if err := c.server.stop(); err != nil {
+		t.Fatalf("testbed: %v", err)
+	}
+}
+
+// Start starts the API server again after Kill, at the same address with the same data.
+func (c *Cluster) Start(t testing.TB) {
+	t.Helper()
+	c.server.start(t)
+}
+
+// fail lets who waits for the cluster know that waiting is in vain.
+func (c *Cluster) fail(why error) {
+	select {
+	case c.broken <- why:
+	default: // one reason is enough
+	}
+}
+
+// serverCommand lets the API server sign its own certificate on first start and
+// know one user by a token, which needs no certificate authority.
+func (c *Cluster) serverCommand(kube, store, address string) []string {
+	host, port := splitAddress(address)
+	return []string{
+		kube, "kube-apiserver",
+		"--etcd-servers=" + store,
+		"--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port,
+		"--endpoint-reconciler-type=none", // refuses loopback addresses
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--cert-dir=" + filepath.Join(c.folder, "pki"),
+		"--token-auth-file=" + filepath.Join(c.folder, "tokens.csv"),
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + filepath.Join(c.folder, "accounts.key"),
+		"--service-account-signing-key-file=" + filepath.Join(c.folder, "accounts.key"),
+		"--disable-admission-plugins=ServiceAccount", // the accounts it asks for come from a controller
+		"--profiling=false",
+	}
+}
+
+// prepare writes what the API server and its clients read.
+func (c *Cluster) prepare(t testing.TB) {
+	t.Helper()
+	c.Kubeconfig = filepath.Join(c.folder, "kubeconfig")
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatalf("testbed: make a key for service accounts: %v", err)
+	}
+	der, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatalf("testbed: make a key for service accounts: %v", err)
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	for name, content := range map[string][]byte{
+		"accounts.key": key,
+		"tokens.csv":   []byte(token + `,admin,admin,"system:masters"` + "\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(c.folder, name), content, 0o600); err != nil {
+			t.Fatalf("testbed: prepare the API server: %v", err)
+		}
+	}
+	if err := clientcmd.WriteToFile(c.kubeconfig(), c.Kubeconfig); err != nil {
+		t.Fatalf("testbed: write a kubeconfig: %v", err)
+	}
+}
+
+func (c *Cluster) kubeconfig() clientcmdapi.Config {
+	const name = "testbed"
+	return clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: c.Config.Host, CertificateAuthority: c.Config.CAFile}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+}
+
+// ready asks the API server; its certificate appears while it starts.
+func (c *Cluster) ready(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return err
+	}
+	return answers(client, c.Config.Host+"/readyz")(ctx)
+}
+
+// answers is a readiness check: the URL answers 200.
+func answers(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 4096)) // only to explain
+			return fmt.Errorf("%s: %s: %s", url, response.Status, body)
+		}
+		return nil
+	}
+}

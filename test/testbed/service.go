@@ -1,0 +1,154 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// service is a program that runs beside the test. It may be killed and started
+// again as often as a test likes; its log goes on.
+type service struct {
+	name  string
+	argv  []string
+	env   []string                        // beyond PATH and HOME
+	dir   string                          // its working folder, where its log lies too
+	ready func(ctx context.Context) error // nil: it shows by what it does
+	died  func(error)                     // told when it ends by itself; may be nil
+
+	mutex sync.Mutex
+	run   *running // nil while stopped
+}
+
+// running is one life of a service.
+type running struct {
+	kill  context.CancelFunc
+	ended chan struct{} // closed after fate is set
+	fate  error         // how it ended
+}
+
+// manage starts a service and ends it with the test. A service that ended by
+// itself fails the test, and a test that failed shows the end of its log.
+func (s *service) manage(t testing.TB) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("testbed: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("testbed: the end of %s's log:\n%s", s.name, s.logTail())
+		}
+	})
+	s.start(t)
+}
+
+// start starts the service and waits until it is ready.
+func (s *service) start(t testing.TB) {
+	t.Helper()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.run != nil {
+		t.Fatalf("testbed: %s runs already", s.name)
+	}
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatalf("testbed: start %s: %v", s.name, err)
+	}
+	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
+	s.run = &running{kill: kill, ended: make(chan struct{})}
+	go s.live(ctx, s.run, log)
+	if err := s.await(t.Context(), s.run); err != nil {
+		t.Fatalf("testbed: start %s: %v", s.name, err)
+	}
+}
+
+// live runs the service to its end. The kernel kills it when the thread ends that
+// started it, at the latest with this process, so the thread stays as long as it.
+func (s *service) live(ctx context.Context, run *running, log *os.File) {
+	defer close(run.ended)
+	defer log.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	command := exec.CommandContext(ctx, s.argv[0], s.argv[1:]...)
+	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
+	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}, s.env...)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	run.fate = command.Run()
+	if ctx.Err() != nil {
+		return
+	}
+	if run.fate == nil {
+		run.fate = errors.New("exit status 0")
+	}
+	if s.died != nil {
+		s.died(fmt.Errorf("%s ended: %w", s.name, run.fate))
+	}
+}
+
+// await asks until the service answers, and gives up as soon as it has ended.
+func (s *service) await(ctx context.Context, run *running) error {
+	if s.ready == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not ready after %s", patience))
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := s.ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-run.ended:
+			return fmt.Errorf("it ended: %w", run.fate)
+		case <-ctx.Done():
+			return fmt.Errorf("%w; its last answer: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// stop kills the service and waits until it is gone. The error tells of one that
+// had ended before; stopping a stopped one is none.
+func (s *service) stop() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	run := s.run
+	if run == nil {
+		return nil
+	}
+	s.run = nil
+	defer run.kill()
+	select {
+	case <-run.ended:
+		return fmt.Errorf("%s ended before its test did: %w", s.name, run.fate)
+	default:
+	}
+	run.kill()
+	<-run.ended
+	return nil
+}
+
+func (s *service) logPath() string { return filepath.Join(s.dir, s.name+".log") }
+
+// logTail is enough of the log to see why.
+func (s *service) logTail() []byte {
+	const lines = 40
+	content, err := os.ReadFile(s.logPath())
+	if err != nil {
+		return []byte(err.Error())
+	}
+	all := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	return bytes.Join(all[max(0, len(all)-lines):], []byte("\n"))
+}

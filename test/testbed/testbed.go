@@ -1,0 +1,64 @@
+// Package testbed starts real systems for tests: a Kubernetes control plane,
+// Argo's workflow controller, an S3 server. Each is started by a function that
+// takes the test, belongs to that test, and is gone when the test has ended;
+// tests that share one are subtests of the test that started it.
+//
+// Nothing survives a test process, however it dies: every system is a child that
+// the kernel kills with its parent, listens on a loopback port of its own, and
+// keeps its data in the test's temporary folder. There are no mounts, network
+// namespaces or control groups to forget.
+//
+// Package binary builds the programs on first use. "make e2e" does so before the
+// tests start, so that no test's time limit counts it, and checks afterwards that
+// nothing is left.
+package testbed
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/test/testbed/binary"
+)
+
+// patience bounds every wait for a system to start; a loaded machine needs a part of it.
+const patience = 2 * time.Minute
+
+// program is the built file of a system.
+func program(t testing.TB, b binary.Binary) string {
+	t.Helper()
+	path, err := b.Path(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatalf("testbed: %v", err)
+	}
+	return path
+}
+
+// addresses are n free loopback addresses. They lie below the range from which
+// the kernel takes ports for outgoing connections, so a system that is stopped
+// for a while gets its port back.
+func addresses(t testing.TB, n int) []string {
+	t.Helper()
+	var found []string
+	for range 1000 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		if err != nil {
+			continue // taken
+		}
+		defer listener.Close() // only when all are found, so that they differ
+		if found = append(found, listener.Addr().String()); len(found) == n {
+			return found
+		}
+	}
+	t.Fatal("testbed: no free port on 127.0.0.1 from 20000 to 31999")
+	return nil
+}
+
+// splitAddress is host and port of an address that addresses made.
+func splitAddress(address string) (host, port string) {
+	host, port, _ = net.SplitHostPort(address)
+	return host, port
+}
