@@ -17,8 +17,8 @@ import (
 // Root is the folder of the builds that were run by hand, one folder by number each.
 type Root struct{ dir string }
 
-// Default is this user's root below the system's temporary folder.
-func Default() Root {
+// Temporary is this user's folder below the system's temporary one.
+func Temporary() string {
 	dir := filepath.Join(os.TempDir(), "iver-wharf")
 	info, err := os.Lstat(dir)
 	if err == nil {
@@ -26,8 +26,11 @@ func Default() Root {
 			dir += "-" + strconv.Itoa(os.Getuid())
 		}
 	}
-	return Root{filepath.Join(dir, "build")}
+	return dir
 }
+
+// Default is this user's root below the system's temporary folder.
+func Default() Root { return Root{filepath.Join(Temporary(), "build")} }
 
 // RootAt is a root in a folder of the caller's.
 func RootAt(dir string) Root { return Root{dir} }
