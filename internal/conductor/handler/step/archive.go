@@ -1,0 +1,209 @@
+package step
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Kinds of entries, as the host program names them.
+const (
+	kindFile       = 'f'
+	kindExecutable = 'x'
+	kindFolder     = 'd'
+	kindLink       = 'l'
+)
+
+// entry is one thing in an archive, and later in a release.
+type entry struct {
+	kind   byte
+	path   string // clean, relative, slashes
+	target string // of a link
+	source string // of a hard link: the path whose content it has
+	size   int64  // bytes
+	digest string // SHA-256 of a file, 64 hex digits
+}
+
+// archive is an artifact's file and how to unpack it.
+type archive struct {
+	file *os.File
+	name string // as the build named it; its ending tells the format
+}
+
+// visit calls see for each entry in the archive's order. content is of a file, and valid during the call only.
+func (a *archive) visit(see func(e entry, content io.Reader) error) error {
+	if _, err := a.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	name := strings.ToLower(a.name)
+	switch {
+	case strings.HasSuffix(name, ".tar"):
+		return visitTar(a.file, see)
+	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
+		unpacked, err := gzip.NewReader(a.file)
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", a.name, err)
+		}
+		return visitTar(unpacked, see)
+	case strings.HasSuffix(name, ".tar.zst"), strings.HasSuffix(name, ".tzst"):
+		unpacked, err := zstd.NewReader(a.file, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", a.name, err)
+		}
+		defer unpacked.Close()
+		return visitTar(unpacked, see)
+	case strings.HasSuffix(name, ".zip"):
+		return a.visitZip(see)
+	}
+	return a.visitOnly(see)
+}
+
+// visitOnly is for what is no archive: the release's only file. It may be a program, so it is executable.
+func (a *archive) visitOnly(see func(entry, io.Reader) error) error {
+	info, err := a.file.Stat()
+	if err != nil {
+		return err
+	}
+	e := entry{kind: kindExecutable, path: path.Base(a.name), size: info.Size()}
+	if e.path, err = cleanPath(e.path); err != nil {
+		return err
+	}
+	return see(e, a.file)
+}
+
+func visitTar(r io.Reader, see func(entry, io.Reader) error) error {
+	files := tar.NewReader(r)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unpack the archive: %w", err)
+		}
+		e, keep, err := tarEntry(header)
+		if err != nil {
+			return err
+		}
+		if !keep {
+			continue
+		}
+		if err := see(e, files); err != nil {
+			return err
+		}
+	}
+}
+
+func tarEntry(h *tar.Header) (e entry, keep bool, err error) {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return e, false, nil
+	}
+	e = entry{kind: kindFile, size: h.Size}
+	if e.path, err = cleanPath(h.Name); err != nil || e.path == "." {
+		return e, false, err
+	}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		if h.Mode&0o111 != 0 {
+			e.kind = kindExecutable
+		}
+	case tar.TypeLink:
+		e.source, err = cleanPath(h.Linkname)
+	case tar.TypeDir:
+		e.kind, e.size = kindFolder, 0
+	case tar.TypeSymlink:
+		e.kind, e.target, e.size = kindLink, h.Linkname, 0
+		err = checkTarget(e)
+	default:
+		err = fmt.Errorf("entry %q is neither file, folder nor link", h.Name)
+	}
+	return e, true, err
+}
+
+func (a *archive) visitZip(see func(entry, io.Reader) error) error {
+	info, err := a.file.Stat()
+	if err != nil {
+		return err
+	}
+	files, err := zip.NewReader(a.file, info.Size())
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", a.name, err)
+	}
+	for _, f := range files.File {
+		if err := visitZipped(f, see); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {
+	e := entry{kind: kindFile, size: int64(f.UncompressedSize64)}
+	var err error
+	if e.path, err = cleanPath(f.Name); err != nil || e.path == "." {
+		return err
+	}
+	content, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", f.Name, err)
+	}
+	defer content.Close()
+	switch mode := f.Mode(); {
+	case mode.IsDir():
+		e.kind, e.size = kindFolder, 0
+	case mode&fs.ModeSymlink != 0:
+		target, err := io.ReadAll(io.LimitReader(content, maxPath+1))
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", f.Name, err)
+		}
+		e.kind, e.target, e.size = kindLink, string(target), 0
+		if err := checkTarget(e); err != nil {
+			return err
+		}
+	case !mode.IsRegular():
+		return fmt.Errorf("entry %q is neither file, folder nor link", f.Name)
+	case mode&0o111 != 0:
+		e.kind = kindExecutable
+	}
+	return see(e, content)
+}
+
+// maxPath is the length in bytes of the longest path that a host takes.
+const maxPath = 4096
+
+// cleanPath is the relative path of an entry; one that leaves the root, or that a manifest's line cannot hold, is refused.
+func cleanPath(name string) (string, error) {
+	clean := path.Clean(strings.TrimPrefix(name, "./"))
+	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || name == "" {
+		return "", fmt.Errorf("entry %q leaves the release", name)
+	}
+	if len(clean) > maxPath || !plainText(clean) {
+		return "", fmt.Errorf("entry %q: control characters and backslashes are not supported in names", name)
+	}
+	return clean, nil
+}
+
+// checkTarget refuses a link that leads out of the release.
+func checkTarget(e entry) error {
+	inside := path.Join(path.Dir(e.path), e.target)
+	if e.target == "" || path.IsAbs(e.target) || inside == ".." || strings.HasPrefix(inside, "../") {
+		return fmt.Errorf("entry %q is a link that leaves the release: %q", e.path, e.target)
+	}
+	if len(e.target) > maxPath || !plainText(e.target) {
+		return fmt.Errorf("entry %q: control characters and backslashes are not supported in links", e.path)
+	}
+	return nil
+}
+
+func plainText(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' })
+}

@@ -1,0 +1,159 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// deploy switches the host to the release and waits until its service is ready.
+func (t *attempt) deploy(ctx context.Context) (Output, error) {
+	unit, err := t.unit()
+	if err != nil {
+		return Output{}, err
+	}
+	s := &t.Service
+	args := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep),
+		pair("hold", tenths(s.Ready.For)), pair("within", tenths(s.Ready.Within)), pair("hooks", t.hooks()), "--")
+	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(args, s.Shared...)...)
+	if err != nil {
+		return Output{}, err
+	}
+	out := Output{Release: t.release, Already: answer.first("already") == "1"}
+	if out.Already && s.Manager != "none" {
+		out.Text = fmt.Sprintf("already runs %s, not restarted", t.revision.Label)
+	}
+	return out, nil
+}
+
+func (t *attempt) program() *program {
+	return &program{host: t.host, name: t.Host.Name, folder: t.folder}
+}
+
+// common are the arguments by which the host tells whose attempt this is.
+func (t *attempt) common(ctx context.Context) []string {
+	return []string{pair("action", t.id), pair("attempt", t.number), pair("release", t.release), pair("ledger", t.config.LedgerID),
+		pair("rank", t.facts.Deployment), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
+}
+
+// limit is the number of seconds after which the host ends a program by itself: a little before the attempt ends here.
+func (t *attempt) limit(ctx context.Context) int {
+	left := time.Duration(t.step.Policy.AttemptTimeout)
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	if left <= 0 {
+		left = time.Hour
+	}
+	return max(1, int((left - 2*time.Second).Seconds()))
+}
+
+func (t *attempt) hooks() string {
+	var names []string
+	if len(t.Service.Before) > 0 {
+		names = append(names, "before")
+	}
+	if len(t.Service.After) > 0 {
+		names = append(names, "after")
+	}
+	return strings.Join(names, ",")
+}
+
+// unit is the shell file that starts the service. It holds the secrets, so it goes to the host by standard input only.
+func (t *attempt) unit() (string, error) {
+	var b strings.Builder
+	s := &t.Service
+	if s.Manager == "process" {
+		b.WriteString("service() {\n")
+		for _, name := range sortedKeys(s.Secrets) {
+			value, err := t.secret(name, s.Secrets[name])
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&b, "\texport %s=%s\n", name, quote(value))
+		}
+		fmt.Fprintf(&b, "\texec %s\n}\n", quoteAll(s.Exec))
+	}
+	writeHook(&b, "before", s.Before)
+	writeHook(&b, "after", s.After)
+	return b.String(), nil
+}
+
+func writeHook(b *strings.Builder, name string, argv []string) {
+	if len(argv) > 0 {
+		fmt.Fprintf(b, "%s() {\n\t%s\n}\n", name, quoteAll(argv))
+	}
+}
+
+// secret reads a secret's file; one line end at its end is not part of it.
+func (t *attempt) secret(name, file string) (string, error) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(t.config.Dir, file)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", fault.Permanent(fault.New(fault.Unavailable, "read secret %s: %w", name, err).
+			WithHint("write the secret to %s", file))
+	}
+	value := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	if strings.ContainsRune(value, 0) {
+		return "", fault.Permanent(fault.New(fault.Invalid, "secret %s in %s has a zero byte, which no environment can hold", name, file))
+	}
+	return value, nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// tenths is a duration in tenths of a second, rounded up.
+func tenths(d action.Duration) int64 {
+	const tenth = time.Second / 10
+	return int64((time.Duration(d) + tenth - 1) / tenth)
+}
+
+// run performs an own step: its argv on the host, in the release.
+func (t *attempt) run(ctx context.Context) (Output, error) {
+	exit, lines, err := t.runOnHost(ctx, t.common(ctx), t.step.Run)
+	if err != nil {
+		return Output{}, err
+	}
+	failed := fault.New(fault.Failed, "%s on host %s ended with exit status %d%s", t.step.Run[0], t.Host.Name, exit, lines)
+	switch exit {
+	case 0:
+		return Output{Release: t.release}, nil
+	case 75:
+		return Output{}, throttled{failed}
+	case 78:
+		return Output{}, fault.Permanent(failed)
+	}
+	return Output{}, failed
+}
+
+// runOnHost runs argv in the release and returns its exit status and its last lines, as an error shows them.
+func (t *attempt) runOnHost(ctx context.Context, args, argv []string) (exit int, lines string, err error) {
+	answer, err := t.program().call(ctx, nil, "run", slices.Concat(args, []string{"--"}, argv)...)
+	if err != nil {
+		return 0, "", err
+	}
+	if _, err := fmt.Sscan(answer.first("exit"), &exit); err != nil {
+		return 0, "", fault.New(fault.Internal, "host %s told no exit status: %w", t.Host.Name, err)
+	}
+	if log := answer["log"]; len(log) > 0 {
+		lines = "; its last lines:\n" + strings.Join(log[max(0, len(log)-logTail):], "\n")
+	}
+	return exit, lines, nil
+}

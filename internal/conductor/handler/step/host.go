@@ -1,0 +1,49 @@
+package step
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Host is a computer that runs services. Whatever must be atomic on it is done by the host program.
+type Host interface {
+	// Run runs argv to its end and returns its exit status. An error is about the way to the host, not about argv.
+	// When ctx ends first, Run returns its cause and argv goes on without its streams.
+	Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (exit int, err error)
+	// Dial connects to an address as the host itself sees it.
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	// Close gives the connection back.
+	Close() error
+}
+
+// connect reaches a host and returns the folder of the service on it.
+func connect(c *Config, h schedule.Host, service string) (Host, string, error) {
+	dir, err := localDir(c.Home, h)
+	if err != nil {
+		return nil, "", err
+	}
+	return &process.Local{Env: c.Env}, filepath.Join(dir, service), nil
+}
+
+// localDir is the folder that holds the services of a local host.
+func localDir(home string, h schedule.Host) (string, error) {
+	u, err := url.Parse(h.URL)
+	if err != nil || u.Scheme != "local" {
+		return "", fault.Permanent(fault.New(fault.Invalid, "host %q: %s is no local host", h.Name, h.URL))
+	}
+	dir := u.Path
+	if u.Host != "" {
+		dir = filepath.Join(home, "hosts", u.Host)
+	}
+	if filepath.IsAbs(h.Root) {
+		return h.Root, nil
+	}
+	return filepath.Join(dir, h.Root), nil
+}

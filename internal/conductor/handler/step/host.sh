@@ -1,0 +1,432 @@
+# Waybill's half on a host: what must be atomic there. POSIX sh; program.go says who calls it and how.
+#   sh host-<digest> FOLDER VERB [key=value …] [-- WORD …]         FOLDER is <root>/<service>
+# Results are lines key=value on standard output, reasons are on standard error. Exit status: 0 done;
+# 64 wrong use; 65 refused by the fence; 66 the release is not here; 70 not ready, taken back; 71 a hook failed;
+# 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
+set -u
+umask 022
+# The caller may go away at any time; the work goes on to a safe point. Handlers, and not '',
+# because what is ignored here would be ignored by every service too.
+trap : HUP PIPE
+tab=$(printf '\t') program=$0 step=1
+
+die() { # STATUS REASON
+	printf '%s\n' "$2" >&2
+	record "$1" "$2"
+	exit "$1"
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+nap() { sleep 0.1 2>/dev/null || { step=10 && sleep 1; }; } # a tenth of a second where sleep knows fractions
+
+sums() { if has sha256sum; then LC_ALL=C sha256sum "$@"; else LC_ALL=C shasum -a 256 "$@"; fi; }
+
+digest() { line=$(sums <"$1") && printf '%s\n' "${line%% *}"; }
+
+own() { # WORD…: in a session and process group of its own, whose id is the program's
+	if has setsid; then exec setsid "$@"; fi
+	exec perl -e 'use POSIX; POSIX::setsid(); exec @ARGV or exit 127' -- "$@"
+}
+
+replace() { # FROM TO: atomic, also where TO is a link to a folder
+	mv -fT "$1" "$2" 2>/dev/null || mv -fh "$1" "$2" 2>/dev/null || mv -f "$1" "$2" || die 73 "rename $1 to $2"
+}
+
+save() { # FILE: standard input becomes its content, durably
+	cat >"$1.new" && sync "$1.new" && replace "$1.new" "$1" || die 73 "write $1"
+}
+
+# ---- locks: each dies with the processes that hold it
+
+try() { if has flock; then flock -n "$@"; else shift $(($# - 1)) && lockf -s -t 0 "$1"; fi; }
+
+held() { [ -e "$1" ] && ! (exec 6<"$1" && try -s 6) 2>/dev/null; }
+
+lock() {
+	exec 9>>.waybill/lock || die 73 "open the lock"
+	waited=0
+	until try 9 2>/dev/null; do
+		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2 && exit 75; }
+		nap && waited=$((waited + step))
+	done
+}
+
+# ---- facts
+
+target() { link=$(readlink "$1" 2>/dev/null) && printf '%s\n' "${link#releases/}"; }
+
+known() { # reads what the supervisor wrote into run_*
+	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
+	[ -f .waybill/state ] || return 0
+	while IFS='=' read -r key value; do
+		case $key in supervisor | service | restarts | started | release | unit | exit) eval "run_$key=\$value" ;; esac
+	done <.waybill/state
+}
+
+alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is up
+	held .waybill/supervisor && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
+		[ "$run_service" -ne 0 ] && kill -0 "$run_service" 2>/dev/null
+}
+
+record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
+	[ -n "$action" ] && [ -d .waybill/results ] || return 0
+	printf 'attempt=%s\nstatus=%s\ntext=%s\n' "$attempt" "$1" "$2" >".waybill/results/$action.new" &&
+		mv -f ".waybill/results/$action.new" ".waybill/results/$action"
+	echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) $verb $name $release status $1: $2" >>.waybill/audit
+}
+
+fence() { # refuses what an older deployment asks, and what another ledger asks
+	if [ -s .waybill/fence ]; then
+		read -r their_ledger their_rank their_name <.waybill/fence
+		[ "$their_ledger" = "$ledger" ] || die 65 "$their_name of another ledger was here; to take the host over, remove $PWD/.waybill/fence"
+		[ "$their_rank" -le "$rank" ] || die 65 "$their_name was here"
+		[ "$their_rank" -ne "$rank" ] || return 0
+	fi
+	echo "$ledger $rank $name" | save .waybill/fence
+}
+
+# ---- content and releases. A manifest has lines KIND SIZE DIGEST PATH [TARGET], tabs between: f a file, x an executable
+# ---- one, d a folder, l a link. In cas a file is its digest, an executable one digest and x: a hard link shares its mode.
+
+lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are thrown away
+	while IFS=$tab read -r kind size sum path target; do
+		case $kind in f) echo "$sum  cas/$sum" ;; x) echo "$sum  cas/${sum}x" ;; esac
+	done <"$1" | sort -u >.waybill/list
+	[ -s .waybill/list ] || return 0
+	sums -c .waybill/list 2>/dev/null | while IFS=: read -r path verdict; do
+		[ "$verdict" = " OK" ] || { rm -f "$path" && echo "${path#cas/}"; }
+	done
+}
+
+whole() { # FOLDER MANIFEST: every entry is there and has its content
+	list=$PWD/.waybill/list
+	while IFS=$tab read -r kind size sum path target; do
+		case $kind in
+		d) [ -d "$1/$path" ] ;;
+		l) [ "$(readlink "$1/$path")" = "$target" ] ;;
+		f) [ -f "$1/$path" ] && [ ! -x "$1/$path" ] && printf '%s  ./%s\n' "$sum" "$path" ;;
+		x) [ -x "$1/$path" ] && printf '%s  ./%s\n' "$sum" "$path" ;;
+		esac || return 1
+	done <"$2" >"$list"
+	[ ! -s "$list" ] || (cd "$1" && sums -c "$list" >/dev/null 2>&1)
+}
+
+build() { # makes the release from cas: aside, verified, synced, renamed
+	fresh=releases/.new
+	rm -rf "$fresh" && mkdir "$fresh" || die 73 "make a folder in releases"
+	while IFS=$tab read -r kind size sum path target; do
+		case $kind in
+		d) mkdir "$fresh/$path" ;;
+		l) ln -s "$target" "$fresh/$path" ;;
+		f) ln "cas/$sum" "$fresh/$path" ;;
+		x) ln "cas/${sum}x" "$fresh/$path" ;;
+		esac || die 73 "build release $release: $path"
+	done <".waybill/manifests/$release"
+	whole "$fresh" ".waybill/manifests/$release" || die 76 "release $release was damaged on its way"
+	find "$fresh" -type d -exec sync {} + && rm -rf releases/.old || die 73 "sync release $release"
+	[ ! -d "releases/$release" ] || mv "releases/$release" releases/.old || die 73 "put the damaged release $release aside"
+	mv "$fresh" "releases/$release" && sync releases || die 73 "name release $release"
+	rm -rf releases/.old
+	echo state=built
+}
+
+replicate() { # manifest on standard input; says what must be sent
+	mkdir -p .waybill/manifests .waybill/units .waybill/results releases shared cas || die 73 "make the folders of the service"
+	manifest=.waybill/manifests/$release
+	cat >".waybill/manifests/.new.$$" || die 73 "store the manifest"
+	lock
+	mv -f ".waybill/manifests/.new.$$" "$manifest" || die 73 "store the manifest"
+	if [ -d "releases/$release" ] && whole "releases/$release" "$manifest"; then echo state=present && return; fi
+	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
+	if [ ! -s .waybill/lacking ]; then build && return; fi
+	set -- $(df -Pk . | tail -n 1)
+	echo "free=$4" # KiB
+	sed 's/^/lacks=/' .waybill/lacking
+	echo state=lacking
+}
+
+receive() { # a tar stream of contents, each under its name in cas, on standard input
+	lock
+	fresh=.waybill/incoming list=$PWD/.waybill/list
+	rm -rf "$fresh" && mkdir "$fresh" && tar -xof - -C "$fresh" || die 73 "unpack what is received"
+	(cd "$fresh" && for sum in *; do echo "${sum%x}  $sum"; done) >"$list"
+	(cd "$fresh" && sums -c "$list" >/dev/null 2>&1) || die 76 "contents were damaged on their way"
+	find "$fresh" -type f -exec chmod 444 {} + && find "$fresh" -type f -name '*x' -exec chmod 555 {} + &&
+		find "$fresh" -type f -exec sync {} + && find "$fresh" -type f -exec sh -c 'mv -f "$@" cas/' mv {} + && sync cas ||
+		die 73 "store what was received"
+	build
+}
+
+prune() { # old releases and what only they had; never current, previous or running
+	known
+	current=$(target current) previous=$(target previous)
+	ls -t releases | while read -r old; do
+		case $old in "$current" | "$previous" | "$run_release") continue ;; esac
+		keep=$((keep - 1))
+		[ "$keep" -ge 2 ] || rm -rf "releases/$old" ".waybill/manifests/$old" ".waybill/units/$old" ".waybill/units/$old.before"
+	done
+	find cas -type f -links 1 -exec rm -f {} +
+	ls -t .waybill/results | tail -n +101 | while read -r old; do rm -f ".waybill/results/$old"; done
+	find .waybill -name 'host-*' ! -name "${program##*/}" -exec rm -f {} +
+	find .waybill -name '.new.*' -mtime +1 -exec rm -f {} +
+	[ "$(wc -l <.waybill/audit)" -lt 2000 ] || { tail -n 1000 .waybill/audit >.waybill/audit.new && mv -f .waybill/audit.new .waybill/audit; }
+}
+
+# ---- services. A unit is a shell file that defines service, before and after. The supervisor holds .waybill/supervisor;
+# ---- it and all that the service starts hold .waybill/service.
+
+finish() { # GROUP: SIGTERM, ten seconds, SIGKILL
+	kill -TERM "-$1" 2>/dev/null || return 0
+	n=0
+	while [ "$n" -lt 100 ] && kill -0 "-$1" 2>/dev/null; do nap && n=$((n + step)); done
+	kill -KILL "-$1" 2>/dev/null
+}
+
+supervise() { # runs the service of a release until SIGTERM
+	exec 8>>.waybill/supervisor 7>>.waybill/service || exit 73
+	tries=0
+	until try 8 && try 7; do # somebody who looks may hold it for a moment
+		[ "$tries" -lt 50 ] && nap && tries=$((tries + step)) || exit 75
+	done
+	unit=$(digest ".waybill/units/$release") restarts=0 delay=1 child=0 code='' started=0
+	trap retire TERM
+	state
+	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
+	(exec 7>&- 8>&- && trim "$$") & # exec, since a shell keeps a copy of what it closes for a function
+	while :; do
+		started=$(date +%s)
+		own sh -c 'cd "$2" && . "$1" && service' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" \
+			8>&- </dev/null >>.waybill/log 2>&1 &
+		child=$!
+		state
+		wait "$child"
+		code=$? child=0 restarts=$((restarts + 1))
+		[ $(($(date +%s) - started)) -lt 60 ] || delay=1
+		state
+		sleep "$delay" 7>&- 8>&- &
+		wait "$!"
+		delay=$((delay < 30 ? delay * 2 : 60))
+	done
+}
+
+state() {
+	printf '%s\n' "supervisor=$$" "service=$child" "restarts=$restarts" "started=$started" "release=$release" "unit=$unit" "exit=$code" \
+		>.waybill/state.new && mv -f .waybill/state.new .waybill/state
+}
+
+retire() { # the supervisor was asked to stop
+	trap '' TERM
+	if [ "$child" -ne 0 ]; then
+		(exec 7>&- 8>&- && finish "$child") &
+		wait "$child"
+		wait "$!"
+	fi
+	rm -f .waybill/state
+	exit 0
+}
+
+trim() { # SUPERVISOR: keeps the log below 8 MiB as long as that lives
+	while sleep 30 && kill -0 "$1" 2>/dev/null; do
+		[ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }
+	done
+}
+
+start() { # RELEASE
+	rm -f .waybill/state # of one that was killed: its numbers mean nothing
+	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
+}
+
+halt() { # ends the supervisor, the service, and all that it started in its group
+	waited=0 asked=
+	while held .waybill/service; do
+		known
+		if held .waybill/supervisor; then
+			[ -n "$asked" ] || [ "$run_supervisor" -eq 0 ] || { kill -TERM "$run_supervisor" 2>/dev/null && asked=1; }
+			[ "$waited" -lt 120 ] || [ "$run_supervisor" -eq 0 ] || kill -KILL "$run_supervisor" 2>/dev/null
+		else
+			[ "$run_service" -eq 0 ] || finish "$run_service"
+		fi
+		[ "$waited" -lt 150 ] || die 74 "the old service does not end: processes that left its group still run"
+		nap && waited=$((waited + step))
+	done
+}
+
+ready() { # RELEASE UNIT: up for `hold` tenths of a second without a restart, at the latest `within` from now
+	waited=0 good=0 seen=
+	while [ $((within - waited)) -ge $((hold - good)) ]; do
+		if ! alive "$1" "$2"; then seen=; elif [ "$run_service" = "$seen" ]; then good=$((good + step)); else seen=$run_service good=0; fi
+		[ -n "$seen" ] || good=0
+		[ -z "$seen" ] || [ "$good" -lt "$hold" ] || return 0
+		nap && waited=$((waited + step))
+	done
+	return 1
+}
+
+# ---- the switch
+
+point() { # LINK RELEASE: by renaming a fresh link; without a release it goes
+	if [ -z "$2" ]; then rm -f "$1" && return; fi
+	rm -f ".waybill/$1.new" && ln -s "releases/$2" ".waybill/$1.new" || die 73 "make the link $1"
+	replace ".waybill/$1.new" "$1"
+}
+
+bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code
+	output=$PWD/$1
+	shift
+	(cd "releases/$release" && own "$@") </dev/null >"$output" 2>&1 9>&- &
+	child=$!
+	guard "$child" >/dev/null 2>&1 </dev/null &
+	wait "$child"
+	code=$?
+	kill -KILL "$!" 2>/dev/null
+}
+
+guard() { # GROUP: ends it at the limit; holds the lock meanwhile, even when this program is killed
+	while kill -0 "-$1" 2>/dev/null; do
+		[ "$limit" -gt 0 ] || finish "$1"
+		sleep 1 9>&-
+		limit=$((limit - 1))
+	done
+}
+
+hook() { # NAME
+	case $hooks in *"$1"*) ;; *) return 0 ;; esac
+	bounded .waybill/hook sh -c '. "$1" && "$2"' hook "$PWD/.waybill/units/$release" "$1"
+	[ "$code" -eq 0 ] || die 71 "hook $1 ended with exit status $code: $(tail -n 10 .waybill/hook)"
+}
+
+same() { [ -f ".waybill/units/$release" ] && [ "$(digest ".waybill/units/$release")" = "$wanted" ]; }
+
+settled() { # this release runs with this unit, and has for as long as `ready` asks
+	[ "$manager" = process ] || return 0
+	if [ "$restart" != restart ] && held .waybill/supervisor; then return 0; fi
+	alive "$release" "$wanted" || return 1
+	[ $(($(date +%s) - run_started)) -gt $((hold / 10)) ] || ready "$release" "$wanted"
+}
+
+deploy() { # the unit on standard input; further words are the shared names
+	(umask 077 && cat >".waybill/units/.new.$$") || die 73 "store the unit"
+	wanted=$(digest ".waybill/units/.new.$$")
+	lock
+	fence
+	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
+	at=$(target current)
+	former=$at older=$(target previous) armed=
+	if [ -f .waybill/revert ]; then # an attempt was cut off between the switch and its end
+		read -r armed former older <.waybill/revert
+		former=${former#-} older=${older#-}
+	fi
+	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
+		rm -f ".waybill/units/.new.$$"
+		record 0 "already runs"
+		echo already=1 && return
+	fi
+	echo "armed -$former -$older" | save .waybill/revert
+	if [ "$at" != "$release" ] || ! same; then
+		[ "$at" != "$release" ] || cp -p ".waybill/units/$release" ".waybill/units/$release.before" || die 73 "keep the unit"
+		sync ".waybill/units/.new.$$" && replace ".waybill/units/.new.$$" ".waybill/units/$release"
+		share "$@"
+		[ "$at" = "$release" ] || switch
+		sync . .waybill/units
+	fi
+	if [ "$manager" = process ]; then launch; elif held .waybill/service; then halt; fi
+	hook after
+	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$"
+	sync .waybill
+	record 0 "deployed"
+	prune
+	echo already=0
+}
+
+switch() {
+	hook before
+	[ "$former" = "$release" ] || point previous "$former"
+	point current "$release"
+}
+
+launch() {
+	run=$release unit=$wanted
+	known
+	if [ "$restart" != restart ] && held .waybill/supervisor; then
+		run=$run_release unit=$run_unit
+		[ "$restart" = none ] || [ "$run_service" -eq 0 ] || kill -HUP "$run_service"
+	elif ! alive "$release" "$wanted"; then
+		halt
+		start "$release"
+	fi
+	ready "$run" "$unit" || go_back
+}
+
+go_back() { # what did not become ready is taken back at once
+	known
+	printf '%s\n' "reverted=$former" "restarts=$run_restarts"
+	tail -n 100 .waybill/log 2>/dev/null | sed 's/^/log=/'
+	halt
+	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || replace ".waybill/units/$release.before" ".waybill/units/$release"
+	point current "$former"
+	point previous "$older"
+	sync . .waybill/units
+	[ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
+	rm -f .waybill/revert
+	die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"
+}
+
+share() { # PATH…: links them from shared/ into the release
+	for path; do
+		case $path in */*) mkdir -p "releases/$release/${path%/*}" || die 73 "make a folder for $path" ;; esac
+		[ ! -L "releases/$release/$path" ] || continue
+		[ ! -e "releases/$release/$path" ] || die 73 "release $release has $path itself, so it cannot be shared"
+		mkdir -p "shared/$path" && ln -s "$PWD/shared/$path" "releases/$release/$path" || die 73 "link shared/$path"
+	done
+}
+
+# ---- the other verbs
+
+run() { # an own step: its success is kept, so that one whose answer got lost is not run again
+	lock
+	fence
+	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
+	if [ -n "$action" ] && grep -q '^status=0$' ".waybill/results/$action" 2>/dev/null; then echo exit=0 && return; fi
+	bounded .waybill/output "$@"
+	record "$code" "$1"
+	echo "exit=$code"
+	tail -n 100 .waybill/output | sed 's/^/log=/'
+}
+
+status() {
+	known
+	printf '%s\n' "current=$(target current)" "previous=$(target previous)"
+	[ ! -s .waybill/fence ] || echo "fence=$(cat .waybill/fence)"
+	[ ! -f .waybill/revert ] || echo armed=1
+	! held .waybill/lock || echo busy=1
+	! held .waybill/supervisor || echo "supervisor=$run_supervisor"
+	! held .waybill/service || printf '%s\n' "service=$run_service" "restarts=$run_restarts" "release=$run_release" "unit=$run_unit"
+}
+
+hello() { # what this program needs and the host lacks
+	for tool in tar find df sed grep tail sort sync readlink; do has "$tool" || echo "lacks=$tool"; done
+	has sha256sum || has shasum || echo "lacks=sha256sum or shasum"
+	has flock || has lockf || echo "lacks=flock or lockf"
+	has setsid || has perl || echo "lacks=setsid or perl"
+}
+
+stop() { lock && halt && echo stopped=1; }
+
+folder=$1 verb=$2
+shift 2
+action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 hooks=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--) shift && break ;;
+	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | hooks=*)
+		eval "${1%%=*}=\${1#*=}" ;;
+	*) die 64 "unknown argument $1" ;;
+	esac
+	shift
+done
+cd "$folder" || die 73 "enter $folder"
+case $verb in
+hello | status | replicate | receive | deploy | run | supervise | stop) "$verb" "$@" ;;
+*) die 64 "unknown verb $verb" ;;
+esac

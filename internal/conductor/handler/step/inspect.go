@@ -1,0 +1,112 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// State is what a host says of a service.
+type State struct {
+	Release    string `json:"release,omitempty"`    // current; "" is none
+	Previous   string `json:"previous,omitempty"`   // the one before
+	Ledger     string `json:"ledger,omitempty"`     // whose fence stands there
+	Rank       int64  `json:"rank,omitempty"`       // of the fence
+	Deployment string `json:"deployment,omitempty"` // of the fence, such as greeter#9
+	Busy       bool   `json:"busy,omitempty"`       // the host program is at work
+	Unfinished bool   `json:"unfinished,omitempty"` // a switch was begun and has not ended
+	Supervisor int    `json:"supervisor,omitempty"` // process id; 0: none lives
+	Service    int    `json:"service,omitempty"`    // process id, and its group's; 0: not up
+	Running    string `json:"running,omitempty"`    // the release whose service is up
+	Restarts   int    `json:"restarts,omitempty"`   // of the service by its supervisor
+}
+
+// Inspect asks what runs in the folder of a service on this computer, <host>/<service>. It changes nothing that
+// is deployed. A folder without deployments is the zero State.
+func Inspect(ctx context.Context, folder string) (State, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return State{}, err
+	}
+	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil
+	}
+	p := &program{host: &process.Local{}, name: filepath.Base(filepath.Dir(folder)), folder: folder}
+	answer, err := p.call(ctx, nil, "status")
+	if err != nil {
+		return State{}, err
+	}
+	return stateOf(answer), nil
+}
+
+func stateOf(answer report) State {
+	number := func(key string) int {
+		n, _ := strconv.Atoi(answer.first(key)) // absent is 0
+		return n
+	}
+	s := State{Release: answer.first("current"), Previous: answer.first("previous"), Busy: number("busy") == 1,
+		Unfinished: number("armed") == 1, Supervisor: number("supervisor"), Service: number("service"),
+		Running: answer.first("release"), Restarts: number("restarts")}
+	if fence := strings.SplitN(answer.first("fence"), " ", 3); len(fence) == 3 {
+		s.Ledger, s.Deployment = fence[0], fence[2]
+		s.Rank, _ = strconv.ParseInt(fence[1], 10, 64)
+	}
+	return s
+}
+
+// Stop ends the services of a pipeline on its local hosts. Releases and the log stay; the next deployment of a
+// host starts its service again. It returns the hosts, as stage/group/host, on which something was asked to stop,
+// and every error.
+func Stop(ctx context.Context, home string, d *schedule.Definition) (stopped []string, err error) {
+	home, err = filepath.Abs(home)
+	if err != nil {
+		return nil, err
+	}
+	done := map[string]bool{}
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		for j := range stage.Groups {
+			group := &stage.Groups[j]
+			for k := range group.Hosts {
+				host := &group.Hosts[k]
+				dir, missing := localDir(home, *host)
+				folder := filepath.Join(dir, d.ServiceOf(stage, group, host).Name)
+				if missing != nil || done[folder] {
+					continue
+				}
+				done[folder] = true
+				was, failed := stopFolder(ctx, host.Name, folder)
+				err = errors.Join(err, failed)
+				if was {
+					stopped = append(stopped, fmt.Sprintf("%s/%s/%s", stage.Name, group.Name, host.Name))
+				}
+			}
+		}
+	}
+	return stopped, err
+}
+
+// stopFolder ends one service and reports whether one was up.
+func stopFolder(ctx context.Context, host, folder string) (bool, error) {
+	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	p := &program{host: &process.Local{}, name: host, folder: folder}
+	answer, err := p.call(ctx, nil, "status")
+	if err != nil || (answer.first("supervisor") == "" && answer.first("service") == "") {
+		return false, err
+	}
+	if _, err := p.call(ctx, nil, "stop"); err != nil {
+		return false, fault.New(fault.CodeOf(err), "stop the service on %s: %w", host, err)
+	}
+	return true, nil
+}

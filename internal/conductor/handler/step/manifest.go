@@ -1,0 +1,112 @@
+package step
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+// manifest is every entry of a release, folders before what is in them.
+type manifest []entry
+
+// manifestOf reads an archive through and lists what a release of it holds.
+func manifestOf(a *archive) (manifest, error) {
+	entries := map[string]entry{}
+	err := a.visit(func(e entry, content io.Reader) error {
+		if e.kind == kindFile || e.kind == kindExecutable {
+			if err := fill(&e, content, entries); err != nil {
+				return err
+			}
+		}
+		if former, twice := entries[e.path]; twice && (former.kind != kindFolder || e.kind != kindFolder) {
+			return fmt.Errorf("entry %q is in the archive twice", e.path)
+		}
+		entries[e.path] = e
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("the archive is empty")
+	}
+	return complete(entries)
+}
+
+// fill sets the size and digest of a file: of its content, or of the file that it is a hard link to.
+func fill(e *entry, content io.Reader, entries map[string]entry) error {
+	if e.source != "" {
+		source, ok := entries[e.source]
+		if !ok || (source.kind != kindFile && source.kind != kindExecutable) {
+			return fmt.Errorf("entry %q is a hard link to %q, which is no file before it", e.path, e.source)
+		}
+		e.kind, e.size, e.digest = source.kind, source.size, source.digest
+		return nil
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, content)
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", e.path, err)
+	}
+	e.size, e.digest = n, hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+// complete adds the folders that the archive leaves out, and sorts.
+func complete(entries map[string]entry) (manifest, error) {
+	var m manifest
+	for _, e := range entries {
+		m = append(m, e)
+	}
+	for _, e := range m {
+		for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+			above, there := entries[dir]
+			if there && above.kind != kindFolder {
+				return nil, fmt.Errorf("entry %q is below %q, which is no folder", e.path, dir)
+			}
+			if there {
+				continue
+			}
+			folder := entry{kind: kindFolder, path: dir}
+			entries[dir] = folder
+			m = append(m, folder)
+		}
+	}
+	slices.SortFunc(m, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
+	return m, nil
+}
+
+// String is the form that the host program reads: KIND SIZE DIGEST PATH [TARGET], tabs between.
+func (m manifest) String() string {
+	var b strings.Builder
+	for _, e := range m {
+		fmt.Fprintf(&b, "%c\t%d\t%s\t%s", e.kind, e.size, orElse(e.digest, "-"), e.path)
+		if e.kind == kindLink {
+			b.WriteString("\t" + e.target)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// size is the bytes of all files.
+func (m manifest) size() int64 {
+	var total int64
+	for _, e := range m {
+		total += e.size
+	}
+	return total
+}
+
+// content is the name under which the host stores a file's content.
+func (e entry) content() string {
+	if e.kind == kindExecutable {
+		return e.digest + "x"
+	}
+	return e.digest
+}

@@ -1,0 +1,133 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// pause is how long an action waits for something that passes soon.
+const pause = time.Second
+
+// throttled marks an error as news about the host, not about the action.
+type throttled struct{ error }
+
+func (t throttled) Unwrap() error { return t.error }
+
+// outcomeOf says what an attempt's error means.
+func outcomeOf(ctx context.Context, err error) action.Outcome {
+	o := action.Outcome{Kind: action.Retry, Code: string(fault.CodeOf(err)), Error: explain(err)}
+	cause := context.Cause(ctx)
+	at, later := fault.RetryAt(err)
+	_, slow := errors.AsType[throttled](err)
+	switch {
+	case fault.IsPermanent(err):
+		o.Kind = action.Fatal
+	case errors.Is(cause, conductor.ErrCanceled):
+		o.Kind = action.Stopped
+	case errors.Is(cause, conductor.ErrShutdown), errors.Is(cause, conductor.ErrLeaseLost):
+		o.Kind = action.GivenBack
+	case errors.Is(cause, conductor.ErrAttemptTimeout):
+		o.Code = "attempt_timeout"
+	case later:
+		o.Kind, o.At = action.RetryAfter, at
+	case slow:
+		o.Kind = action.Throttle
+	}
+	return o
+}
+
+// explain is the error and what to do about it.
+func explain(err error) string {
+	text := err.Error()
+	if hint := fault.HintOf(err); hint != "" {
+		text += "; " + hint
+	}
+	return text
+}
+
+// unread is an error of the ledger or the blob store: what is not there never comes, the rest passes.
+func unread(err error, format string, args ...any) error {
+	err = fmt.Errorf(format+": %w", append(args, err)...)
+	switch fault.CodeOf(err) {
+	case fault.NotFound, fault.Invalid, fault.Corrupt:
+		return fault.Permanent(err)
+	case fault.Unavailable, fault.LedgerAway:
+		return fault.RetryAfter(err, time.Now().Add(pause))
+	}
+	return err
+}
+
+// unreachable is an error of the way to a host, or the end of the attempt.
+func unreachable(ctx context.Context, host string, err error) error {
+	if context.Cause(ctx) != nil {
+		return fmt.Errorf("host %s: %w", host, err)
+	}
+	return throttled{fault.New(fault.Unavailable, "reach host %s: %w", host, err)}
+}
+
+// failure says what an exit status of the host program means.
+func (p *program) failure(exit int, verb, reason string, answer report) error {
+	reason = orElse(reason, fmt.Sprintf("the host program ended with exit status %d", exit))
+	switch exit {
+	case exitFenced:
+		return fault.Permanent(fault.New(fault.Refused, "host %s refuses %s: %s", p.name, verb, reason))
+	case exitAbsent:
+		return fault.Permanent(fault.New(fault.NotFound, "host %s: %s", p.name, reason).
+			WithHint("let replicate stand before %s in steps, and deploy the revision again", verb))
+	case exitDisk:
+		return fault.Permanent(fault.New(fault.Unavailable, "host %s: %s", p.name, reason).WithHint("%s", p.remedy(reason)))
+	case exitUsage:
+		return fault.Permanent(fault.New(fault.Internal, "host %s: %s", p.name, reason))
+	case exitBusy:
+		return fault.RetryAfter(fault.New(fault.Unavailable, "host %s: %s", p.name, reason), time.Now().Add(pause))
+	case exitNotReady:
+		return p.notReady(reason, answer)
+	}
+	return fault.New(fault.Failed, "host %s: %s", p.name, reason)
+}
+
+// remedy is what to do about an error of the host's disk or tools.
+func (p *program) remedy(reason string) string {
+	switch {
+	case strings.Contains(reason, "No space left"):
+		return "make room on the disk of " + p.folder
+	case strings.Contains(reason, "Permission denied"), strings.Contains(reason, "Read-only"), strings.Contains(reason, "not permitted"):
+		return "let the user that runs Waybill there write to " + p.folder
+	}
+	return "look at " + p.folder + " on the host, then retry"
+}
+
+// logTail is the number of a service's last lines that an error shows.
+const logTail = 20
+
+func (p *program) notReady(reason string, answer report) error {
+	lines := answer["log"]
+	err := fault.New(fault.Failed, "host %s: %s", p.name, reason)
+	switch former := answer.first("reverted"); former {
+	case "":
+		err.Err = fmt.Errorf("%w; nothing ran there before, so it was stopped", err.Err)
+	default:
+		err.Err = fmt.Errorf("%w; the host went back to %s", err.Err, former)
+	}
+	if len(lines) > 0 {
+		err.Err = fmt.Errorf("%w; its last lines:\n%s", err.Err, strings.Join(lines[max(0, len(lines)-logTail):], "\n"))
+	}
+	if strings.Contains(strings.Join(lines, "\n"), "address already in use") {
+		return err.WithHint("end the program that holds the port, or set another one in vars")
+	}
+	return err
+}
+
+func orElse(text, standard string) string {
+	if text == "" {
+		return standard
+	}
+	return text
+}

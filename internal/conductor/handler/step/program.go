@@ -1,0 +1,151 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// hostProgram is Waybill's half on a host, one POSIX shell file for every kind of host.
+//
+//go:embed host.sh
+var hostProgram string
+
+// Exit statuses of the host program.
+const (
+	exitUsage    = 64 // wrong use: a bug
+	exitFenced   = 65 // a newer deployment, or another ledger, was there
+	exitAbsent   = 66 // the release is not on the host
+	exitUnsent   = 69 // the host program itself is not on the host
+	exitNotReady = 70 // the service did not stay up; the host went back
+	exitHook     = 71 // a hook failed
+	exitDisk     = 73 // the disk or a tool failed
+	exitStuck    = 74 // the old service does not end
+	exitBusy     = 75 // another call still runs
+	exitDamaged  = 76 // content did not arrive as it was sent
+)
+
+// Shell lines that call the host program, and send it. $0 is a name for messages.
+const (
+	callLine = `[ -f "$1" ] || exit 69; exec sh "$@"`
+	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && mv -f "$2.$$" "$2"`
+)
+
+// maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped.
+const maxOutput = 4 << 20
+
+// program is the host program for one service on one host.
+type program struct {
+	host   Host
+	name   string // of the host, for people
+	folder string // of the service
+}
+
+// report is what the host program answered: key=value lines.
+type report map[string][]string
+
+func (r report) first(key string) string {
+	if len(r[key]) == 0 {
+		return ""
+	}
+	return r[key][0]
+}
+
+// call runs a verb. stdin is called for each try, since the program may have to be sent first; nil is an empty one.
+func (p *program) call(ctx context.Context, stdin func() io.Reader, verb string, args ...string) (report, error) {
+	answer, exit, reason, err := p.run(ctx, stdin, verb, args)
+	if err == nil && exit == exitUnsent {
+		if err := p.send(ctx); err != nil {
+			return nil, err
+		}
+		answer, exit, reason, err = p.run(ctx, stdin, verb, args)
+	}
+	if err != nil {
+		return nil, unreachable(ctx, p.name, err)
+	}
+	if exit != 0 {
+		return answer, p.failure(exit, verb, reason, answer)
+	}
+	return answer, nil
+}
+
+func (p *program) path() string {
+	sum := sha256.Sum256([]byte(hostProgram))
+	return path.Join(p.folder, ".waybill", "host-"+hex.EncodeToString(sum[:6]))
+}
+
+func (p *program) run(ctx context.Context, stdin func() io.Reader, verb string, args []string) (report, int, string, error) {
+	var out, reason bounded
+	var in io.Reader
+	if stdin != nil {
+		in = stdin()
+	}
+	argv := append([]string{"sh", "-c", callLine, "waybill", p.path(), p.folder, verb}, args...)
+	exit, err := p.host.Run(ctx, argv, in, &out, &reason)
+	return parseReport(out.String()), exit, strings.TrimSpace(reason.String()), err
+}
+
+// send stores the program on the host and asks what the host lacks.
+func (p *program) send(ctx context.Context) error {
+	var reason bounded
+	exit, err := p.host.Run(ctx, []string{"sh", "-c", sendLine, "waybill", p.folder, p.path()}, strings.NewReader(hostProgram), nil, &reason)
+	if err != nil {
+		return unreachable(ctx, p.name, err)
+	}
+	if exit != 0 {
+		return p.failure(exitDisk, "send", strings.TrimSpace(reason.String()), nil)
+	}
+	answer, exit, text, err := p.run(ctx, nil, "hello", nil)
+	if err != nil {
+		return unreachable(ctx, p.name, err)
+	}
+	if exit != 0 {
+		return p.failure(exit, "hello", text, answer)
+	}
+	if lacks := answer["lacks"]; len(lacks) > 0 {
+		return fault.Permanent(fault.New(fault.Unavailable, "host %s lacks %s", p.name, strings.Join(lacks, ", ")).
+			WithHint("install what is missing on the host"))
+	}
+	return nil
+}
+
+func parseReport(text string) report {
+	r := report{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			r[key] = append(r[key], value)
+		}
+	}
+	return r
+}
+
+// quote makes one word of text for a POSIX shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func pair(key string, value any) string { return fmt.Sprintf("%s=%v", key, value) }
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := maxOutput - b.Len(); room > 0 {
+		_, _ = b.Buffer.Write(p[:min(room, len(p))]) // never fails
+	}
+	return len(p), nil
+}

@@ -1,0 +1,173 @@
+package step
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// replicate brings the release to the host: what it lacks goes there in one stream. A host that has it all is asked once.
+func (t *attempt) replicate(ctx context.Context) (Output, error) {
+	a, err := t.open(ctx)
+	if err != nil {
+		return Output{}, err
+	}
+	defer a.remove()
+	m, err := manifestOf(&a.archive)
+	if err != nil {
+		return Output{}, fault.Permanent(fault.New(fault.Invalid, "artifact %s of revision %s: %w", t.artifact.Name, t.revision.Label, err))
+	}
+	out := Output{Release: t.release, Size: m.size()}
+	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(m.String()) }, "replicate", pair("release", t.release))
+	if err != nil {
+		return Output{}, err
+	}
+	if answer.first("state") != "lacking" {
+		out.Already = answer.first("state") == "present"
+		return out, nil
+	}
+	lacks := map[string]bool{}
+	for _, name := range answer["lacks"] {
+		lacks[name] = true
+	}
+	if out.Sent, err = t.checkSpace(m, lacks, answer.first("free")); err != nil {
+		return Output{}, err
+	}
+	return out, t.send(ctx, &a.archive, m, lacks)
+}
+
+// checkSpace returns the bytes to be sent. The host needs room for twice as much: received, and kept.
+func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (int64, error) {
+	var need int64
+	counted := map[string]bool{}
+	for _, e := range m {
+		if name := e.content(); lacks[name] && !counted[name] {
+			counted[name] = true
+			need += e.size
+		}
+	}
+	kib, err := strconv.ParseInt(free, 10, 64)
+	if err != nil {
+		return need, nil // a host that cannot tell is tried
+	}
+	if room := kib << 10; room < 2*need {
+		return 0, fault.Permanent(fault.New(fault.Unavailable, "host %s has %s free, and release %s needs twice %s", t.Host.Name,
+			humanize.Bytes(uint64(max(room, 0))), t.release, humanize.Bytes(uint64(need))).WithHint("make room on the disk of %s", t.folder))
+	}
+	return need, nil
+}
+
+// send streams the contents that the host lacks, each under the name that it will have there.
+func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[string]bool) error {
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := writeContents(w, a, m, lacks)
+		w.CloseWithError(err)
+		written <- err
+	}()
+	_, err := t.program().call(ctx, func() io.Reader { return r }, "receive", pair("release", t.release))
+	r.CloseWithError(errStopped)
+	if writing := <-written; writing != nil && !errors.Is(writing, errStopped) {
+		return fault.New(fault.Failed, "send release %s to host %s: %w", t.release, t.Host.Name, writing)
+	}
+	return err
+}
+
+// errStopped ends the writer of a stream that nobody reads any more.
+var errStopped = errors.New("the host reads no more")
+
+func writeContents(w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
+	known := map[string]entry{}
+	for _, e := range m {
+		known[e.path] = e
+	}
+	sent := map[string]bool{}
+	stream := tar.NewWriter(w)
+	err := a.visit(func(e entry, content io.Reader) error {
+		e = known[e.path]
+		name := e.content()
+		if !lacks[name] || sent[name] || e.source != "" {
+			return nil
+		}
+		sent[name] = true
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: e.size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		if e.size >= 8<<30 {
+			header.Format = tar.FormatPAX
+		}
+		if err := stream.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := io.Copy(stream, content); err != nil {
+			return err
+		}
+		return nil
+	})
+	return errors.Join(err, stream.Close())
+}
+
+// opened is an artifact in a file that is this process's own, or the store's.
+type opened struct {
+	archive
+	temporary bool
+}
+
+// open fetches the artifact and makes sure that it is what was registered.
+func (t *attempt) open(ctx context.Context) (*opened, error) {
+	r, _, err := t.config.Blobs.Get(ctx, t.artifact.Blob)
+	if err != nil {
+		return nil, unread(err, "read artifact %s of revision %s", t.artifact.Name, t.revision.Label)
+	}
+	a := &opened{archive: archive{name: t.artifact.Name}}
+	sum := sha256.New()
+	if file, ok := r.(*os.File); ok {
+		a.file = file
+		_, err = io.Copy(sum, file)
+	} else {
+		err = a.spool(io.TeeReader(r, sum))
+		err = errors.Join(err, r.Close())
+	}
+	if err != nil {
+		a.remove()
+		return nil, fmt.Errorf("read artifact %s: %w", t.artifact.Name, err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != t.artifact.Digest {
+		a.remove()
+		return nil, fault.Permanent(fault.New(fault.Corrupt, "artifact %s of revision %s was registered with SHA-256 %s, and is stored with %s",
+			t.artifact.Name, t.revision.Label, t.artifact.Digest, got).WithHint("build the revision again"))
+	}
+	return a, nil
+}
+
+// spool copies what is no file into a temporary one.
+func (a *opened) spool(r io.Reader) error {
+	file, err := os.CreateTemp("", "waybill-artifact-*")
+	if err != nil {
+		return err
+	}
+	a.file, a.temporary = file, true
+	_, err = io.Copy(file, r)
+	return err
+}
+
+func (a *opened) remove() {
+	if a.file == nil {
+		return
+	}
+	_ = a.file.Close() // read only, or thrown away
+	if a.temporary {
+		_ = os.Remove(a.file.Name())
+	}
+}

@@ -1,0 +1,192 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Ledger is what a step reads of the log.
+type Ledger interface {
+	// Version reads a definition version; fault.NotFound when there is none.
+	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
+	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+}
+
+// Blobs is where artifacts are read from.
+type Blobs interface {
+	// Get opens an object and returns its size in bytes; fault.NotFound when there is none.
+	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
+}
+
+// Config is what the handler works with.
+type Config struct {
+	Home     string       // local://NAME is hosts/NAME in it
+	Dir      string       // relative files of secrets count from here; "": the folder that holds Home
+	Ledger   Ledger       // definitions and revisions
+	Blobs    Blobs        // artifacts
+	LedgerID string       // names the log in a host's fence; one without spaces
+	Log      *slog.Logger // nil: none
+	Env      []string     // environment of commands on local hosts; nil: PATH, HOME and the like of this process
+}
+
+// Handler performs the steps of hosts. Safe for concurrent use.
+type Handler struct{ config Config }
+
+// New makes the handler. Home is made absolute, since hosts are told of folders in it.
+func New(config Config) (*Handler, error) {
+	home, err := filepath.Abs(config.Home)
+	if err != nil {
+		return nil, err
+	}
+	config.Home = home
+	if config.Dir == "" {
+		config.Dir = filepath.Dir(home)
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Handler{config}, nil
+}
+
+// Check finds no faults: the deployer alone makes these actions, from a definition that was checked.
+func (h *Handler) Check(json.RawMessage) fault.Problems { return nil }
+
+// Do makes one attempt at the step that the action names.
+func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	output, err := h.try(ctx, a)
+	if err != nil {
+		return outcomeOf(ctx, err)
+	}
+	encoded, err := json.Marshal(output)
+	if err != nil {
+		return outcomeOf(ctx, fault.Permanent(err))
+	}
+	return action.Outcome{Kind: action.Done, Output: encoded}
+}
+
+// Output is what a step that is done says of itself. It becomes the detail of the step's entry.
+type Output struct {
+	Text    string `json:"text,omitempty"`    // for people
+	Release string `json:"release,omitempty"` // name of the release's folder on the host
+	Size    int64  `json:"size,omitempty"`    // bytes of the whole release
+	Sent    int64  `json:"sent,omitempty"`    // bytes that went to the host
+	Already bool   `json:"already,omitempty"` // nothing was left to do
+}
+
+func (h *Handler) try(ctx context.Context, a conductor.Attempt) (Output, error) {
+	t, err := h.load(ctx, a)
+	if err != nil {
+		return Output{}, err
+	}
+	defer t.host.Close()
+	switch t.step.Name {
+	case schedule.Replicate:
+		return t.replicate(ctx)
+	case schedule.Deploy:
+		return t.deploy(ctx)
+	case schedule.Test:
+		return t.test(ctx)
+	}
+	return t.run(ctx)
+}
+
+// attempt is one try at one step of one host.
+type attempt struct {
+	definition.Target
+	config   *Config
+	id       action.ID
+	number   int
+	facts    action.Step
+	keep     int
+	step     schedule.Step
+	revision ledger.Revision
+	artifact ledger.Artifact
+	release  string // name of its folder on the host
+	host     Host
+	folder   string // of the service on the host
+}
+
+// load finds everything that the action names.
+func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, error) {
+	if a.Action.Step == nil {
+		return nil, fault.Permanent(fault.New(fault.Invalid, "action %s names no step of a deployment", a.Action.ID))
+	}
+	facts := *a.Action.Step
+	version, err := h.config.Ledger.Version(ctx, facts.Pipeline, facts.Version)
+	if err != nil {
+		return nil, unread(err, "read definition %d of %s", facts.Version, facts.Pipeline)
+	}
+	revision, err := h.config.Ledger.Revision(ctx, facts.Pipeline, "", facts.Revision)
+	if err != nil {
+		return nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
+	}
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, revision: revision, keep: version.Definition.Keep.Releases}
+	if err := t.resolve(&version.Definition); err != nil {
+		return nil, fault.Permanent(err)
+	}
+	t.host, t.folder, err = connect(&h.config, t.Host, t.Service.Name)
+	return t, err
+}
+
+func (t *attempt) resolve(d *schedule.Definition) error {
+	_, _, host, ok := d.Find(t.facts.Target)
+	if !ok || host == nil {
+		return fault.New(fault.NotFound, "definition %d has no host %s", t.facts.Version, t.facts.Target)
+	}
+	var err error
+	if t.artifact, err = artifactOf(t.revision, host); err != nil {
+		return err
+	}
+	t.release = releaseName(t.revision.Label, t.artifact.Digest)
+	t.Target, err = definition.Resolve(d, t.facts.Target, definition.Revision{Label: t.revision.Label, Release: t.release})
+	if err != nil {
+		return err
+	}
+	for _, s := range t.Chain {
+		if s.Event == t.facts.Event {
+			t.step = s
+			return nil
+		}
+	}
+	return fault.New(fault.NotFound, "definition %d has no step %s on %s", t.facts.Version, t.facts.Event, t.facts.Target)
+}
+
+// artifactOf is the artifact that a host gets: the one of its architecture, or the only one.
+func artifactOf(revision ledger.Revision, host *schedule.Host) (ledger.Artifact, error) {
+	for _, a := range revision.Artifacts {
+		if a.Label == host.Arch || (host.Arch == "" && len(revision.Artifacts) == 1) {
+			return a, nil
+		}
+	}
+	if host.Arch == "" && len(revision.Artifacts) > 1 {
+		return ledger.Artifact{}, fault.New(fault.Invalid, "host %q names no arch, and revision %s has %d artifacts",
+			host.Name, revision.Label, len(revision.Artifacts)).WithHint("set arch of the host in waybill.yaml")
+	}
+	if host.Arch == "" {
+		return ledger.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact", revision.Label).
+			WithHint("let a build stage name artifacts in waybill.yaml")
+	}
+	return ledger.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
+}
+
+// releaseName is <label>-<digest12>; what a folder's name should not hold becomes "-".
+func releaseName(label, digest string) string {
+	safe := []byte(label)
+	for i, c := range safe {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '_' || (c == '.' && i > 0)) {
+			safe[i] = '-'
+		}
+	}
+	return string(safe[:min(len(safe), 100)]) + "-" + digest[:min(len(digest), 12)]
+}

@@ -1,0 +1,321 @@
+package step
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// shells are those that the host program must work under, each the sh of its own PATH.
+var shells = map[string]func(t *testing.T) string{
+	"dash":    func(t *testing.T) string { return pathWith(t, "dash") + ":/usr/bin:/bin" },
+	"bash":    func(t *testing.T) string { return pathWith(t, "bash") + ":/usr/bin:/bin" },
+	"busybox": busyboxPath,
+}
+
+// pathWith is a folder whose sh is the named shell.
+func pathWith(t *testing.T, shell string) string {
+	t.Helper()
+	path, err := exec.LookPath(shell)
+	if err != nil {
+		t.Fatalf("the host program is tested under %s: install %s", shell, shell)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(path, filepath.Join(dir, "sh")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// busyboxPath is a PATH where every tool is busybox's own; of flock, which some builds lack, the system's.
+func busyboxPath(t *testing.T) string {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal("the host program is tested under busybox: install busybox-static")
+	}
+	dir := t.TempDir()
+	applets, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(applets)) {
+		if err := os.Symlink(busybox, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains("\n"+string(applets), "\nflock\n") {
+		flock, err := exec.LookPath("flock")
+		if err != nil {
+			t.Fatal("the host program needs flock: install util-linux")
+		}
+		if err := os.Symlink(flock, filepath.Join(dir, "flock")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// underEach runs a test under every shell.
+func underEach(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Parallel()
+	for name, path := range shells {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t, path(t)))
+		})
+	}
+}
+
+// world is one host, oak, of one pipeline, greeter, and what the handler reads of the log.
+type world struct {
+	t       *testing.T
+	home    string
+	dir     string // of the service on oak
+	blobs   *blob.Dir
+	handler *Handler
+
+	mu        sync.Mutex
+	service   schedule.Service
+	test      []schedule.Check
+	own       []schedule.Step
+	revisions map[int64]ledger.Revision
+	attempts  int
+}
+
+func newWorld(t *testing.T, path string) *world {
+	t.Helper()
+	home := filepath.Join(t.TempDir(), "home")
+	blobs, err := blob.Open(filepath.Join(home, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]ledger.Revision{},
+		service: schedule.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
+			Ready: schedule.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
+	w.handler, err = New(Config{Home: home, Ledger: w, Blobs: blobs, LedgerID: "ledger-1", Env: []string{"PATH=" + path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.stopAll() })
+	return w
+}
+
+func (w *world) stopAll() {
+	d := w.definition()
+	if _, err := Stop(context.Background(), w.home, &d); err != nil {
+		w.t.Errorf("stop: %v", err)
+	}
+}
+
+func (w *world) definition() schedule.Definition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	policy := action.Policy{AttemptTimeout: action.Duration(time.Minute)}
+	chain := []schedule.Step{{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: policy},
+		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: policy}, {Name: schedule.Test, Event: schedule.HostTested, Policy: policy}}
+	return schedule.Definition{Pipeline: "greeter", Keep: schedule.Keep{Releases: 3}, Service: w.service,
+		Stages: []schedule.Stage{{Name: "beta", Kind: schedule.HostStage, Chain: append(chain, w.own...), Test: w.test,
+			Groups: []schedule.Group{{Name: "all", Hosts: []schedule.Host{{Name: "oak", URL: "local://oak"}}}}}}}
+}
+
+func (w *world) Version(context.Context, string, int) (ledger.Version, error) {
+	return ledger.Version{Definition: w.definition()}, nil
+}
+
+func (w *world) Revision(_ context.Context, _, _ string, seq int64) (ledger.Revision, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.revisions[seq]
+	if !ok {
+		return r, fault.New(fault.NotFound, "there is no revision %d", seq)
+	}
+	return r, nil
+}
+
+// revise registers revision n, whose greeter is a shell script with the given body.
+func (w *world) revise(n int64, script string) {
+	w.t.Helper()
+	w.register(n, "greeter.tar.gz", pack(w.t, map[string]string{"greeter*": "#!/bin/sh\n" + script + "\n", "data/words.txt": fmt.Sprintf("revision %d\n", n)}))
+}
+
+func (w *world) register(n int64, name string, content []byte) {
+	w.t.Helper()
+	key, digest, size, err := w.blobs.Put(w.t.Context(), "", bytes.NewReader(content))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revisions[n] = ledger.Revision{Pipeline: "greeter", Seq: n, Label: fmt.Sprintf("r%d", n),
+		Artifacts: []ledger.Artifact{{Label: "amd64", Name: name, Digest: digest, Size: size, Blob: key}}}
+}
+
+func (w *world) release(n int64) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return releaseName(w.revisions[n].Label, w.revisions[n].Artifacts[0].Digest)
+}
+
+// pack makes a tar.gz; a name that ends in * is executable.
+func pack(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	zipped := gzip.NewWriter(&buffer)
+	archive := tar.NewWriter(zipped)
+	for _, name := range sortedKeys(files) {
+		mode := int64(0o644)
+		plain, executable := strings.CutSuffix(name, "*")
+		if executable {
+			mode = 0o755
+		}
+		if err := archive.WriteHeader(&tar.Header{Name: plain, Mode: mode, Size: int64(len(files[name]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := zipped.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+// do makes an attempt of deployment and revision n at the step of an event.
+func (w *world) do(ctx context.Context, n int64, event string) action.Outcome {
+	w.mu.Lock()
+	w.attempts++
+	number := w.attempts
+	w.mu.Unlock()
+	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event), Handler: "step",
+		Step: &action.Step{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak", Event: event, Revision: n, Version: 1}}})
+}
+
+func actionID(n int64, event string) action.ID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", n, event))
+	return action.ID(sum[:16])
+}
+
+// done makes an attempt that must succeed.
+func (w *world) done(n int64, event string) Output {
+	w.t.Helper()
+	o := w.do(w.t.Context(), n, event)
+	if o.Kind != action.Done {
+		w.t.Fatalf("%s of #%d: %s %s: %s", event, n, o.Kind, o.Code, o.Error)
+	}
+	var output Output
+	if err := json.Unmarshal(o.Output, &output); err != nil {
+		w.t.Fatal(err)
+	}
+	return output
+}
+
+// ship takes revision n through replicate and deploy.
+func (w *world) ship(n int64) Output {
+	w.t.Helper()
+	w.done(n, schedule.HostReplicated)
+	return w.done(n, schedule.HostDeployed)
+}
+
+func (w *world) state() State {
+	w.t.Helper()
+	s, err := Inspect(context.Background(), w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// until polls a condition for a minute.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for range 3000 {
+		if condition() {
+			return
+		}
+		<-ticker.C
+	}
+	t.Fatalf("waited in vain: %s", what)
+}
+
+func (w *world) read(name string) string {
+	content, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		return ""
+	}
+	return string(content)
+}
+
+func digestOf(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}
+
+const forever = `echo "I am $1"; while :; do sleep 1; done`
+
+func TestShipSwitchesReleases(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		if out := w.done(1, schedule.HostReplicated); out.Sent == 0 || out.Already {
+			t.Errorf("first replicate: %+v", out)
+		}
+		if out := w.done(1, schedule.HostReplicated); out.Sent != 0 || !out.Already {
+			t.Errorf("second replicate: %+v", out)
+		}
+		if out := w.done(1, schedule.HostDeployed); out.Already {
+			t.Errorf("first deploy: %+v", out)
+		}
+		first := w.state()
+		if first.Release != w.release(1) || first.Running != w.release(1) || first.Service == 0 || first.Rank != 1 || first.Deployment != "greeter#1" {
+			t.Errorf("after #1: %+v", first)
+		}
+		if out := w.done(1, schedule.HostDeployed); !out.Already || out.Text != "already runs r1, not restarted" {
+			t.Errorf("second deploy: %+v", out)
+		}
+		if again := w.state(); again.Service != first.Service {
+			t.Errorf("the service was restarted: %+v", again)
+		}
+		w.revise(2, forever+"; # two")
+		w.ship(2)
+		second := w.state()
+		if second.Release != w.release(2) || second.Previous != w.release(1) || second.Running != w.release(2) || second.Unfinished {
+			t.Errorf("after #2: %+v", second)
+		}
+		if log := w.read(".waybill/log"); !strings.Contains(log, "I am oak") {
+			t.Errorf("log: %q", log)
+		}
+		if alive(first.Service) {
+			t.Errorf("the old service %d lives", first.Service)
+		}
+	})
+}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,128 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// maxBody is the number of bytes of a response that a check looks at.
+const maxBody = 1 << 20
+
+// test tries the checks again and again until all pass in one round or the attempt ends.
+func (t *attempt) test(ctx context.Context) (Output, error) {
+	wait := 100 * time.Millisecond
+	for {
+		err := t.round(ctx)
+		if err == nil {
+			return Output{Text: passed(len(t.Test)), Release: t.release}, nil
+		}
+		if fault.IsPermanent(err) {
+			return Output{}, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return Output{}, err
+		case <-timer.C:
+		}
+		wait = min(2*wait, 2*time.Second)
+	}
+}
+
+func passed(checks int) string {
+	if checks == 1 {
+		return "1 check passed"
+	}
+	return fmt.Sprintf("%d checks passed", checks)
+}
+
+// round tries each check once and returns the first failure.
+func (t *attempt) round(ctx context.Context) error {
+	for i := range t.Test {
+		if err := t.check(ctx, &t.Test[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *attempt) check(ctx context.Context, c *schedule.Check) error {
+	limited, cancel := context.WithTimeout(ctx, time.Duration(c.Timeout))
+	defer cancel()
+	switch {
+	case c.HTTP != "":
+		return t.checkHTTP(limited, c)
+	case c.TCP != "":
+		return t.checkTCP(limited, c)
+	}
+	return t.checkRun(ctx, c)
+}
+
+func (t *attempt) checkTCP(ctx context.Context, c *schedule.Check) error {
+	conn, err := t.host.Dial(ctx, "tcp", c.TCP)
+	if err != nil {
+		return fault.New(fault.Failed, "host %s does not accept %s: %w", t.Host.Name, c.TCP, err)
+	}
+	return conn.Close()
+}
+
+func (t *attempt) checkHTTP(ctx context.Context, c *schedule.Check) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.HTTP, nil)
+	if err != nil {
+		return fault.Permanent(fault.New(fault.Invalid, "test %s: %w", c.HTTP, err))
+	}
+	request.Header.Set("User-Agent", "waybill")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return t.host.Dial(ctx, network, address)
+		}}}
+	response, err := client.Do(request)
+	if err != nil {
+		return fault.New(fault.Failed, "host %s: %w", t.Host.Name, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	switch {
+	case !slices.Contains(c.Status, response.StatusCode):
+		return fault.New(fault.Failed, "host %s: %s answers %s, want %s", t.Host.Name, c.HTTP, response.Status, statuses(c.Status))
+	case err != nil:
+		return fault.New(fault.Failed, "host %s: read the answer of %s: %w", t.Host.Name, c.HTTP, err)
+	case !strings.Contains(string(body), c.Body):
+		return fault.New(fault.Failed, "host %s: the answer of %s does not contain %q", t.Host.Name, c.HTTP, c.Body)
+	}
+	return nil
+}
+
+// checkRun has no action: a check that passed once must pass again with the others.
+func (t *attempt) checkRun(ctx context.Context, c *schedule.Check) error {
+	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool {
+		return strings.HasPrefix(arg, "action=") || strings.HasPrefix(arg, "limit=")
+	})
+	args = append(args, pair("limit", max(1, int(time.Duration(c.Timeout).Seconds()))))
+	exit, lines, err := t.runOnHost(ctx, args, c.Run)
+	if err != nil {
+		return err
+	}
+	if exit != 0 {
+		return fault.New(fault.Failed, "%s on host %s ended with exit status %d%s", c.Run[0], t.Host.Name, exit, lines)
+	}
+	return nil
+}
+
+func statuses(codes []int) string {
+	texts := make([]string, len(codes))
+	for i, code := range codes {
+		texts[i] = fmt.Sprint(code)
+	}
+	return strings.Join(texts, " or ")
+}
