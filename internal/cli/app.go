@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 
@@ -72,10 +73,13 @@ func onTerminal(stream any) bool {
 
 // user is who acts, for the log.
 func (a *app) user() string {
-	for _, name := range []string{"WAYBILL_USER", "USER", "LOGNAME"} {
+	for _, name := range []string{"USER", "LOGNAME"} {
 		if value := a.environment(name); value != "" {
 			return value
 		}
+	}
+	if account, err := user.Current(); err == nil {
+		return account.Username
 	}
 	return "unknown"
 }

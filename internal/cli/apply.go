@@ -35,7 +35,11 @@ func (a *app) apply(ctx context.Context, ops operations, p server.Proposal, yes 
 
 // writeEdit tells what an edit changes, and what that does to each deployment inside.
 func writeEdit(out io.Writer, edit server.EditView, s style) {
-	fmt.Fprintf(out, "%s: %s\n", s.bold(fmt.Sprintf("definition %d", edit.Version)), joinWords(edit.Words))
+	words := joinWords(edit.Words)
+	if edit.Version == 1 {
+		words = "a new pipeline, " + edit.Pipeline
+	}
+	fmt.Fprintf(out, "%s: %s\n", s.bold(fmt.Sprintf("definition %d", edit.Version)), words)
 	for _, effect := range edit.Effects {
 		ref := server.Ref{Pipeline: edit.Pipeline, Number: effect.Deployment}.String()
 		if effect.Loses() {

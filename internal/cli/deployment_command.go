@@ -52,12 +52,16 @@ func (a *app) resumeCommand() *cobra.Command {
 func (a *app) skipCommand() *cobra.Command {
 	intent := server.Command{Kind: "skip"}
 	c := a.intentCommand(&intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
-	c.Args = arguments(2, 2, "DEPLOYMENT", "TARGET")
+	c.Args = func(c *cobra.Command, given []string) error {
+		if intent.Reason == "" {
+			return fault.New(fault.Invalid, "skip wants a reason").WithHint(`--reason "disk is being replaced"`)
+		}
+		return arguments(2, 2, "DEPLOYMENT", "TARGET")(c, given)
+	}
 	c.Long = `Leaves a host, group or stage, or one step of it (--event), out of this deployment. It is not
 done and not recorded as done. What is running cannot be skipped; a reason is required.`
 	c.Example = examples(`waybill deployment skip greeter#7 prod/east/elm --reason "disk is being replaced"`)
 	c.Flags().StringVar(&intent.Event, "event", "", "only the step with this event, such as host-deployment-tested")
-	_ = c.MarkFlagRequired("reason")
 	return c
 }
 
@@ -81,9 +85,6 @@ func (a *app) intentCommand(intent *server.Command, use, short string, most int)
 
 // command records the intent and says how the deployment stands then.
 func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent server.Command) error {
-	if intent.Kind == "skip" && intent.Reason == "" {
-		return fault.New(fault.Invalid, "skip wants a reason").WithHint(`--reason "disk is being replaced"`)
-	}
 	intent.By = a.user()
 	if err := s.Command(ctx, ref, intent); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 func (a *app) deploymentCreateCommand() *cobra.Command {
@@ -18,6 +20,9 @@ work: waybill up, waybill serve, or waybill ship.`,
 		Args:              arguments(1, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
 		RunE: func(c *cobra.Command, arguments []string) error {
+			if revision == "" {
+				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", arguments[0])
+			}
 			return a.withSession(c, func(ctx context.Context, s *session) error {
 				d, err := s.Deploy(ctx, arguments[0], revision, a.user())
 				if err != nil {
@@ -33,7 +38,6 @@ work: waybill up, waybill serve, or waybill ship.`,
 		},
 	}
 	c.Flags().StringVar(&revision, "revision", "", "label of the revision (required)")
-	_ = c.MarkFlagRequired("revision")
 	_ = c.RegisterFlagCompletionFunc("revision", a.completeRevisions)
 	return c
 }

@@ -13,8 +13,10 @@ import (
 
 func (a *app) deploymentWhyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "why DEPLOYMENT [TARGET]",
-		Short:             "List a deployment's open steps, each with the reason why it does not run",
+		Use:   "why DEPLOYMENT [TARGET]",
+		Short: "List a deployment's open steps, with the reason why each does not run",
+		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
+wait for the same are counted, not listed; -o json lists each.`,
 		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
 		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: a.completeDeployments,
@@ -47,11 +49,37 @@ func (a *app) showOpen(ref server.Ref, open []schedule.StepState) error {
 		return nil
 	}
 	var t table
-	for _, step := range open {
-		_, below, _ := strings.Cut(step.Target, "/")
-		t.add(firstOf(below, step.Target), step.Event, whyText(step))
+	for _, group := range byReason(open) {
+		_, below, _ := strings.Cut(group.first.Target, "/")
+		text := whyText(group.first)
+		if group.others > 0 {
+			text += fmt.Sprintf("; so do %s", count(group.others, "other step"))
+		}
+		t.add(firstOf(below, group.first.Target), group.first.Event, text)
 	}
 	return t.write(a.out)
+}
+
+// reasonGroup is the steps that do not run for the same reason.
+type reasonGroup struct {
+	first  schedule.StepState
+	others int // how many more
+}
+
+// byReason puts steps with the same reason together, in the order of their first ones.
+func byReason(open []schedule.StepState) []reasonGroup {
+	var groups []reasonGroup
+	places := map[string]int{}
+	for _, step := range open {
+		text := whyText(step)
+		if at, known := places[text]; known && step.State == schedule.Waiting {
+			groups[at].others++
+			continue
+		}
+		places[text] = len(groups)
+		groups = append(groups, reasonGroup{first: step})
+	}
+	return groups
 }
 
 // whyText is a step's state with its reason and who can change it.

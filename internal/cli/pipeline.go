@@ -14,7 +14,7 @@ func (a *app) pipelineCommand() *cobra.Command {
 	return group("pipeline", "Read, check and apply pipelines",
 		"A pipeline is what a waybill.yaml describes. Every version that was applied is kept.",
 		a.pipelineListCommand(), a.pipelineShowCommand(), a.pipelineApplyCommand(),
-		a.pipelineValidateCommand(), a.pipelineVersionsCommand())
+		a.pipelineValidateCommand(), a.pipelineVersionsCommand(), a.pipelineStopCommand())
 }
 
 func (a *app) pipelineListCommand() *cobra.Command {

@@ -229,7 +229,7 @@ func (a *app) showPlan(d planDocument) error {
 	if a.json() {
 		err = a.printJSON(d)
 	} else {
-		err = a.printPlan(d)
+		err = a.printShipPlan(d)
 	}
 	if err != nil || d.Todo == "nothing" {
 		return err
@@ -237,7 +237,7 @@ func (a *app) showPlan(d planDocument) error {
 	return errPending()
 }
 
-func (a *app) printPlan(d planDocument) error {
+func (a *app) printShipPlan(d planDocument) error {
 	if d.Edit != nil && !d.Edit.Unchanged {
 		writeEdit(a.out, *d.Edit, a.style(a.out))
 	}

@@ -66,8 +66,8 @@ func (a *app) addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, a.shipCommand(), a.planCommand())
-	add(groupLook, a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.logCommand())
+	add(groupWork, a.shipCommand(), a.planCommand(), a.runCommand())
+	add(groupLook, a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.buildCommand(), a.logCommand())
 	add(groupServe, a.upCommand(), a.serveCommand(), a.completionCommand(), a.versionCommand())
 }
 

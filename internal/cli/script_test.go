@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -33,7 +32,6 @@ func TestStories(t *testing.T) {
 			"commit": commit,
 			"status": status,
 			"edit":   edit,
-			"await":  await,
 		},
 	})
 }
@@ -100,14 +98,4 @@ func edit(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s does not contain %q", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(content, args[1], args[2])), 0o644))
-}
-
-// await FILE lets other processes go on until the file is there; the test's own deadline bounds it.
-func await(ts *testscript.TestScript, _ bool, args []string) {
-	for {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
-		}
-		runtime.Gosched()
-	}
 }

@@ -88,7 +88,7 @@ func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]condu
 	if err != nil {
 		return nil, err
 	}
-	steps, err := step.New(s.stepConfig(id, o.log))
+	steps, err := step.New(s.stepConfig(id.String(), o.log))
 	if err != nil {
 		return nil, fmt.Errorf("make the handler of steps: %w", err)
 	}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+func (a *app) pipelineStopCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop [PIPELINE]",
+		Short: "End a pipeline's services on local:// hosts; the log is untouched",
+		Long: `Ends the services that run on the local:// hosts of a pipeline, on this machine. What was
+deployed stays deployed in the log: a later deployment of the host starts its service again.
+Without a name: this folder's pipeline.`,
+		Example:           examples("waybill pipeline stop", "waybill pipeline stop greeter"),
+		Args:              arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: a.completePipelines,
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				name, err := a.pipelineName(arguments)
+				if err != nil {
+					return err
+				}
+				return a.stopPipeline(ctx, s, name)
+			})
+		},
+	}
+}
+
+// stopPipeline ends services of the definition in force.
+func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
+	if s.kind == remote {
+		return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
+			WithHint("waybill pipeline stop %s --home … there", name)
+	}
+	v, err := s.Version(ctx, name, 0)
+	if err != nil {
+		return err
+	}
+	stopped, err := step.Stop(ctx, s.home.dir, &v.Definition)
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", name, err)
+	}
+	switch {
+	case a.json():
+		return a.printJSON(list(stopped))
+	case len(stopped) == 0:
+		fmt.Fprintf(a.out, "%s: no service runs on a local host\n", name)
+	default:
+		fmt.Fprintf(a.out, "%s: stopped on %s\n", name, strings.Join(stopped, ", "))
+	}
+	return nil
+}
