@@ -4,7 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"path"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -31,6 +34,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	config.OpenAPIPath = prefix + "/openapi"
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		tokenScheme: {Type: "http", Scheme: "bearer", Description: "the home's token; on loopback only changes need it"},
 	}
@@ -41,6 +45,19 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.deployments()
 	a.log()
 	a.actions()
+}
+
+// schemaName puts the package before the names of other packages' types: several have an Artifact.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	owner := path.Base(t.PkgPath())
+	if t.Name() == "" || t.PkgPath() == "" || owner == "server" || strings.Contains(t.Name(), "[") {
+		return name
+	}
+	return strings.ToUpper(owner[:1]) + owner[1:] + name
 }
 
 // admit refuses an operation without its scope, and query parameters that it does not know.
@@ -96,14 +113,14 @@ func scopesOf(op *huma.Operation) []Scope {
 }
 
 // read describes an operation that changes nothing.
-func read(id, path, summary string) huma.Operation {
-	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + path, Summary: summary}
+func read(id, at, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + at, Summary: summary}
 }
 
 // write describes an operation that needs a scope.
-func write(id, method, path string, scope Scope, summary string) huma.Operation {
+func write(id, method, at string, scope Scope, summary string) huma.Operation {
 	return huma.Operation{
-		OperationID: id, Method: method, Path: prefix + path, Summary: summary, DefaultStatus: http.StatusOK,
+		OperationID: id, Method: method, Path: prefix + at, Summary: summary, DefaultStatus: http.StatusOK,
 		Security: []map[string][]string{{tokenScheme: {string(scope)}}},
 	}
 }

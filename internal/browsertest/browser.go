@@ -1,0 +1,101 @@
+// Package browsertest drives a real headless Chromium in tests. When it is
+// missing and the test runs as root on Debian, it is installed; else the test
+// fails and says what to install.
+package browsertest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Limits of one browser.
+const (
+	installTimeout = 5 * time.Minute
+	browserTimeout = 2 * time.Minute
+)
+
+// installing lets one test at a time look for the browser; installing it twice at once would fail.
+var installing sync.Mutex //nolint:gochecknoglobals // a lock of this process' tests
+
+// Start opens a browser with a profile of its own until the test ends. The context is for chromedp.Run; chromedp.NewContext
+// of it is a further tab.
+func Start(t testing.TB) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(find(t)), chromedp.UserDataDir(t.TempDir()),
+		chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true),
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(time.Minute),
+	)
+	ctx, cancelTime := context.WithTimeout(context.Background(), browserTimeout)
+	allocator, cancelAllocator := chromedp.NewExecAllocator(ctx, options...)
+	browser, cancelBrowser := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(browser) // closes it and waits; one that has gone already is no matter
+		cancelBrowser()
+		cancelAllocator()
+		cancelTime()
+	})
+	if err := chromedp.Run(browser); err != nil {
+		t.Fatalf("start chromium: %v", err)
+	}
+	return browser
+}
+
+// find is the browser's program.
+func find(t testing.TB) string {
+	t.Helper()
+	installing.Lock()
+	defer installing.Unlock()
+	if path := lookUp(); path != "" {
+		return path
+	}
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs chromium: apt-get install chromium, or put one into PATH")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
+	defer cancel()
+	for _, line := range [][]string{{"apt-get", "update"}, {"apt-get", "install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"}} {
+		command := exec.CommandContext(ctx, line[0], line[1:]...)
+		command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("this test needs chromium, and %v: %v\n%s", line, err, output)
+		}
+	}
+	path := lookUp()
+	if path == "" {
+		t.Fatal("this test needs chromium, and after its installation there is none in PATH")
+	}
+	return path
+}
+
+func lookUp() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Save writes a screenshot to a folder that outlives the test when WAYBILL_SCREENSHOTS names one, else to its temporary one.
+func Save(t testing.TB, name string, png []byte) {
+	t.Helper()
+	dir := os.Getenv("WAYBILL_SCREENSHOTS")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	path := filepath.Join(dir, name+".png")
+	if err := os.WriteFile(path, png, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("screenshot %s", path)
+}

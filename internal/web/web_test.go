@@ -1,0 +1,181 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/browsertest"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/web"
+)
+
+// widths are those of a desk and of a phone, in CSS pixels.
+var widths = []int64{1280, 390} //nolint:gochecknoglobals // a table
+
+// site is a world with its pages served.
+type site struct {
+	*servertest.World
+	*httptest.Server
+	api *server.Server
+}
+
+func serve(t *testing.T) *site {
+	t.Helper()
+	w := servertest.Start(t)
+	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: web.New(w.Service), Version: "test"})
+	s := httptest.NewServer(api.Handler())
+	t.Cleanup(func() {
+		s.CloseClientConnections() // pages that follow live never end by themselves
+		s.Close()
+	})
+	return &site{w, s, api}
+}
+
+// login is an address that logs one browser in.
+func (s *site) login() string { return s.URL + strings.TrimPrefix(s.api.LoginURL("ana"), s.api.URL()) }
+
+// story makes a pipeline with one deployment finished, one failed and one on its way.
+func story(t *testing.T, s *site) (failed, running server.Ref) {
+	t.Helper()
+	s.Apply(t, servertest.Definition)
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	s.Script.End("prod/west/yew host-deployed", action.Outcome{
+		Kind: action.Retry, Error: "not healthy within 60s: exit status 1\npanic: listen tcp 127.0.0.1:7104: bind: address already in use",
+	})
+	failed = s.Ship(t, "greeter", "5b01c3e")
+	s.Until(t, failed, "fails", servertest.Ended)
+	s.Script.End("prod/west/yew host-deployed", action.Outcome{})
+	s.Script.Hold("prod/east/elm host-deployed")
+	running = s.Ship(t, "greeter", "88d0e17")
+	s.Until(t, running, "reaches elm", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done >= 24 })
+	return failed, running
+}
+
+func TestPagesFitDeskAndPhone(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	failed, running := story(t, s)
+	browser := browsertest.Start(t)
+	var first string
+	actions, err := s.Service.Actions(t.Context(), ledger.ActionQuery{Pipeline: failed.Pipeline, Deployment: failed.Number})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range actions {
+		if a.Thread.Status == action.RetriesExhausted {
+			first = a.ID.String()
+		}
+	}
+	pages := []struct{ name, path, selector string }{
+		{"pipelines", "/", "article#pipeline-greeter .station.busy .coming"},
+		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
+		{"deployment-failed", fmt.Sprintf("/deployments/greeter/%d", failed.Number), ".failure pre"},
+		{"deployment-running", fmt.Sprintf("/deployments/greeter/%d", running.Number), "#stage-prod .chain .t-running"},
+		{"log", "/pipelines/greeter/log", "table.log tr.c-fact"},
+		{"actions", "/actions", "tr[id^=action-] .t-failed"},
+		{"action", "/actions/" + first, "#event-1 .state"},
+		{"missing", "/deployments/greeter/99", ".fault"},
+	}
+	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range widths {
+		for _, page := range pages {
+			look(t, browser, s.URL+page.path, page.selector, fmt.Sprintf("%s-%d", page.name, width), width)
+		}
+	}
+}
+
+// look opens a page, wants an element there, nothing wider than the window and no script error, and keeps a screenshot.
+func look(t *testing.T, browser context.Context, address, selector, name string, width int64) {
+	t.Helper()
+	var png []byte
+	var wide int64
+	err := chromedp.Run(browser,
+		chromedp.EmulateViewport(width, 900),
+		chromedp.Navigate(address),
+		chromedp.WaitVisible(selector, chromedp.ByQuery),
+		chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide),
+		chromedp.FullScreenshot(&png, 100),
+	)
+	if err != nil {
+		t.Fatalf("%s: open %s: %v", name, address, err)
+	}
+	browsertest.Save(t, name, png)
+	if wide > width {
+		t.Errorf("%s: the page is %d pixels wide, the window %d", name, wide, width)
+	}
+}
+
+func TestPageFollowsWithoutReload(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, running := story(t, s)
+	browser := browsertest.Start(t)
+	var reloaded bool
+	err := chromedp.Run(browser,
+		chromedp.Navigate(fmt.Sprintf("%s/deployments/greeter/%d", s.URL, running.Number)),
+		chromedp.WaitVisible("#link.on", chromedp.ByQuery),
+		chromedp.Evaluate(`window.same = true; document.querySelector("h1 a").focus()`, nil),
+		chromedp.ActionFunc(func(context.Context) error {
+			s.Script.Release("prod/east/elm host-deployed")
+			return nil
+		}),
+		chromedp.WaitVisible("#stage-prod.t-finished", chromedp.ByQuery),
+		chromedp.Evaluate(`window.same !== true || document.activeElement !== document.querySelector("h1 a")`, &reloaded),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reloaded {
+		t.Error("the page was loaded anew, or lost the focus")
+	}
+}
+
+func TestLoginAddressWorksOnceAndButtonsAct(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, running := story(t, s)
+	browser := browsertest.Start(t)
+	address, page := s.login(), fmt.Sprintf("%s/deployments/greeter/%d", s.URL, running.Number)
+	var stranger bool
+	err := chromedp.Run(browser,
+		chromedp.Navigate(page),
+		chromedp.WaitVisible("#stage-prod", chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelector(".buttons") === null`, &stranger),
+		chromedp.Navigate(address),
+		chromedp.WaitVisible(".me .who", chromedp.ByQuery),
+		chromedp.Navigate(page),
+		chromedp.Click("#ask-hold summary", chromedp.ByQuery),
+		chromedp.SendKeys("#reason-hold", "checking dashboards", chromedp.ByQuery),
+		chromedp.Click("#ask-hold button", chromedp.ByQuery),
+		chromedp.WaitVisible(".title .t-held", chromedp.ByQuery),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !stranger {
+		t.Error("a browser that is not logged in sees buttons")
+	}
+	view, err := s.Service.Deployment(t.Context(), running)
+	if err != nil || !strings.Contains(view.State.Held, "ana") || !strings.Contains(view.State.Held, "checking dashboards") {
+		t.Errorf("the deployment is held %q, %v; want by ana, with the reason", view.State.Held, err)
+	}
+	response, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the address answers %s the second time, want 401", response.Status)
+	}
+}
