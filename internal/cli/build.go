@@ -312,7 +312,7 @@ func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.P
 		}
 		text := string(begun)
 		if !raw {
-			text = visible(begun)
+			text = build.VisibleText(begun)
 		}
 		begun = begun[:0]
 		_, err := fmt.Fprintln(a.out, prefix+text)

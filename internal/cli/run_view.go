@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +62,7 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 		if e.Partial {
 			continue
 		}
-		lines = append(lines, visible(row.open[e.Stderr]))
+		lines = append(lines, build.VisibleText(row.open[e.Stderr]))
 		row.open[e.Stderr] = row.open[e.Stderr][:0]
 	}
 	row.tail = append(row.tail, lines...)
@@ -71,21 +70,6 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 		row.tail = slices.Delete(row.tail, 0, extra)
 	}
 	return lines
-}
-
-// visible is a line as a terminal shows it: what stands after the last carriage
-// return, without control sequences.
-func visible(text []byte) string {
-	line := strings.ToValidUTF8(string(text), "\ufffd")
-	line = strings.TrimRight(line, "\r")
-	line = line[strings.LastIndexByte(line, '\r')+1:]
-	line = sequence.ReplaceAllString(line, "")
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, line)
 }
 
 // rows is the tree: a line per step that has something to show.
@@ -268,6 +252,3 @@ func (v *buildScene) logCommand() string {
 	}
 	return "waybill build log " + v.job.id
 }
-
-// sequence finds what a program sends to move a cursor or to colour text (ECMA-48).
-var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\-_])")

@@ -1,0 +1,180 @@
+// Package build is the handler of actions of kind build: one attempt at
+// building a revision from its registered snapshot (builds.md, section 11).
+//
+// It starts this same binary as `waybill run`, which ends with this process, and
+// reads the results folder. It decides nothing: a build that failed is a Retry,
+// and the action's policy says whether there is one. An attempt whose result
+// was never recorded is not built again when its results have their final marker.
+//
+// Results lie in <builds>/<action id>.<attempt>. What an attempt has reported to
+// the conductor is marked there, so that the next one knows it for a new build.
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Name is the handler's name.
+const Name = "build"
+
+// Ledger is what the handler asks of the log.
+type Ledger interface {
+	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a ledger.Artifact) error
+}
+
+// Blobs is where snapshots come from and artifacts go.
+type Blobs interface {
+	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
+	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
+}
+
+// Config is what the handler needs. Every field must be set.
+type Config struct {
+	Builds  string   // folder of the results; the home's builds
+	Program []string // argv of this binary, to which run and its flags are appended
+	Ledger  Ledger
+	Blobs   Blobs
+	Log     *slog.Logger
+}
+
+// Handler builds revisions.
+type Handler struct{ Config }
+
+var _ conductor.Handler = (*Handler)(nil)
+
+// New makes the handler.
+func New(c Config) *Handler { return &Handler{c} }
+
+// Parameters are those of a build action. Its Step tells the rest.
+type Parameters struct {
+	Stage string `json:"stage"` // name of the build stage in the definition
+}
+
+// Check reports parameters that name no stage.
+func (h *Handler) Check(parameters json.RawMessage) fault.Problems {
+	var p Parameters
+	switch err := json.Unmarshal(parameters, &p); {
+	case err != nil:
+		return fault.Problems{{Code: "wrong-kind", Scope: "parameters", Text: err.Error()}}
+	case p.Stage == "":
+		return fault.Problems{{Code: "field-missing", Scope: "parameters", Text: `the field "stage" is missing`}}
+	}
+	return nil
+}
+
+// Do makes one attempt: build, unless an earlier attempt has, then register the artifacts.
+func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	t, err := h.task(ctx, a)
+	if err != nil {
+		return outcome(ctx, err)
+	}
+	found, err := t.unreported()
+	if err != nil {
+		return outcome(ctx, err)
+	}
+	if found == nil {
+		if found, err = t.run(ctx); err != nil {
+			return outcome(ctx, err)
+		}
+	}
+	done, err := t.conclude(ctx, found)
+	if err != nil {
+		return outcome(ctx, err)
+	}
+	return done
+}
+
+// task is one attempt with all that it needs to know.
+type task struct {
+	*Handler
+	attempt  conductor.Attempt
+	stage    schedule.Stage
+	revision ledger.Revision
+}
+
+// task reads the definition version and the revision that the action names.
+func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) {
+	step := a.Action.Step
+	if step == nil {
+		return nil, fatal("no_step", "a build action belongs to a deployment's step, and this one names none")
+	}
+	var p Parameters
+	if err := json.Unmarshal(a.Action.Parameters, &p); err != nil {
+		return nil, fatal("parameters", "read the parameters: %v", err)
+	}
+	version, err := h.Ledger.Version(ctx, step.Pipeline, step.Version)
+	if err != nil {
+		return nil, fmt.Errorf("read definition %d of %s: %w", step.Version, step.Pipeline, err)
+	}
+	t := &task{Handler: h, attempt: a}
+	if t.stage, err = stageNamed(version.Definition, p.Stage); err != nil {
+		return nil, err
+	}
+	if t.revision, err = h.Ledger.Revision(ctx, step.Pipeline, "", step.Revision); err != nil {
+		return nil, fmt.Errorf("read revision %d of %s: %w", step.Revision, step.Pipeline, err)
+	}
+	if t.revision.Snapshot == "" {
+		return nil, fatal("no_snapshot", "revision %s was registered without its files, so there is nothing to build; ship it from its folder, or register its artifacts", t.revision.Label)
+	}
+	return t, nil
+}
+
+// stageNamed finds a build stage of a definition.
+func stageNamed(d schedule.Definition, name string) (schedule.Stage, error) {
+	for _, s := range d.Stages {
+		if s.Name == name && s.Build != nil {
+			return s, nil
+		}
+	}
+	return schedule.Stage{}, fatal("no_stage", "the definition has no build stage %q", name)
+}
+
+// end is an error that is an outcome of its own.
+type end struct{ action.Outcome }
+
+func (e end) Error() string { return e.Outcome.Error }
+
+// fatal is an error that no further attempt mends.
+func fatal(code, format string, args ...any) error {
+	return end{action.Outcome{Kind: action.Fatal, Code: code, Error: fmt.Sprintf(format, args...)}}
+}
+
+// outcome is what an error comes to. Why ctx ended counts more than what broke because of it.
+func outcome(ctx context.Context, err error) action.Outcome {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, conductor.ErrCanceled):
+		return action.Outcome{Kind: action.Stopped, Code: "canceled", Error: "the build was canceled"}
+	case errors.Is(cause, conductor.ErrShutdown), errors.Is(cause, conductor.ErrLeaseLost):
+		return action.Outcome{Kind: action.GivenBack, Error: cause.Error()}
+	case errors.Is(cause, conductor.ErrAttemptTimeout):
+		return action.Outcome{Kind: action.Retry, Code: "attempt_timeout", Error: "the build took too long"}
+	}
+	if e, ok := errors.AsType[end](err); ok {
+		return e.Outcome
+	}
+	if at, ok := fault.RetryAt(err); ok {
+		return action.Outcome{Kind: action.RetryAfter, Code: string(fault.CodeOf(err)), Error: err.Error(), At: at}
+	}
+	switch code := fault.CodeOf(err); {
+	case fault.IsPermanent(err), code == fault.NotFound, code == fault.Conflict, code == fault.Refused, code == fault.Invalid:
+		return action.Outcome{Kind: action.Fatal, Code: string(code), Error: err.Error()}
+	case code == fault.LedgerAway:
+		return action.Outcome{Kind: action.Throttle, Code: string(code), Error: err.Error(), At: time.Now().Add(time.Second)}
+	default:
+		return action.Outcome{Kind: action.Retry, Code: string(code), Error: err.Error()}
+	}
+}

@@ -1,0 +1,192 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// errorLines is how many of a failed step's last lines stand in the error.
+const errorLines = 10
+
+// output is the outcome's document.
+type output struct {
+	Text      string            `json:"text"`
+	Build     string            `json:"build"`
+	Artifacts []ledger.Artifact `json:"artifacts"`
+}
+
+// conclude turns results into an outcome: artifacts are registered, or it is told what failed.
+func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome, error) {
+	final, err := r.Final()
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	if final == nil {
+		return action.Outcome{Kind: action.Retry, Code: "build_lost", Ref: ref(r),
+			Error: "the build's process ended before the build did; nothing is known of its end"}, nil
+	}
+	if final.Status == build.Completed || final.Status == build.Skipped {
+		return t.register(ctx, r)
+	}
+	text, err := failure(r, *final)
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir(), reportedFile), nil, 0o600); err != nil {
+		return action.Outcome{}, fmt.Errorf("mark the build as reported: %w", err)
+	}
+	code := "build_failed"
+	if final.Status == build.TimedOut {
+		code = "build_timed_out"
+	}
+	return action.Outcome{Kind: action.Retry, Code: code, Error: text, Ref: ref(r)}, nil
+}
+
+// ref is where the evidence is: the build's id, which `waybill build show` takes.
+func ref(r *results.Reader) string { return "build/" + filepath.Base(r.Dir()) }
+
+// register finds the stage's artifacts among the build's, stores and registers them.
+func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome, error) {
+	if err := r.Verify(); err != nil {
+		return action.Outcome{}, err
+	}
+	all, err := r.Artifacts()
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	chosen, err := choose(t.stage.Build.Artifacts, all)
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	out := output{Build: filepath.Base(r.Dir())}
+	for i, wanted := range t.stage.Build.Artifacts {
+		a, err := t.store(ctx, r, wanted.Label, chosen[i])
+		if err != nil {
+			return action.Outcome{}, fmt.Errorf("store artifact %s: %w", wanted.Label, err)
+		}
+		if err := t.Ledger.RegisterArtifact(ctx, t.revision.Pipeline, t.revision.Seq, a); err != nil {
+			return action.Outcome{}, fmt.Errorf("register artifact %s: %w", wanted.Label, err)
+		}
+		out.Artifacts = append(out.Artifacts, a)
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return action.Outcome{}, fmt.Errorf("write the build's output: %w", err)
+	}
+	return action.Outcome{Kind: action.Done, Output: text, Ref: ref(r)}, nil
+}
+
+// store puts an artifact's bytes into the blob store under their digest.
+func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (ledger.Artifact, error) {
+	in, err := r.OpenArtifact(a)
+	if err != nil {
+		return ledger.Artifact{}, err
+	}
+	defer in.Close()
+	key, digest, size, err := t.Blobs.Put(ctx, "", in)
+	if err != nil {
+		return ledger.Artifact{}, err
+	}
+	if digest != a.SHA256 || size != a.Size {
+		return ledger.Artifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
+	}
+	return ledger.Artifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
+}
+
+// choose finds each wanted artifact by its name, else by its glob. None or several is an error, not a guess.
+func choose(wanted []schedule.Artifact, built []results.Artifact) ([]results.Artifact, error) {
+	var chosen []results.Artifact
+	var faults []string
+	for _, w := range wanted {
+		fits := matching(built, func(name string) bool { return name == w.Path })
+		if len(fits) == 0 {
+			fits = matching(built, func(name string) bool { return build.MatchGlob(w.Path, name) })
+		}
+		switch len(fits) {
+		case 1:
+			chosen = append(chosen, fits[0])
+		case 0:
+			faults = append(faults, fmt.Sprintf("artifact %s: the build yields no %s; it yields %s", w.Label, w.Path, names(built)))
+		default:
+			faults = append(faults, fmt.Sprintf("artifact %s: %s fits several of the build's artifacts: %s", w.Label, w.Path, names(fits)))
+		}
+	}
+	if faults != nil {
+		return nil, fatal("artifact_missing", "%s", strings.Join(faults, "\n"))
+	}
+	return chosen, nil
+}
+
+func matching(built []results.Artifact, fits func(name string) bool) []results.Artifact {
+	var out []results.Artifact
+	for _, a := range built {
+		if fits(a.Name) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// names lists artifacts for people, not more than a few.
+func names(artifacts []results.Artifact) string {
+	const most = 8
+	var out []string
+	for i, a := range artifacts {
+		if i == most {
+			out = append(out, fmt.Sprintf("and %d more", len(artifacts)-most))
+			break
+		}
+		out = append(out, a.Name)
+	}
+	if out == nil {
+		return "none (a step keeps files by its key artifacts)"
+	}
+	return strings.Join(out, ", ")
+}
+
+// failure names the first step that failed, where it stands, and the last lines that it printed.
+func failure(r *results.Reader, final results.Update) (string, error) {
+	b, err := r.Build()
+	if err != nil {
+		return "", err
+	}
+	for _, step := range b.Plan.Steps {
+		last, err := r.Last(step.ID)
+		if err != nil {
+			return "", err
+		}
+		if !last.Status.Broken() {
+			continue
+		}
+		entries, _, err := r.Tail(step.ID, errorLines)
+		if err != nil {
+			return "", err
+		}
+		var text strings.Builder
+		fmt.Fprintf(&text, "build step %s %s: %s (%s)", step.Path(), words(last.Status), last.Reason, step.At)
+		for _, e := range entries {
+			fmt.Fprintf(&text, "\n  │ %s", build.VisibleText(e.Text))
+		}
+		fmt.Fprintf(&text, "\nwhole log: waybill build log %s %s", filepath.Base(r.Dir()), step.Path())
+		return text.String(), nil
+	}
+	return fmt.Sprintf("the build ended %s: %s", final.Status, final.Reason), nil
+}
+
+// words is a status in a sentence.
+func words(s build.Status) string {
+	if s == build.TimedOut {
+		return "timed out"
+	}
+	return strings.ToLower(string(s))
+}

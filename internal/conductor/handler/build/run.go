@@ -1,0 +1,174 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// Names in a build's folder beside the results.
+const (
+	snapshotFile = "workspace.tar.zst"
+	reportedFile = "reported" // the attempt's outcome was handed to the conductor
+)
+
+// childGrace is how long `waybill run` has to end its steps and to write the results, beyond the steps' own grace.
+const childGrace = process.DefaultGrace + 10*time.Second
+
+// id names an attempt's build: it is unique, and the name of a folder.
+func (t *task) id(attempt int) string {
+	return t.attempt.Action.ID.String() + "." + strconv.Itoa(attempt)
+}
+
+func (t *task) dir(attempt int) string { return filepath.Join(t.Builds, t.id(attempt)) }
+
+// unreported finds the results of an earlier attempt that came to its end and was never
+// recorded, because this process or its predecessor died in between; nil when there are none.
+func (t *task) unreported() (*results.Reader, error) {
+	for attempt := t.attempt.Number - 1; attempt > 0; attempt-- {
+		r, err := results.Open(t.dir(attempt))
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		final, err := r.Final()
+		if err != nil || final == nil || final.Status == build.Canceled {
+			continue // torn, or ended with its conductor: build again
+		}
+		if _, err := os.Stat(filepath.Join(r.Dir(), reportedFile)); err == nil && final.Status != build.Completed {
+			continue // this is a retry of what has been told
+		}
+		if r.Verify() == nil {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// run fetches the snapshot and builds it.
+func (t *task) run(ctx context.Context) (*results.Reader, error) {
+	dir := t.dir(t.attempt.Number)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the build's folder: %w", err)
+	}
+	if err := results.RootAt(t.Builds).Prune(time.Now()); err != nil {
+		t.Log.Warn("old builds cannot be removed", "error", err)
+	}
+	snapshot := filepath.Join(dir, snapshotFile)
+	if err := t.fetch(ctx, snapshot); err != nil {
+		return nil, fmt.Errorf("fetch the snapshot of revision %s: %w", t.revision.Label, err)
+	}
+	defer os.Remove(snapshot) // it stays in the blob store
+	said := &ending{limit: 4 << 10}
+	exit, err := process.Command{
+		Argv:   append(append([]string{}, t.Program...), t.arguments(dir, snapshot)...),
+		Dir:    dir,
+		Env:    t.environment(),
+		Stderr: said,
+		Grace:  childGrace,
+	}.Run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("start the build: %w", err)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	r, err := results.Open(dir)
+	if fault.Is(err, fault.NotFound) {
+		return nil, neverBegan(exit, said.String())
+	}
+	return r, err
+}
+
+// fetch copies the snapshot out of the blob store. A key that is a digest is compared with what came.
+func (t *task) fetch(ctx context.Context, path string) (err error) {
+	in, _, err := t.Blobs.Get(ctx, t.revision.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(out, sum), in); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	if want, ok := strings.CutPrefix(t.revision.Snapshot, "sha256/"); ok && want != hex.EncodeToString(sum.Sum(nil)) {
+		return errors.Join(fault.New(fault.Corrupt, "the stored bytes are not those that were registered (%s)", want), out.Close())
+	}
+	return out.Close()
+}
+
+// arguments are those of `waybill run`.
+func (t *task) arguments(dir, snapshot string) []string {
+	arguments := []string{"run", "--results-dir", dir, "--build-id", t.id(t.attempt.Number), "--workspace", snapshot,
+		"--runner", "process"}
+	if t.stage.Build.File != "" {
+		arguments = append(arguments, "--file", t.stage.Build.File)
+	}
+	if t.stage.Build.Stage != "" {
+		arguments = append(arguments, "--stage", t.stage.Build.Stage)
+	}
+	return arguments
+}
+
+// environment tells the build about its revision: a snapshot has no repository to ask.
+func (t *task) environment() []string {
+	r := t.revision
+	env := os.Environ()
+	for name, value := range map[string]string{"REPO_NAME": r.Pipeline, "GIT_COMMIT": r.Commit, "GIT_COMMIT_SUBJECT": r.Subject,
+		"GIT_COMMIT_SHORT": short(r.Commit), "WAYBILL_REVISION": r.Label} {
+		if value != "" {
+			env = append(env, "WHARF_VAR_"+name+"="+value)
+		}
+	}
+	return env
+}
+
+func short(commit string) string { return commit[:min(7, len(commit))] }
+
+// neverBegan is what a build comes to that left no results: its file is at fault, or this computer is.
+func neverBegan(exit process.Exit, said string) error {
+	text := strings.TrimSpace(said)
+	if text == "" {
+		text = exit.String()
+	}
+	o := action.Outcome{Kind: action.Retry, Code: "build_not_started", Error: "the build could not start: " + text}
+	if exit.Code == fault.ExitUsage {
+		o = action.Outcome{Kind: action.BadInput, Code: "build_file", Error: "the build's file is at fault:\n" + text}
+	}
+	return end{o}
+}
+
+// ending keeps the last bytes that were written to it.
+type ending struct {
+	limit int
+	bytes.Buffer
+}
+
+func (e *ending) Write(p []byte) (int, error) {
+	e.Buffer.Write(p)
+	if extra := e.Len() - e.limit; extra > 0 {
+		e.Next(extra)
+	}
+	return len(p), nil
+}
