@@ -36,7 +36,7 @@ func greeter(name string) schedule.Definition {
 		Pipeline: name, Order: schedule.Runnable, Service: schedule.Service{Name: name, Manager: "none"},
 		Stages: []schedule.Stage{
 			{Name: "build", Kind: schedule.BuildStage, Queue: schedule.FIFO, OnFailure: schedule.Release,
-				Build: &schedule.Build{File: ".wharf-ci.yml", Artifacts: []schedule.Artifact{{Label: "any", Path: "out/app"}}}},
+				Build: &schedule.Build{File: ".wharf-ci.yml", Policy: policy, Artifacts: []schedule.Artifact{{Label: "any", Path: "out/app"}}}},
 			{Name: "beta", Kind: schedule.HostStage, After: []string{"build"}, Chain: chain, Queue: schedule.FIFO, OnFailure: schedule.Release,
 				Groups: []schedule.Group{group("all", "oak")}},
 			{Name: "prod", Kind: schedule.HostStage, After: []string{"beta"}, Chain: chain, Queue: schedule.FIFO, OnFailure: schedule.Release,

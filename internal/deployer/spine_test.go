@@ -1,0 +1,432 @@
+package deployer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// Deployer, conductor and the real ledger together, with model hosts, on
+// virtual time (deployment-log.md, section 14, rung 5): processes that die at
+// any write, before or after its commit, and between an effect and its record.
+// The end equals that of the run without faults.
+
+// world is what the handlers change. It outlives every process.
+type world struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	inside   map[string]schedule.StepKey // the attempt now at work on each host, or build
+	applied  map[schedule.StepKey]int    // effects
+	current  map[string]int64            // the deployment whose release is on each host
+	faults   []string                    // what must never happen
+	unsteady bool                        // handlers fail now and then
+}
+
+func newWorld(seed uint64) *world {
+	return &world{random: rand.New(rand.NewPCG(seed, 0)), inside: map[string]schedule.StepKey{},
+		applied: map[schedule.StepKey]int{}, current: map[string]int64{}}
+}
+
+func (w *world) pick(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(n)
+}
+
+// enter begins an attempt at a place; nobody else may be there.
+func (w *world) enter(place string, key schedule.StepKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if other, busy := w.inside[place]; busy {
+		w.faults = append(w.faults, fmt.Sprintf("%v and %v at once on %s", other, key, place))
+	}
+	w.inside[place] = key
+}
+
+func (w *world) leave(place string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.inside, place)
+}
+
+// apply is the effect of a step: done once however often it is asked for.
+func (w *world) apply(place string, key schedule.StepKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.applied[key]++
+	if key.Event != schedule.HostDeployed {
+		return
+	}
+	if w.current[place] > key.Deployment {
+		w.faults = append(w.faults, fmt.Sprintf("%s went from %d back to %d", place, w.current[place], key.Deployment))
+	}
+	w.current[place] = key.Deployment
+}
+
+// handler does the work of steps and builds in the world.
+func (w *world) handler(l *ledger.Ledger) conductor.Handler {
+	return doer(func(ctx context.Context, a conductor.Attempt) action.Outcome {
+		step := a.Action.Step
+		key := schedule.StepKey{Deployment: step.Deployment, Target: step.Target, Event: step.Event}
+		place := a.Action.Lane
+		if step.Event == schedule.BuildCompleted {
+			place = step.Target + fmt.Sprint(step.Deployment)
+		}
+		w.enter(place, key)
+		defer w.leave(place)
+		if !pauseFor(ctx, w.pick(1000)) {
+			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
+		}
+		w.apply(place, key)
+		if step.Event == schedule.BuildCompleted {
+			artifact := ledger.Artifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
+			if err := l.RegisterArtifact(ctx, step.Pipeline, step.Revision, artifact); err != nil {
+				return action.Outcome{Kind: action.Throttle, Error: err.Error()}
+			}
+		}
+		if !pauseFor(ctx, w.pick(1000)) {
+			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
+		}
+		if w.unsteady && a.Spent == 0 && w.pick(4) == 0 {
+			return action.Outcome{Kind: action.Retry, Error: "now and then"}
+		}
+		return action.Outcome{Kind: action.Done}
+	})
+}
+
+// pauseFor waits for so many milliseconds, unless the attempt ends.
+func pauseFor(ctx context.Context, ms int) bool {
+	select {
+	case <-time.After(time.Duration(ms) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+type doer func(ctx context.Context, a conductor.Attempt) action.Outcome
+
+func (doer) Check(json.RawMessage) fault.Problems { return nil }
+
+func (d doer) Do(ctx context.Context, a conductor.Attempt) action.Outcome { return d(ctx, a) }
+
+// mortal is a process' ledger. At one of its writes the process dies: nothing of
+// it reaches the ledger any more.
+type mortal struct {
+	*ledger.Ledger
+	mu     sync.Mutex
+	writes int
+	dieAt  int  // this write; 0: never
+	after  bool // its commit
+	dead   chan struct{}
+}
+
+var errDead = fault.New(fault.LedgerAway, "this process is dead")
+
+func (m *mortal) isDead() bool {
+	select {
+	case <-m.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// write makes one write, or dies at it.
+func (m *mortal) write(do func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isDead() {
+		return errDead
+	}
+	m.writes++
+	if m.writes != m.dieAt {
+		return do()
+	}
+	if m.after {
+		_ = do() // nobody hears the answer
+	}
+	close(m.dead)
+	return errDead
+}
+
+func (m *mortal) Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (done ledger.Turned, err error) {
+	err = m.write(func() error {
+		done, err = m.Ledger.Turn(ctx, owner, completions, wants)
+		return err
+	})
+	if m.isDead() {
+		return ledger.Turned{}, errDead
+	}
+	return done, err
+}
+
+func (m *mortal) Pass(ctx context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (head ledger.Head, err error) {
+	err = m.write(func() error {
+		head, err = m.Ledger.Pass(ctx, lease, since, decide)
+		return err
+	})
+	return head, err
+}
+
+func (m *mortal) Rescue(ctx context.Context, self action.ID) (rescued, others int, err error) {
+	err = m.write(func() error {
+		rescued, others, err = m.Ledger.Rescue(ctx, self)
+		return err
+	})
+	return rescued, others, err
+}
+
+func (m *mortal) Due(ctx context.Context) (next time.Time, err error) {
+	if m.isDead() {
+		return next, errDead
+	}
+	return m.Ledger.Due(ctx)
+}
+
+func (m *mortal) Leave(ctx context.Context, i ledger.Instance) error {
+	if m.isDead() {
+		return errDead
+	}
+	return m.Ledger.Leave(ctx, i)
+}
+
+func (m *mortal) Heartbeat(ctx context.Context, i ledger.Instance) error {
+	if m.isDead() {
+		return errDead
+	}
+	return m.Ledger.Heartbeat(ctx, i)
+}
+
+// process runs conductor and deployer on a ledger until it dies, or until done says so.
+func process(t *testing.T, w *world, m *mortal, done func(*ledger.Ledger) bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	handler := w.handler(m.Ledger)
+	c := conductor.New(m, conductor.Config{Handlers: map[string]conductor.Handler{"step": handler, "build": handler}, Workers: 20})
+	d := deployer.New(m, deployer.Config{})
+	var roles sync.WaitGroup
+	for _, role := range []func(context.Context) error{c.Run, d.Run} {
+		roles.Go(func() {
+			if err := role(ctx); err != nil {
+				t.Errorf("role: %v", err)
+			}
+		})
+	}
+	watch := m.View()
+	for over := false; !over; {
+		if watch.Wait(ctx, ledger.TopicEntry, time.Now().Add(time.Second)) != nil {
+			break
+		}
+		over = m.isDead() || done(m.Ledger)
+	}
+	cancel()
+	roles.Wait()
+	if stopped := d.Stopped(); len(stopped) > 0 {
+		t.Fatalf("decisions stopped: %v", stopped)
+	}
+}
+
+// define stores a pipeline's first definition.
+func define(t *testing.T, l *ledger.Ledger, d schedule.Definition) {
+	t.Helper()
+	plan, problems := schedule.Compile(d)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Define(t.Context(), d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+		edit := schedule.New(d.Pipeline).Edit(1, plan, 0, locked.Now)
+		return ledger.Change{Definition: &d, Entries: edit.Entries}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// register registers a revision and makes its deployment.
+func register(t *testing.T, l *ledger.Ledger, pipeline, label string) {
+	t.Helper()
+	if _, err := l.Register(t.Context(), ledger.Revision{Pipeline: pipeline, Label: label}, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// allEnded registers the second revision, if one is wanted, when the first one
+// is in beta, and reports whether all deployments have ended.
+func allEnded(t *testing.T, pipeline string, revisions int) func(*ledger.Ledger) bool {
+	return func(l *ledger.Ledger) bool {
+		all, err := l.Deployments(t.Context(), ledger.DeploymentQuery{Pipeline: pipeline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) < revisions {
+			beta, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: pipeline, Deployment: 1, Target: pipeline + "/beta", Limit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(beta) > 0 {
+				register(t, l, pipeline, "two")
+			}
+			return false
+		}
+		return !slices.ContainsFunc(all, func(d ledger.Deployment) bool { return d.Status == schedule.Active })
+	}
+}
+
+// judge looks for what must not be, in the log and in the world.
+func judge(t *testing.T, l *ledger.Ledger, w *world, pipeline string, deployments int) {
+	t.Helper()
+	for _, f := range w.faults {
+		t.Error(f)
+	}
+	engine, err := deployer.Fold(t.Context(), l, pipeline) // asserts the invariants on the way
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(1); n <= int64(deployments); n++ {
+		if d, _ := engine.Deployment(n); d.Status != schedule.Finished {
+			t.Errorf("deployment %d is %s (%s), want finished", n, d.Status, d.Reason)
+		}
+		judgeFacts(t, l, w, pipeline, n)
+	}
+	live, err := l.Actions(t.Context(), ledger.ActionQuery{Pipeline: pipeline, LiveOnly: true})
+	if err != nil || len(live) > 0 {
+		t.Errorf("%d actions live at the end (%v)", len(live), err)
+	}
+	for place, n := range w.current {
+		if n != int64(deployments) {
+			t.Errorf("%s runs deployment %d at the end", place, n)
+		}
+	}
+}
+
+// judgeFacts wants the 36 facts of a deployment, each once, and each work of them with its effect.
+func judgeFacts(t *testing.T, l *ledger.Ledger, w *world, pipeline string, n int64) {
+	t.Helper()
+	entries, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: pipeline, Deployment: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[schedule.StepKey]int{}
+	for _, e := range entries {
+		if e.Class == schedule.Fact {
+			got[schedule.StepKey{Deployment: n, Target: e.Target, Event: e.Event}]++
+		}
+	}
+	for key, times := range got {
+		if times > 1 {
+			t.Errorf("%v is recorded %d times", key, times)
+		}
+	}
+	if len(got) != 36 {
+		t.Errorf("deployment %d has %d facts, want 36", n, len(got))
+	}
+	effects := 0
+	for key := range w.applied {
+		if key.Deployment == n {
+			effects++
+			if got[key] == 0 {
+				t.Errorf("%v was done and is not recorded", key)
+			}
+		}
+	}
+	if effects != 13 {
+		t.Errorf("deployment %d had %d effects, want 13", n, effects)
+	}
+}
+
+// open opens a ledger file as a new process would.
+func open(t *testing.T, path string) *ledger.Ledger {
+	t.Helper()
+	driver, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger.New(driver)
+}
+
+// live runs processes one after another until one or two revisions are through; dieAt says when each dies. It returns all writes.
+func live(t *testing.T, w *world, revisions int, dieAt func(process int) (write int, after bool)) (writes int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "waybill.db")
+	l := open(t, path)
+	define(t, l, greeter("greeter"))
+	register(t, l, "greeter", "one")
+	done := allEnded(t, "greeter", revisions)
+	for n := 0; !done(l); n++ {
+		if n > 500 {
+			t.Fatal("500 processes did not finish it")
+		}
+		m := &mortal{Ledger: l, dead: make(chan struct{})}
+		m.dieAt, m.after = dieAt(n)
+		process(t, w, m, done)
+		writes += m.writes
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l = open(t, path)
+	}
+	judge(t, l, w, "greeter", revisions)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return writes
+}
+
+func never(int) (int, bool) { return 0, false }
+
+func TestTwoRevisionsGoThroughOnSQLite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { live(t, newWorld(1), 2, never) })
+}
+
+func TestDyingAgainAndAgainLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(seed)
+				w.unsteady = seed%2 == 1
+				live(t, w, 2, func(int) (int, bool) { return 1 + w.pick(12), w.pick(2) == 0 })
+			})
+		})
+	}
+}
+
+func TestDyingAtAnyWriteLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	var writes int
+	synctest.Test(t, func(t *testing.T) { writes = live(t, newWorld(1), 1, never) })
+	for at := 1; at <= writes; at++ {
+		for when, after := range map[string]bool{"before": false, "after": true} {
+			t.Run(fmt.Sprintf("%s write %d", when, at), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					live(t, newWorld(1), 1, func(process int) (int, bool) {
+						if process > 0 {
+							return never(process)
+						}
+						return at, after
+					})
+				})
+			})
+		}
+	}
+}
