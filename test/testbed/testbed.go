@@ -10,7 +10,7 @@
 //
 // Package binary builds the programs on first use. "make e2e" does so before the
 // tests start, so that no test's time limit counts it, and checks afterwards that
-// nothing is left.
+// nothing is left. README.md says how to write a test and how to add a system.
 package testbed
 
 import (
@@ -43,8 +43,9 @@ func program(t testing.TB, b binary.Binary) string {
 func addresses(t testing.TB, n int) []string {
 	t.Helper()
 	var found []string
+	var listen net.ListenConfig
 	for range 1000 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		listener, err := listen.Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
 		if err != nil {
 			continue // taken
 		}

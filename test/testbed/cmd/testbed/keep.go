@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -52,7 +53,7 @@ func attend(argv []string, folder string) (status int, interrupted bool) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	command := exec.Command(argv[0], argv[1:]...)
+	command := exec.CommandContext(context.Background(), argv[0], argv[1:]...) // signals end it, in steps
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "TMPDIR="+folder)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
