@@ -1,0 +1,376 @@
+package action_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+var (
+	now   = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	owner = action.NewID(now, [10]byte{1})
+)
+
+// plain is an action with a policy that is easy to count with.
+func plain() action.Action {
+	return action.Action{ID: action.NewID(now, [10]byte{2}), Kind: "job", Handler: "noop",
+		Policy: action.Policy{Retries: 2, Initial: action.Duration(5 * time.Second), Factor: 2, Max: action.Duration(time.Minute),
+			AttemptTimeout: action.Duration(30 * time.Second), Deadline: action.Duration(time.Hour)}}
+}
+
+// thread stands in a status, claimed or not, in its first attempt.
+func thread(status action.Status, claimed bool) action.Thread {
+	t := action.Thread{Status: status, Seq: 3, Attempt: 1, RunAt: now.Add(-time.Second), Deadline: now.Add(time.Hour)}
+	if claimed {
+		t.ClaimedBy = owner
+	}
+	return t
+}
+
+func outcome(kind action.OutcomeKind) action.Outcome {
+	o := action.Outcome{Kind: kind, Code: "why", Error: "because"}
+	if kind == action.RetryAfter {
+		o.At = now.Add(time.Minute)
+	}
+	return o
+}
+
+// TestTransitions is every cell of the table in conductor.md, section 2. Columns: status, claimed, input → result.
+func TestTransitions(t *testing.T) {
+	t.Parallel()
+	table := `
+	# claim: local, then hand-off
+	PENDING   free   claim                -> RUNNING
+	QUEUED    free   claim                -> not_ready
+	RUNNING   owned  claim                -> not_ready
+	BACKOFF   free   claim                -> RUNNING
+	PENDING   owned  claim                -> not_ready
+	PENDING   free   claim-handoff        -> PENDING same
+	BACKOFF   free   claim-handoff        -> BACKOFF same
+	# accepted: only the owner, only for hand-off
+	PENDING   owned  owner-accepted       -> QUEUED
+	BACKOFF   owned  owner-accepted       -> QUEUED
+	QUEUED    owned  owner-accepted       -> QUEUED same
+	QUEUED    free   owner-accepted       -> stale_claim
+	RUNNING   owned  owner-accepted       -> illegal_transition
+	PENDING   free   owner-accepted       -> stale_claim
+	# began: only an observer, and it clears the claim
+	PENDING   owned  began                -> RUNNING
+	QUEUED    free   began                -> RUNNING
+	RUNNING   free   began                -> RUNNING same
+	BACKOFF   free   began                -> RUNNING
+	# done
+	PENDING   free   observer-done        -> SUCCESSFUL
+	PENDING   owned  owner-done           -> illegal_transition
+	QUEUED    free   observer-done        -> SUCCESSFUL
+	QUEUED    free   owner-done           -> stale_claim
+	RUNNING   owned  owner-done           -> SUCCESSFUL
+	RUNNING   free   observer-done        -> SUCCESSFUL
+	BACKOFF   free   observer-done        -> SUCCESSFUL
+	BACKOFF   owned  owner-done           -> illegal_transition
+	# retry
+	PENDING   owned  owner-retry          -> BACKOFF
+	PENDING   free   observer-retry       -> stale_claim
+	QUEUED    free   observer-retry       -> BACKOFF
+	RUNNING   owned  owner-retry          -> BACKOFF
+	RUNNING   owned  owner-last-retry     -> RETRIES_EXHAUSTED
+	BACKOFF   owned  owner-retry          -> BACKOFF
+	BACKOFF   free   observer-retry       -> stale_claim
+	BACKOFF   owned  owner-last-retry     -> RETRIES_EXHAUSTED
+	# postpone
+	PENDING   free   observer-retry-after -> BACKOFF
+	QUEUED    free   observer-retry-after -> BACKOFF
+	RUNNING   owned  owner-retry-after    -> BACKOFF
+	RUNNING   owned  owner-throttle       -> BACKOFF
+	RUNNING   owned  owner-given-back     -> BACKOFF
+	BACKOFF   free   observer-retry-after -> BACKOFF
+	# fatal, invalid
+	PENDING   owned  owner-fatal          -> FAILED
+	PENDING   owned  owner-invalid        -> INVALID
+	QUEUED    free   observer-fatal       -> FAILED
+	QUEUED    free   observer-invalid     -> INVALID
+	RUNNING   owned  owner-fatal          -> FAILED
+	RUNNING   owned  owner-invalid        -> INVALID
+	BACKOFF   owned  owner-fatal          -> FAILED
+	BACKOFF   owned  owner-invalid        -> INVALID
+	RUNNING   owned  owner-none           -> illegal_transition
+	# cancel: at once, or after the work was stopped
+	PENDING   free   cancel               -> CANCELED
+	PENDING   owned  cancel               -> PENDING same
+	QUEUED    free   cancel               -> QUEUED same
+	RUNNING   owned  cancel               -> RUNNING same
+	BACKOFF   free   cancel               -> CANCELED
+	QUEUED    free   observer-canceled    -> CANCELED
+	RUNNING   owned  owner-canceled       -> CANCELED
+	# drain
+	PENDING   free   drain                -> CANCELED
+	BACKOFF   free   drain                -> CANCELED
+	RUNNING   owned  drain                -> RUNNING same
+	# deadline
+	PENDING   free   deadline             -> TIMED_OUT
+	BACKOFF   free   deadline             -> TIMED_OUT
+	QUEUED    free   deadline             -> QUEUED same
+	RUNNING   owned  deadline             -> RUNNING same
+	# a claim that is lost
+	PENDING   free   lease lost           -> not_ready
+	RUNNING   owned  lease lost           -> BACKOFF
+	PENDING   owned  lease lost           -> BACKOFF
+	RUNNING   owned  attempt overdue      -> BACKOFF
+	`
+	for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			left, want, _ := strings.Cut(line, "->")
+			words := strings.Fields(left)
+			status, err := action.ParseStatus(words[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			th := thread(status, words[1] == "owned")
+			in := input(t, strings.Join(words[2:], " "), &th)
+			if got := run(plain(), th, in); got != strings.TrimSpace(want) {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// input reads a word of the table; some words move the thread to the place they need.
+func input(t *testing.T, word string, th *action.Thread) action.Input {
+	t.Helper()
+	kinds := map[string]action.InputKind{"claim": action.Claim, "began": action.Began, "cancel": action.AskCancel,
+		"drain": action.AskDrain, "deadline": action.PassDeadline, "lease lost": action.LoseLease, "attempt overdue": action.OverrunAttempt}
+	if word == "deadline" {
+		th.Deadline = now.Add(-time.Second)
+	}
+	if kind, ok := kinds[word]; ok {
+		return action.Input{Kind: kind, By: owner}
+	}
+	if word == "claim-handoff" {
+		return action.Input{Kind: action.Claim, By: owner, HandOff: true}
+	}
+	who, what, _ := strings.Cut(word, "-")
+	in := action.Input{Kind: action.Ended, Owner: who == "owner"}
+	switch what {
+	case "accepted":
+		in.HandOff, in.Outcome = true, outcome(action.Done)
+	case "last-retry":
+		th.Spent = plain().Policy.Retries
+		in.Outcome = outcome(action.Retry)
+	case "none":
+	default:
+		for k := action.Done; k <= action.GivenBack; k++ {
+			if k.String() == what {
+				in.Outcome = outcome(k)
+			}
+		}
+		if in.Outcome.Kind == 0 {
+			t.Fatalf("there is no outcome %q", what)
+		}
+	}
+	return in
+}
+
+// run is the status after the input, with "same" when nothing is written, or the code of the refusal.
+func run(a action.Action, th action.Thread, in action.Input) string {
+	before := th
+	next, err := action.Next(a, th, in, now)
+	if !cmp.Equal(before, th) {
+		return "its argument was changed"
+	}
+	if err != nil {
+		return string(fault.CodeOf(err))
+	}
+	if next.Event == nil {
+		return next.Thread.Status.String() + " same"
+	}
+	if next.Event.Seq != before.Seq+1 || next.Thread.Seq != before.Seq+1 || next.Event.Status != next.Thread.Status {
+		return fmt.Sprintf("event %+v does not fit thread %+v", next.Event, next.Thread)
+	}
+	return next.Thread.Status.String()
+}
+
+func TestEndedActionsAreTerminal(t *testing.T) {
+	t.Parallel()
+	for status := action.Successful; status <= action.RetriesExhausted; status++ {
+		for kind := action.Claim; kind <= action.OverrunAttempt; kind++ {
+			in := action.Input{Kind: kind, By: owner, Outcome: outcome(action.Done)}
+			if got := run(plain(), thread(status, false), in); got != string(fault.Terminal) {
+				t.Errorf("%s after %s: got %s, want terminal", kind, status, got)
+			}
+		}
+	}
+}
+
+func TestClaimStartsAnAttempt(t *testing.T) {
+	t.Parallel()
+	th := thread(action.Pending, false)
+	next := must(t, plain(), th, action.Input{Kind: action.Claim, By: owner, Source: "host-a"})
+	want := th
+	want.Status, want.Seq, want.Attempt, want.ClaimedBy, want.StartedAt = action.Running, 4, 2, owner, now
+	want.Lease = now.Add(30*time.Second + action.LeaseGrace)
+	if diff := cmp.Diff(want, next.Thread); diff != "" {
+		t.Errorf("thread (-want +got):\n%s", diff)
+	}
+	th.RunAt = now.Add(time.Millisecond)
+	if got := run(plain(), th, action.Input{Kind: action.Claim, By: owner}); got != string(fault.NotReady) {
+		t.Errorf("a claim before its time: got %s, want not_ready", got)
+	}
+}
+
+func TestOnlyRetriesSpendAttempts(t *testing.T) {
+	t.Parallel()
+	for kind, spent := range map[action.OutcomeKind]int{action.Retry: 1, action.RetryAfter: 0, action.Throttle: 0, action.GivenBack: 0} {
+		next := must(t, plain(), thread(action.Running, true), action.Input{Kind: action.Ended, Owner: true, Outcome: outcome(kind)})
+		if next.Thread.Spent != spent || next.Event.Spent != spent {
+			t.Errorf("%s spends %d, want %d", kind, next.Thread.Spent, spent)
+		}
+		if next.Event.Until.IsZero() || !next.Event.Until.Equal(next.Thread.RunAt) {
+			t.Errorf("%s: BACKOFF until %v, thread runs at %v", kind, next.Event.Until, next.Thread.RunAt)
+		}
+		if !next.Thread.ClaimedBy.IsZero() || !next.Thread.Lease.IsZero() {
+			t.Errorf("%s keeps the claim", kind)
+		}
+	}
+}
+
+func TestThrottleBacksOffByRefusalsInARow(t *testing.T) {
+	t.Parallel()
+	th := thread(action.Running, true)
+	for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+		next := must(t, plain(), th, action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Throttle}})
+		if got := next.Thread.RunAt.Sub(now); got != want {
+			t.Errorf("refusal %d waits %s, want %s", i+1, got, want)
+		}
+		th.Throttled = next.Thread.Throttled
+	}
+	later := action.Outcome{Kind: action.Throttle, At: now.Add(time.Hour)}
+	next := must(t, plain(), th, action.Input{Kind: action.Ended, Owner: true, Outcome: later})
+	if got := next.Thread.RunAt.Sub(now); got != time.Hour {
+		t.Errorf("a named time gives %s, want 1h", got)
+	}
+	next = must(t, plain(), th, action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry}})
+	if next.Thread.Throttled != 0 {
+		t.Errorf("after an answer %d refusals are remembered, want none", next.Thread.Throttled)
+	}
+}
+
+func TestRetryAfterNeedsATime(t *testing.T) {
+	t.Parallel()
+	in := action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.RetryAfter}}
+	if got := run(plain(), thread(action.Running, true), in); got != string(action.BackoffWithoutTime) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAtMostOnceIsNeverTriedAgainUnknowing(t *testing.T) {
+	t.Parallel()
+	a := plain()
+	a.Delivery = action.AtMostOnce
+	for name, c := range map[string]struct {
+		in   action.Input
+		code string
+	}{
+		"retry with the answer": {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry, Code: "500"}}, "500"},
+		"retry without one":     {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry}}, action.CodeOutcomeUnknown},
+		"panic":                 {action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Retry, Code: action.CodePanic}}, action.CodeOutcomeUnknown},
+		"lost lease":            {action.Input{Kind: action.LoseLease, Who: "host-a"}, action.CodeOutcomeUnknown},
+		"overdue":               {action.Input{Kind: action.OverrunAttempt, Who: "host-a"}, action.CodeOutcomeUnknown},
+	} {
+		next := must(t, a, thread(action.Running, true), c.in)
+		if next.Thread.Status != action.Failed || next.Event.Code != c.code {
+			t.Errorf("%s: got %s %s, want FAILED %s", name, next.Thread.Status, next.Event.Code, c.code)
+		}
+	}
+	next := must(t, a, thread(action.Running, true), action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Throttle}})
+	if next.Thread.Status != action.Backoff {
+		t.Errorf("what was never sent: got %s, want BACKOFF", next.Thread.Status)
+	}
+}
+
+func TestLostLeasesAreFreeTwentyTimes(t *testing.T) {
+	t.Parallel()
+	a := plain()
+	th := thread(action.Running, true)
+	for lost := 1; ; lost++ {
+		next := must(t, a, th, action.Input{Kind: action.LoseLease, Who: "host-a"})
+		if next.Ended() {
+			if next.Thread.Status != action.RetriesExhausted || lost != action.FreeLosses+a.Policy.Retries+1 {
+				t.Errorf("ended %s at loss %d", next.Thread.Status, lost)
+			}
+			break
+		}
+		if next.Event.Code != action.CodeLeaseLost || next.Event.Error != "lease lost on host-a" || !next.Thread.RunAt.Equal(now) {
+			t.Fatalf("loss %d: %+v", lost, next.Event)
+		}
+		th = next.Thread
+		th.Status, th.ClaimedBy = action.Running, owner
+	}
+	th = thread(action.Running, true)
+	th.Lost = 1000
+	next := must(t, a, th, action.Input{Kind: action.LoseLease, Embedded: true})
+	if next.Thread.Spent != 0 || next.Thread.Status != action.Backoff {
+		t.Errorf("on the embedded log a lost lease spends %d and gives %s", next.Thread.Spent, next.Thread.Status)
+	}
+}
+
+func TestNothingFollowsADrainedOrCanceledAttempt(t *testing.T) {
+	t.Parallel()
+	canceled, drained, late := thread(action.Running, true), thread(action.Running, true), thread(action.Running, true)
+	canceled.CancelAt = now
+	drained.Draining = true
+	late.Deadline, late.CancelAt = now.Add(-time.Minute), now
+	ended := func(k action.OutcomeKind) action.Input {
+		return action.Input{Kind: action.Ended, Owner: true, Outcome: outcome(k)}
+	}
+	inputs := []action.Input{ended(action.Retry), ended(action.RetryAfter), ended(action.Throttle), ended(action.GivenBack),
+		{Kind: action.LoseLease}, {Kind: action.OverrunAttempt}}
+	for _, in := range inputs {
+		for name, c := range map[string]struct {
+			thread action.Thread
+			want   action.Status
+		}{"canceled": {canceled, action.Canceled}, "drained": {drained, action.Canceled}, "past its deadline": {late, action.TimedOut}} {
+			if next := must(t, plain(), c.thread, in); next.Thread.Status != c.want {
+				t.Errorf("%s, %s %s: got %s, want %s", name, in.Kind, in.Outcome.Kind, next.Thread.Status, c.want)
+			}
+		}
+	}
+	for _, th := range []action.Thread{canceled, drained, late} {
+		if next := must(t, plain(), th, ended(action.Done)); next.Thread.Status != action.Successful {
+			t.Errorf("success counts: got %s", next.Thread.Status)
+		}
+		if next := must(t, plain(), th, ended(action.Fatal)); next.Thread.Status != action.Failed {
+			t.Errorf("failure counts: got %s", next.Thread.Status)
+		}
+	}
+}
+
+func TestCutShowsAndStaysWhole(t *testing.T) {
+	t.Parallel()
+	cut := action.Cut(strings.Repeat("é", action.MaxError))
+	if len(cut) > action.MaxError || !strings.HasSuffix(cut, "é… (cut)") {
+		t.Errorf("cut to %d bytes, ending in %q", len(cut), cut[len(cut)-20:])
+	}
+	if got := action.Cut("a\x00b\xffc"); got != "a�b�c" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func must(t *testing.T, a action.Action, th action.Thread, in action.Input) action.Transition {
+	t.Helper()
+	next, err := action.Next(a, th, in, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
