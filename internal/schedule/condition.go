@@ -120,20 +120,21 @@ func (e *Engine) checkArtifact(t *trip, n int32) block {
 	return block{why: noArtifact}
 }
 
-// checkLocks is condition 5, with one batch taken as free.
+// checkLocks is condition 5. With a batch to leave out it is the lock alone: whether that batch is worth
+// waiting for; who else waits is not asked then.
 func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
 	for _, b := range t.plan.around(n) {
 		h, held := e.holder[b.id]
 		switch {
-		case b.id == without || held && h.trip == t:
+		case held && h.trip == t:
 			continue
-		case held:
+		case held && b.id != without:
 			return block{why: isLocked, batch: b.id, trip: h.trip}
 		}
 		if older := e.keepsOut(t, b); older != nil {
 			return block{why: keepsOrder, batch: b.id, trip: older}
 		}
-		if b.queue == Latest {
+		if b.queue == Latest && without == "" {
 			if newer := e.newestWaiter(b); newer != nil && newer.number > t.number {
 				return block{why: notNewest, batch: b.id, trip: newer}
 			}

@@ -287,6 +287,9 @@ func (e *Engine) applyEnd(t *trip, row Entry) {
 	if row.Event == StepFailed {
 		t.step[n] |= failed
 	}
+	if t.passed > 0 { // what the claim had elided may be new again
+		t.unchecked, t.outranked = true, true
+	}
 	t.unclaim(n)
 	if row.Event == StepFailed {
 		e.recount(t)

@@ -63,9 +63,7 @@ func (e *Engine) known(t *trip, plan *Plan, facts map[stepName]int64, more ...ex
 	}
 	for _, x := range slices.Concat(t.exclusions, e.strictExclusions(plan, t.revision), more) {
 		for _, n := range plan.under(x.target, x.event) {
-			if known[n]&claimed == 0 {
-				known[n] |= excluded
-			}
+			known[n] |= excluded
 		}
 	}
 	return known

@@ -85,14 +85,25 @@ func (w *walk) isDoable(s int32) bool {
 }
 
 // isReached: the walk through resolved steps meets s, given that its component is entered.
-// Outside a cycle that is always so.
+// Outside a cycle that is always so; inside, there has to be a way from a step by which the cycle is entered.
 func (w *walk) isReached(s int32) bool {
-	if len(w.g.members.of(w.g.component[s])) == 1 || s == 0 {
+	c := w.g.component[s]
+	if len(w.g.members.of(c)) == 1 {
 		return true
 	}
-	for _, p := range w.g.prev.of(s) {
-		if w.is(p, resolved) {
+	seen := map[int32]bool{s: true}
+	for back := []int32{s}; len(back) > 0; back = back[1:] {
+		if back[0] == 0 {
 			return true
+		}
+		for _, p := range w.g.prev.of(back[0]) {
+			if w.g.component[p] != c {
+				return true
+			}
+			if w.is(p, resolved) && !seen[p] {
+				seen[p] = true
+				back = append(back, p)
+			}
 		}
 	}
 	return false
@@ -198,9 +209,9 @@ func (w *walk) resolve(s int32) {
 	if w.open[c] == 0 {
 		w.pending = append(w.pending, c)
 	}
-	if len(w.g.members.of(c)) > 1 {
-		for _, t := range w.g.next.of(s) {
-			w.offer(t)
+	if members := w.g.members.of(c); len(members) > 1 {
+		for _, m := range members {
+			w.offer(m)
 		}
 	}
 }
