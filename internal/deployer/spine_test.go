@@ -35,11 +35,12 @@ type world struct {
 	current  map[string]int64            // the deployment whose release is on each host
 	faults   []string                    // what must never happen
 	unsteady bool                        // handlers fail now and then
+	pace     int                         // half a step takes less than so many milliseconds
 }
 
 func newWorld(seed uint64) *world {
 	return &world{random: rand.New(rand.NewPCG(seed, 0)), inside: map[string]schedule.StepKey{},
-		applied: map[schedule.StepKey]int{}, current: map[string]int64{}}
+		applied: map[schedule.StepKey]int{}, current: map[string]int64{}, pace: 1000}
 }
 
 func (w *world) pick(n int) int {
@@ -89,7 +90,7 @@ func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 		}
 		w.enter(place, key)
 		defer w.leave(place)
-		if !pauseFor(ctx, w.pick(1000)) {
+		if !pauseFor(ctx, w.pick(w.pace)) {
 			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
 		}
 		w.apply(place, key)
@@ -99,7 +100,7 @@ func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 				return action.Outcome{Kind: action.Throttle, Error: err.Error()}
 			}
 		}
-		if !pauseFor(ctx, w.pick(1000)) {
+		if !pauseFor(ctx, w.pick(w.pace)) {
 			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
 		}
 		if w.unsteady && a.Spent == 0 && w.pick(4) == 0 {
