@@ -66,7 +66,7 @@ const (
 	RunFailed    RunState = "failed"
 	RunTolerated RunState = "tolerated" // failed within maxFailed
 	RunSkipped   RunState = "skipped"   // elided or excluded
-	RunEnded     RunState = "ended"     // its deployment ended before it did
+	RunStopped   RunState = "stopped"   // begun, and its deployment ended, or failed elsewhere, before it did
 )
 
 // StepRun is a step that takes work, or an artifact's arrival, with its action.

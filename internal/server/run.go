@@ -121,8 +121,11 @@ func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
 		run.State, run.EndedAt = RunFailed, b.failures[target].at
 	case start.State == schedule.Elided || start.State == schedule.Excluded:
 		run.State, run.Reason = RunSkipped, start.Reason
-	case b.view.Status != schedule.Active && b.view.Status != schedule.FailedRun:
-		run.State, run.EndedAt = RunEnded, b.view.State.EndedAt
+	case b.view.Status != schedule.Active:
+		run.State = RunWaiting
+		if started {
+			run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
+		}
 	case started || anyBegan(below):
 		run.State = RunRunning
 	default:
@@ -145,8 +148,11 @@ func anyBroken(work []StepRun) bool {
 // firstReason is that of the first step that is not through: why the target is where it is.
 func firstReason(work []StepRun) (reason, who string) {
 	for _, step := range work {
-		if step.State == schedule.Complete || step.State == schedule.Claimed {
+		if step.State == schedule.Complete {
 			continue
+		}
+		if step.State == schedule.Claimed {
+			return "", "" // at work: it waits for nothing
 		}
 		if step.Error != "" && step.State == schedule.Broken {
 			return step.Error, step.Who

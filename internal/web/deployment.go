@@ -11,7 +11,7 @@ import (
 )
 
 // tailLength is how many of the last entries a deployment's page shows.
-const tailLength = 30
+const tailLength = 12
 
 // deploymentPage is one deployment with the end of its log.
 type deploymentPage struct {

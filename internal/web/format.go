@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"clock": clock, "when": when, "iso": iso, "took": took, "size": size, "short": short, "below": below,
 		"path": url.PathEscape, "lower": lower, "pretty": pretty, "digest": shortDigest, "tone": tone,
-		"words": words, "plural": plural, "statusTone": statusTone, "detail": detail, "args": args, "percent": percent,
+		"words": words, "plural": plural, "statusTone": statusTone, "detail": detail, "args": args, "stepWord": stepWord, "stepName": server.StepName,
 	}
 }
 
@@ -108,19 +109,37 @@ func pretty(raw json.RawMessage) string {
 	return out.String()
 }
 
-// detail is an entry's detail in one line: key value, key value.
+// detail is an entry's detail in one line.
 func detail(raw json.RawMessage) string {
-	var fields map[string]any
+	var fields struct {
+		Text, Event, Status, Error, Reason, By, Label, Digest string
+		Size                                                  int64
+	}
 	if json.Unmarshal(raw, &fields) != nil {
 		return string(raw)
 	}
-	var parts []string
-	for _, key := range []string{"text", "event", "status", "error", "reason", "by", "host", "label", "size"} {
-		if value, ok := fields[key]; ok && value != "" {
-			parts = append(parts, fmt.Sprintf("%s %v", key, value))
-		}
+	parts := []string{fields.Text, fields.Event, fields.Label, strings.ToLower(fields.Status), fields.Error, fields.Reason}
+	if fields.Size > 0 {
+		parts = append(parts, size(fields.Size))
 	}
-	return strings.Join(parts, " · ")
+	if fields.Digest != "" {
+		parts = append(parts, "sha256:"+shortDigest(fields.Digest))
+	}
+	if fields.By != "" {
+		parts = append(parts, "by "+fields.By)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")
+}
+
+// stepWord is what a step's place says: what it does or did, and the bare name of one that is still to come.
+func stepWord(s server.StepRun) string {
+	switch s.State {
+	case schedule.Waiting, schedule.CanRun:
+		return s.Name
+	case schedule.Broken, schedule.Elided, schedule.Excluded:
+		return s.Name + " " + s.Word
+	}
+	return s.Word
 }
 
 // tone is the class of a state: each has a sign and a colour, and its word stands beside it.
@@ -193,11 +212,4 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-func percent(done, total int) int {
-	if total == 0 {
-		return 0
-	}
-	return done * 100 / total
 }

@@ -134,14 +134,6 @@ type actionPage struct{ server.ActionView }
 // Text is what the action said for people; "" when its output is for programs.
 func (a actionPage) Text() string { return server.TextOf(a.Output) }
 
-// Step is the name of the deployment's step that the action performs; "" for another action.
-func (a actionPage) StepName() string {
-	if a.Step == nil {
-		return ""
-	}
-	return server.StepName(a.Step.Event)
-}
-
 // Allowed is how many attempts may be spent.
 func (a actionPage) Allowed() int { return a.Policy.Retries + 1 }
 

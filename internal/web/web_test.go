@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -18,8 +19,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
-// widths are those of a desk and of a phone, in CSS pixels.
-var widths = []int64{1280, 390} //nolint:gochecknoglobals // a table
+// screen is a window in CSS pixels and a colour scheme.
+type screen struct {
+	name   string
+	width  int64
+	scheme string
+}
+
+// screens are a desk, a phone, and a desk at night.
+func screens() []screen {
+	return []screen{{"desk", 1280, "light"}, {"phone", 390, "light"}, {"night", 1280, "dark"}}
+}
 
 // site is a world with its pages served.
 type site struct {
@@ -88,20 +98,21 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
 		t.Fatal(err)
 	}
-	for _, width := range widths {
+	for _, on := range screens() {
 		for _, page := range pages {
-			look(t, browser, s.URL+page.path, page.selector, fmt.Sprintf("%s-%d", page.name, width), width)
+			look(t, browser, s.URL+page.path, page.selector, page.name, on)
 		}
 	}
 }
 
 // look opens a page, wants an element there, nothing wider than the window and no script error, and keeps a screenshot.
-func look(t *testing.T, browser context.Context, address, selector, name string, width int64) {
+func look(t *testing.T, browser context.Context, address, selector, name string, on screen) {
 	t.Helper()
 	var png []byte
 	var wide int64
 	err := chromedp.Run(browser,
-		chromedp.EmulateViewport(width, 900),
+		chromedp.EmulateViewport(on.width, 900),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: on.scheme}}),
 		chromedp.Navigate(address),
 		chromedp.WaitVisible(selector, chromedp.ByQuery),
 		chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide),
@@ -110,9 +121,9 @@ func look(t *testing.T, browser context.Context, address, selector, name string,
 	if err != nil {
 		t.Fatalf("%s: open %s: %v", name, address, err)
 	}
-	browsertest.Save(t, name, png)
-	if wide > width {
-		t.Errorf("%s: the page is %d pixels wide, the window %d", name, wide, width)
+	browsertest.Save(t, name+"-"+on.name, png)
+	if wide > on.width {
+		t.Errorf("%s on a %s: the page is %d pixels wide, the window %d", name, on.name, wide, on.width)
 	}
 }
 
