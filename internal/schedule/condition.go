@@ -123,7 +123,8 @@ func (e *Engine) checkArtifact(t *trip, n int32) block {
 // checkLocks is condition 5. With a batch to leave out it is the lock alone: whether that batch is worth
 // waiting for; who else waits is not asked then.
 func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
-	for _, b := range t.plan.around(n) {
+	around := t.plan.around(n)
+	for i, b := range around {
 		h, held := e.holder[b.id]
 		switch {
 		case held && h.trip == t:
@@ -131,8 +132,10 @@ func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
 		case held && b.id != without:
 			return block{why: isLocked, batch: b.id, trip: h.trip}
 		}
-		if older := e.keepsOut(t, b); older != nil {
-			return block{why: keepsOrder, batch: b.id, trip: older}
+		if i == len(around)-1 { // inside a batch of its own, a deployment that was resumed does not stop it
+			if older := e.keepsOut(t, b); older != nil {
+				return block{why: keepsOrder, batch: b.id, trip: older}
+			}
 		}
 		if b.queue == Latest && without == "" {
 			if newer := e.newestWaiter(b); newer != nil && newer.number > t.number {

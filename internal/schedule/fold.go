@@ -266,6 +266,9 @@ func (e *Engine) endLive(t *trip, name stepName) {
 	if l.host != "" {
 		t.liveAt[l.host]--
 		delete(e.busy, l.resource)
+		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
+			e.reflyHost(t, at.host)
+		}
 	}
 	e.freed = true
 }

@@ -78,11 +78,11 @@ func (e *Engine) layKnown(t *trip, known []bits) {
 	}
 	t.walk = newWalk(&plan.graph, known)
 	t.walk.epoch += epoch
-	t.flying = make([]bool, len(plan.hosts))
 	t.unchecked, t.outranked = true, true
 	e.freed = true
 	t.failing, t.broken = make([]int32, len(plan.stages)), make([]int32, len(plan.groups))
 	e.recount(t)
+	t.flying = make([]bool, len(plan.hosts))
 	e.refly(t)
 	e.settleAll(t)
 }
@@ -120,8 +120,9 @@ func (e *Engine) recount(t *trip) {
 	if !slices.Equal(was, t.failing) {
 		t.unchecked = true
 		e.freed = true
-		if len(t.flying) > 0 {
+		if t.flying != nil { // else the deployment is just being laid, and both follow
 			e.refly(t)
+			e.settleAll(t)
 		}
 	}
 }

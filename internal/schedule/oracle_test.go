@@ -387,7 +387,13 @@ func (o *oracle) check(v *view, i int) verdict {
 func (g *oracleGraph) has(s stepName) bool { _, ok := g.index[s]; return ok }
 
 func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
+	var outermost batchID
 	for _, b := range v.g.batches { // regions nest: smaller first is innermost first
+		if b.region[s] {
+			outermost = b.id
+		}
+	}
+	for _, b := range v.g.batches {
 		if !b.region[s] {
 			continue
 		}
@@ -398,7 +404,7 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 		if h != nil && b.id != but {
 			return verdict{isLocked, b.id, h.number}
 		}
-		if v.g.d.Order == Strict {
+		if v.g.d.Order == Strict && b.id == outermost {
 			for _, older := range o.active() {
 				if older.number >= v.t.number || older.held[o.pipeline] {
 					continue
