@@ -1,0 +1,168 @@
+package build_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+func TestEntriesAreWrittenAsSpecified(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2021, 11, 24, 11, 22, 3, 200_000_000, time.FixedZone("", 3600))
+	const stamp = "2021-11-24T10:22:03.200000000Z "
+	for want, e := range map[string]build.Entry{
+		stamp + "Done.\n":                    {At: at, Text: []byte("Done.")},
+		stamp + "\n":                         {At: at},
+		stamp + "\x1fe\x1fbad\n":             {At: at, Text: []byte("bad"), Marks: build.Marks{Stderr: true}},
+		stamp + "\x1fep\x1fbad\n":            {At: at, Text: []byte("bad"), Marks: build.Marks{Stderr: true, Partial: true}},
+		stamp + "\x1fw\x1fnote\n":            {At: at, Text: []byte("note"), Marks: build.Marks{Waybill: true}},
+		stamp + "\x1f\x1f\x1fe\x1fprinted\n": {At: at, Text: []byte("\x1fe\x1fprinted")},
+	} {
+		if got := string(build.FormatEntry(nil, e)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func FuzzParseEntry(f *testing.F) {
+	f.Add([]byte("2021-11-24T10:22:03.200000000Z \x1fep\x1ftext\n"))
+	f.Add([]byte("2021-11-24T10:22:03.2Z text\n"))
+	f.Add([]byte("\x1f\x1f"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		e := build.ParseEntry(line)
+		if bytes.ContainsRune(bytes.TrimSuffix(line, []byte("\n")), '\n') || e.At.IsZero() {
+			return
+		}
+		again := build.ParseEntry(build.FormatEntry(nil, e))
+		if again.Marks != e.Marks || !bytes.Equal(again.Text, e.Text) || !again.At.Equal(e.At) {
+			t.Errorf("%q: %+v, then %+v", line, e, again)
+		}
+	})
+}
+
+func TestEntriesComeBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		e := build.Entry{At: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC(),
+			Marks: build.Marks{Stderr: rapid.Bool().Draw(t, "e"), Partial: rapid.Bool().Draw(t, "p"), Waybill: rapid.Bool().Draw(t, "w")},
+			Text:  bytes.ReplaceAll(rapid.SliceOf(rapid.SampledFrom([]byte{0, 0x1f, 'e', 'p', 'x', 0xff, '\r'})).Draw(t, "text"), []byte("\n"), nil)}
+		got := build.ParseEntry(build.FormatEntry(nil, e))
+		if got.Marks != e.Marks || !bytes.Equal(got.Text, e.Text) || !got.At.Equal(e.At) {
+			t.Fatalf("%+v came back as %+v", e, got)
+		}
+	})
+}
+
+// frames cuts a stream that arrives in chunks and joins what belongs together.
+func frames(chunks ...[]byte) (lines []string, parts int, longest int, open bool) {
+	var f build.Framer
+	var line []byte
+	emit := func(frame build.Frame) {
+		parts++
+		longest = max(longest, len(frame.Text))
+		line = append(line, frame.Text...)
+		open = frame.Partial
+		if !frame.Partial {
+			lines = append(lines, string(line))
+			line = line[:0]
+		}
+	}
+	for _, c := range chunks {
+		f.Write(c, emit)
+	}
+	f.Close(emit)
+	return lines, parts, longest, open
+}
+
+func TestFramerCutsLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"":                nil,
+		"a":               {"a"},
+		"a\n":             {"a"},
+		"a\nb":            {"a", "b"},
+		"\n\n":            {"", ""},
+		"a\r\nb\r":        {"a", "b\r"},
+		"10 %\r20 %\r\nx": {"10 %\r20 %", "x"},
+		"\x00\xff\n":      {"\x00\xff"},
+	} {
+		got, _, _, _ := frames([]byte(text))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestFramerSplitsLongLinesBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{build.MaxText - 1, build.MaxText, build.MaxText + 1, 2*build.MaxText + 1, 1 << 20} {
+		for _, unit := range []string{"x", "ä", "世", "🙂"} {
+			line := bytes.Repeat([]byte(unit), size/len(unit))
+			for _, end := range []string{"\n", "\r\n", ""} {
+				var f build.Framer
+				var got []byte
+				check := func(frame build.Frame) {
+					if len(frame.Text) > build.MaxText || !utf8.Valid(frame.Text) {
+						t.Errorf("a part of %d bytes, valid %t", len(frame.Text), utf8.Valid(frame.Text))
+					}
+					got = append(got, frame.Text...)
+				}
+				f.Write(append(bytes.Clone(line), end...), check)
+				f.Close(check)
+				if !bytes.Equal(got, line) {
+					t.Errorf("%d bytes of %s came back as %d", len(line), unit, len(got))
+				}
+			}
+		}
+	}
+}
+
+func TestFramerDoesNotCareHowTheStreamArrives(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]string{"a", "\n", "\r", "\r\n", "世", "\xff", "\x1f", "long "})
+		var whole []byte
+		for _, part := range rapid.SliceOfN(unit, 0, 40).Draw(t, "stream") {
+			if part == "long " {
+				part = string(bytes.Repeat([]byte("世x"), build.MaxText/3))
+			}
+			whole = append(whole, part...)
+		}
+		want, _, _, _ := frames(whole)
+		var chunks [][]byte
+		for rest := whole; len(rest) > 0; {
+			n := rapid.IntRange(1, min(len(rest), 1+len(rest)/2)).Draw(t, "cut")
+			chunks, rest = append(chunks, rest[:n]), rest[n:]
+		}
+		got, _, longest, open := frames(chunks...)
+		if diff := cmp.Diff(want, got); diff != "" || longest > build.MaxText || open {
+			t.Fatalf("longest %d, open %t: %s", longest, open, diff)
+		}
+	})
+}
+
+func TestFramerFlushShowsPrompts(t *testing.T) {
+	t.Parallel()
+	var f build.Framer
+	var got []build.Frame
+	emit := func(frame build.Frame) {
+		got = append(got, build.Frame{Text: bytes.Clone(frame.Text), Partial: frame.Partial})
+	}
+	f.Flush(emit)
+	f.Write([]byte("name? \xe4\xb8"), emit)
+	f.Flush(emit)
+	f.Write([]byte("\x96\r"), emit)
+	f.Flush(emit)
+	f.Write([]byte("\n"), emit)
+	f.Close(emit)
+	want := []build.Frame{{Text: []byte("name? "), Partial: true}, {Text: []byte("世"), Partial: true}, {Text: nil}}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) })); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,306 @@
+package build_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// tree reads YAML that must be sound as such.
+func tree(t testing.TB, file string) *document.Node {
+	t.Helper()
+	node, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return node
+}
+
+// ok is a step that has nothing wrong.
+const ok = "{container: {image: i, cmds: [x]}}"
+
+// faults are files with the problems that they have, and whether the JSON Schema sees them too.
+var faults = map[string]struct {
+	file, want string
+	schema     bool // the schema refuses the file
+}{
+	"sound":                          {"test: {unit: " + ok + "}", "", false},
+	"every key":                      {"environments: {e: {a: 1, b: null}, f: }\ntest:\n  environments: [e]\n  runs-if: always\n  fail-fast: false\n  unit:\n    timeout: 10m\n    artifacts: [a, {path: \"b/**\", name: n, archive: true, when: always}]\n    container: {image: i, cmds: [x], os: linux, shell: bash}", "", false},
+	"several at once":                {"test:\n  unit:\n    container: {imag: i, cmds: x}\nother: 5\n", "f:3:5: test/unit/container: the field \"image\" is missing\nf:3:17: test/unit/container: unknown key \"imag\" (did you mean \"image\"?)\nf:3:32: test/unit/container/cmds: want a list of strings, found a string\nf:4:8: other: want a mapping of steps, found a number", true},
+	"inputs":                         {"inputs: []\ntest: {unit: " + ok + "}", "f:1:1: inputs: \"inputs\" is not yet supported", true},
+	"environments a list":            {"environments: [a]\n", "f:1:15: environments: want a mapping of names to variables, found a list", true},
+	"environment a string":           {"environments: {a: b}\n", "f:1:19: environments/a: want a mapping of variables, found a string", true},
+	"variable a list":                {"environments: {a: {b: [c]}}\n", "f:1:23: environments/a/b: want a scalar, found a list", true},
+	"stage a scalar":                 {"test: x\n", "f:1:7: test: want a mapping of steps, found a string", true},
+	"stage misspelt reserved":        {"Environments: 5\n", "f:1:15: Environments: want a mapping of steps, found a number (did you mean \"environments\"?)", true},
+	"stage empty":                    {"test: {}\n", "f:1:7: test: the stage has no steps", true},
+	"stage absent":                   {"test:\nother: {a: " + ok + "}", "f:1:6: test: want a mapping of steps, found nothing", true},
+	"stage with a key only":          {"test: {runs-if: always}", "", false},
+	"environment unknown":            {"environments: {stage: {}}\ntest:\n  environments: [stag]\n  a: " + ok, "f:3:18: test/environments[0]: there is no environment \"stag\" (did you mean \"stage\"?)", false},
+	"environment empty":              {"environments: {stage: {}}\ntest:\n  environments: [\"\"]\n  a: " + ok, "f:3:18: test/environments[0]: the name of an environment must not be empty", false},
+	"environments no list":           {"test:\n  environments: stage\n  a: " + ok, "f:2:17: test/environments: want a list of strings, found a string", true},
+	"environment a number":           {"test:\n  environments: [1]\n  a: " + ok, "f:2:18: test/environments[0]: want a string, found a number", true},
+	"runs-if unknown":                {"test:\n  runs-if: maybe\n  a: " + ok, "f:2:12: test/runs-if: \"maybe\" is none of success, fail, always", true},
+	"runs-if a boolean":              {"test:\n  runs-if: true\n  a: " + ok, "f:2:12: test/runs-if: want a string, found a boolean", true},
+	"fail-fast a string":             {"test:\n  fail-fast: \"no\"\n  a: " + ok, "f:2:14: test/fail-fast: want a boolean, found a string", true},
+	"run-if and fail-fast are steps": {"test:\n  run-if: " + ok + "\n  fail-fast: " + ok, "", false},
+	"step a scalar":                  {"test: {a: x}", "f:1:11: test/a: want a step, a mapping with a step type such as container, found a string", true},
+	"step without a type":            {"test: {a: {timeout: 1m}}", "f:1:11: test/a: the step has no type; want one of container, docker, helm, helm-package, kubectl, nuget-package", true},
+	"step type unknown":              {"test: {a: {contaner: {}}}", "f:1:12: test/a: \"contaner\" is neither a step type nor a key of a step (did you mean \"container\"?)", true},
+	"step type later":                {"test: {a: {docker: {file: f, tag: t}}}", "f:1:12: test/a: the step type \"docker\" is not yet supported; container is", true},
+	"two types, insides checked":     {"test:\n  a:\n    container: {image: i}\n    helm: {}\n", "f:3:5: test/a/container: the field \"cmds\" is missing\nf:3:5: test/a: the step has 2 types, container and helm; want one\nf:4:5: test/a: the step type \"helm\" is not yet supported; container is", true},
+	"step key later":                 {"test:\n  a:\n    needs: [b]\n    container: {image: i, cmds: [x]}", "f:3:5: test/a/needs: \"needs\" is not yet supported", true},
+	"field later":                    {"test: {a: {container: {image: i, cmds: [x], secretName: s}}}", "f:1:45: test/a/container/secretName: \"secretName\" is not yet supported", true},
+	"type a list":                    {"test: {a: {container: []}}", "f:1:23: test/a/container: want a mapping, found a list", true},
+	"image a number":                 {"test: {a: {container: {image: 1.10, cmds: [x]}}}", "f:1:31: test/a/container/image: want a string, found a number; write \"1.10\" in quotes", true},
+	"image nothing":                  {"test: {a: {container: {image: , cmds: [x]}}}", "f:1:31: test/a/container/image: want a string, found nothing", true},
+	"image empty":                    {"test: {a: {container: {image: \"\", cmds: [x]}}}", "f:1:31: test/a/container/image: \"image\" must not be empty", true},
+	"cmds empty":                     {"test: {a: {container: {image: i, cmds: []}}}", "f:1:40: test/a/container/cmds: \"cmds\" must not be empty", true},
+	"command a boolean":              {"test: {a: {container: {image: i, cmds: [x, true]}}}", "f:1:44: test/a/container/cmds[1]: want a string, found a boolean; write \"true\" in quotes", true},
+	"os unknown":                     {"test: {a: {container: {image: i, cmds: [x], os: linus}}}", "f:1:49: test/a/container/os: \"linus\" is none of linux, windows (did you mean \"linux\"?)", true},
+	"timeout no duration":            {"test: {a: {timeout: 10x, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: \"10x\" is no duration; write one such as 90s, 10m or 1h30m", false},
+	"timeout a number":               {"test: {a: {timeout: 10, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: want a string, found a number; write \"10\" in quotes", true},
+	"timeout not positive":           {"test: {a: {timeout: -1m, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: \"-1m\" is no duration; write one such as 90s, 10m or 1h30m", false},
+	"artifacts a string":             {"test: {a: {artifacts: x, container: {image: i, cmds: [x]}}}", "f:1:23: test/a/artifacts: want a list of strings or mappings, found a string", true},
+	"artifact leaves":                {"test: {a: {artifacts: [../x, /y, a/../../z], container: {image: i, cmds: [x]}}}", "f:1:24: test/a/artifacts[0]: \"../x\" leaves the workspace\nf:1:30: test/a/artifacts[1]: \"/y\" leaves the workspace\nf:1:34: test/a/artifacts[2]: \"a/../../z\" leaves the workspace", false},
+	"artifact no glob":               {"test: {a: {artifacts: [\"[x\"], container: {image: i, cmds: [x]}}}", "f:1:24: test/a/artifacts[0]: \"[x\" is no glob: a bracket or a backslash at its end is not closed", false},
+	"artifact without a path":        {"test: {a: {artifacts: [{name: x}], container: {image: i, cmds: [x]}}}", "f:1:24: test/a/artifacts[0]: the field \"path\" is missing", true},
+	"artifact with a key too many":   {"test: {a: {artifacts: [{path: x, pth: y}], container: {image: i, cmds: [x]}}}", "f:1:34: test/a/artifacts[0]: unknown key \"pth\" (did you mean \"path\"?)", true},
+	"artifact when unknown":          {"test: {a: {artifacts: [{path: x, when: never}], container: {image: i, cmds: [x]}}}", "f:1:40: test/a/artifacts[0]/when: \"never\" is none of success, fail, always", true},
+	"variables are taken":            {"test: {a: {timeout: \"${t}\", artifacts: [\"${x}\"], container: {image: \"${i}\", cmds: \"${c}\", os: \"${o}\"}}}", "", false},
+}
+
+func TestParseReportsEveryFaultWithItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, test := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := build.Parse(tree(t, test.file))
+			if diff := cmp.Diff(test.want, problems.Error()); diff != "" {
+				t.Error(diff)
+			}
+			for _, p := range problems {
+				if p.Code == "" || p.Line == 0 {
+					t.Errorf("without code or place: %+v", p)
+				}
+			}
+		})
+	}
+}
+
+func TestParseWarnsOfOlderSpelling(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, "test: {run-if: FAIL, a: "+ok+"}"))
+	if diff := cmp.Diff("f:1:8: warning: test/run-if: run-if is now runs-if", problems.Error()); diff != "" {
+		t.Error(diff)
+	}
+	if got := file.Stages[0].RunsIf; got != build.Fail {
+		t.Errorf("runs if %s, want fail in any case of letters", got)
+	}
+}
+
+func TestSchemaAgreesWithTheParser(t *testing.T) {
+	t.Parallel()
+	text, err := build.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range faults {
+		if strings.Contains(test.file, "${") {
+			continue // what a variable decides is no matter of the schema
+		}
+		err := check(schema, plain(tree(t, test.file)), "")
+		switch {
+		case test.schema && err == "":
+			t.Errorf("%s: the parser refuses the file and the schema takes it", name)
+		case !test.schema && err != "":
+			t.Errorf("%s: the schema refuses the file: %s", name, err)
+		}
+	}
+}
+
+// plain is a document as encoding/json would decode it.
+func plain(n *document.Node) any {
+	switch n.Kind {
+	case document.Map:
+		m := map[string]any{}
+		for _, f := range n.Fields {
+			m[f.Key] = plain(f.Value)
+		}
+		return m
+	case document.List:
+		l := []any{}
+		for _, item := range n.Items {
+			l = append(l, plain(item))
+		}
+		return l
+	case document.Bool:
+		return strings.EqualFold(n.Text, "true")
+	case document.Int, document.Float:
+		return json.Number(n.Text)
+	case document.Null:
+		return nil
+	}
+	return n.Text
+}
+
+// check is the part of JSON Schema that Schema uses; "" when the value fits.
+func check(schema, value any, at string) string {
+	if allowed, ok := schema.(bool); ok {
+		if !allowed {
+			return at + ": not allowed"
+		}
+		return ""
+	}
+	s := schema.(map[string]any)
+	if types, ok := s["type"]; ok && !hasType(types, value) {
+		return at + ": type"
+	}
+	if enum, ok := s["enum"].([]any); ok && !contains(enum, value) {
+		return at + ": enum"
+	}
+	for _, word := range []string{"anyOf", "oneOf"} {
+		if some, ok := s[word].([]any); ok {
+			fits := 0
+			for _, one := range some {
+				if check(one, value, at) == "" {
+					fits++
+				}
+			}
+			if fits == 0 || word == "oneOf" && fits > 1 {
+				return at + ": " + word
+			}
+		}
+	}
+	switch v := value.(type) {
+	case string:
+		if least, ok := s["minLength"].(float64); ok && len(v) < int(least) {
+			return at + ": minLength"
+		}
+	case []any:
+		if least, ok := s["minItems"].(float64); ok && len(v) < int(least) {
+			return at + ": minItems"
+		}
+		for _, item := range v {
+			if items, ok := s["items"]; ok {
+				if err := check(items, item, at+"[]"); err != "" {
+					return err
+				}
+			}
+		}
+	case map[string]any:
+		return checkObject(s, v, at)
+	}
+	return ""
+}
+
+func checkObject(s map[string]any, v map[string]any, at string) string {
+	if least, ok := s["minProperties"].(float64); ok && len(v) < int(least) {
+		return at + ": minProperties"
+	}
+	if required, ok := s["required"].([]any); ok {
+		for _, key := range required {
+			if _, there := v[key.(string)]; !there {
+				return at + ": required " + key.(string)
+			}
+		}
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for key, value := range v {
+		schema, known := properties[key]
+		if !known {
+			schema, known = s["additionalProperties"]
+		}
+		if known {
+			if err := check(schema, value, at+"/"+key); err != "" {
+				return err
+			}
+		}
+	}
+	return ""
+}
+
+func hasType(types, value any) bool {
+	if name, ok := types.(string); ok {
+		types = []any{name}
+	}
+	for _, name := range types.([]any) {
+		var fits bool
+		switch value.(type) {
+		case nil:
+			fits = name == "null"
+		case bool:
+			fits = name == "boolean"
+		case json.Number:
+			fits = name == "number"
+		case string:
+			fits = name == "string"
+		case []any:
+			fits = name == "array"
+		case map[string]any:
+			fits = name == "object"
+		}
+		if fits {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(list []any, value any) bool {
+	for _, item := range list {
+		if item == value {
+			return true
+		}
+	}
+	return false
+}
+
+func FuzzParse(f *testing.F) {
+	for _, test := range faults {
+		f.Add([]byte(test.file))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		node, problems := yamltree.Parse("f", data, 1<<14)
+		if node == nil || problems.Err() != nil {
+			return
+		}
+		file, problems := build.Parse(node)
+		wellFormed(t, problems)
+		if problems.Err() != nil {
+			return
+		}
+		plan, problems := build.MakePlan(file, build.Choice{})
+		wellFormed(t, problems)
+		if (plan == nil) != (problems.Err() != nil) {
+			t.Errorf("plan %v beside %v", plan, problems)
+		}
+		if plan != nil {
+			text, err := json.Marshal(plan)
+			if err != nil || !bytes.Contains(text, []byte("steps")) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func wellFormed(t *testing.T, problems fault.Problems) {
+	t.Helper()
+	for _, p := range problems {
+		if p.Line < 1 || p.Code == "" || p.Text == "" {
+			t.Errorf("problem without place, code or words: %+v", p)
+		}
+	}
+}
