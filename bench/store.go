@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// onLedger opens an empty ledger for one round and closes it afterwards.
+func onLedger(ctx context.Context, o Options, use func(*ledger.Ledger) (Round, error)) (Round, error) {
+	folder, err := os.MkdirTemp("", "waybill-bench-")
+	if err != nil {
+		return Round{}, err
+	}
+	defer os.RemoveAll(folder)
+	l, drop, err := openLedger(ctx, o, filepath.Join(folder, "waybill.db"))
+	if err != nil {
+		return Round{}, err
+	}
+	defer drop()
+	defer l.Close()
+	return use(l)
+}
+
+// registered defines the pipeline of one host and registers one revision with its deployment.
+func registered(ctx context.Context, l *ledger.Ledger) error {
+	definition := fleet(1)
+	_, err := l.Define(ctx, definition.Pipeline, 0, func(at ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Definition: &definition, By: "bench", Entries: []schedule.Entry{{
+			Target: definition.Pipeline, Event: schedule.PipelineDefined, Class: schedule.Change, Version: at.Version + 1,
+		}}}, nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = l.Register(ctx, ledger.Revision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true)
+	return err
+}
+
+// step is the i-th fact of a deployment: five of each host.
+func step(i int) (target, event string) {
+	events := [...]string{schedule.HostReplicated, schedule.HostDeployed, schedule.HostTested, "host-cache-warmed", "host-announced"}
+	return fmt.Sprintf("fleet/prod/all/h%08d", i/len(events)), events[i%len(events)]
+}
+
+// detail is what a real fact carries: who, how long, which action.
+func detail(i int) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"action":"01a1f866-0d10-7c55-9d3e-%012d","attempt":1,"spent":0}`, i))
+}
+
+// appendEntries measures facts per second through Ledger.Append, each batch one
+// durable transaction under the head lock, beside a bare insert into a table with the same key.
+func appendEntries(ctx context.Context, o Options) ([]Result, error) {
+	var results []Result
+	for _, batch := range []int{1, 100, 1000} {
+		ours := Result{Bench: "append", Subject: fmt.Sprintf("waybill, batch %d", batch), Driver: o.Driver, Unit: "entries/s"}
+		bare := Result{Bench: "append", Subject: fmt.Sprintf("bare insert, batch %d", batch), Driver: o.Driver, Unit: "rows/s"}
+		n := appendCount(o, batch)
+		for range o.Rounds {
+			round, err := onLedger(ctx, o, func(l *ledger.Ledger) (Round, error) { return appendFacts(ctx, l, n, batch) })
+			if err != nil {
+				return nil, err
+			}
+			ours.Rounds = append(ours.Rounds, round)
+			if round, err = bareInsert(ctx, o, n, batch); err != nil {
+				return nil, err
+			}
+			bare.Rounds = append(bare.Rounds, round)
+		}
+		ours.summarize()
+		bare.summarize()
+		ours.against(bare)
+		results = append(results, ours, bare)
+	}
+	return results, nil
+}
+
+// appendCount keeps a round of single rows, each with its own sync, as short as one of thousands.
+func appendCount(o Options, batch int) int {
+	if o.N > 0 {
+		return o.N
+	}
+	return map[int]int{1: 2_000, 100: 50_000, 1000: 200_000}[batch]
+}
+
+func appendFacts(ctx context.Context, l *ledger.Ledger, n, batch int) (Round, error) {
+	if err := registered(ctx, l); err != nil {
+		return Round{}, err
+	}
+	head, err := l.Head(ctx, "fleet")
+	if err != nil {
+		return Round{}, err
+	}
+	start := time.Now()
+	for done := 0; done < n; done += batch {
+		head, err = l.Append(ctx, "fleet", head.Seq, func(ledger.Locked) (ledger.Change, error) {
+			rows := make([]schedule.Entry, batch)
+			for i := range rows {
+				target, event := step(done + i)
+				rows[i] = schedule.Entry{
+					Deployment: 1, Target: target, Event: event, Class: schedule.Fact, Revision: 1, Version: 1, Detail: detail(done + i),
+				}
+			}
+			return ledger.Change{Entries: rows}, nil
+		})
+		if err != nil {
+			return Round{}, err
+		}
+	}
+	return measured(n, start), nil
+}
