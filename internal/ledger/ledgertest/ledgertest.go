@@ -8,16 +8,67 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// Run checks the ledgers that open makes. Each call of open gives a driver on
-// a database of its own, closed at the end of the test.
-func Run(t *testing.T, open func(t *testing.T) ledger.Driver) {
-	for name, check := range map[string]func(*testing.T, setup){
-		"DefinesAndRegisters":       definesAndRegisters,
-		"PassStartsAndTurnFinishes": passStartsAndTurnFinishes,
-	} {
+// Database is a database of a test's own.
+type Database struct {
+	// Open makes one more driver on it, as another process would. The suite closes it.
+	Open func(t *testing.T) ledger.Driver
+	// Exec runs a statement behind the drivers' backs.
+	Exec func(statement string) error
+}
+
+// Run checks a driver. Each call of open gives a fresh database.
+func Run(t *testing.T, open func(t *testing.T) Database) {
+	for name, check := range checks() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check(t, newSetup(t, open))
+			check(t, newSetup(t, open(t)))
 		})
+	}
+}
+
+// checks is the suite: a name that says what holds, and its proof.
+func checks() map[string]func(*testing.T, setup) {
+	return map[string]func(*testing.T, setup){
+		// the deployment log
+		"DefinesAndRegisters":            definesAndRegisters,
+		"ArtifactsSealARevision":         artifactsSealARevision,
+		"FactsAreAppendedOnce":           factsAreAppendedOnce,
+		"NotesAreCounted":                notesAreCounted,
+		"PositionsHaveNoGapUnderWriters": positionsHaveNoGapUnderWriters,
+		"AppendRejectsStalePosition":     appendRejectsStalePosition,
+		"RefusedDecisionLeavesNothing":   refusedDecisionLeavesNothing,
+		"OldEpochIsRefused":              oldEpochIsRefused,
+		"EntriesAreSelected":             entriesAreSelected,
+		"RollUpsFollowTheLog":            rollUpsFollowTheLog,
+		"QuestionsAreAnswered":           questionsAreAnswered,
+		"HistoryRefusesChanges":          historyRefusesChanges,
+		"IntroductionsAreKept":           introductionsAreKept,
+		// actions
+		"PassStartsAndTurnFinishes":      passStartsAndTurnFinishes,
+		"FailedStepIsNoted":              failedStepIsNoted,
+		"DrainedStepsEndAfterTheEntries": drainedStepsEndAfterTheEntries,
+		"ClaimIsWhatNextSays":            claimIsWhatNextSays,
+		"ClaimsAreExclusive":             claimsAreExclusive,
+		"LowerPriorityGoesFirst":         lowerPriorityGoesFirst,
+		"LanesAreListedInACircle":        lanesAreListedInACircle,
+		"LateCompletionsAreDropped":      lateCompletionsAreDropped,
+		"BadOutcomeFailsItsActionAlone":  badOutcomeFailsItsActionAlone,
+		"TurnIsAllOrNothing":             turnIsAllOrNothing,
+		"DeadClaimsAreRescued":           deadClaimsAreRescued,
+		"OverdueAttemptsAreRescued":      overdueAttemptsAreRescued,
+		"EqualKeysMakeOneAction":         equalKeysMakeOneAction,
+		"DueActionsBecomeReady":          dueActionsBecomeReady,
+		"DeadlinesEndActions":            deadlinesEndActions,
+		"CancelEndsOrAsks":               cancelEndsOrAsks,
+		"EndsAgainstPassesDoNotDeadlock": endsAgainstPassesDoNotDeadlock,
+		"IllegalTransitionsAreRefused":   illegalTransitionsAreRefused,
+		"ActionsAreSelected":             actionsAreSelected,
+		"AnyTextIsStored":                anyTextIsStored,
+		// the rest
+		"WaitersAreWoken":               waitersAreWoken,
+		"TokensOpenUntilRevoked":        tokensOpenUntilRevoked,
+		"InstancesLiveByTheirHeartbeat": instancesLiveByTheirHeartbeat,
+		"PlansUseIndexes":               plansUseIndexes,
+		"OpensWhatItWrote":              opensWhatItWrote,
 	}
 }

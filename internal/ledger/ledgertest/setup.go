@@ -15,24 +15,30 @@ import (
 // setup is a ledger of a test's own.
 type setup struct {
 	*ledger.Ledger
-	driver ledger.Driver
-	ctx    context.Context
-	open   func(t *testing.T) ledger.Driver
+	driver   ledger.Driver
+	database Database
+	ctx      context.Context
 }
 
-func newSetup(t *testing.T, open func(t *testing.T) ledger.Driver) setup {
+func newSetup(t *testing.T, database Database) setup {
 	t.Helper()
-	driver := open(t)
-	s := setup{Ledger: ledger.New(driver), driver: driver, ctx: t.Context(), open: open}
+	s := setup{database: database, ctx: t.Context()}
+	s.Ledger, s.driver = s.another(t)
+	check(t, s.Maintain(s.ctx))
+	return s
+}
+
+// another is a ledger on the same database, as another process has it.
+func (s setup) another(t *testing.T) (*ledger.Ledger, ledger.Driver) {
+	t.Helper()
+	driver := s.database.Open(t)
+	l := ledger.New(driver)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := l.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
-	if err := s.Maintain(s.ctx); err != nil {
-		t.Fatalf("maintain: %v", err)
-	}
-	return s
+	return l, driver
 }
 
 // pipeline is the name of every test's pipeline.

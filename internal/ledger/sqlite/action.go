@@ -247,17 +247,25 @@ func (t *tx) Lanes(handler, after string, n int) ([]string, error) {
 		SELECT lane FROM next WHERE lane IS NOT NULL LIMIT ?3`, handler, after, n)
 }
 
-// choices are the conditions of ledger.Choice; ?1 is the owner, ?2 the time.
-var choices = map[ledger.Choice]string{
-	ledger.DeadClaims:    `claimed_by IS NOT NULL AND claimed_by <> ?1`,
-	ledger.OverdueClaims: `claimed_by IS NOT NULL AND lease < ?2`,
-	ledger.PastDeadline:  `deadline <= ?2 AND cancel_at IS NULL`,
-	ledger.CancelAsked:   `claimed_by = ?1 AND cancel_at IS NOT NULL`,
-	ledger.ClaimsOf:      `claimed_by = ?1`,
+// chosen is the condition of a choice; ?1 is the owner, ?2 the time.
+func chosen(c ledger.Choice) string {
+	switch c {
+	case ledger.DeadClaims:
+		return `claimed_by IS NOT NULL AND claimed_by <> ?1`
+	case ledger.OverdueClaims:
+		return `claimed_by IS NOT NULL AND lease < ?2`
+	case ledger.PastDeadline:
+		return `deadline <= ?2 AND cancel_at IS NULL`
+	case ledger.CancelAsked:
+		return `claimed_by = ?1 AND cancel_at IS NOT NULL`
+	case ledger.ClaimsOf:
+		return `claimed_by = ?1`
+	}
+	return `0`
 }
 
 func (t *tx) Select(choice ledger.Choice, owner action.ID, n int) ([]action.ID, error) {
-	return rows(t, scanID, `SELECT id FROM thread WHERE `+choices[choice]+` AND ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT ?3`,
+	return rows(t, scanID, `SELECT id FROM thread WHERE `+chosen(choice)+` AND ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT ?3`,
 		owner[:], micros(t.now), n)
 }
 

@@ -159,25 +159,28 @@ func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
 	}
 }
 
+// below is a target ?2 with everything below it: one range of paths, since '0' follows '/'.
+const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
+
 func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
 	switch {
 	case q.Target != "" && q.Deployment == 0:
 		// every deployment's entries of each target, by the unique key; 0 are the changes
-		query += `CROSS JOIN target t ON t.pipeline_id = h.id AND (t.path = ?2 OR (t.path > ?2 || '/' AND t.path < ?2 || '0'))
+		query += `CROSS JOIN target t ON t.pipeline_id = h.id AND ` + below + `
 			CROSS JOIN (SELECT 0 AS number UNION ALL
 				SELECT number FROM deployment WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE pipeline = ?1)) d
-			CROSS JOIN entry e INDEXED BY sqlite_autoindex_entry_2
+			CROSS JOIN entry e INDEXED BY entry_step
 				ON e.pipeline_id = h.id AND e.deployment = d.number AND e.target_id = t.id`
 	case q.Deployment != 0:
-		query += `CROSS JOIN entry e INDEXED BY sqlite_autoindex_entry_2 ON e.pipeline_id = h.id AND e.deployment = ?3
+		query += `CROSS JOIN entry e INDEXED BY entry_step ON e.pipeline_id = h.id AND e.deployment = ?3
 			CROSS JOIN target t ON t.id = e.target_id`
 	default:
 		query += `CROSS JOIN entry e ON e.pipeline_id = h.id CROSS JOIN target t ON t.id = e.target_id`
 	}
 	query += ` WHERE h.pipeline = ?1 AND e.seq > ?4`
 	if q.Target != "" && q.Deployment != 0 {
-		query += ` AND (t.path = ?2 OR (t.path > ?2 || '/' AND t.path < ?2 || '0'))`
+		query += ` AND ` + below
 	}
 	if q.Class != 0 {
 		query += ` AND e.class = ?5`
@@ -273,8 +276,12 @@ func scanDeployment(s scanner) (d ledger.Deployment, err error) {
 }
 
 func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
+	index := ``
+	if q.Status == schedule.Active {
+		index = ` INDEXED BY deployment_active`
+	}
 	query := `SELECT d.id, h.pipeline, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
-		FROM pipeline_head h CROSS JOIN deployment d ON d.pipeline_id = h.id
+		FROM pipeline_head h CROSS JOIN deployment d` + index + ` ON d.pipeline_id = h.id
 		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision WHERE 1`
 	var args []any
 	and := func(condition string, value any) {

@@ -24,6 +24,9 @@ func (d *Driver) explain(doing string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	if d.closed.Load() {
+		return errClosed
+	}
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return d.unusable(path.Err)
 	}

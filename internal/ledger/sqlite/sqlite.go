@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
@@ -41,6 +42,7 @@ type Driver struct {
 	watch   *sql.Conn
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
+	closed  atomic.Bool
 }
 
 var _ ledger.Driver = (*Driver)(nil)
@@ -51,8 +53,9 @@ var _ ledger.Driver = (*Driver)(nil)
 func Open(ctx context.Context, path string) (*Driver, error) {
 	d := &Driver{path: path, writer: make(chan *writer, 1)}
 	if err := d.open(ctx); err != nil {
+		err = d.explain("open the ledger", err)
 		_ = d.Close() // what was opened so far; the first error counts
-		return nil, d.explain("open the ledger", err)
+		return nil, err
 	}
 	return d, nil
 }
@@ -118,12 +121,14 @@ type writer struct {
 	prepared map[string]*sql.Stmt
 }
 
+var errClosed = fault.New(fault.Unavailable, "the ledger is closed")
+
 // take waits for the writer connection.
 func (d *Driver) take(ctx context.Context) (*writer, error) {
 	select {
 	case w, ok := <-d.writer:
 		if !ok {
-			return nil, fault.New(fault.Unavailable, "the ledger is closed")
+			return nil, errClosed
 		}
 		return w, nil
 	case <-ctx.Done():
@@ -230,8 +235,11 @@ func (d *Driver) Maintain(context.Context) error { return nil }
 // Guard does nothing: whoever holds waybill.lock is alone.
 func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, nil }
 
-// Close ends every connection.
+// Close ends every connection. Closing again does nothing.
 func (d *Driver) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
 	if d.stop != nil {
 		d.stop()
 	}

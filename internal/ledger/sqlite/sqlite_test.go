@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 
@@ -11,7 +12,13 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(t *testing.T) ledger.Driver { return open(t, filepath.Join(t.TempDir(), "waybill.db")) })
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Database {
+		path := filepath.Join(t.TempDir(), "waybill.db")
+		return ledgertest.Database{
+			Open: func(t *testing.T) ledger.Driver { return open(t, path) },
+			Exec: func(statement string) error { return execute(t, path, statement) },
+		}
+	})
 }
 
 func open(t *testing.T, path string) *sqlite.Driver {
@@ -21,4 +28,16 @@ func open(t *testing.T, path string) *sqlite.Driver {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// execute runs a statement on the file as somebody with a shell would.
+func execute(t *testing.T, path, statement string) error {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), statement)
+	return err
 }

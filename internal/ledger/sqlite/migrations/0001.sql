@@ -102,10 +102,10 @@ CREATE TABLE entry (
   created_at  INTEGER NOT NULL,
   detail      TEXT CHECK (detail IS NULL OR json_valid(detail)),
   PRIMARY KEY (pipeline_id, seq),
-  UNIQUE (pipeline_id, deployment, target_id, event, occurrence),
   CHECK ((class = 1) = (occurrence = 0)),
   CHECK ((class = 3) = (deployment = 0))
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX entry_step ON entry (pipeline_id, deployment, target_id, event, occurrence);
 CREATE INDEX entry_mark ON entry (target_id, seq) WHERE event IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed');

@@ -1,0 +1,682 @@
+package ledgertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+func done() action.Outcome { return action.Outcome{Kind: action.Done} }
+
+// lastDetail is the newest entry and what it says of its step.
+func (s setup) lastDetail(t *testing.T) (schedule.Entry, schedule.StepDetail) {
+	t.Helper()
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Newest: true, Limit: 1})
+	check(t, err)
+	var detail schedule.StepDetail
+	check(t, json.Unmarshal(entries[0].Detail, &detail))
+	return entries[0], detail
+}
+
+func failedStepIsNoted(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	for outcome, want := range map[action.OutcomeKind]struct {
+		status action.Status
+		event  string
+	}{
+		action.Fatal:    {action.Failed, schedule.StepFailed},
+		action.BadInput: {action.Invalid, schedule.StepFailed},
+		action.Stopped:  {action.Canceled, schedule.StepCanceled},
+	} {
+		s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+		c := s.claim(t, host, "step/"+oak, 1)[0]
+		s.end(t, host, c, action.Outcome{Kind: outcome, Code: "exit", Error: "exit 1"})
+		entry, detail := s.lastDetail(t)
+		if entry.Event != want.event || entry.Class != schedule.Note || entry.Target != oak {
+			t.Errorf("%s: entry %+v", outcome, entry)
+		}
+		wanted := schedule.StepDetail{Event: schedule.HostDeployed, Action: c.ID.String(), Status: want.status.String(), Error: "exit 1"}
+		if diff := cmp.Diff(wanted, detail); diff != "" {
+			t.Errorf("%s: detail (-want +got):\n%s", outcome, diff)
+		}
+	}
+	standing, err := s.Standing(s.ctx, pipeline, oak)
+	check(t, err)
+	if standing.Failed != 1 {
+		t.Errorf("last failed: %d, want 1", standing.Failed)
+	}
+}
+
+func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	elm, fir := pipeline+"/prod/east/elm", pipeline+"/prod/east/fir"
+	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed), stepOf(1, elm, schedule.HostDeployed), stepOf(1, fir, schedule.HostDeployed))
+	running := s.claim(t, host, "step/"+elm, 1)[0]
+	canceled := s.claim(t, host, "step/"+fir, 1)[0]
+	head, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Entries: []schedule.Entry{note(1, pipeline+"/beta", schedule.StageFailed)},
+			Drain: []schedule.StepKey{{Deployment: 1, Target: oak, Event: schedule.HostDeployed},
+				{Deployment: 1, Target: elm, Event: schedule.HostDeployed}, {Deployment: 1, Target: oak, Event: "host-gone"}},
+			Cancel: []schedule.StepKey{{Deployment: 1, Target: fir, Event: schedule.HostDeployed}}}, nil
+	})
+	check(t, err)
+	entry, detail := s.lastDetail(t)
+	if entry.Event != schedule.StepCanceled || entry.Target != oak || detail.Event != schedule.HostDeployed || entry.Seq != head.Seq {
+		t.Errorf("last entry %+v %+v, head %d", entry, detail, head.Seq)
+	}
+	before, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, After: head.Seq - 2, Limit: 1})
+	check(t, err)
+	if before[0].Event != schedule.StageFailed {
+		t.Errorf("before it stands %+v", before[0])
+	}
+	asked, err := s.CancelAsked(s.ctx, host.ID)
+	check(t, err)
+	if diff := cmp.Diff([]action.ID{canceled.ID}, asked); diff != "" {
+		t.Errorf("asked to cancel (-want +got):\n%s", diff)
+	}
+	s.end(t, host, running, action.Outcome{Kind: action.Retry, Error: "no answer"})
+	if got := s.statusOf(t, running.ID); got != action.Canceled {
+		t.Errorf("a drained attempt that wants a retry is %s", got)
+	}
+	s.end(t, host, canceled, done())
+	if got := s.statusOf(t, canceled.ID); got != action.Successful {
+		t.Errorf("an attempt that succeeded before it was canceled is %s", got)
+	}
+}
+
+func claimIsWhatNextSays(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	a := job("a")
+	id := s.enqueue(t, a)
+	before, err := s.Action(s.ctx, id)
+	check(t, err)
+	c := s.claim(t, host, "noop", 1)[0]
+	events, err := s.Events(s.ctx, id)
+	check(t, err)
+	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, Source: host.Name}, events[1].At)
+	check(t, err)
+	if diff := cmp.Diff(next.Thread, c.Thread); diff != "" {
+		t.Errorf("thread (-next +claimed):\n%s", diff)
+	}
+	if diff := cmp.Diff(*next.Event, events[1]); diff != "" {
+		t.Errorf("event (-next +claimed):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.Action, c.Action); diff != "" {
+		t.Errorf("action (-stored +claimed):\n%s", diff)
+	}
+	claims, err := s.Claims(s.ctx, host.ID)
+	check(t, err)
+	if diff := cmp.Diff([]ledger.Claimed{c}, claims); diff != "" {
+		t.Errorf("claims (-claimed +read):\n%s", diff)
+	}
+}
+
+func claimsAreExclusive(t *testing.T, s setup) {
+	const jobs, claimers = 300, 16
+	many := make([]action.Action, jobs)
+	for i := range many {
+		many[i] = job(fmt.Sprint(i))
+	}
+	_, err := s.Enqueue(s.ctx, many...)
+	check(t, err)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	taken := map[action.ID]string{}
+	for n := range claimers {
+		host := s.join(t, fmt.Sprintf("host-%d", n))
+		all.Go(func() {
+			for {
+				turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 7}})
+				if err != nil {
+					t.Errorf("%s: %v", host.Name, err)
+					return
+				}
+				if len(turned.Claimed) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, c := range turned.Claimed {
+					if other, twice := taken[c.ID]; twice {
+						t.Errorf("%s was claimed by %s and %s", c.Name, other, host.Name)
+					}
+					taken[c.ID] = host.Name
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(taken) != jobs {
+		t.Errorf("%d of %d were claimed", len(taken), jobs)
+	}
+}
+
+func lowerPriorityGoesFirst(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	for name, priority := range map[string]int{"late": 900, "usual": 0, "early": 1} {
+		a := job(name)
+		a.Priority = priority
+		s.enqueue(t, a)
+	}
+	var order []string
+	for _, c := range s.claim(t, host, "noop", 3) {
+		order = append(order, c.Name)
+	}
+	if diff := cmp.Diff([]string{"early", "usual", "late"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func lanesAreListedInACircle(t *testing.T, s setup) {
+	for _, lane := range []string{"notify", "notify/a", "notify/b", "notify/c", "notify-x", "notify-x/a", "step/oak"} {
+		a := job(lane)
+		a.Handler, _, _ = strings.Cut(lane, "/")
+		a.Lane = lane
+		s.enqueue(t, a)
+		s.enqueue(t, a)
+	}
+	for name, c := range map[string]struct {
+		handlers []string
+		after    string
+		limit    int
+		want     []string
+	}{
+		"one handler":    {[]string{"notify"}, "", 10, []string{"notify", "notify/a", "notify/b", "notify/c"}},
+		"several":        {[]string{"notify-x", "step", "gone"}, "", 10, []string{"notify-x", "notify-x/a", "step/oak"}},
+		"a limit":        {[]string{"notify"}, "", 2, []string{"notify", "notify/a"}},
+		"behind one":     {[]string{"notify"}, "notify/a", 2, []string{"notify/b", "notify/c"}},
+		"round the end":  {[]string{"notify"}, "notify/b", 3, []string{"notify/c", "notify", "notify/a"}},
+		"behind the end": {[]string{"notify"}, "z", 1, []string{"notify"}},
+	} {
+		got, err := s.Lanes(s.ctx, c.handlers, c.after, c.limit)
+		check(t, err)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func lateCompletionsAreDropped(t *testing.T, s setup) {
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	id := s.enqueue(t, job("x"))
+	first := s.claim(t, a, "noop", 1)[0]
+	s.end(t, a, first, action.Outcome{Kind: action.GivenBack})
+	second := s.claim(t, b, "noop", 1)[0]
+	for name, turned := range map[string]ledger.Turned{
+		"of the former owner":     s.end(t, a, first, done()),
+		"of the former attempt":   s.end(t, b, first, done()),
+		"of another's claim":      s.end(t, a, second, done()),
+		"of an unknown action":    s.end(t, b, ledger.Claimed{Action: action.Action{ID: a.ID}}, done()),
+		"twice in the same batch": s.endTwice(t, b, second),
+		"of an ended action":      s.end(t, b, second, done()),
+	} {
+		if len(turned.Late) != 1 {
+			t.Errorf("%s: late %v, ended %v", name, turned.Late, turned.Ended)
+		}
+	}
+	if got := s.statusOf(t, id); got != action.Successful {
+		t.Errorf("the right completion gave %s", got)
+	}
+}
+
+// endTwice completes a claim with two outcomes in one Turn.
+func (s setup) endTwice(t *testing.T, i ledger.Instance, c ledger.Claimed) ledger.Turned {
+	t.Helper()
+	once := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()}
+	again := once
+	again.Outcome = action.Outcome{Kind: action.Fatal}
+	turned, err := s.Turn(s.ctx, i, []ledger.Completion{once, again}, nil)
+	check(t, err)
+	return turned
+}
+
+func badOutcomeFailsItsActionAlone(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	bad, good := s.enqueue(t, job("bad")), s.enqueue(t, job("good"))
+	var completions []ledger.Completion
+	for _, c := range s.claim(t, host, "noop", 2) {
+		o := done()
+		if c.ID == bad {
+			o = action.Outcome{Kind: action.RetryAfter} // names no time
+		}
+		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o})
+	}
+	_, err := s.Turn(s.ctx, host, completions, nil)
+	check(t, err)
+	state, err := s.Action(s.ctx, bad)
+	check(t, err)
+	if state.Thread.Status != action.Failed || state.Code != string(action.BackoffWithoutTime) || state.Error == "" {
+		t.Errorf("the bad one: %+v", state)
+	}
+	if got := s.statusOf(t, good); got != action.Successful {
+		t.Errorf("the good one is %s", got)
+	}
+}
+
+// failing is a driver whose transactions fail at the commit.
+type failing struct{ ledger.Driver }
+
+var errCut = errors.New("the connection was cut")
+
+func (f failing) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+	return f.Driver.Write(ctx, func(tx ledger.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return errCut
+	})
+}
+
+func (f failing) Listen(func(ledger.Topic)) {}
+
+func turnIsAllOrNothing(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	waiting := s.enqueue(t, job("waiting"))
+	c := s.claim(t, host, "step/"+oak, 1)[0]
+	completion := []ledger.Completion{{ID: c.ID, Attempt: 1, Outcome: done()}}
+	wants := []ledger.Want{{Lane: "noop", N: 1}}
+	before, err := s.Head(s.ctx, pipeline)
+	check(t, err)
+
+	if _, err := ledger.New(failing{s.driver}).Turn(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
+		t.Fatalf("got %v", err)
+	}
+	after, err := s.Head(s.ctx, pipeline)
+	check(t, err)
+	if after != before || s.statusOf(t, c.ID) != action.Running || s.statusOf(t, waiting) != action.Pending {
+		t.Errorf("a failed turn left head %+v, %s and %s", after, s.statusOf(t, c.ID), s.statusOf(t, waiting))
+	}
+	turned, err := s.Turn(s.ctx, host, completion, wants)
+	check(t, err)
+	if len(turned.Ended) != 1 || len(turned.Claimed) != 1 {
+		t.Errorf("the same turn again: %+v", turned)
+	}
+}
+
+func deadClaimsAreRescued(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	once := job("once")
+	once.Delivery = action.AtMostOnce
+	onceID, againID := s.enqueue(t, once), s.enqueue(t, job("again"))
+	s.claim(t, a, "noop", 2)
+	if n, others, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (n != 0 || others != 2 || err != nil) {
+		t.Errorf("of a living instance %d were rescued, %d are others' (%v)", n, others, err)
+	}
+	check(t, s.Leave(s.ctx, a))
+	if n, others, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (n != 2 || others != 0 || err != nil) {
+		t.Errorf("rescued %d, others hold %d (%v), want 2 and none", n, others, err)
+	}
+	again, err := s.Action(s.ctx, againID)
+	check(t, err)
+	if th := again.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 1 || again.Code != action.CodeLeaseLost || again.Error != "lease lost on host-a" {
+		t.Errorf("rescued: %+v %s %q", th, again.Code, again.Error)
+	}
+	unknown, err := s.Action(s.ctx, onceID)
+	check(t, err)
+	if unknown.Thread.Status != action.Failed || unknown.Code != action.CodeOutcomeUnknown {
+		t.Errorf("at most once: %s %s", unknown.Thread.Status, unknown.Code)
+	}
+	next := s.claim(t, b, "noop", 1)[0]
+	if next.ID != againID || next.Thread.Attempt != 2 {
+		t.Errorf("claimed next: %+v", next)
+	}
+}
+
+func overdueAttemptsAreRescued(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	id := s.enqueue(t, job("hung"))
+	c := s.claim(t, host, "noop", 1)[0]
+	past := c.Thread
+	past.Lease = time.Now().Add(-time.Second)
+	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		return tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: past, Rank: past.RunAt}})
+	}))
+	if n, _, err := s.Rescue(s.ctx, host.ID); n != 1 || err != nil {
+		t.Fatalf("rescued %d, %v", n, err)
+	}
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	if state.Thread.Status != action.Backoff || state.Thread.Spent != 1 || state.Code != action.CodeOverdue {
+		t.Errorf("rescued: %+v %s", state.Thread, state.Code)
+	}
+	if turned := s.end(t, host, c, done()); len(turned.Late) != 1 {
+		t.Errorf("its late completion: %+v", turned)
+	}
+}
+
+func equalKeysMakeOneAction(t *testing.T, s setup) {
+	const callers = 16
+	a := job("x")
+	a.UniqueKey = "key"
+	derived := job("derived")
+	derived.ID = action.DerivedID(time.Now(), t.Name())
+	made := make([][]ledger.Enqueued, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			var err error
+			if made[i], err = s.Enqueue(s.ctx, a, derived, a); err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	created := 0
+	for _, m := range made {
+		for _, e := range m {
+			if e.Created {
+				created++
+			}
+		}
+		if m[0].ID != made[0][0].ID || m[2].ID != m[0].ID || m[1].ID != derived.ID {
+			t.Errorf("ids differ: %+v and %+v", m, made[0])
+		}
+	}
+	if created != 2 {
+		t.Errorf("%d were created, want 2", created)
+	}
+	host := s.join(t, "host-a")
+	for _, c := range s.claim(t, host, "noop", 2) {
+		s.end(t, host, c, done())
+	}
+	after, err := s.Enqueue(s.ctx, a, derived)
+	check(t, err)
+	if !after[0].Created || after[0].ID == made[0][0].ID {
+		t.Errorf("an ended action holds its key: %+v", after[0])
+	}
+	if after[1].Created {
+		t.Error("an ended action was made anew under its own id")
+	}
+	_, err = s.Enqueue(s.ctx, action.Action{Kind: "job"})
+	wantCode(t, err, fault.Invalid)
+}
+
+func dueActionsBecomeReady(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	if next, err := s.Due(s.ctx); err != nil || !next.IsZero() {
+		t.Fatalf("nothing waits: got %v, %v", next, err)
+	}
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	later := job("later")
+	later.RunAt = now.Add(100 * time.Millisecond)
+	later.Policy.Deadline = 0
+	s.enqueue(t, later)
+	if turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
+		t.Fatalf("claimed before its time: %+v, %v", turned, err)
+	}
+	next, err := s.Due(s.ctx)
+	check(t, err)
+	if !next.Equal(later.RunAt.Truncate(time.Microsecond)) {
+		t.Errorf("look again at %v, want %v", next, later.RunAt)
+	}
+	for !next.IsZero() {
+		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, next))
+		next, err = s.Due(s.ctx)
+		check(t, err)
+	}
+	s.claim(t, host, "noop", 1)
+}
+
+func deadlinesEndActions(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	short := job("short")
+	short.Policy.Deadline = action.Duration(time.Millisecond)
+	running := s.enqueue(t, short)
+	c := s.claim(t, host, "noop", 1)[0]
+	idle := s.enqueue(t, short)
+	for s.statusOf(t, idle) != action.TimedOut {
+		next, err := s.Due(s.ctx)
+		check(t, err)
+		if !next.IsZero() {
+			check(t, s.View().Wait(s.ctx, ledger.TopicCancel, next))
+		}
+	}
+	asked, err := s.CancelAsked(s.ctx, host.ID)
+	check(t, err)
+	if diff := cmp.Diff([]action.ID{running}, asked); diff != "" {
+		t.Errorf("asked to stop (-want +got):\n%s", diff)
+	}
+	s.end(t, host, c, action.Outcome{Kind: action.Stopped})
+	if got := s.statusOf(t, running); got != action.TimedOut {
+		t.Errorf("the stopped one is %s", got)
+	}
+}
+
+func cancelEndsOrAsks(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	idle := s.enqueue(t, job("idle"))
+	check(t, s.Cancel(s.ctx, idle, ledger.CancelNow))
+	if got := s.statusOf(t, idle); got != action.Canceled {
+		t.Errorf("an unclaimed action is %s", got)
+	}
+	wantCode(t, s.Cancel(s.ctx, idle, ledger.CancelNow), fault.Terminal)
+	wantCode(t, s.Cancel(s.ctx, host.ID, ledger.CancelNow), fault.NoSuchAction)
+
+	running := s.enqueue(t, job("running"))
+	c := s.claim(t, host, "noop", 1)[0]
+	check(t, s.Cancel(s.ctx, running, ledger.CancelNow))
+	asked, err := s.CancelAsked(s.ctx, host.ID)
+	check(t, err)
+	if diff := cmp.Diff([]action.ID{running}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	s.end(t, host, c, action.Outcome{Kind: action.Stopped})
+	if got := s.statusOf(t, running); got != action.Canceled {
+		t.Errorf("the stopped one is %s", got)
+	}
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	step := s.claim(t, host, "step/"+oak, 1)[0]
+	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeploy)
+}
+
+// endsAgainstPassesDoNotDeadlock: passes start and stop steps of two pipelines while turns end them and people append.
+func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	const rounds = 15
+	var all sync.WaitGroup
+	ended := make(chan struct{})
+	all.Go(func() {
+		defer close(ended)
+		for i := range rounds {
+			var steps []action.Action
+			var stop []schedule.StepKey
+			for n := range 8 {
+				a := stepOf(1, fmt.Sprintf("%s/prod/east/h%d", pipeline, n), fmt.Sprintf("host-round-%d", i))
+				a.Lane = "step"
+				steps = append(steps, a)
+				if n%2 == 0 {
+					stop = append(stop, schedule.StepKey{Deployment: 1, Target: a.Step.Target, Event: a.Step.Event})
+				}
+			}
+			s.startSteps(t, lease, steps...)
+			_, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{Cancel: stop}, nil })
+			if err != nil {
+				t.Errorf("pass %d: %v", i, err)
+			}
+		}
+	})
+	for range 3 {
+		all.Go(func() { s.work(t, host, ended) })
+	}
+	all.Go(func() {
+		for i := range rounds {
+			s.append(t, note(1, pipeline, fmt.Sprintf("hold-set-%d", i)))
+		}
+	})
+	all.Wait()
+	s.finishAll(t, host)
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	check(t, err)
+	claimed, over := 0, 0
+	for i, e := range entries {
+		if e.Seq != int64(i+1) {
+			t.Fatalf("entry %d has position %d", i+1, e.Seq)
+		}
+		switch {
+		case e.Event == schedule.StepClaimed:
+			claimed++
+		case e.Event == schedule.StepCanceled, e.Class == schedule.Fact:
+			over++
+		}
+	}
+	if claimed != 8*rounds || over != claimed {
+		t.Errorf("%d steps were claimed and %d ended, want %d of both", claimed, over, 8*rounds)
+	}
+}
+
+// work claims and completes what it gets until stop.
+func (s setup) work(t *testing.T, host ledger.Instance, stop <-chan struct{}) {
+	var completions []ledger.Completion
+	for {
+		turned, err := s.Turn(s.ctx, host, completions, []ledger.Want{{Lane: "step", N: 3}})
+		if err != nil {
+			t.Errorf("turn: %v", err)
+			return
+		}
+		completions = nil
+		for _, c := range turned.Claimed {
+			completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
+		}
+		select {
+		case <-stop:
+			if len(completions) == 0 {
+				return
+			}
+		default:
+		}
+	}
+}
+
+// finishAll completes what is left.
+func (s setup) finishAll(t *testing.T, host ledger.Instance) {
+	t.Helper()
+	stopped := make(chan struct{})
+	close(stopped)
+	s.work(t, host, stopped)
+}
+
+func illegalTransitionsAreRefused(t *testing.T, s setup) {
+	s.enqueue(t, job("a"))
+	host := s.join(t, "host-a")
+	c := s.claim(t, host, "noop", 1)[0]
+	for _, statement := range []string{
+		"UPDATE thread SET status = 1", "UPDATE thread SET status = 2", "UPDATE thread SET status = 5",
+		"UPDATE thread SET seq = 0", "UPDATE thread SET attempt = 0",
+		"UPDATE thread SET ready = (1 = 1)", // while it is claimed
+	} {
+		if err := s.database.Exec(statement); err == nil {
+			t.Errorf("%s was not refused", statement)
+		}
+	}
+	s.end(t, host, c, done())
+	err := s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		th := c.Thread
+		th.Status = action.Failed
+		return tx.EndThreads([]ledger.Ending{{ID: c.ID, Lane: c.Lane, Thread: th, FinishedAt: tx.Now()}})
+	})
+	if err == nil {
+		t.Error("an action ended twice")
+	}
+}
+
+func actionsAreSelected(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	names := map[action.ID]string{}
+	at := time.Now().Add(-time.Hour)
+	for i, name := range []string{"one", "two", "three"} {
+		a := job(name)
+		a.ID = action.DerivedID(at.Add(time.Duration(i)*time.Second), name)
+		names[s.enqueue(t, a)] = name
+	}
+	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	step := s.claim(t, host, "step/"+oak, 1)[0]
+	names[step.ID] = "step"
+	for _, c := range s.claim(t, host, "noop", 1) {
+		s.end(t, host, c, done()) // the oldest
+	}
+	two := action.DerivedID(at.Add(time.Second), "two")
+	for name, c := range map[string]struct {
+		query ledger.ActionQuery
+		want  string
+	}{
+		"all, newest first":   {ledger.ActionQuery{}, "step three two one"},
+		"a limit":             {ledger.ActionQuery{Limit: 2}, "step three"},
+		"older ones":          {ledger.ActionQuery{After: two}, "one"},
+		"of a handler":        {ledger.ActionQuery{Handler: "noop"}, "three two one"},
+		"live":                {ledger.ActionQuery{LiveOnly: true}, "step three two"},
+		"pending":             {ledger.ActionQuery{Status: action.Pending}, "three two"},
+		"successful":          {ledger.ActionQuery{Status: action.Successful}, "one"},
+		"of a deployment":     {ledger.ActionQuery{Pipeline: pipeline, Deployment: 1}, "step"},
+		"of a target":         {ledger.ActionQuery{Pipeline: pipeline, Target: oak, LiveOnly: true}, "step"},
+		"of no such target":   {ledger.ActionQuery{Pipeline: pipeline, Target: "x"}, ""},
+		"live of the handler": {ledger.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
+	} {
+		states, err := s.Actions(s.ctx, c.query)
+		check(t, err)
+		var got []string
+		for _, state := range states {
+			got = append(got, names[state.ID])
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+func anyTextIsStored(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	nasty := "a\x00b\xff" + strings.Repeat("long ", action.MaxError)
+	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal, Code: "x\x00", Ref: "\xff", Error: nasty})
+	if _, detail := s.lastDetail(t); !strings.HasPrefix(detail.Error, "a�b�long ") || len(detail.Error) > action.MaxError {
+		t.Errorf("stored error of %d bytes: %.40q", len(detail.Error), detail.Error)
+	}
+	for _, output := range []string{`{"nul": "\u0000"}`, `not JSON`, "\"\xff\"", `[1, 2]`, `null`} {
+		s.startSteps(t, lease, stepOf(1, oak, "host-"+fmt.Sprint(len(output))))
+		c := s.claim(t, host, "step/"+oak, 1)[0]
+		s.end(t, host, c, action.Outcome{Kind: action.Done, Output: json.RawMessage(output)})
+		state, err := s.Action(s.ctx, c.ID)
+		check(t, err)
+		if state.Thread.Status != action.Successful || !json.Valid(state.Output) {
+			t.Errorf("%q is stored as %q, %s", output, state.Output, state.Thread.Status)
+		}
+	}
+}

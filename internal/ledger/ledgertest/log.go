@@ -1,0 +1,364 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+const oak = pipeline + "/beta/all/oak"
+
+func factsAreAppendedOnce(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	first := s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostStarted))
+	again := s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostReplicated))
+	if first.Seq != 3 || again.Seq != 4 {
+		t.Errorf("positions %d and %d, want 3 and 4: a repeated fact takes none", first.Seq, again.Seq)
+	}
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Deployment: 1, Target: oak})
+	check(t, err)
+	if diff := cmp.Diff([]string{"3 host-started 0", "4 host-artifact-replicated 0"}, lines(entries)); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+// lines shows entries as position, event and occurrence.
+func lines(entries []schedule.Entry) []string {
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = fmt.Sprintf("%d %s %d", e.Seq, e.Event, e.Occurrence)
+	}
+	return out
+}
+
+func notesAreCounted(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	s.append(t, note(1, oak, schedule.RetryRequested), note(1, oak, schedule.RetryRequested))
+	s.append(t, note(1, oak, schedule.RetryRequested))
+	repeated := note(1, oak, schedule.RetryRequested)
+	repeated.Occurrence = 2
+	s.append(t, repeated)
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Deployment: 1, Target: oak, Class: schedule.Note})
+	check(t, err)
+	want := []string{"3 retry-requested 1", "4 retry-requested 2", "5 retry-requested 3"}
+	if diff := cmp.Diff(want, lines(entries)); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+func positionsHaveNoGapUnderWriters(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	const writers, each = 16, 10
+	var all sync.WaitGroup
+	seqs := make([][]int64, writers)
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				head, err := s.Append(s.ctx, pipeline, 0, func(ledger.Locked) (ledger.Change, error) {
+					return ledger.Change{Entries: []schedule.Entry{
+						fact(1, oak, fmt.Sprintf("host-w%d-%d", w, i)), fact(1, oak, "host-shared-"+fmt.Sprint(i))}}, nil
+				})
+				if err != nil {
+					t.Errorf("writer %d: %v", w, err)
+					return
+				}
+				seqs[w] = append(seqs[w], head.Seq)
+			}
+		})
+	}
+	all.Wait()
+	for w, own := range seqs {
+		for i := 1; i < len(own); i++ {
+			if own[i] <= own[i-1] {
+				t.Errorf("writer %d: position %d after %d", w, own[i], own[i-1])
+			}
+		}
+	}
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	check(t, err)
+	if want := 2 + writers*each + each; len(entries) != want {
+		t.Errorf("%d entries, want %d: shared facts exist once", len(entries), want)
+	}
+	for i, e := range entries {
+		if e.Seq != int64(i+1) {
+			t.Fatalf("entry %d has position %d", i+1, e.Seq)
+		}
+	}
+}
+
+func appendRejectsStalePosition(t *testing.T, s setup) {
+	head := s.define(t)
+	s.register(t, "3f2c9a1")
+	decided := fact(1, oak, schedule.HostStarted)
+	decided.Seq = head.Seq + 1 // as somebody decides who has not seen the registration
+	_, err := s.Append(s.ctx, pipeline, head.Seq, func(locked ledger.Locked) (ledger.Change, error) {
+		if len(locked.Newer) != 1 || locked.Newer[0].Event != schedule.DeploymentCreated || locked.Now.IsZero() {
+			t.Errorf("newer rows: %+v", locked)
+		}
+		return ledger.Change{Entries: []schedule.Entry{decided}}, nil
+	})
+	wantCode(t, err, fault.Conflict)
+	_, err = s.Append(s.ctx, pipeline, 99, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
+	wantCode(t, err, fault.Conflict)
+	_, err = s.Append(s.ctx, "nobody", 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
+	wantCode(t, err, fault.NotFound)
+}
+
+func refusedDecisionLeavesNothing(t *testing.T, s setup) {
+	before := s.define(t)
+	refusal := errors.New("refused")
+	d := definition()
+	_, err := s.Define(s.ctx, "other", 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{Definition: &d}, refusal })
+	if !errors.Is(err, refusal) {
+		t.Errorf("got %v, want the decider's own error", err)
+	}
+	if _, err := s.Head(s.ctx, "other"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("a refused definition made its pipeline: %v", err)
+	}
+	host := s.join(t, "host-a")
+	broken := stepOf(7, oak, schedule.HostDeployed) // there is no deployment 7
+	_, err = s.Pass(s.ctx, s.lease(t, host), 0, func(ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Entries: []schedule.Entry{{Event: schedule.HostJoined, Class: schedule.Change}},
+			Actions: []action.Action{broken}}, nil
+	})
+	if err == nil {
+		t.Error("a step of an unknown deployment was stored")
+	}
+	after, err := s.Head(s.ctx, pipeline)
+	check(t, err)
+	if after.Seq != before.Seq {
+		t.Errorf("the log ends at %d, want %d: nothing of a failed pass stays", after.Seq, before.Seq)
+	}
+}
+
+func oldEpochIsRefused(t *testing.T, s setup) {
+	s.define(t)
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	first := s.lease(t, a)
+	if again := s.lease(t, a); again != first {
+		t.Errorf("the holder's second lease is %+v, want %+v", again, first)
+	}
+	if !s.Embedded() {
+		if _, ok, err := s.Lease(s.ctx, pipeline, b.ID); ok || err != nil {
+			t.Errorf("the lease of a living instance was given away: %v, %v", ok, err)
+		}
+	}
+	check(t, s.Leave(s.ctx, a))
+	second := s.lease(t, b)
+	if second.Epoch <= first.Epoch {
+		t.Errorf("epoch %d after %d", second.Epoch, first.Epoch)
+	}
+	nothing := func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil }
+	_, err := s.Pass(s.ctx, first, 0, nothing)
+	wantCode(t, err, fault.StaleEpoch)
+	_, err = s.Pass(s.ctx, second, 0, nothing)
+	check(t, err)
+	_, err = s.Append(s.ctx, pipeline, 0, nothing) // people need no lease
+	check(t, err)
+}
+
+func entriesAreSelected(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	s.register(t, "88d0e17")
+	elm := pipeline + "/prod/east/elm"
+	s.append(t, fact(1, oak, schedule.HostStarted), fact(1, elm, schedule.HostStarted), fact(2, oak, schedule.HostStarted),
+		fact(1, pipeline+"/beta", schedule.StageStarted), fact(1, pipeline+"/beta-2", "host-other"),
+		note(1, oak, schedule.StepClaimed))
+	for name, c := range map[string]struct {
+		query ledger.EntryQuery
+		want  []int64
+	}{
+		"all":                      {ledger.EntryQuery{}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+		"behind a position":        {ledger.EntryQuery{After: 7}, []int64{8, 9}},
+		"a deployment":             {ledger.EntryQuery{Deployment: 1}, []int64{2, 4, 5, 7, 8, 9}},
+		"a target, with below":     {ledger.EntryQuery{Target: pipeline + "/beta"}, []int64{4, 6, 7, 9}},
+		"a target of a deployment": {ledger.EntryQuery{Target: pipeline + "/beta", Deployment: 1}, []int64{4, 7, 9}},
+		"the pipeline's target":    {ledger.EntryQuery{Target: pipeline, Limit: 2}, []int64{1, 2}},
+		"a class":                  {ledger.EntryQuery{Class: schedule.Note}, []int64{2, 3, 9}},
+		"the newest":               {ledger.EntryQuery{Newest: true, Limit: 2}, []int64{8, 9}},
+		"a limit":                  {ledger.EntryQuery{Limit: 3, After: 1}, []int64{2, 3, 4}},
+		"facts of a host":          {ledger.EntryQuery{Target: oak, Class: schedule.Fact}, []int64{4, 6}},
+		"nothing":                  {ledger.EntryQuery{Target: "greeter/gone"}, nil},
+	} {
+		c.query.Pipeline = pipeline
+		entries, err := s.Entries(s.ctx, c.query)
+		check(t, err)
+		var got []int64
+		for _, e := range entries {
+			got = append(got, e.Seq)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func rollUpsFollowTheLog(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	status := func() schedule.Status {
+		d, err := s.Deployment(s.ctx, pipeline, 1)
+		check(t, err)
+		if (d.Status == schedule.Active) != d.EndedAt.IsZero() {
+			t.Errorf("%s with end %v", d.Status, d.EndedAt)
+		}
+		return d.Status
+	}
+	beta := pipeline + "/beta"
+	for _, step := range []struct {
+		entry schedule.Entry
+		want  schedule.Status
+		stage string
+	}{
+		{fact(1, beta, schedule.StageStarted), schedule.Active, ""},
+		{note(1, beta, schedule.StageFailed), schedule.Active, "failed"},
+		{note(1, pipeline, schedule.PipelineFailed), schedule.FailedRun, "failed"},
+		{note(1, oak, schedule.RetryRequested), schedule.Active, ""},
+		{fact(1, beta, schedule.StageFinished), schedule.Active, "finished"},
+		{fact(1, pipeline, schedule.PipelineFinished), schedule.Finished, "finished"},
+	} {
+		s.append(t, step.entry)
+		if got := status(); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.entry.Event, got, step.want)
+		}
+		runs, err := s.StageRuns(s.ctx, pipeline, 1)
+		check(t, err)
+		if len(runs) != 1 || runs[0].Stage != "beta" || runs[0].Outcome != step.stage || runs[0].EndedAt.IsZero() != (step.stage == "") {
+			t.Errorf("after %s: stage runs %+v, want outcome %q", step.entry.Event, runs, step.stage)
+		}
+	}
+	s.register(t, "88d0e17")
+	s.append(t, fact(2, beta, schedule.StageStarted), note(2, pipeline, schedule.PipelineSuperseded))
+	runs, err := s.StageRuns(s.ctx, pipeline, 2)
+	check(t, err)
+	if len(runs) != 1 || runs[0].Outcome != "superseded" {
+		t.Errorf("stage runs of a superseded deployment: %+v", runs)
+	}
+	active, err := s.Deployments(s.ctx, ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active})
+	check(t, err)
+	if len(active) != 0 {
+		t.Errorf("in progress: %+v, want none", active)
+	}
+}
+
+func questionsAreAnswered(t *testing.T, s setup) {
+	s.define(t)
+	for _, label := range []string{"r1", "r2", "r3"} {
+		s.register(t, label)
+	}
+	back, err := s.Deploy(s.ctx, pipeline, 1, ledger.Manual, "ana") // greeter#4 brings r1 back
+	check(t, err)
+	s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostFinished), fact(2, oak, schedule.HostStarted),
+		note(2, oak, schedule.StepFailed), fact(3, oak, schedule.HostStarted), fact(3, oak, schedule.HostFinished))
+	moment, err := s.Head(s.ctx, pipeline)
+	check(t, err)
+	started, finished := fact(back.Number, oak, schedule.HostStarted), fact(back.Number, oak, schedule.HostFinished)
+	started.Revision, finished.Revision = 1, 1
+	s.append(t, started, finished)
+
+	standing, err := s.Standing(s.ctx, pipeline, oak)
+	check(t, err)
+	if standing.At.IsZero() || standing.FailedAt.IsZero() {
+		t.Errorf("times are missing: %+v", standing)
+	}
+	standing.At, standing.FailedAt = time.Time{}, time.Time{}
+	want := ledger.Standing{Target: oak, Current: 4, Revision: 1, Highest: 3, Failed: 2}
+	if diff := cmp.Diff(want, standing); diff != "" {
+		t.Errorf("standing (-want +got):\n%s", diff)
+	}
+	empty, err := s.Standing(s.ctx, pipeline, pipeline+"/prod")
+	check(t, err)
+	if diff := cmp.Diff(ledger.Standing{Target: pipeline + "/prod"}, empty); diff != "" {
+		t.Errorf("standing of a target that nothing passed (-want +got):\n%s", diff)
+	}
+	past, err := s.History(s.ctx, pipeline, oak, moment.Seq+1, 1)
+	check(t, err)
+	if len(past) != 1 || past[0].Deployment != 3 || past[0].Event != schedule.HostFinished {
+		t.Errorf("at the past moment: %+v", past)
+	}
+	history, err := s.History(s.ctx, pipeline, oak, 0, 0)
+	check(t, err)
+	var story []string
+	for _, e := range history {
+		story = append(story, fmt.Sprintf("%d %s", e.Deployment, e.Event))
+	}
+	if got, want := strings.Join(story, ", "), "4 host-finished-successfully, 3 host-finished-successfully, 2 step-failed, 1 host-finished-successfully"; got != want {
+		t.Errorf("history: got %s, want %s", got, want)
+	}
+	resources, err := s.Resources(s.ctx, pipeline)
+	check(t, err)
+	if len(resources) != 1 || resources[0].Address != "local://oak" || resources[0].Service != pipeline || resources[0].Target != oak ||
+		resources[0].Deployment != 4 || resources[0].Revision != 1 || resources[0].Finished != 4 {
+		t.Errorf("resources: %+v", resources)
+	}
+	everything, err := s.Resources(s.ctx, "")
+	check(t, err)
+	if diff := cmp.Diff(resources, everything); diff != "" {
+		t.Errorf("of all pipelines (-one +all):\n%s", diff)
+	}
+}
+
+func historyRefusesChanges(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], done())
+	for _, statement := range []string{
+		"UPDATE entry SET revision = 9", "DELETE FROM entry",
+		"UPDATE action SET name = 'x'", "DELETE FROM action",
+		"UPDATE event SET attempt = 9", "DELETE FROM event",
+		"UPDATE thread_done SET status = 6", "DELETE FROM thread_done",
+	} {
+		if err := s.database.Exec(statement); err == nil {
+			t.Errorf("%s was not refused", statement)
+		}
+	}
+}
+
+func introductionsAreKept(t *testing.T, s setup) {
+	s.define(t)
+	s.append(t, schedule.Entry{Class: schedule.Change, Event: schedule.StepIntroduced, Target: pipeline + "/beta", Version: 2,
+		Detail: []byte(`{"event": "host-cache-warmed", "revisionAfter": 3, "strict": true}`)})
+	got, err := s.Introductions(s.ctx, pipeline)
+	check(t, err)
+	want := []ledger.Introduction{{Stage: "beta", Event: "host-cache-warmed", RevisionAfter: 3, Version: 2, Strict: true}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("introductions (-want +got):\n%s", diff)
+	}
+}
+
+// opensWhatItWrote: a second process sees the same log, and migrating what is migrated changes nothing.
+func opensWhatItWrote(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	other, _ := s.another(t)
+	id, err := s.ID(s.ctx)
+	check(t, err)
+	otherID, err := other.ID(s.ctx)
+	check(t, err)
+	if id.IsZero() || id != otherID {
+		t.Errorf("ids %s and %s", id, otherID)
+	}
+	want, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	check(t, err)
+	got, err := other.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	check(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("entries (-written +read):\n%s", diff)
+	}
+}

@@ -1,0 +1,190 @@
+package ledgertest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// waitersAreWoken: within the process, from another one, and for what was committed between two waits.
+func waitersAreWoken(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	other, _ := s.another(t)
+	far := time.Now().Add(time.Minute)
+	for name, view := range map[string]*ledger.Ledger{"in this process": s.View(), "in another process": other.View()} {
+		// what was committed before the first wait may show or not; drain it
+		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+		woken := make(chan error)
+		go func() {
+			for {
+				before, err := view.Head(ctx, pipeline)
+				if err == nil && before.Seq > 2 {
+					woken <- nil
+					return
+				}
+				if err := view.Wait(ctx, ledger.TopicEntry, far); err != nil {
+					woken <- err
+					return
+				}
+			}
+		}()
+		s.append(t, note(1, oak, schedule.HoldSet))
+		if err := <-woken; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+	view := s.View()
+	s.append(t, note(1, oak, schedule.HoldCleared))
+	check(t, view.Wait(s.ctx, ledger.TopicEntry, time.Time{})) // at once: it was not seen yet
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	cancel(errCut)
+	if err := view.Wait(ctx, ledger.TopicCancel, far); err != errCut {
+		t.Errorf("an ended wait gives %v, want its cause", err)
+	}
+}
+
+func tokensOpenUntilRevoked(t *testing.T, s setup) {
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	token := ledger.Token{Hash: [32]byte{1}, Name: "ci", Scopes: []string{"read", "execute"}, ExpiresAt: now.Add(time.Hour)}
+	check(t, s.CreateToken(s.ctx, token))
+	wantCode(t, s.CreateToken(s.ctx, ledger.Token{Hash: [32]byte{2}, Name: "ci"}), fault.Conflict)
+	check(t, s.CreateToken(s.ctx, ledger.Token{Hash: [32]byte{3}, Name: "api"}))
+	got, err := s.TokenByHash(s.ctx, token.Hash)
+	check(t, err)
+	if got.CreatedAt.IsZero() || !got.Valid(now) || got.Valid(now.Add(2*time.Hour)) {
+		t.Errorf("token: %+v", got)
+	}
+	token.CreatedAt = got.CreatedAt
+	if diff := cmp.Diff(token, got); diff != "" {
+		t.Errorf("token (-want +got):\n%s", diff)
+	}
+	_, err = s.TokenByHash(s.ctx, [32]byte{9})
+	wantCode(t, err, fault.NotFound)
+	check(t, s.RevokeToken(s.ctx, "ci"))
+	wantCode(t, s.RevokeToken(s.ctx, "gone"), fault.NotFound)
+	list, err := s.ListTokens(s.ctx)
+	check(t, err)
+	if len(list) != 2 || list[0].Name != "api" || list[1].Valid(now) || !list[0].Valid(now) {
+		t.Errorf("tokens: %+v", list)
+	}
+}
+
+func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
+	a := s.join(t, "host-a")
+	check(t, s.Heartbeat(s.ctx, a))
+	if s.Embedded() {
+		return // who holds the lock file is alone: nothing is kept
+	}
+	rows, err := s.Instances(s.ctx)
+	check(t, err)
+	if len(rows) != 1 || rows[0].ID != a.ID || rows[0].Name != "host-a" || !rows[0].LeaseEnd.After(time.Now()) {
+		t.Errorf("instances: %+v", rows)
+	}
+	id := s.enqueue(t, job("x"))
+	s.claim(t, a, "noop", 1)
+	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
+	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+	s.enqueue(t, job("y"))
+	if turned, err := s.Turn(s.ctx, a, nil, []ledger.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
+		t.Errorf("a dead instance claimed %+v, %v", turned.Claimed, err)
+	}
+	b := s.join(t, "host-b")
+	if n, _, err := s.Rescue(s.ctx, b.ID); n != 1 || err != nil {
+		t.Errorf("rescued %d, %v", n, err)
+	}
+	if got := s.statusOf(t, id); got != action.Backoff {
+		t.Errorf("its claim is %s", got)
+	}
+	check(t, s.Join(s.ctx, a)) // it registers anew
+	check(t, s.Heartbeat(s.ctx, a))
+	check(t, s.Leave(s.ctx, a))
+	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+}
+
+// plansUseIndexes: the claim and the questions never read a whole table.
+func plansUseIndexes(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	s.append(t, fact(1, oak, schedule.HostStarted))
+	id := s.enqueue(t, job("x"))
+	key := schedule.StepKey{Deployment: 1, Target: oak, Event: schedule.HostStarted}
+	entries := func(q ledger.EntryQuery) func(ledger.Tx) error {
+		q.Pipeline = pipeline
+		return func(tx ledger.Tx) error { _, err := tx.Entries(q); return err }
+	}
+	choose := func(c ledger.Choice) func(ledger.Tx) error {
+		return func(tx ledger.Tx) error { _, err := tx.Select(c, host.ID, 10); return err }
+	}
+	for name, statements := range map[string]func(ledger.Tx) error{
+		"claim":            func(tx ledger.Tx) error { _, err := tx.Claim(host.ID, []ledger.Want{{Lane: "noop", N: 1}}); return err },
+		"lanes":            func(tx ledger.Tx) error { _, err := tx.Lanes("noop", "", 10); return err },
+		"due":              func(tx ledger.Tx) error { _, err := tx.MakeReady(10); return err },
+		"next due":         func(tx ledger.Tx) error { _, err := tx.NextDue(); return err },
+		"dead claims":      choose(ledger.DeadClaims),
+		"past deadline":    choose(ledger.PastDeadline),
+		"cancel asked":     choose(ledger.CancelAsked),
+		"claims of one":    choose(ledger.ClaimsOf),
+		"live keys":        func(tx ledger.Tx) error { _, err := tx.LiveKeys([]string{"x"}); return err },
+		"threads":          func(tx ledger.Tx) error { _, err := tx.LockThreads([]action.ID{id}); return err },
+		"actions":          func(tx ledger.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },
+		"action state":     func(tx ledger.Tx) error { _, err := tx.ActionStates([]action.ID{id}, ledger.ActionQuery{}); return err },
+		"events":           func(tx ledger.Tx) error { _, err := tx.Events(id); return err },
+		"marked":           func(tx ledger.Tx) error { _, err := tx.Marked(1, []schedule.StepKey{key}); return err },
+		"newer entries":    entries(ledger.EntryQuery{After: 1}),
+		"a deployment":     entries(ledger.EntryQuery{Deployment: 1}),
+		"a target":         entries(ledger.EntryQuery{Target: oak}),
+		"latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(pipeline, oak); return err },
+		"at a past moment": func(tx ledger.Tx) error { _, err := tx.Passages(pipeline, oak, 9, 1); return err },
+		"in progress": func(tx ledger.Tx) error {
+			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active})
+			return err
+		},
+		"what runs where": func(tx ledger.Tx) error { _, err := tx.Resources(pipeline); return err },
+		"stages":          func(tx ledger.Tx) error { _, err := tx.StageRuns(pipeline, 1); return err },
+		"actions of a step": func(tx ledger.Tx) error {
+			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: pipeline, Deployment: 1, Limit: 5})
+			return err
+		},
+		"newest actions": func(tx ledger.Tx) error { _, err := tx.ActionStates(nil, ledger.ActionQuery{Limit: 5}); return err },
+	} {
+		plans, err := s.driver.Explain(s.ctx, statements)
+		check(t, err)
+		if len(plans) == 0 {
+			t.Errorf("%s: no plan", name)
+		}
+		for _, plan := range plans {
+			for line := range strings.Lines(plan) {
+				if readsWholeTable(line) {
+					t.Errorf("%s reads a whole table:\n%s", name, strings.Join(plans, "\n"))
+				}
+			}
+		}
+	}
+}
+
+// readsWholeTable knows how both databases say it. SQLite also scans what is no table: constant
+// rows, a recursion's (next), a subquery's (d); and actions (a) in the order of their ids, up to the limit.
+func readsWholeTable(line string) bool {
+	line = strings.TrimSpace(line)
+	if strings.Contains(line, "Seq Scan") {
+		return true
+	}
+	if !strings.HasPrefix(line, "SCAN ") || strings.Contains(line, " USING ") {
+		return false
+	}
+	table := strings.Fields(line)[1]
+	return table != "CONSTANT" && table != "next" && !strings.HasPrefix(table, "(") && table != "d" && table != "a"
+}

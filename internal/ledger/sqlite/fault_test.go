@@ -1,0 +1,107 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+)
+
+func TestOpenExplainsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, path string)
+		code    fault.Code
+		says    string
+	}{
+		"no such folder": {func(t *testing.T, path string) { remove(t, filepath.Dir(path)) },
+			fault.Unavailable, "cannot be opened: no such file or directory"},
+		"a folder in its place": {func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
+			fault.Unavailable, "cannot be opened: is a directory"},
+		"another kind of file": {func(t *testing.T, path string) {
+			must(t, os.WriteFile(path, []byte(strings.Repeat("not a ledger\n", 100)), 0o600))
+		},
+			fault.Corrupt, "is damaged"},
+		"a newer schema": {func(t *testing.T, path string) {
+			written(t, path)
+			must(t, execute(t, path, "UPDATE meta SET schema = 99"))
+		},
+			fault.Corrupt, "was written by a newer Waybill (schema 99, this one knows 1)"},
+		"an overwritten page": {func(t *testing.T, path string) { written(t, path); overwrite(t, path) },
+			fault.Corrupt, "is damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "home", "waybill.db")
+			must(t, os.Mkdir(filepath.Dir(path), 0o700))
+			c.prepare(t, path)
+			d, err := sqlite.Open(t.Context(), path)
+			if err == nil {
+				_ = d.Close()
+				t.Fatal("it was opened")
+			}
+			if fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %q with code %s, want %q with code %s", err, fault.CodeOf(err), c.says, c.code)
+			}
+			if fault.HintOf(err) == "" {
+				t.Error("nothing says what to do")
+			}
+		})
+	}
+}
+
+func TestOpenTakesAnyPath(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a b?c#d%20e", "waybill.db")
+	must(t, os.Mkdir(filepath.Dir(path), 0o700))
+	written(t, path)
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClosedLedgerSaysSo(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(open(t, filepath.Join(t.TempDir(), "waybill.db")))
+	must(t, l.Close())
+	_, err := l.Now(t.Context())
+	if fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("read: got %v (code %s)", err, fault.CodeOf(err))
+	}
+	err = l.RevokeToken(t.Context(), "x")
+	if fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("write: got %v (code %s)", err, fault.CodeOf(err))
+	}
+}
+
+// written makes a ledger file and closes it.
+func written(t *testing.T, path string) {
+	t.Helper()
+	must(t, open(t, path).Close())
+}
+
+// overwrite damages the page that holds the schema.
+func overwrite(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte(strings.Repeat("\xff", 3000)), 100)
+	must(t, err)
+	must(t, f.Close())
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	must(t, os.RemoveAll(path))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
