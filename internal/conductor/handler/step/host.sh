@@ -91,7 +91,10 @@ fence() { # refuses what an older deployment asks, and what another ledger asks
 
 lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are thrown away
 	while IFS=$tab read -r kind size sum path target; do
-		case $kind in f) echo "$sum  cas/$sum" ;; x) echo "$sum  cas/${sum}x" ;; esac
+		case $kind in
+		f) [ ! -x "cas/$sum" ] || rm -f "cas/$sum" && echo "$sum  cas/$sum" ;;
+		x) [ -x "cas/${sum}x" ] || rm -f "cas/${sum}x" && echo "$sum  cas/${sum}x" ;;
+		esac
 	done <"$1" | sort -u >.waybill/list
 	[ -s .waybill/list ] || return 0
 	sums -c .waybill/list 2>/dev/null | while IFS=: read -r path verdict; do
@@ -173,38 +176,44 @@ prune() { # old releases and what only they had; never current, previous or runn
 	[ "$(wc -l <.waybill/audit)" -lt 2000 ] || { tail -n 1000 .waybill/audit >.waybill/audit.new && mv -f .waybill/audit.new .waybill/audit; }
 }
 
-# ---- services. A unit is a shell file that defines service, before and after. The supervisor holds .waybill/supervisor;
-# ---- it and all that the service starts hold .waybill/service.
+# ---- services. A unit is a shell file that defines service, before and after. The supervisor holds .waybill/supervisor,
+# ---- and all that the service starts holds .waybill/service: so it is known when the last of it has ended.
 
-finish() { # GROUP: SIGTERM, ten seconds, SIGKILL
-	kill -TERM "-$1" 2>/dev/null || return 0
+finish() { # GROUP [LOCK]: SIGTERM, ten seconds, SIGKILL; ended when nobody holds the lock
 	n=0
-	while [ "$n" -lt 100 ] && kill -0 "-$1" 2>/dev/null; do nap && n=$((n + step)); done
+	until kill -TERM "-$1" 2>/dev/null; do # a group begins a moment after its process
+		[ "$n" -lt 5 ] && nap && n=$((n + step)) || return 0
+	done
+	while [ "$n" -lt 100 ] && kill -0 "-$1" 2>/dev/null && { [ -z "${2-}" ] || held "$2"; }; do nap && n=$((n + step)); done
 	kill -KILL "-$1" 2>/dev/null
 }
 
 supervise() { # runs the service of a release until SIGTERM
-	exec 8>>.waybill/supervisor 7>>.waybill/service || exit 73
+	exec 8>>.waybill/supervisor || exit 73
 	tries=0
-	until try 8 && try 7; do # somebody who looks may hold it for a moment
+	until try 8; do # somebody who looks may hold it for a moment
 		[ "$tries" -lt 50 ] && nap && tries=$((tries + step)) || exit 75
 	done
 	unit=$(digest ".waybill/units/$release") restarts=0 delay=1 child=0 code='' started=0
 	trap retire TERM
 	state
 	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
-	(exec 7>&- 8>&- && trim "$$") & # exec, since a shell keeps a copy of what it closes for a function
+	(exec 8>&- && trim "$$") & # exec, since a shell keeps a copy of what it closes for a function
 	while :; do
 		started=$(date +%s)
+		exec 7>>.waybill/service && try 7
 		own sh -c 'cd "$2" && . "$1" && service' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" \
 			8>&- </dev/null >>.waybill/log 2>&1 &
 		child=$!
+		exec 7>&-
 		state
 		wait "$child"
-		code=$? child=0 restarts=$((restarts + 1))
+		code=$?
+		kill -KILL "-$child" 2>/dev/null # what it left behind would be in the way of the next
+		child=0 restarts=$((restarts + 1))
 		[ $(($(date +%s) - started)) -lt 60 ] || delay=1
 		state
-		sleep "$delay" 7>&- 8>&- &
+		sleep "$delay" 8>&- &
 		wait "$!"
 		delay=$((delay < 30 ? delay * 2 : 60))
 	done
@@ -218,7 +227,7 @@ state() {
 retire() { # the supervisor was asked to stop
 	trap '' TERM
 	if [ "$child" -ne 0 ]; then
-		(exec 7>&- 8>&- && finish "$child") &
+		(exec 8>&- && finish "$child" .waybill/service) &
 		wait "$child"
 		wait "$!"
 	fi
@@ -239,13 +248,14 @@ start() { # RELEASE
 
 halt() { # ends the supervisor, the service, and all that it started in its group
 	waited=0 asked=
-	while held .waybill/service; do
+	while held .waybill/supervisor || held .waybill/service; do
 		known
-		if held .waybill/supervisor; then
-			[ -n "$asked" ] || [ "$run_supervisor" -eq 0 ] || { kill -TERM "$run_supervisor" 2>/dev/null && asked=1; }
-			[ "$waited" -lt 120 ] || [ "$run_supervisor" -eq 0 ] || kill -KILL "$run_supervisor" 2>/dev/null
-		else
-			[ "$run_service" -eq 0 ] || finish "$run_service"
+		if ! held .waybill/supervisor; then
+			[ "$run_service" -eq 0 ] || finish "$run_service" .waybill/service
+		elif [ "$run_supervisor" -ne 0 ]; then
+			[ -n "$asked" ] || kill -TERM "$run_supervisor" 2>/dev/null
+			[ "$waited" -lt 120 ] || kill -KILL "$run_supervisor" 2>/dev/null
+			asked=1
 		fi
 		[ "$waited" -lt 150 ] || die 74 "the old service does not end: processes that left its group still run"
 		nap && waited=$((waited + step))
@@ -283,7 +293,7 @@ bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets 
 }
 
 guard() { # GROUP: ends it at the limit; holds the lock meanwhile, even when this program is killed
-	while kill -0 "-$1" 2>/dev/null; do
+	while kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null; do
 		[ "$limit" -gt 0 ] || finish "$1"
 		sleep 1 9>&-
 		limit=$((limit - 1))
@@ -330,7 +340,7 @@ deploy() { # the unit on standard input; further words are the shared names
 		[ "$at" = "$release" ] || switch
 		sync . .waybill/units
 	fi
-	if [ "$manager" = process ]; then launch; elif held .waybill/service; then halt; fi
+	if [ "$manager" = process ]; then launch; else halt; fi
 	hook after
 	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$"
 	sync .waybill

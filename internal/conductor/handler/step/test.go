@@ -20,6 +20,7 @@ const maxBody = 1 << 20
 // test tries the checks again and again until all pass in one round or the attempt ends.
 func (t *attempt) test(ctx context.Context) (Output, error) {
 	wait := 100 * time.Millisecond
+	var last error
 	for {
 		err := t.round(ctx)
 		if err == nil {
@@ -28,6 +29,10 @@ func (t *attempt) test(ctx context.Context) (Output, error) {
 		if fault.IsPermanent(err) {
 			return Output{}, err
 		}
+		if ctx.Err() != nil && last != nil {
+			return Output{}, last // the round before was not cut short
+		}
+		last = err
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():

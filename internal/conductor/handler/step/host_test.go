@@ -1,0 +1,317 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+func (w *world) wantOutcome(o action.Outcome, kind action.OutcomeKind, words ...string) {
+	w.t.Helper()
+	if o.Kind != kind {
+		w.t.Errorf("outcome %s (%s: %s), want %s", o.Kind, o.Code, o.Error, kind)
+	}
+	for _, word := range words {
+		if !strings.Contains(o.Error, word) {
+			w.t.Errorf("error %q does not say %q", o.Error, word)
+		}
+	}
+}
+
+func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.revise(2, forever+"; # two")
+		w.ship(1)
+		w.ship(2)
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Fatal, "greeter#2 was here")
+		w.handler.config.LedgerID = "ledger-2"
+		w.wantOutcome(w.do(t.Context(), 2, schedule.HostDeployed), action.Fatal, "greeter#2 of another ledger was here", ".waybill/fence")
+		if s := w.state(); s.Release != w.release(2) || s.Ledger != "ledger-1" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestServiceThatDiesIsTakenBack(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.service.Ready.Within = action.Duration(1500 * time.Millisecond)
+		w.revise(1, `echo "listen on :80: address already in use"; exit 3`)
+		w.done(1, schedule.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Retry,
+			"did not stay up", "last exit status 3", "nothing ran there before", "address already in use", "end the program that holds the port")
+		if s := w.state(); s.Release != "" || s.Service != 0 || s.Supervisor != 0 || s.Unfinished {
+			t.Errorf("a first release is stopped: %+v", s)
+		}
+		w.revise(2, forever)
+		w.ship(2)
+		w.revise(3, "exit 4")
+		w.done(3, schedule.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 3, schedule.HostDeployed), action.Retry, "went back to "+w.release(2))
+		until(t, "the service of #2 is up again", func() bool { return w.state().Service != 0 })
+		if s := w.state(); s.Release != w.release(2) || s.Running != w.release(2) || s.Previous != "" || s.Unfinished {
+			t.Errorf("after the revert: %+v", s)
+		}
+	})
+}
+
+func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, `[ "$1" = oak ] || exit 5; `+forever)
+		w.ship(1)
+		former := w.read(".waybill/units/" + w.release(1))
+		w.service.Exec = []string{"./greeter", "elm"}
+		w.service.Ready.Within = action.Duration(time.Second)
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Retry, "last exit status 5", "went back to "+w.release(1))
+		if got := w.read(".waybill/units/" + w.release(1)); got != former {
+			t.Errorf("unit %q, want %q", got, former)
+		}
+		until(t, "the service is up again", func() bool { return w.state().Service != 0 })
+	})
+}
+
+func TestSupervisorRestartsAndOutlivesItsCaller(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, `[ -f "$HOME/die" ] && rm "$HOME/die" && exit 9; while :; do sleep 0.1; [ -f "$HOME/die" ] && exit 9; done`)
+		w.handler.config.Env = append(w.handler.config.Env, "HOME="+w.home)
+		w.ship(1)
+		first := w.state()
+		if err := os.WriteFile(filepath.Join(w.home, "die"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a restart", func() bool { s := w.state(); return s.Restarts > 1 && s.Service != 0 })
+		second := w.state()
+		if second.Service == first.Service || second.Supervisor != first.Supervisor {
+			t.Errorf("%+v, then %+v", first, second)
+		}
+		if err := syscall.Kill(second.Supervisor, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the supervisor is gone", func() bool { return w.state().Supervisor == 0 })
+		if !alive(second.Service) {
+			t.Error("the service died with its supervisor")
+		}
+		w.revise(2, forever)
+		w.ship(2)
+		until(t, "the orphan ends", func() bool { return !alive(second.Service) })
+		w.stopAll()
+		if s := w.state(); s.Supervisor != 0 || s.Service != 0 || s.Release != w.release(2) {
+			t.Errorf("after stop: %+v", s)
+		}
+		if out := w.done(2, schedule.HostDeployed); out.Already {
+			t.Error("a stopped service is started again")
+		}
+	})
+}
+
+func TestStopEndsWhatIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, `trap "" TERM; while :; do sleep 1; done`)
+	w.ship(1)
+	service := w.state().Service
+	w.stopAll()
+	if alive(service) {
+		t.Error("the service lives")
+	}
+}
+
+func TestEditedReleaseIsReplicatedAnew(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.done(1, schedule.HostReplicated)
+		words := filepath.Join(w.dir, "releases", w.release(1), "data", "words.txt")
+		for _, damage := range []func() error{
+			func() error { return os.Remove(words) },
+			func() error { return errors.Join(os.Chmod(words, 0o644), os.WriteFile(words, []byte("edited"), 0o644)) }, // and cas with it
+			func() error { return os.Chmod(words, 0o755) },
+		} {
+			if err := damage(); err != nil {
+				t.Fatal(err)
+			}
+			if out := w.done(1, schedule.HostReplicated); out.Already {
+				t.Error("the damage was not seen")
+			}
+			if got := w.read("releases/" + w.release(1) + "/data/words.txt"); got != "revision 1\n" {
+				t.Errorf("content %q", got)
+			}
+		}
+	})
+}
+
+func TestOnlyWhatIsMissingIsSent(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		large := strings.Repeat("x", 1<<20)
+		w.register(1, "a.tar.gz", pack(t, map[string]string{"greeter*": "one", "large": large}))
+		w.register(2, "a.tar.gz", pack(t, map[string]string{"greeter*": "two", "large": large, "copy": "two", "with space": large}))
+		w.done(1, schedule.HostReplicated)
+		if out := w.done(2, schedule.HostReplicated); out.Sent != 6 {
+			t.Errorf("sent %d bytes, want 6", out.Sent)
+		}
+		if got := w.read("releases/" + w.release(2) + "/with space"); got != large {
+			t.Error("a file is not what it was")
+		}
+		info, err := os.Stat(filepath.Join(w.dir, "releases", w.release(2), "greeter"))
+		if err != nil || info.Mode().Perm() != 0o555 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+	})
+}
+
+func TestOwnStepIsNotRunAgainWhenItsAnswerGotLost(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/count; exit 0"}}}
+		w.revise(1, forever)
+		w.ship(1)
+		w.done(1, "host-warm")
+		w.done(1, "host-warm")
+		if got := w.read("shared/count"); got != "warmed\n" {
+			t.Errorf("ran as %q", got)
+		}
+	})
+}
+
+func TestOwnStepsSayHowTheyFailed(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		for status, kind := range map[string]action.OutcomeKind{"1": action.Retry, "75": action.Throttle, "78": action.Fatal} {
+			event := "host-s" + status
+			w.own = append(w.own, schedule.Step{Name: "s" + status, Event: event, Run: []string{"sh", "-c", "echo because >&2; exit " + status}})
+			w.revise(1, forever)
+			w.done(1, schedule.HostReplicated)
+			w.wantOutcome(w.do(t.Context(), 1, event), kind, "exit status "+status, "because")
+		}
+	})
+}
+
+func TestOwnStepIsEndedAtItsLimit(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.own = []schedule.Step{{Name: "slow", Event: "host-slow", Run: []string{"sleep", "300"},
+			Policy: action.Policy{AttemptTimeout: action.Duration(3 * time.Second)}}}
+		w.revise(1, forever)
+		w.done(1, schedule.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 1, "host-slow"), action.Retry, "exit status 143")
+	})
+}
+
+func TestHooksSecretsAndSharedFolders(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		secret := "it's $HOME \"quoted\" `too`\nand two lines"
+		if err := os.WriteFile(filepath.Join(filepath.Dir(w.home), "password"), []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.service.Secrets = map[string]string{"PASSWORD": "password"}
+		w.service.Shared = []string{"state", "deep/er"}
+		w.service.Before = []string{"sh", "-c", "echo before >>../../shared/state/hooks"}
+		w.service.After = []string{"sh", "-c", "echo after >>../../shared/state/hooks"}
+		w.revise(1, `printf %s "$PASSWORD" >state/got; echo x >deep/er/y; `+forever)
+		w.done(1, schedule.HostReplicated)
+		w.done(1, schedule.HostDeployed)
+		until(t, "the service wrote", func() bool { return w.read("shared/deep/er/y") != "" })
+		if got := w.read("shared/state/got"); got != secret {
+			t.Errorf("secret %q, want %q", got, secret)
+		}
+		if got := w.read("shared/state/hooks"); got != "before\nafter\n" {
+			t.Errorf("hooks %q", got)
+		}
+		info, err := os.Stat(filepath.Join(w.dir, ".waybill", "units", w.release(1)))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("unit: %v, %v", info.Mode(), err)
+		}
+		if err := os.Remove(filepath.Join(filepath.Dir(w.home), "password")); err != nil {
+			t.Fatal(err)
+		}
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Fatal, "read secret PASSWORD", "write the secret to")
+	})
+}
+
+func TestOldReleasesGo(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		for n := int64(1); n <= 5; n++ {
+			w.revise(n, forever+" #"+strings.Repeat("x", int(n)))
+			w.ship(n)
+		}
+		left, err := os.ReadDir(filepath.Join(w.dir, "releases"))
+		if err != nil || len(left) != 3 {
+			t.Errorf("%d releases (%v), want 3: %v", len(left), err, left)
+		}
+		contents, err := os.ReadDir(filepath.Join(w.dir, "cas"))
+		if err != nil || len(contents) != 6 {
+			t.Errorf("%d contents (%v), want 6", len(contents), err)
+		}
+	})
+}
+
+func TestFilesOnlyNeedNoService(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.service = schedule.Service{Name: "greeter", Manager: "none", Restart: "restart"}
+		w.register(1, "dist/page.html", []byte("<p>hello"))
+		w.ship(1)
+		if got := w.read("current/page.html"); got != "<p>hello" {
+			t.Errorf("got %q", got)
+		}
+		if s := w.state(); s.Service != 0 || s.Release != w.release(1) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ready" {
+			rw.WriteHeader(http.StatusTeapot)
+			return
+		}
+		_, _ = rw.Write([]byte("all is ok here"))
+	}))
+	t.Cleanup(server.Close)
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.done(1, schedule.HostReplicated)
+	timeout := action.Duration(5 * time.Second)
+	address := strings.TrimPrefix(server.URL, "http://")
+	w.test = []schedule.Check{{HTTP: server.URL + "/ready", Status: []int{200}, Body: "ok", Timeout: timeout}, {TCP: address, Timeout: timeout},
+		{Run: []string{"grep", "revision 1", "data/words.txt"}, Timeout: timeout}}
+	if out := w.done(1, schedule.HostTested); out.Text != "3 checks passed" {
+		t.Errorf("%+v", out)
+	}
+	for want, check := range map[string]schedule.Check{
+		"418 I'm a teapot, want 200 or 204": {HTTP: server.URL + "/", Status: []int{200, 204}},
+		`does not contain "bad"`:            {HTTP: server.URL + "/ready", Status: []int{200}, Body: "bad"},
+		"connection refused":                {TCP: "127.0.0.1:1"},
+		"exit status 1":                     {Run: []string{"false"}},
+	} {
+		check.Timeout = timeout
+		w.test = []schedule.Check{check}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, conductor.ErrAttemptTimeout)
+		o := w.do(ctx, 1, schedule.HostTested)
+		cancel()
+		w.wantOutcome(o, action.Retry, want)
+	}
+}
+
+func TestEndOfTheContextSaysWhatBecomesOfTheAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.done(1, schedule.HostReplicated)
+	w.test = []schedule.Check{{TCP: "127.0.0.1:1", Timeout: action.Duration(time.Second)}}
+	for cause, kind := range map[error]action.OutcomeKind{conductor.ErrShutdown: action.GivenBack, conductor.ErrCanceled: action.Stopped,
+		conductor.ErrAttemptTimeout: action.Retry} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		w.wantOutcome(w.do(ctx, 1, schedule.HostTested), kind)
+		w.wantOutcome(w.do(ctx, 1, schedule.HostDeployed), kind)
+	}
+}
