@@ -137,7 +137,7 @@ func (e *Engine) settleAll(t *trip) {
 		b, ok := t.plan.batch(id)
 		switch {
 		case !t.holds[id]: // went with one around it
-		case !ok && t.liveUnder(id) == 0:
+		case !ok: // nobody can ask for a region that is gone; should it come back, reassign finds who is inside
 			e.free(t, id)
 		case ok && e.mayRelease(t, b):
 			e.release(t, b)
@@ -183,6 +183,14 @@ func (e *Engine) free(t *trip, id batchID) {
 	delete(e.holder, id)
 	delete(t.holds, id)
 	e.freed = true
+	e.reflyBatch(t, id)
+}
+
+// reflyBatch counts a host anew whose batch a deployment got or gave up.
+func (e *Engine) reflyBatch(t *trip, id batchID) {
+	if at, ok := t.plan.targets[string(id)]; ok && at.host >= 0 {
+		e.reflyHost(t, at.host)
+	}
 }
 
 // reassign gives every batch whose region an edit made or changed to the oldest deployment inside it.
@@ -192,10 +200,11 @@ func (e *Engine) reassign(old, next *Plan) {
 		if first := e.oldestInside(b.id); first != nil {
 			at := e.holder[b.id].since
 			if h, ok := e.holder[b.id]; ok {
-				delete(h.trip.holds, b.id)
+				e.free(h.trip, b.id)
 			}
 			e.holder[b.id] = holding{first, at}
 			first.holds[b.id] = true
+			e.reflyBatch(first, b.id)
 		}
 	}
 	for _, t := range e.following() {

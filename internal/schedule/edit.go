@@ -58,10 +58,20 @@ func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit
 			w.row(t, x.target, StepExcluded, StepDetail{Event: x.event, Reason: x.reason})
 		}
 		if t.status == Active {
-			w.edit.Effects = append(w.edit.Effects, e.effect(t, next, exclusions))
+			strict := strictExclusions(coming(news, newest), next, t.revision)
+			w.edit.Effects = append(w.edit.Effects, e.effect(t, next, append(exclusions, strict...)))
 		}
 	}
 	return w.edit
+}
+
+// coming is what a version introduces, in the form that it has once it is folded.
+func coming(news []introduced, newest int64) map[pair]introduction {
+	late := make(map[pair]introduction, len(news))
+	for _, i := range news {
+		late[i.pair] = introduction{newest, i.strict}
+	}
+	return late
 }
 
 // editing collects the rows of an edit.

@@ -139,7 +139,7 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 	return later(w.next, w.after, n)
 }
 
-// later names the place that had finished before something joined it.
+// later names what was done behind an elided step, such as "prod/east was finished without it".
 func later(p *Plan, w *walk, n int32) string {
 	seen := map[int32]bool{}
 	list := []int32{n}

@@ -33,7 +33,7 @@ func (e *Engine) explain(t *trip, n int32) StepState {
 	case t.is(n, excluded):
 		s.State, s.Reason = Excluded, t.whyExcluded(e, n)
 	case t.isElided(n):
-		s.State, s.Reason = Elided, "elided: "+t.laterStep(n)
+		s.State, s.Reason = Elided, "elided: "+later(t.plan, t.walk, n)
 	case t.is(n, claimed):
 		s.State = Claimed
 	case t.is(n, failed):
@@ -147,24 +147,6 @@ func (t *trip) whyExcluded(e *Engine, n int32) string {
 		}
 	}
 	return "excluded"
-}
-
-// laterStep names what was done behind an elided step, such as "prod/east had finished before".
-func (t *trip) laterStep(n int32) string {
-	seen := map[int32]bool{n: true}
-	list := []int32{n}
-	for i := 0; i < len(list); i++ {
-		for _, s := range t.plan.graph.next.of(list[i]) {
-			if t.is(s, complete|claimed) && t.plan.graph.component[s] != t.plan.graph.component[n] {
-				return t.plan.name(s) + " came before it was there"
-			}
-			if !seen[s] {
-				seen[s] = true
-				list = append(list, s)
-			}
-		}
-	}
-	return "it was not there in time"
 }
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -136,8 +136,12 @@ func (t *trip) isOver(group int32) bool {
 
 // strictExclusions is the architectures that came too late for a revision, and the hosts that need them (4.9).
 func (e *Engine) strictExclusions(plan *Plan, revision int64) []exclusion {
+	return strictExclusions(e.late, plan, revision)
+}
+
+func strictExclusions(late map[pair]introduction, plan *Plan, revision int64) []exclusion {
 	var list []exclusion
-	for p, i := range e.late {
+	for p, i := range late {
 		if !i.strict || revision > i.after {
 			continue
 		}

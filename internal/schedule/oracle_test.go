@@ -501,7 +501,7 @@ func (o *oracle) inFlight(group string) int {
 			for name := range t.failed {
 				failed = failed || name.target == s.target && v.g.has(name)
 			}
-			going := t.status == Active && v.known[i]&complete != 0 && v.known[end]&complete == 0 && !v.g.elided(v.known, end) &&
+			going := t.status == Active && o.holder[batchID(s.target)] == t && v.known[i]&complete != 0 && v.known[end]&complete == 0 && !v.g.elided(v.known, end) &&
 				!failed && !o.stopped(t, stageOf(s.target))
 			if live || going {
 				count++
@@ -644,9 +644,6 @@ func (o *oracle) release() {
 
 func (o *oracle) mayRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
 	for _, l := range t.live {
-		if b == nil && (l.stage == string(id) || l.host == string(id)) {
-			return false
-		}
 		if b != nil && (isHostPath(string(id)) && l.host == string(id) || !isHostPath(string(id)) && slices.Contains(strings.Fields(b.stages), l.stage)) {
 			return false
 		}

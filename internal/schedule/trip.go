@@ -130,14 +130,16 @@ func (t *trip) failedInside(b batch, policy OnFailure) bool {
 	return found
 }
 
-// isFlying: the host counts against maxParallel, from host-started until finished, failed or given up.
+// isFlying: the host counts against maxParallel, from host-started until finished, failed or given up. A
+// deployment that has lost the host's batch has given it up: if it was retried since, it counts again
+// from its next claim there, or it would keep out whoever entered meanwhile.
 func (t *trip) isFlying(h int32) bool {
 	host := &t.plan.hosts[h]
 	if t.liveUnder(batchID(host.path)) > 0 {
 		return true
 	}
 	end := host.finished()
-	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) || t.isStopped(host.stage) {
+	if t.status != Active || !t.holds[batchID(host.path)] || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) || t.isStopped(host.stage) {
 		return false
 	}
 	for _, n := range host.nodes {
