@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-type deploymentPath struct {
+type DeploymentPath struct {
 	ID string `path:"id" doc:"greeter#7 (the # as %23), or the deployment's id"`
 }
 
@@ -22,23 +22,23 @@ type deploymentQuery struct {
 }
 
 type whyInput struct {
-	deploymentPath
+	DeploymentPath
 	Target string `query:"target" doc:"only this target and what is below it"`
 }
 
 // commandInput is a person's intent.
 type commandInput struct {
-	deploymentPath
-	Body struct {
+	DeploymentPath
+	Body *struct { // may be left out
 		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment"`
 		Event  string `json:"event,omitempty" doc:"narrows the target to one step"`
 		Reason string `json:"reason,omitempty"`
 		Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
-	} `required:"false"`
+	}
 }
 
 type deployInput struct {
-	pipelinePath
+	PipelinePath
 	Body struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
 	}
@@ -52,7 +52,7 @@ func (a *api) deployments() {
 			return a.service.Deploy(ctx, in.Pipeline, in.Body.Revision, IdentityOf(ctx).Name)
 		})
 	get(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
-		func(ctx context.Context, in *deploymentPath) (DeploymentView, error) {
+		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
 				return DeploymentView{}, err
@@ -60,7 +60,7 @@ func (a *api) deployments() {
 			return a.service.Deployment(ctx, ref)
 		})
 	get(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
-		func(ctx context.Context, in *deploymentPath) ([]schedule.StepState, error) {
+		func(ctx context.Context, in *DeploymentPath) ([]schedule.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -101,9 +101,9 @@ func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.
 		if err != nil {
 			return ledger.Deployment{}, err
 		}
-		intent := Command{
-			Kind: kind, Target: in.Body.Target, Event: in.Body.Event, Reason: in.Body.Reason,
-			Now: in.Body.Now, By: IdentityOf(ctx).Name,
+		intent := Command{Kind: kind, By: IdentityOf(ctx).Name}
+		if b := in.Body; b != nil {
+			intent.Target, intent.Event, intent.Reason, intent.Now = b.Target, b.Event, b.Reason, b.Now
 		}
 		if err := a.service.Command(ctx, ref, intent); err != nil {
 			return ledger.Deployment{}, err

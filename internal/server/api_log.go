@@ -18,7 +18,7 @@ import (
 
 // logInput selects entries; as text/event-stream they follow live.
 type logInput struct {
-	pipelinePath
+	PipelinePath
 	After       int64  `query:"after" minimum:"0" doc:"only entries with a greater seq"`
 	Deployment  int64  `query:"deployment" minimum:"0" doc:"the number in greeter#7; 0: all"`
 	Target      string `query:"target" doc:"only this target and what is below it"`
@@ -113,12 +113,12 @@ func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
 	return q, nil
 }
 
-type actionPath struct {
+type ActionPath struct {
 	ID string `path:"id" doc:"the action's id"`
 }
 
 type eventsInput struct {
-	actionPath
+	ActionPath
 	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event: end closes"`
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
@@ -134,7 +134,7 @@ func (a *api) actions() {
 			return nonNil(actions), err
 		})
 	get(a, read("get-action", "/actions/{id}", "Everything about one action, with its events"),
-		func(ctx context.Context, in *actionPath) (ActionView, error) {
+		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := action.ParseID(in.ID)
 			if err != nil {
 				return ActionView{}, fault.Wrap(fault.Invalid, err)

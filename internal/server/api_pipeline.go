@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,14 +16,14 @@ import (
 // maxDefinition is the size in bytes above which a waybill.yaml is refused.
 const maxDefinition = 8 << 20
 
-// pipelinePath is the part of a path that names a pipeline.
-type pipelinePath struct {
+// PipelinePath is the part of a path that names a pipeline.
+type PipelinePath struct {
 	Pipeline string `path:"pipeline" doc:"name of the pipeline"`
 }
 
 // definitionInput is a waybill.yaml, as YAML or JSON.
 type definitionInput struct {
-	pipelinePath
+	PipelinePath
 	Yes     bool   `query:"yes" doc:"apply although deployments inside skip or lose work"`
 	File    string `query:"file" doc:"name of the file, for positions in problems"`
 	IfMatch string `header:"If-Match" doc:"the definition version that must be in force, 0 for none; left out or *: any"`
@@ -31,14 +32,24 @@ type definitionInput struct {
 
 // planInput may hold a waybill.yaml.
 type planInput struct {
-	pipelinePath
+	PipelinePath
 	File     string `query:"file" doc:"name of the file, for positions in problems"`
 	Simulate bool   `query:"simulate" default:"true" doc:"false: only what the edit does, no steps"`
-	RawBody  []byte `contentType:"application/yaml" required:"false"`
+	source   []byte // the body, which may be left out
+}
+
+// Resolve reads the body; huma calls it before the handler.
+func (in *planInput) Resolve(ctx huma.Context) []error {
+	source, err := io.ReadAll(io.LimitReader(ctx.BodyReader(), maxDefinition+1))
+	in.source = source
+	if err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 type versionPath struct {
-	pipelinePath
+	PipelinePath
 	Version int `path:"version" minimum:"0" doc:"definition version; 0: the one in force"`
 }
 
@@ -53,7 +64,7 @@ func (a *api) pipelines() {
 		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
 	huma.Register(a.huma, read("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
 	get(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
-		func(ctx context.Context, in *pipelinePath) ([]ledger.Version, error) {
+		func(ctx context.Context, in *PipelinePath) ([]ledger.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
 	get(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
@@ -64,13 +75,14 @@ func (a *api) pipelines() {
 	apply.MaxBodyBytes = maxDefinition
 	get(a, apply, a.applyDefinition)
 	plan := read("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
-	plan.Method, plan.MaxBodyBytes = http.MethodPost, maxDefinition
+	plan.Method = http.MethodPost
+	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	get(a, plan, a.plan)
 	get(a, read("list-resources", "/resources", "What runs where"), a.resources)
 }
 
-func (a *api) getPipeline(ctx context.Context, in *pipelinePath) (*pipelineOut, error) {
+func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, error) {
 	view, err := a.service.Pipeline(ctx, in.Pipeline)
 	if err != nil {
 		return nil, problemOf(err)
@@ -81,28 +93,30 @@ func (a *api) getPipeline(ctx context.Context, in *pipelinePath) (*pipelineOut, 
 func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditView, error) {
 	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
 	if err != nil {
-		return EditView{}, err
+		return EditView{}, inSource(err, in.RawBody)
 	}
 	if proposal.IfVersion, err = ifVersion(in.IfMatch); err != nil {
 		return EditView{}, err
 	}
 	proposal.Yes, proposal.By = in.Yes, IdentityOf(ctx).Name
-	return a.service.Apply(ctx, proposal)
+	view, err := a.service.Apply(ctx, proposal)
+	return view, inSource(err, in.RawBody)
 }
 
 func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
-	if len(in.RawBody) == 0 {
+	if len(in.source) == 0 {
 		return a.service.Plan(ctx, in.Pipeline, nil)
 	}
-	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
+	proposal, err := propose(in.Pipeline, in.File, in.source)
 	if err != nil {
-		return PlanView{}, err
+		return PlanView{}, inSource(err, in.source)
 	}
 	if in.Simulate {
-		return a.service.Plan(ctx, in.Pipeline, &proposal)
+		view, err := a.service.Plan(ctx, in.Pipeline, &proposal)
+		return view, inSource(err, in.source)
 	}
 	edit, err := a.service.PlanEdit(ctx, proposal)
-	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, err
+	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, inSource(err, in.source)
 }
 
 // propose reads a definition that a client sent.

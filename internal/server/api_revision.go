@@ -11,25 +11,25 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-type labelPath struct {
-	pipelinePath
+type LabelPath struct {
+	PipelinePath
 	Label string `path:"label" doc:"the revision's label"`
 }
 
-// upload is a body of any size, which is read as it comes.
-type upload struct {
-	labelPath
+// Upload is a body of any size, which is read as it comes.
+type Upload struct {
+	LabelPath
 	body io.Reader
 }
 
 // Resolve keeps the body; huma calls it before the handler.
-func (u *upload) Resolve(ctx huma.Context) []error {
+func (u *Upload) Resolve(ctx huma.Context) []error {
 	u.body = ctx.BodyReader()
 	return nil
 }
 
 type artifactUpload struct {
-	upload
+	Upload
 	Artifact string `path:"artifact" doc:"the artifact's label, usually an architecture"`
 	Name     string `query:"name" doc:"file name; default: the label"`
 }
@@ -41,7 +41,7 @@ type Stored struct {
 
 // revisionInput registers a revision.
 type revisionInput struct {
-	pipelinePath
+	PipelinePath
 	Body struct {
 		Label       string    `json:"label" minLength:"1" maxLength:"200"`
 		Commit      string    `json:"commit,omitempty"`
@@ -53,7 +53,7 @@ type revisionInput struct {
 }
 
 type limitInput struct {
-	pipelinePath
+	PipelinePath
 	Limit int `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
@@ -63,14 +63,14 @@ func (a *api) revisions() {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
 	get(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
-		func(ctx context.Context, in *labelPath) (ledger.Revision, error) {
+		func(ctx context.Context, in *LabelPath) (ledger.Revision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
 	get(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
 		"Register a revision and make its forward deployment; repeatable"), a.register)
 	get(a, write("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
 		"Store a revision's files, one archive, before it is registered"),
-		func(ctx context.Context, in *upload) (Stored, error) {
+		func(ctx context.Context, in *Upload) (Stored, error) {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
 			return Stored{key}, err
 		})

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 // Problem is an error as the API writes it (RFC 7807).
@@ -39,8 +41,9 @@ func problemOf(err error) *Problem {
 		Detail: err.Error(), Hint: fault.HintOf(err),
 	}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
+		pointers := pointersOf(err)
 		for _, problem := range problems {
-			p.Problems = append(p.Problems, FileProblem{problem, pointer(problem.Scope)})
+			p.Problems = append(p.Problems, FileProblem{problem, pointers[fault.Position{Line: problem.Line, Column: problem.Column}]})
 		}
 	}
 	return p
@@ -121,13 +124,48 @@ func answer[T any](body T, err error) (*Out[T], error) {
 // Out is an answer with a JSON body.
 type Out[T any] struct{ Body T }
 
-// index matches a step of a field path such as stages[2].after[0].
-var index = regexp.MustCompile(`\[(\d+)\]`)
+// sourced is an error about a file that a client sent.
+type sourced struct {
+	error
+	source []byte
+}
 
-// pointer is a field path as a JSON pointer (RFC 6901): /stages/2/after/0.
-func pointer(path string) string {
-	if path == "" {
-		return ""
+func (s sourced) Unwrap() error { return s.error }
+
+// inSource says which text the problems in err are about, so that they get JSON pointers.
+func inSource(err error, source []byte) error {
+	if err == nil {
+		return nil
 	}
-	return "/" + strings.ReplaceAll(index.ReplaceAllString(path, ".$1"), ".", "/")
+	return sourced{err, source}
+}
+
+// pointersOf is the JSON pointer (RFC 6901) of every position in the file that err is about.
+func pointersOf(err error) map[fault.Position]string {
+	about, ok := errors.AsType[sourced](err)
+	if !ok {
+		return nil
+	}
+	pointers := map[fault.Position]string{}
+	if root, _ := yamltree.Parse("", about.source, yamltree.PipelineFile); root != nil { // nil: not even a document
+		point(pointers, root, "")
+	}
+	return pointers
+}
+
+func point(pointers map[fault.Position]string, n *document.Node, path string) {
+	if _, known := pointers[n.At]; !known { // of several that begin at one place the outermost: what a mapping lacks is told there
+		pointers[n.At] = path
+	}
+	for i, item := range n.Items {
+		point(pointers, item, path+"/"+strconv.Itoa(i))
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, field := range n.Fields {
+		below := path + "/" + escape.Replace(field.Key)
+		if _, known := pointers[field.At]; !known {
+			pointers[field.At] = below
+		}
+		point(pointers, field.Value, below)
+	}
 }

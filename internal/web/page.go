@@ -90,6 +90,10 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, shown 
 // live sends the page's content now and whenever it has changed. The event's id is the content's digest, so that
 // a browser that reconnects gets nothing it has.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
+	if _, err := load(r); err != nil {
+		server.WriteProblem(w, r, err) // no stream: a browser must not ask again and again
+		return
+	}
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
 		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {

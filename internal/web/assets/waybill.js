@@ -80,13 +80,28 @@ function say(state, text) {
 paint();
 setInterval(tick, 1000);
 
-const source = new EventSource(location.href);
-source.onopen = () => say("on", "live");
-source.onerror = () => say("off", "reconnecting");
-source.addEventListener("content", (event) => {
-  const next = document.createElement("main");
-  next.innerHTML = event.data;
-  children(main, next);
-  paint();
-});
-addEventListener("pagehide", () => source.close());
+// A hidden page does not follow: browsers keep few connections to one server, and other tabs need them.
+let source = null;
+
+function follow() {
+  if (source || document.hidden || !("live" in main.dataset)) return;
+  source = new EventSource(location.href);
+  source.onopen = () => say("on", "live");
+  source.onerror = () => say("off", source.readyState === EventSource.CLOSED ? "reload to follow" : "reconnecting");
+  source.addEventListener("content", (event) => {
+    const next = document.createElement("main");
+    next.innerHTML = event.data;
+    children(main, next);
+    paint();
+  });
+}
+
+function rest() {
+  if (source) source.close();
+  source = null;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
+addEventListener("pagehide", rest);
+addEventListener("pageshow", follow);
+follow();

@@ -1,0 +1,427 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+const homeToken = "wb_the-token-of-the-home"
+
+// served is a world behind HTTP.
+type served struct {
+	*servertest.World
+	*httptest.Server
+	api *server.Server
+}
+
+func serve(t *testing.T, listen string) *served {
+	t.Helper()
+	w := servertest.Start(t)
+	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3"})
+	s := httptest.NewServer(api.Handler())
+	t.Cleanup(func() {
+		s.CloseClientConnections() // followers never end by themselves
+		s.Close()
+	})
+	return &served{w, s, api}
+}
+
+func (s *served) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
+
+// ask sends a request; headers come in pairs.
+func (s *served) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content), response.Header
+}
+
+const bearer = "Bearer " + homeToken
+
+func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	local, open := serve(t, "127.0.0.1:7070"), serve(t, "0.0.0.0:7070")
+	for _, s := range []*served{local, open} {
+		s.Apply(t, servertest.Definition)
+		storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
+		storeToken(t, s.Ledger, "operator", "an-operating-token", "read", "operate")
+		storeToken(t, s.Ledger, "gone", "a-revoked-token-01", "read", "operate")
+		if err := s.Ledger.RevokeToken(t.Context(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const read, hold = "/api/v1/pipelines", "/api/v1/deployments/greeter%239/hold"
+	tests := []struct {
+		name         string
+		on           *served
+		method, path string
+		headers      []string
+		want         int
+	}{
+		{"reading on loopback", local, "GET", read, nil, 200},
+		{"reading elsewhere", open, "GET", read, nil, 401},
+		{"reading elsewhere with a token", open, "GET", read, []string{"Authorization", "Bearer a-reading-token-1"}, 200},
+		{"a wrong token, even where none is needed", local, "GET", read, []string{"Authorization", "Bearer nonsense"}, 401},
+		{"a revoked token", local, "GET", read, []string{"Authorization", "Bearer a-revoked-token-01"}, 401},
+		{"another scheme", local, "GET", read, []string{"Authorization", "Basic YTpi"}, 401},
+		{"changing without a token", local, "POST", hold, nil, 401},
+		{"changing with a token that may not", local, "POST", hold, []string{"Authorization", "Bearer a-reading-token-1"}, 403},
+		{"changing with one that may", local, "POST", hold, []string{"Authorization", "Bearer an-operating-token"}, 404},
+		{"changing with the home's", local, "POST", hold, []string{"Authorization", bearer}, 404},
+		{"changing elsewhere with the home's", open, "POST", hold, []string{"Authorization", bearer}, 404},
+		{"a foreign page", local, "POST", hold, []string{"Authorization", bearer, "Origin", "https://evil.example"}, 403},
+		{"a foreign page, as the browser says it", local, "POST", hold, []string{"Authorization", bearer, "Sec-Fetch-Site", "cross-site"}, 403},
+		{"our own page", local, "POST", hold, []string{"Authorization", bearer, "Sec-Fetch-Site", "same-origin"}, 404},
+		{"a foreign name for this machine", local, "GET", read, []string{"Host", "evil.example"}, 403},
+		{"its own name", local, "GET", read, []string{"Host", "localhost:7070"}, 200},
+		{"any name elsewhere", open, "GET", read, []string{"Host", "waybill.example", "Authorization", bearer}, 200},
+		{"planning reads", local, "POST", "/api/v1/pipelines/greeter/plan", []string{"Authorization", "Bearer a-reading-token-1"}, 200},
+		{"defining needs define", local, "PUT", "/api/v1/pipelines/greeter", []string{"Authorization", "Bearer an-operating-token"}, 403},
+		{"registering needs execute", local, "POST", "/api/v1/pipelines/greeter/revisions", []string{"Authorization", "Bearer an-operating-token"}, 403},
+		{"health is free", open, "GET", "/healthz", nil, 200},
+		{"readiness is free", open, "GET", "/readyz", nil, 200},
+		{"nothing there", local, "GET", "/api/v1/nothing", nil, 404},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			status, body, _ := test.on.ask(t, test.method, test.path, "", test.headers...)
+			if status != test.want {
+				t.Errorf("got %d, want %d: %s", status, test.want, body)
+			}
+		})
+	}
+}
+
+func storeToken(t *testing.T, l *ledger.Ledger, name, secret string, scopes ...string) {
+	t.Helper()
+	if err := l.CreateToken(t.Context(), ledger.Token{Hash: sha256Of(secret), Name: name, Scopes: scopes}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestErrorsAreProblems(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	tests := []struct {
+		name, method, path, body string
+		status                   int
+		kind, detail, hint       string
+	}{
+		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `there is no pipeline "greetr"`, `did you mean "greeter"?`},
+		{"unknown parameter", "GET", "/api/v1/actions?stauts=failed", "", 400, "waybill:invalid", `unknown query parameter "stauts"`, `did you mean "status"?`},
+		{"bad value", "GET", "/api/v1/deployments?limit=many", "", 400, "waybill:invalid", "validation failed; invalid integer (query.limit: many)", ""},
+		{"bad id", "GET", "/api/v1/actions/7", "", 400, "waybill:invalid", `"7" is not an id such as 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77`, ""},
+		{"bad body", "POST", "/api/v1/pipelines/greeter/revisions", "{", 400, "waybill:invalid", "unexpected end of JSON input", ""},
+		{"bad if-match", "PUT", "/api/v1/pipelines/greeter", servertest.Definition, 400, "waybill:invalid", `If-Match: want a definition version, found "new"`, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			status, body, header := s.ask(t, test.method, test.path, test.body,
+				"Authorization", bearer, "If-Match", `"new"`)
+			var got server.Problem
+			if err := json.Unmarshal([]byte(body), &got); err != nil {
+				t.Fatalf("%v: %s", err, body)
+			}
+			if header.Get("Content-Type") != "application/problem+json" || status != test.status || got.Status != test.status {
+				t.Errorf("got %d, %s; want %d and a problem: %s", status, header.Get("Content-Type"), test.status, body)
+			}
+			if got.Type != test.kind || !strings.Contains(got.Detail, test.detail) || got.Hint != test.hint {
+				t.Errorf("got %s: %s (%s), want %s: %s (%s)", got.Type, got.Detail, got.Hint, test.kind, test.detail, test.hint)
+			}
+		})
+	}
+}
+
+func TestFaultyDefinitionComesBackWithPlaces(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	source := strings.Replace(servertest.Definition, "- name: beta", "- name: beta\n  after: [bild]", 1)
+	proposal := server.Proposal{Definition: schedule.Definition{Pipeline: "greeter"}, Source: source, File: "waybill.yaml"}
+	_, err := s.client().Apply(t.Context(), proposal)
+	problems, ok := errors.AsType[fault.Problems](err)
+	if !ok || len(problems) != 1 || problems[0].Line != 10 || problems[0].Suggestion != "build" {
+		t.Fatalf("got %v, want one problem in line 10 that suggests build", err)
+	}
+	_, body, _ := s.ask(t, "PUT", "/api/v1/pipelines/greeter", source, "Authorization", bearer)
+	if !strings.Contains(body, `"pointer":"/stages/1/after/0"`) {
+		t.Errorf("no JSON pointer in %s", body)
+	}
+}
+
+// TestClientAsksWhatAServiceAnswers ships over HTTP and compares every answer with the service's own.
+func TestClientAsksWhatAServiceAnswers(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	c := s.client()
+	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view, err := c.Apply(ctx, proposal); err != nil || !view.Applied || view.Version != 1 {
+		t.Fatalf("apply: %+v, %v", view, err)
+	}
+	key, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("the files"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
+	first, err := c.Register(ctx, revision, true)
+	if err != nil || !first.Created || first.Revision.By != "ana" {
+		t.Fatalf("register: %+v, %v", first, err)
+	}
+	if again, err := c.Register(ctx, revision, true); err != nil || again.Created {
+		t.Errorf("register again: %+v, %v; want what is there", again, err)
+	}
+	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
+		t.Errorf("other content under the same label: %v, want a conflict", err)
+	}
+	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
+	s.Until(t, ref, "ends", servertest.Ended)
+
+	same := func(name string, ask func(operations) (any, error)) {
+		t.Helper()
+		want, wantErr := ask(s.Service)
+		got, gotErr := ask(c)
+		if wantErr != nil || gotErr != nil {
+			t.Errorf("%s: the service says %v, the client %v", name, wantErr, gotErr)
+		}
+		if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
+			t.Errorf("%s (-service +client):\n%s", name, diff)
+		}
+	}
+	same("pipelines", func(o operations) (any, error) { return o.Pipelines(ctx) })
+	same("pipeline", func(o operations) (any, error) { return o.Pipeline(ctx, "greeter") })
+	same("versions", func(o operations) (any, error) { return o.Versions(ctx, "greeter") })
+	same("version", func(o operations) (any, error) { return o.Version(ctx, "greeter", 0) })
+	same("revisions", func(o operations) (any, error) { return o.Revisions(ctx, "greeter", 5) })
+	same("revision", func(o operations) (any, error) { return o.Revision(ctx, "greeter", "3f2c9a1") })
+	same("deployments", func(o operations) (any, error) {
+		return o.Deployments(ctx, ledger.DeploymentQuery{Pipeline: "greeter", Status: schedule.Finished, Limit: 5})
+	})
+	same("steps", func(o operations) (any, error) { return o.Steps(ctx, ref) })
+	same("why", func(o operations) (any, error) { return o.Why(ctx, ref, "prod/east") })
+	same("plan", func(o operations) (any, error) { return o.Plan(ctx, "greeter", nil) })
+	same("plan of an edit", func(o operations) (any, error) { return o.PlanEdit(ctx, proposal) })
+	same("resolve", func(o operations) (any, error) { return o.Resolve(ctx, first.Deployment.ID.String()) })
+	same("entries", func(o operations) (any, error) {
+		return o.Entries(ctx, ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: schedule.Fact, After: 3, Limit: 4})
+	})
+	same("actions", func(o operations) (any, error) {
+		return o.Actions(ctx, ledger.ActionQuery{Pipeline: "greeter", Status: action.Successful, Limit: 3})
+	})
+	actions, err := c.Actions(ctx, ledger.ActionQuery{Limit: 1})
+	if err != nil || len(actions) != 1 {
+		t.Fatalf("got %d actions, %v; want 1", len(actions), err)
+	}
+	same("action", func(o operations) (any, error) { return o.Action(ctx, actions[0].ID) })
+
+	made, err := c.Deploy(ctx, "greeter", "3f2c9a1", "")
+	if err != nil || made.Number != 2 || made.By != "ana" {
+		t.Errorf("deploy again: %+v, %v", made, err)
+	}
+	view, err := c.Deployment(ctx, ref)
+	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
+		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
+	}
+}
+
+// operations is what Service and Client share.
+type operations interface {
+	Pipelines(ctx context.Context) ([]server.PipelineView, error)
+	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
+	Versions(ctx context.Context, pipeline string) ([]ledger.Version, error)
+	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
+	Plan(ctx context.Context, pipeline string, p *server.Proposal) (server.PlanView, error)
+	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
+	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)
+	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
+	Steps(ctx context.Context, ref server.Ref) ([]schedule.StepState, error)
+	Why(ctx context.Context, ref server.Ref, target string) ([]schedule.StepState, error)
+	Resolve(ctx context.Context, text string) (server.Ref, error)
+	Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error)
+	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
+	Action(ctx context.Context, id action.ID) (server.ActionView, error)
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestCommandsOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	c := s.client()
+	s.Apply(t, servertest.Definition)
+	s.Script.Hold("beta/all/oak host-deployed")
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Done >= 9 })
+	if err := c.Command(ctx, ref, server.Command{Kind: "hold", Reason: "checking dashboards"}); err != nil {
+		t.Fatal(err)
+	}
+	if view, err := c.Deployment(ctx, ref); err != nil || !strings.Contains(view.State.Held, "ana") {
+		t.Errorf("held %q, %v; want by ana", view.State.Held, err)
+	}
+	for _, kind := range []string{"resume", "cancel"} {
+		if err := c.Command(ctx, ref, server.Command{Kind: kind}); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	s.Script.Release("beta/all/oak host-deployed")
+	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == schedule.CanceledRun })
+	if err := c.Command(ctx, ref, server.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
+		t.Errorf("retry of a canceled one: %v, want a refusal", err)
+	}
+}
+
+func TestLogStreamResumesWithoutLossOrRepeat(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	cut := s.stream(t, "/api/v1/pipelines/greeter/log", "", 10)
+	rest := s.stream(t, "/api/v1/pipelines/greeter/log", cut[9], 15)
+	all, err := s.Service.Entries(t.Context(), ledger.EntryQuery{Pipeline: "greeter", Limit: 25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, entry := range all {
+		want = append(want, asSeq(entry.Seq))
+	}
+	if diff := cmp.Diff(want, append(cut, rest...)); diff != "" {
+		t.Errorf("seqs over two connections (-want +got):\n%s", diff)
+	}
+}
+
+// stream reads n events and cuts the connection; it returns their ids.
+func (s *served) stream(t *testing.T, path, last string, n int) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if kind := response.Header.Get("Content-Type"); kind != "text/event-stream" {
+		t.Fatalf("got %s, want a stream", kind)
+	}
+	var ids []string
+	for lines := bufio.NewScanner(response.Body); len(ids) < n && lines.Scan(); {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func TestClientFollowsOverACut(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	s.Script.Hold("beta/all/oak host-deployed")
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	enough := errors.New("enough")
+	var got []int64
+	err := s.client().Follow(t.Context(), ledger.EntryQuery{Pipeline: "greeter"}, func(e schedule.Entry) error {
+		got = append(got, e.Seq)
+		if e.Event == schedule.HostReplicated && e.Deployment == ref.Number && len(got) < 20 {
+			s.CloseClientConnections()
+			s.Script.Release("beta/all/oak host-deployed")
+		}
+		if e.Event == schedule.PipelineFinished {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Fatalf("got %v", err)
+	}
+	for i, seq := range got {
+		if seq != int64(i)+1 {
+			t.Fatalf("entry %d has seq %d: lost or repeated: %v", i, seq, got)
+		}
+	}
+}
+
+func TestActionEventsStreamToTheirEnd(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	actions, err := s.Service.Actions(t.Context(), ledger.ActionQuery{Limit: 1})
+	if err != nil || len(actions) != 1 {
+		t.Fatal(err)
+	}
+	_, body, _ := s.ask(t, "GET", "/api/v1/actions/"+actions[0].ID.String()+"/events", "", "Accept", "text/event-stream", "Last-Event-ID", "0")
+	if strings.Contains(body, "id: 0\n") || !strings.Contains(body, "id: 1\nevent: event\n") || !strings.HasSuffix(body, "event: end\ndata: {}\n\n") {
+		t.Errorf("want events after 0 and an end, got:\n%s", body)
+	}
+}
+
+func TestDescriptionIsOpenAPI(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	status, body, _ := s.ask(t, "GET", "/api/v1/openapi.json", "")
+	var description struct {
+		OpenAPI string                    `json:"openapi"`
+		Paths   map[string]map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(body), &description); err != nil || status != 200 {
+		t.Fatalf("%d, %v", status, err)
+	}
+	if !strings.HasPrefix(description.OpenAPI, "3.1") || description.Paths["/api/v1/pipelines/{pipeline}"]["put"] == nil {
+		t.Errorf("got OpenAPI %s with %d paths", description.OpenAPI, len(description.Paths))
+	}
+}
