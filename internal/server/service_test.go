@@ -12,9 +12,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
+// stores are the databases that a log can be on.
+func stores() map[string]func(testing.TB) *servertest.World {
+	return map[string]func(testing.TB) *servertest.World{"sqlite": servertest.Start, "postgres": servertest.StartShared}
+}
+
 func TestDeploymentTellsWhatItDid(t *testing.T) {
 	t.Parallel()
-	w := servertest.Start(t)
+	for name, start := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tellsWhatItDid(t, start(t))
+		})
+	}
+}
+
+func tellsWhatItDid(t *testing.T, w *servertest.World) {
+	t.Helper()
 	w.Apply(t, servertest.Definition)
 	ref := w.Ship(t, "greeter", "3f2c9a1")
 	view := w.Until(t, ref, "ends", servertest.Ended)
@@ -80,7 +94,16 @@ func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
 
 func TestPipelineTellsWhatIsAtAndInsideEachStage(t *testing.T) {
 	t.Parallel()
-	w := servertest.Start(t)
+	for name, start := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tellsWhatIsWhere(t, start(t))
+		})
+	}
+}
+
+func tellsWhatIsWhere(t *testing.T, w *servertest.World) {
+	t.Helper()
 	w.Apply(t, servertest.Definition)
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	w.Script.Hold("prod/east/fir host-deployed")

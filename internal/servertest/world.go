@@ -18,7 +18,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -57,6 +59,20 @@ func Start(t testing.TB) *World {
 		t.Fatal(err)
 	}
 	return On(t, ledger.New(driver), dir)
+}
+
+// StartShared runs a world on a fresh database of PostgreSQL until the test ends.
+func StartShared(t testing.TB) *World {
+	t.Helper()
+	driver, err := postgres.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(driver)
+	if err := l.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return On(t, l, t.TempDir())
 }
 
 // On runs a world on a ledger, which is closed when the test ends.

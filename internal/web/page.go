@@ -20,6 +20,8 @@ import (
 const (
 	lookAgain = 2 * time.Second
 	gather    = 120 * time.Millisecond
+
+	restPerLook = 4
 )
 
 // content is what a page shows: a template and its data.
@@ -97,6 +99,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
 		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
+			begun := time.Now()
 			body, err := p.fragment(r.WithContext(ctx), load)
 			if err != nil {
 				return err
@@ -108,10 +111,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 				}
 				seen = id
 			}
+			rest := max(gather, restPerLook*time.Since(begun)) // a big page takes at most a fifth of one core
 			if err := waiter.Wait(ctx, lookAgain, ledger.TopicEntry, ledger.TopicAction); err != nil {
 				return err
 			}
-			if err := pause(ctx, gather); err != nil {
+			if err := pause(ctx, rest); err != nil {
 				return err
 			}
 		}
