@@ -17,7 +17,10 @@ func Locate(root *document.Node, path string) fault.Position {
 	at, n := root.At, root
 	parts := split(path)
 	for i := 0; i < len(parts); i++ {
-		next := n.Get(parts[i].key)
+		next := n.Get(keyOf(parts[i].key))
+		if next == nil && keyOf(parts[i].key) == "steps" {
+			next = root.Get("steps")
+		}
 		if parts[i].key == "groups" && next == nil && n.Get("hosts") != nil {
 			continue // the short form: its one group is the stage itself
 		}
@@ -35,6 +38,14 @@ func Locate(root *document.Node, path string) fault.Position {
 		at = n.At
 	}
 	return at
+}
+
+// keyOf is the file's word for a field.
+func keyOf(field string) string {
+	if field == "chain" {
+		return "steps"
+	}
+	return field
 }
 
 // part is a key of a path and the index behind it; -1 is none.

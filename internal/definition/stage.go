@@ -34,7 +34,7 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) sch
 		OnFailure: schedule.OnFailure(orDefault(n.Str("onFailure"), string(schedule.Release)))}
 	if n.Get("after") != nil {
 		s.After = append(s.After, n.Strs("after")...)
-	} else if above != "" {
+	} else if above != "" && above != name {
 		s.After = []string{above}
 	}
 	if s.OnFailure == "rollback" {
@@ -170,7 +170,7 @@ func (r *reader) chain(s scope, tested bool) []schedule.Step {
 	if len(c.steps) > maxChain {
 		r.Add(s.steps, "too-many", s.stepsPath, "chain has %d steps, at most %d", len(c.steps), maxChain)
 	}
-	if len(c.steps) == 0 {
+	if len(s.steps.Items) == 0 {
 		r.Add(s.steps, "field-empty", s.stepsPath, "steps must not be empty")
 	}
 	return c.steps

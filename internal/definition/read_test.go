@@ -1,0 +1,285 @@
+package definition_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing")
+
+func read(text string) (schedule.Definition, fault.Problems) {
+	node, problems := yamltree.Parse("waybill.yaml", []byte(text), yamltree.PipelineFile)
+	d, more := definition.Read(node)
+	return d, append(problems, more...)
+}
+
+const greeter = `pipeline: greeter
+service: {manager: process, exec: [./greeter, --listen, "127.0.0.1:${port}"]}
+test: [{http: "http://127.0.0.1:${port}/ready"}]
+stages:
+- name: build
+  build: .wharf-ci.yml
+  artifacts: {amd64: dist/greeter.tar.gz}
+- name: beta
+  hosts: [{url: "local://oak", vars: {port: 7101}}]
+- name: prod
+  groups:
+  - {name: east, hosts: [{url: "local://elm", vars: {port: 7102}}, {url: "local://fir", vars: {port: 7103}}]}
+  - {name: west, hosts: [{url: "local://yew", vars: {port: 7104}}]}
+`
+
+func TestDefaultsAndChainsAreWrittenOut(t *testing.T) {
+	t.Parallel()
+	d, problems := read(greeter)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	got, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("testdata", "greeter.json"), append(got, '\n'))
+}
+
+func TestSchemaIsGenerated(t *testing.T) {
+	t.Parallel()
+	got, err := definition.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("..", "..", "api", "waybill.schema.json"), got)
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s is stale; go test ./internal/definition -rewrite writes it (-want +got):\n%s", file, diff)
+	}
+}
+
+// pipeline is a small valid file with lines put in; each test says what is wrong with them.
+func pipeline(top string, stages ...string) string {
+	text := "pipeline: p\n" + top + "stages:\n"
+	for _, s := range stages {
+		text += "- " + strings.ReplaceAll(strings.TrimSuffix(s, "\n"), "\n", "\n  ") + "\n"
+	}
+	return text
+}
+
+const (
+	beta  = "name: beta\nhosts: [\"local://oak\"]"
+	build = "name: build\nbuild: .wharf-ci.yml\nartifacts: {amd64: dist/p.tar.gz}"
+	test  = "test: [{tcp: \"127.0.0.1:1\"}]\n"
+)
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, text, want string }{
+		{"two documents", "a: 1\n---\nb: 2\n", "2:1: a second document starts here; the file may have one only"},
+		{"unknown key", pipeline(test, "name: a\ngrups: []\nhosts: []"), `5:3: unknown key "grups" in stages[0] (did you mean "groups"?)`},
+		{"unknown key at the top", pipeline(test+"stage: x\n", beta), `3:1: unknown key "stage" (did you mean "stages"?)`},
+		{"key twice", pipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" stands at 5:3 already`},
+		{"wrong type", pipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
+		{"missing name", pipeline(test, "hosts: []"), "4:3: stages[0] needs a name"},
+		{"missing stages", "pipeline: p\n", "1:1: the file needs stages"},
+		{"missing pipeline", test + "stages: [{name: a, hosts: []}]\n", "1:1: the file needs a pipeline"},
+		{"no stages", "pipeline: p\nstages: []\n", `2:9: "stages" must not be empty`},
+		{"pipeline name", "pipeline: Greeter\n" + test + "stages: [{name: a, hosts: []}]\n", `1:11: pipeline name "Greeter": a-z, 0-9 and "-" only, at most 63`},
+		{"host name", pipeline(test, "name: a\nhosts:\n- {name: a/b, url: \"local://x\"}"), `6:12: host name "a/b": letters, digits, "-" and "." only`},
+		{"reserved name", pipeline(test, "name: a\ngroups:\n- {name: wave-2, hosts: []}"), `6:12: group name "wave-2" is reserved`},
+		{"stage twice", pipeline(test, beta, "name: beta\nhosts: [\"local://elm\"]"), `6:9: stage "beta" is already defined on line 4`},
+		{"host twice", pipeline(test, "name: a\nhosts: [\"local://x\", {url: \"local:///srv/x\"}]"), `5:24: host "x" is already defined on line 5`},
+		{"two kinds", pipeline(test, "name: x\nbuild: a\nhosts: []"), `4:3: stage "x" has both build and hosts`},
+		{"no kind", pipeline(test, "name: x"), `4:3: stage "x" needs build, hosts or groups`},
+		{"artifact outside", pipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"), `6:18: artifact "../x" leaves the folder of waybill.yaml`},
+		{"artifact twice", pipeline(test, "name: b\nbuild: a\nartifacts: {x: d/x, y: ./d/x}"), `6:26: artifact "./d/x" is named twice`},
+		{"build file outside", pipeline(test, "name: b\nbuild: /etc/x"), `5:10: build file "/etc/x" leaves the folder of waybill.yaml`},
+		{"ssh host", pipeline(test, "name: a\nhosts: [{url: \"ssh://oak\"}]"), "5:17: ssh hosts are not yet supported"},
+		{"short ssh host", pipeline(test, "name: a\nhosts: [oak.example.net]"), "5:11: ssh hosts are not yet supported"},
+		{"host URL", pipeline(test, "name: a\nhosts: [{url: \"http://oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"host URL with a password", pipeline(test, "name: a\nhosts: [{url: \"local://u:p@oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"deploy before replicate", pipeline("steps: [deploy, replicate]\n"+test, beta), "2:9: deploy stands before replicate"},
+		{"built-in twice", pipeline("steps: [replicate, deploy, deploy]\n"+test, beta), `2:28: step "deploy" is already in the chain on line 2`},
+		{"own step without a way", pipeline("steps: [deploy, {name: cache-warmed}]\n"+test, beta), `2:17: step "cache-warmed" needs exactly one of run, request, handler`},
+		{"own step with an event of ours", pipeline("steps: [{name: failed, run: [a]}]\n"+test, beta), `2:16: step name "failed" is reserved: host-failed is an event of Waybill`},
+		{"unknown step", pipeline("steps: [deplyo]\n"+test, beta), `2:9: there is no built-in step "deplyo": want replicate, deploy, test, or {name: …, run: […]} (did you mean "deploy"?)`},
+		{"long chain", pipeline("steps: ["+steps(61)+"]\n"+test, beta), "2:8: chain has 61 steps, at most 60"},
+		{"a shell line", pipeline("service: {exec: \"./p --x\"}\n"+test, beta), "2:17: exec is an argument list, not a shell line"},
+		{"a shell line in a test", pipeline("test: [{run: ./t}]\n", beta), "2:14: run is an argument list, not a shell line"},
+		{"process without exec", pipeline("service: {manager: process}\n"+test, beta), "2:10: manager process needs exec"},
+		{"systemd", pipeline("service: {manager: systemd}\n"+test, beta), "2:20: manager systemd is not yet supported"},
+		{"variable not set", pipeline("service: {exec: [a, \"${port}\"]}\n"+test, "name: prod\ngroups: [{name: east, hosts: [{name: bench, url: \"local://x\"}]}]"),
+			"2:21: ${port} is not set for host prod/east/bench"},
+		{"variable unclosed", pipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},
+		{"variable of ours", pipeline("vars: {host: x}\n"+test, beta), "2:8: ${host} is set by Waybill: choose another name"},
+		{"secret inline", pipeline("service: {secrets: {DB_PASSWORD: hunter2}}\n"+test, beta), "2:34: secrets.DB_PASSWORD: want {file: …}"},
+		{"duration", pipeline("service: {ready: {for: soon}}\n"+test, beta), "2:24: service.ready.for: want a duration such as 30m"},
+		{"percent", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxParallel: 120%}]"), "5:46: stages[0].groups[0].maxParallel: want a count such as 1, or a percentage such as 25%"},
+		{"count", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxFailed: -1}]"), "5:44: stages[0].groups[0].maxFailed: want a count such as 1, or a percentage such as 25%"},
+		{"for above within", pipeline("service: {ready: {for: 2m}}\n"+test, beta), "2:18: ready.for (2m0s) must not be longer than ready.within (1m0s)"},
+		{"confirm", pipeline("service: {confirm: 90s}\n"+test, beta), "2:20: confirm above 0s is not yet supported"},
+		{"waves", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], waves: {}}]"), `5:33: "waves" is not yet supported`},
+		{"rollback", pipeline(test, beta+"\nonFailure: rollback"), "6:14: onFailure rollback is not yet supported"},
+		{"catch-up", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], joining: catch-up}]"), "5:42: joining catch-up is not yet supported"},
+		{"gate stage", pipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:3: "gates" is not yet supported`},
+		{"bake", pipeline(test, beta+"\nbake: {for: 1m}"), `6:3: "bake" is not yet supported`},
+		{"windows", pipeline(test, beta+"\nwindows: [{kind: Allow}]"), `6:3: "windows" is not yet supported`},
+		{"approval", pipeline(test, beta+"\napproval: {count: 1}"), `6:3: "approval" is not yet supported`},
+		{"environment", pipeline(test, "name: c\nenvironment: {targets: []}"), `5:3: "environment" is not yet supported`},
+		{"request", pipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
+		{"inputs", pipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
+		{"ssh", pipeline("ssh: {user: x}\n"+test, beta), `2:1: "ssh" is not yet supported`},
+		{"two ways to test", pipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
+		{"shared outside", pipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
+		{"unknown after", pipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: there is no stage "bata" (did you mean "beta"?)`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := read(c.text)
+			var got []string
+			for _, p := range problems {
+				if !p.Warning {
+					got = append(got, p.String())
+				}
+			}
+			if diff := cmp.Diff([]string{"waybill.yaml:" + c.want}, got); diff != "" {
+				t.Errorf("(-want +got)\n%s\n%s", diff, c.text)
+			}
+		})
+	}
+}
+
+func steps(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("{name: s%d, run: [a]}", i)
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestEveryFaultAtOnce(t *testing.T) {
+	t.Parallel()
+	_, problems := read("pipeline: p\norder: first\nstages:\n- name: a/b\n  after: [x]\n  hosts: [oak]\n- name: c\n  queue: lifo\n  retry: {deadline: 0s}\n  hosts: []\n")
+	var lines []int
+	for _, p := range problems {
+		if !p.Warning {
+			lines = append(lines, p.Line)
+		}
+	}
+	if diff := cmp.Diff([]int{2, 4, 5, 6, 8, 9}, lines); diff != "" {
+		t.Errorf("lines of the faults (-want +got)\n%s\n%v", diff, problems)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	_, problems := read(pipeline("", "name: a\ngroups:\n- name: g\n  maxParallel: 2\n  hosts: [\"local://x\", \"local://y\"]"))
+	want := "waybill.yaml:3:3: warning: the last stage \"a\" has no test\n" +
+		"waybill.yaml:6:18: warning: maxParallel takes all 2 hosts of group \"g\" at once"
+	if err := problems.Err(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, problems.Warnings().Error()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOverridesOfSingleFields(t *testing.T) {
+	t.Parallel()
+	d, problems := read(`pipeline: p
+service: {exec: [a, "${x}"], ready: {for: 1s}, secrets: {S: {file: "s/${stage}"}}}
+vars: {x: 1, y: 1}
+retry: {backoff: {retries: 5}}
+steps: [replicate, deploy, {name: warm, run: [w, "$${x}"], retry: {attemptTimeout: 1m}}]
+stages:
+- {name: build, build: b.yml, retry: {deadline: 1d12h}, artifacts: {any: x}}
+- name: beta
+  vars: {y: 2}
+  service: {restart: none}
+  retry: {backoff: {initial: 1s}}
+  groups:
+  - name: g
+    service: {name: other}
+    hosts: [{name: h, url: "local:///srv/h", vars: {x: 7}, service: {ready: {within: 9s}}}]
+`)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	target, err := definition.Resolve(&d, "p/beta/g/h", definition.Revision{Label: "r1", Release: "r1-abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := schedule.Service{Name: "other", Manager: "process", Exec: []string{"a", "7"}, Restart: "none", Secrets: map[string]string{"S": "s/beta"},
+		Ready: schedule.Ready{For: action.Duration(time.Second), Within: action.Duration(9 * time.Second)}}
+	if diff := cmp.Diff(want, target.Service); diff != "" {
+		t.Errorf("service (-want +got)\n%s", diff)
+	}
+	warm := target.Chain[2]
+	if diff := cmp.Diff([]string{"w", "${x}"}, warm.Run); diff != "" {
+		t.Error(diff)
+	}
+	if p := warm.Policy; p.Retries != 5 || p.Initial != action.Duration(time.Second) || p.AttemptTimeout != action.Duration(time.Minute) {
+		t.Errorf("policy %+v", p)
+	}
+	if p := d.Stages[0].Build.Policy; p.Retries != 0 || p.Deadline != action.Duration(36*time.Hour) {
+		t.Errorf("policy of a build %+v", p)
+	}
+	wantVars := map[string]string{"x": "7", "y": "2", "host": "h", "stage": "beta", "group": "g", "address": "127.0.0.1", "revision": "r1", "release": "r1-abc"}
+	if diff := cmp.Diff(wantVars, target.Vars); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	node, _ := yamltree.Parse("waybill.yaml", []byte(greeter), yamltree.PipelineFile)
+	for path, want := range map[string]string{
+		"stages[1].groups[0].hosts[0].url": "9:17", // the short form
+		"stages[2].groups[1].hosts[0]":     "13:26",
+		"stages[1].after[0]":               "8:3", // left out
+		"stages[9]":                        "5:1",
+		"":                                 "1:1",
+	} {
+		at := definition.Locate(node, path)
+		if got := fmt.Sprintf("%d:%d", at.Line, at.Column); got != want {
+			t.Errorf("%s is at %s, want %s", path, got, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(greeter)
+	f.Add("pipeline: p\nsteps: {}\nstages: [{name: a, hosts: {}}, 3, {build: {}, groups: [x]}]\n")
+	f.Add("stages: [{hosts: [{service: 3, vars: [], url: []}], groups: {}}]\nservice: {hooks: 3, ready: [], secrets: [], shared: {}}\ntest: {}\nbatches: [3]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, problems := read(text)
+		for _, p := range problems {
+			if p.Text == "" {
+				t.Errorf("a fault without text: %+v", p)
+			}
+		}
+	})
+}
