@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -97,7 +98,7 @@ func (e *Engine) checkRetry(t *trip, c Command) error {
 		if n < 0 {
 			continue
 		}
-		for _, b := range t.plan.around(n) {
+		for _, b := range slices.Backward(t.plan.around(n)) { // the outermost says most
 			if h, held := e.holder[b.id]; held && h.trip.number > t.number {
 				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.trip)).
 					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.trip))

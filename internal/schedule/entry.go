@@ -108,7 +108,7 @@ const (
 
 // StepDetail is the Detail of notes about a step: Target alone does not name it.
 type StepDetail struct {
-	Event  string `json:"event"`            // the step's event, such as host-deployed
+	Event  string `json:"event,omitempty"`  // the step's event, such as host-deployed; "": all of the target
 	Action string `json:"action,omitempty"` // id of its action
 	Status string `json:"status,omitempty"` // how the action ended
 	Error  string `json:"error,omitempty"`

@@ -71,7 +71,7 @@ func (e *Engine) reason(t *trip, n int32, b block) (text, who string) {
 	case isStopped:
 		text, who = "stopped: "+t.whyStopped(p.nodes[n].stage), "waybill deployment retry "+e.label(t)
 	case noArtifact, lostArtifact:
-		text = fmt.Sprintf("waits for artifact %s of revision %d", artifactLabel(p.nodes[n].event), t.revision)
+		text = fmt.Sprintf("waits for artifact %s of revision %s", artifactLabel(p.nodes[n].event), t.label)
 		if p.def.Stages[p.nodes[n].stage].Build.External {
 			who = "waybill revision artifact"
 		}
@@ -105,10 +105,13 @@ func (t *trip) atWork(id batchID) string {
 		return ""
 	}
 	for _, name := range t.live.sorted() {
+		l := t.live[name]
+		inside := b.host >= 0 && l.host == string(id)
 		for _, s := range b.stages {
-			if t.live[name].stage == t.plan.stages[s].path {
-				return name.event + " on " + lastPart(name.target)
-			}
+			inside = inside || b.host < 0 && l.stage == t.plan.stages[s].path
+		}
+		if inside {
+			return name.event + " on " + lastPart(name.target)
 		}
 	}
 	for _, s := range b.stages {

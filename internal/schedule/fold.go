@@ -1,17 +1,18 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
 // Details of rows that more than one file reads or writes.
 type (
 	createdDetail struct {
-		Kind string `json:"kind,omitempty"`
-		By   string `json:"by,omitempty"`
+		Label string `json:"label"` // of the revision
 	}
 	// endDetail is why a deployment ended, or what a person asked for.
 	endDetail struct {
@@ -94,6 +95,7 @@ func (e *Engine) create(row Entry) error {
 		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
 		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{},
 	}
+	t.label = cmp.Or(detail[createdDetail](row).Label, strconv.FormatInt(t.revision, 10))
 	e.trips[t.number] = t
 	e.order = append(e.order, t)
 	e.active = append(e.active, t)
@@ -387,7 +389,7 @@ func (d endDetail) String() string {
 	return "by " + d.By + ": " + d.Reason
 }
 
-// sortedSteps lists live steps by target and event.
+// sorted lists live steps by target and event.
 func (l liveSteps) sorted() []stepName {
 	names := make([]stepName, 0, len(l))
 	for name := range l {

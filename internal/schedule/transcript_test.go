@@ -26,6 +26,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 //	ship N [rN]       deployment N of revision N comes into being
 //	pass              one pass
 //	done, fail, end   ends the live actions that match "[#N] [TARGET] [EVENT]" with a fact, step-failed, step-canceled
+//	lose              ends a build with its fact, but without its artifacts
 //	run               passes, and ends every live action that matches with a fact, until nothing happens
 //	artifact rN LABEL registers an artifact
 //	why N [TARGET]    the open steps of a deployment, with their reasons
@@ -114,7 +115,7 @@ func (p *player) command(block []string) {
 		p.create(n, revision)
 	case "pass":
 		p.pass()
-	case "done", "fail", "end":
+	case "done", "fail", "end", "lose":
 		p.end(words)
 	case "run":
 		p.run(words[1:])
@@ -298,7 +299,7 @@ func (p *player) live(words []string) []StepKey {
 		for _, name := range t.live.sorted() {
 			matches := true
 			for _, w := range words {
-				matches = matches && (w == "#"+strconv.FormatInt(t.number, 10) || w == name.event || covers("shop/"+w, "", name))
+				matches = matches && (w == "#"+strconv.FormatInt(t.number, 10) || w == name.event || w == lastPart(name.target) || covers("shop/"+w, "", name))
 			}
 			if matches {
 				list = append(list, StepKey{t.number, name.target, name.event})
@@ -317,6 +318,8 @@ func (p *player) end(words []string) {
 		switch words[0] {
 		case "done":
 			p.done(k)
+		case "lose":
+			p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: k.Event, Class: Fact})
 		case "fail":
 			p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
 		case "end":

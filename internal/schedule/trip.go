@@ -13,6 +13,7 @@ type trip struct {
 	*walk
 	number   int64 // also its rank: rollbacks, which rank beside another, come later
 	revision int64
+	label    string // of the revision, for people
 	version  int
 	plan     *Plan
 	notes    map[noteName]int
