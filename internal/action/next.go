@@ -365,7 +365,8 @@ func (m move) enter(t Thread, status Status, e Event) (Transition, error) {
 	t.Seq++
 	e.ActionID, e.Seq, e.Status = m.action.ID, t.Seq, status
 	e.Attempt, e.Spent = t.Attempt, t.Spent
-	e.At, e.Source, e.Error = m.now, m.in.Source, Cut(e.Error)
+	e.At, e.Source = m.now, m.in.Source
+	e.Code, e.Error, e.Ref = Cut(e.Code), Cut(e.Error), Cut(e.Ref)
 	return Transition{Thread: t, Event: &e}, nil
 }
 
@@ -375,7 +376,7 @@ func released(t Thread) Thread {
 	return t
 }
 
-// Cut makes an error text fit to be stored: valid UTF-8 without NUL, and not
+// Cut makes a text fit to be stored: valid UTF-8 without NUL, and not
 // longer than MaxError bytes; what was cut off shows.
 func Cut(text string) string {
 	const mark = "… (cut)"

@@ -14,6 +14,8 @@ type Database struct {
 	Open func(t *testing.T) ledger.Driver
 	// Exec runs a statement behind the drivers' backs.
 	Exec func(statement string) error
+	// Cut ends every open connection from outside; nil where there are none.
+	Cut func() error
 }
 
 // Run checks a driver. Each call of open gives a fresh database.
@@ -65,10 +67,12 @@ func checks() map[string]func(*testing.T, setup) {
 		"ActionsAreSelected":             actionsAreSelected,
 		"AnyTextIsStored":                anyTextIsStored,
 		// the rest
-		"WaitersAreWoken":               waitersAreWoken,
-		"TokensOpenUntilRevoked":        tokensOpenUntilRevoked,
-		"InstancesLiveByTheirHeartbeat": instancesLiveByTheirHeartbeat,
-		"PlansUseIndexes":               plansUseIndexes,
-		"OpensWhatItWrote":              opensWhatItWrote,
+		"WaitersAreWoken":                 waitersAreWoken,
+		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,
+		"InstancesLiveByTheirHeartbeat":   instancesLiveByTheirHeartbeat,
+		"InstancesDieWithTheirConnection": instancesDieWithTheirConnection,
+		"CutConnectionsLoseNothing":       cutConnectionsLoseNothing,
+		"PlansUseIndexes":                 plansUseIndexes,
+		"OpensWhatItWrote":                opensWhatItWrote,
 	}
 }

@@ -2,7 +2,9 @@ package ledgertest
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,6 +112,114 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	check(t, s.Heartbeat(s.ctx, a))
 	check(t, s.Leave(s.ctx, a))
 	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+}
+
+// instancesDieWithTheirConnection: whoever loses it is given up long before the lease passes.
+func instancesDieWithTheirConnection(t *testing.T, s setup) {
+	if s.Embedded() {
+		return // there are no connections
+	}
+	b := s.join(t, "host-b")
+	other, _ := s.another(t)
+	a := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
+	check(t, other.Join(s.ctx, a))
+	s.enqueue(t, job("x"))
+	_, err := other.Turn(s.ctx, a, nil, []ledger.Want{{Lane: "noop", N: 1}})
+	check(t, err)
+	rows, err := s.Instances(s.ctx)
+	check(t, err)
+	var leaseEnd time.Time
+	for _, r := range rows {
+		if r.ID == a.ID {
+			leaseEnd = r.LeaseEnd
+		}
+	}
+	check(t, other.Close()) // as the system closes what a killed process had open
+	for {
+		n, others, err := s.Rescue(s.ctx, b.ID)
+		check(t, err)
+		if n == 1 {
+			break
+		}
+		now, err := s.Now(s.ctx)
+		check(t, err)
+		if others != 1 || now.After(leaseEnd) {
+			t.Fatalf("not rescued at %v, its lease ends at %v; others hold %d claims", now, leaseEnd, others)
+		}
+		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(100*time.Millisecond)))
+	}
+	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+}
+
+// cutConnectionsLoseNothing: whoever repeats what it has no answer for has it in the log once.
+func cutConnectionsLoseNothing(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	const writers, each, cuts = 4, 25, 10
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				s.insist(t, fact(1, oak, fmt.Sprintf("host-w%d-%d", w, i)))
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var cutter sync.WaitGroup
+	cutter.Go(func() {
+		for n := 0; n < cuts && s.database.Cut != nil; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := s.database.Cut(); err != nil {
+				t.Errorf("cut: %v", err)
+				return
+			}
+			_ = s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(20*time.Millisecond))
+		}
+	})
+	all.Wait()
+	close(stop)
+	cutter.Wait()
+	var entries []schedule.Entry
+	s.persist(t, func() (err error) {
+		entries, err = s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+		return err
+	})
+	if len(entries) != 2+writers*each {
+		t.Errorf("%d entries, want %d", len(entries), 2+writers*each)
+	}
+	for i, e := range entries {
+		if e.Seq != int64(i+1) {
+			t.Fatalf("entry %d has position %d", i+1, e.Seq)
+		}
+	}
+}
+
+// insist appends until it is told that it happened.
+func (s setup) insist(t *testing.T, e schedule.Entry) {
+	s.persist(t, func() error {
+		_, err := s.Append(s.ctx, pipeline, 0, func(ledger.Locked) (ledger.Change, error) {
+			return ledger.Change{Entries: []schedule.Entry{e}}, nil
+		})
+		return err
+	})
+}
+
+// persist repeats what fails because the ledger is away. Any other failure is one.
+func (s setup) persist(t *testing.T, do func() error) {
+	for {
+		err := do()
+		if err == nil {
+			return
+		}
+		if code := fault.CodeOf(err); code != fault.LedgerAway || s.ctx.Err() != nil {
+			t.Errorf("got %v (code %s), want one that may pass", err, code)
+			return
+		}
+	}
 }
 
 // plansUseIndexes: the claim and the questions never read a whole table.

@@ -171,8 +171,9 @@ func (t *tx) NextDue() (time.Time, error) {
 	return due[0], nil
 }
 
+// stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
 const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.run_at, d.started_at, d.cancel_at,
-	d.draining, d.deadline, d.finished_at, d.code, d.error, d.ref, d.output::text`
+	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text`
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
@@ -194,6 +195,7 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 	limited := f.limit(q.Limit)
 	return query(t, scanState, "SELECT "+stateColumns+` FROM action a
 		LEFT JOIN thread t ON t.id = a.id
+		LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq AND l.created_at = a.created_at
 		LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`+f.where()+" ORDER BY a.id DESC"+limited, f.arguments...)
 }
 

@@ -1,0 +1,35 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
+	"github.com/waybill-dev/waybill/internal/ledger/postgres"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Database {
+		url := pgtest.URL(t)
+		return ledgertest.Database{
+			Open: func(t *testing.T) ledger.Driver {
+				d, err := postgres.Open(t.Context(), url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			},
+			Exec: func(statement string) error {
+				_, err := connect(t, url).Exec(t.Context(), statement)
+				return err
+			},
+			Cut: func() error {
+				_, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+					WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+				return err
+			},
+		}
+	})
+}
