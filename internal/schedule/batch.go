@@ -145,7 +145,8 @@ func (e *Engine) settleAll(t *trip) {
 	}
 }
 
-// mayRelease: passed, ended, or failed inside under `release`; and drained (4.5).
+// mayRelease: passed, ended, or failed inside under `release`; and drained (4.5). A deployment that an edit
+// locked out of the region around gives up what it holds inside as well, or the two would wait for each other.
 func (e *Engine) mayRelease(t *trip, b batch) bool {
 	if t.liveIn(b) > 0 {
 		return false
@@ -154,7 +155,19 @@ func (e *Engine) mayRelease(t *trip, b batch) bool {
 	case Superseded, CanceledRun, Finished:
 		return true
 	}
-	return t.is(b.close, resolved) || t.failedInside(b, Release)
+	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
+}
+
+// isLockedOut: a batch around b is another deployment's.
+func (e *Engine) isLockedOut(t *trip, b batch) bool {
+	outside := false
+	for _, around := range t.plan.around(b.open) {
+		if h, held := e.holder[around.id]; outside && held && h.trip != t {
+			return true
+		}
+		outside = outside || around.id == b.id
+	}
+	return false
 }
 
 // release frees a batch and every batch nested in it that the same deployment holds.
@@ -212,7 +225,7 @@ func (e *Engine) reassign(old, next *Plan) {
 	}
 }
 
-// changedRegions lists the batches of next that old lacked or that had other stages there.
+// changedRegions lists the batches of next that old lacked or that had other stages there, outermost first.
 func changedRegions(old, next *Plan) []batch {
 	var list []batch
 	add := func(b batch) {
@@ -221,7 +234,7 @@ func changedRegions(old, next *Plan) []batch {
 			list = append(list, b)
 		}
 	}
-	for r := range next.ranges {
+	for r := len(next.ranges) - 1; r >= 0; r-- {
 		add(next.rangeBatch(int32(r)))
 	}
 	for s := range next.stages {

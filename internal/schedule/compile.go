@@ -294,7 +294,7 @@ func (j *judge) region(i int, b Batch) []int32 {
 			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, k), "batch %q: %q does not come after %q", b.Name, name, b.Stages[0])
 			return nil
 		case s != last && !before[s]:
-			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, k), "batch %q: %q does not come after %q", b.Name, b.Stages[len(b.Stages)-1], name)
+			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, len(b.Stages)-1), "batch %q: %q does not come after %q", b.Name, b.Stages[len(b.Stages)-1], name)
 			return nil
 		}
 	}

@@ -652,7 +652,22 @@ func (o *oracle) mayRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
 		return true
 	}
 	v := o.view(t)
-	return v.resolved[v.g.index[b.close]] || o.failedInsideUnderRelease(t, id, b)
+	return v.resolved[v.g.index[b.close]] || o.failedInsideUnderRelease(t, id, b) || o.lockedOut(t, id, b)
+}
+
+// lockedOut: a batch around this one is another's.
+func (o *oracle) lockedOut(t *oracleTrip, id batchID, b *oracleBatch) bool {
+	outside := false
+	for _, outer := range o.graph(t).batches {
+		if !outer.region[b.open] {
+			continue
+		}
+		if h := o.holder[outer.id]; outside && h != nil && h != t {
+			return true
+		}
+		outside = outside || outer.id == id
+	}
+	return false
 }
 
 func (o *oracle) failedInsideUnderRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
@@ -687,7 +702,7 @@ func (o *oracle) define(version int) {
 		}
 	}
 	o.release()
-	for _, b := range o.graphs[version].batches {
+	for _, b := range slices.Backward(o.graphs[version].batches) { // outermost first
 		if was := old.byID(b.id); was != nil && was.stages == b.stages {
 			continue
 		}
