@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo test lint bench setup clean
+.PHONY: help build demo test e2e lint bench setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ setup: ## install what the tests need (Debian, root), or say what is missing
 
 test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 	@scripts/test
+
+e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
+	@scripts/e2e
 
 lint: ## golangci-lint, pinned in tools/go.mod
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...

@@ -6,7 +6,6 @@ package crash_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -157,13 +156,4 @@ func (c *checker) onSQLite(t *testing.T, home string, look func(*testing.T)) {
 	c.ledger = ledger.New(driver)
 	defer c.ledger.Close()
 	look(t)
-}
-
-// reported decodes what -o json printed.
-func reported[T any](t *testing.T, output []byte) (value T) {
-	t.Helper()
-	if err := json.Unmarshal(output, &value); err != nil {
-		t.Fatalf("%v in %s", err, output)
-	}
-	return value
 }
