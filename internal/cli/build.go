@@ -36,7 +36,7 @@ func (a *app) buildLintCommand() *cobra.Command {
 			if len(given) > 0 {
 				root = a.path(given[0])
 			}
-			file, err := a.readBuildFile(root, build.FileName)
+			file, err := a.readBuildFile(root, build.FileName, a.shorten(filepath.Join(root, build.FileName)))
 			if err != nil {
 				return err
 			}

@@ -99,7 +99,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 		return err
 	}
 	defer source.close()
-	file, err := a.readBuildFile(source.root, flags.file)
+	file, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string) b
 // environ is this process's environment, as far as the app lets it be seen.
 func (a *app) environ() []string { return os.Environ() }
 
-// readBuildFile reads and parses the build's file; every fault in it is reported at once.
-func (a *app) readBuildFile(root, name string) (*build.File, error) {
+// readBuildFile reads and parses the build's file, which faults name as shown; all of them are reported at once.
+func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
@@ -157,10 +157,6 @@ func (a *app) readBuildFile(root, name string) (*build.File, error) {
 		return nil, a.noBuildFile(root, name)
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read %s: %w", a.shorten(path), plain(err))
-	}
-	shown := name
-	if relative := a.shorten(path); !filepath.IsAbs(relative) {
-		shown = relative
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {

@@ -53,6 +53,14 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 	return s, nil
 }
 
+// shown is how the name of a file in the source is told: from the working directory, or as it stands in a snapshot.
+func (s *buildSource) shown(a *app, name string) string {
+	if s.unpacked {
+		return name
+	}
+	return a.shorten(filepath.Join(s.root, name))
+}
+
 // workspace is what the worker takes.
 func (s *buildSource) workspace() worker.Workspace {
 	if s.unpacked {

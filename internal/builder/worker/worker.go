@@ -106,8 +106,8 @@ func (w *Worker) loop(ctx context.Context, tree string) (build.Status, error) {
 		if err := w.carryOut(ctx, decision, tree); err != nil {
 			return "", err
 		}
-		if len(decision.End) > 0 {
-			continue // what was ended may make the next stage ready, or be the end
+		if len(decision.Start)+len(decision.End) > 0 {
+			continue // what began has a deadline; what was ended may make the next stage ready, or be the end
 		}
 		wake, stop := wakeAt(decision.Wake)
 		select {

@@ -16,7 +16,7 @@ import (
 )
 
 // errorLines is how many of a failed step's last lines stand in the error.
-const errorLines = 10
+const errorLines = 20
 
 // output is the outcome's document.
 type output struct {
@@ -173,14 +173,26 @@ func failure(r *results.Reader, final results.Update) (string, error) {
 			return "", err
 		}
 		var text strings.Builder
-		fmt.Fprintf(&text, "build step %s %s: %s (%s)", step.Path(), words(last.Status), last.Reason, step.At)
-		for _, e := range entries {
-			fmt.Fprintf(&text, "\n  │ %s", build.VisibleText(e.Text))
+		fmt.Fprintf(&text, "build step %s %s: %s (%s)\nwhole log: waybill build log %s %s", step.Path(), words(last.Status),
+			last.Reason, step.At, filepath.Base(r.Dir()), step.Path())
+		if len(entries) > 0 {
+			text.WriteString("\nits last lines:")
 		}
-		fmt.Fprintf(&text, "\nwhole log: waybill build log %s %s", filepath.Base(r.Dir()), step.Path())
+		for _, e := range entries {
+			text.WriteString("\n  " + shortened(build.VisibleText(e.Text)))
+		}
 		return text.String(), nil
 	}
 	return fmt.Sprintf("the build ended %s: %s", final.Status, final.Reason), nil
+}
+
+// shortened cuts a line that would leave no room for the others.
+func shortened(line string) string {
+	const most = 160
+	if letters := []rune(line); len(letters) > most {
+		return string(letters[:most]) + "…"
+	}
+	return line
 }
 
 // words is a status in a sentence.

@@ -1,0 +1,403 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/workspace"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// TestMain makes this binary the supervisor of the steps that it runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "supervise" {
+		code, err := process.Supervise(os.Args[2:], 300*time.Millisecond)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 97
+		}
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// setup is one build in a folder of its own.
+type setup struct {
+	t        *testing.T
+	dir      string // the folder that is built
+	results  string
+	scratch  string
+	logLimit int64
+	timeout  time.Duration
+	source   worker.Workspace
+	watch    *watch
+}
+
+func fresh(t *testing.T) *setup {
+	t.Helper()
+	root := t.TempDir()
+	s := &setup{t: t, dir: filepath.Join(root, "src"), results: filepath.Join(root, "results"), scratch: filepath.Join(root, "scratch"), watch: &watch{}}
+	if err := errors.Join(os.Mkdir(s.dir, 0o755), os.Mkdir(s.scratch, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	s.write("hello.txt", "hello\n")
+	s.source = worker.Folder{Root: s.dir}
+	return s
+}
+
+func (s *setup) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// watch remembers and reports what an observer is told.
+type watch struct {
+	mu      sync.Mutex
+	printed strings.Builder
+	on      func(printed string)
+}
+
+func (w *watch) Status(int, results.Update)     {}
+func (w *watch) Artifact(int, results.Artifact) {}
+func (w *watch) Output(_ int, entries []build.Entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range entries {
+		w.printed.Write(e.Text)
+		w.printed.WriteByte('\n')
+	}
+	if w.on != nil {
+		w.on(w.printed.String())
+	}
+}
+
+// run builds a .wharf-ci.yml.
+func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Reader) {
+	s.t.Helper()
+	node, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
+	if problems.Err() != nil {
+		s.t.Fatal(problems)
+	}
+	parsed, problems := build.Parse(node)
+	if problems.Err() != nil {
+		s.t.Fatal(problems)
+	}
+	plan, problems := build.MakePlan(parsed, build.Choice{Timeout: s.timeout})
+	if problems.Err() != nil {
+		s.t.Fatal(problems)
+	}
+	store, err := results.Create(s.results, s.logLimit)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
+		s.t.Fatal(err)
+	}
+	runner := &process.Runner{Supervisor: []string{os.Args[0], "supervise"}, Grace: 300 * time.Millisecond}
+	if problems := runner.Check(ctx, plan.Steps); problems.Err() != nil {
+		s.t.Fatal(problems)
+	}
+	result, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: runner, Store: store,
+		Observer: s.watch, Scratch: s.scratch}).Run(ctx)
+	if err := errors.Join(err, store.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := results.Open(s.results)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := r.Verify(); err != nil {
+		s.t.Error(err)
+	}
+	return result, r
+}
+
+// steps lists how each step ended: a Completed, b Failed (exit status 3).
+func steps(t *testing.T, r *results.Reader) []string {
+	t.Helper()
+	b, err := r.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, step := range b.Plan.Steps {
+		last, err := r.Last(step.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := step.Name + " " + string(last.Status)
+		if last.Reason != "" {
+			text += " (" + last.Reason + ")"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// printed is what a step printed on one stream, byte for byte.
+func printed(t *testing.T, r *results.Reader, step int, stderr bool) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	err := r.Log(context.Background(), step, 0, false, func(_ int64, e build.Entry) error {
+		if e.Stderr == stderr && !e.Waybill {
+			out.Write(e.Text)
+			if !e.Partial {
+				out.WriteByte('\n')
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// script is a file with one stage of steps, each a shell command.
+func script(steps ...string) string {
+	out := "s:\n"
+	for i := 0; i < len(steps); i += 2 {
+		out += fmt.Sprintf("  %s: {container: {image: none, cmds: [%q]}}\n", steps[i], steps[i+1])
+	}
+	return out
+}
+
+func TestBuildsEndAsTheirStepsDo(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		file string
+		want build.Status
+		each []string
+	}{
+		"completed": {script("a", "true", "b", "test $(cat hello.txt) = hello"), build.Completed, []string{"a Completed", "b Completed"}},
+		"failed":    {script("a", "exit 3"), build.Failed, []string{"a Failed (exit status 3)"}},
+		"the other step is ended": {script("a", "exit 3", "b", "exec sleep 60"), build.Failed,
+			[]string{"a Failed (exit status 3)", "b Canceled (s/a failed)"}},
+		"killed by a signal": {script("a", "kill -9 $$"), build.Failed, []string{"a Failed (exit status 137)"}},
+		"stages":             {script("a", "exit 1") + "t: {b: {container: {image: i, cmds: [x]}}}\nu: {runs-if: fail, c: {container: {image: i, cmds: ['true']}}}\n", build.Failed, []string{"a Failed (exit status 1)", "b Skipped (s/a failed)", "c Completed"}},
+		"too long":           {"s: {a: {timeout: 100ms, container: {image: i, cmds: [exec sleep 60]}}}", build.Failed, []string{"a TimedOut (it took longer than 100ms)"}},
+		"nothing":            {"environments: {e: {}}\ns: {environments: [e], a: {container: {image: i, cmds: [x]}}}", build.Skipped, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, r := fresh(t).run(context.Background(), test.file)
+			if got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			if diff := cmp.Diff(test.each, steps(t, r)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBytesInAreBytesOut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
+	var many strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&many, "line %d\n", i)
+	}
+	for name, text := range map[string]string{
+		"long line": long + "\n", "16385 bytes": long[:16385] + "\n", "32 KiB": long[:32<<10] + "\n", "nothing": "",
+		"NUL and no UTF-8": "a\x00b\xff\xfe\n", "lone returns": "10 %\r20 %\r\n", "empty lines": "\n\n\n",
+		"marks": "\x1fe\x1fnot stderr\n\x1f\n", "many": many.String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fresh(t)
+			s.write("text", text)
+			_, r := s.run(context.Background(), script("a", "cat text; cat text >&2"))
+			want := strings.ReplaceAll(text, "\r\n", "\n")
+			for _, stderr := range []bool{false, true} {
+				if got := printed(t, r, 1, stderr); string(got) != want {
+					t.Errorf("stderr %t: %d bytes came back as %d", stderr, len(want), len(got))
+				}
+			}
+		})
+	}
+}
+
+func TestALastLineWithoutNewlineIsAnEntry(t *testing.T) {
+	t.Parallel()
+	_, r := fresh(t).run(context.Background(), script("a", "printf 'one\\ntwo'"))
+	if got := string(printed(t, r, 1, false)); got != "one\ntwo\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestEveryStepHasItsOwnCopy(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	file := script("a", "echo changed > hello.txt; echo new > new.txt") +
+		"t: {b: {container: {image: i, cmds: ['cat hello.txt; test ! -e new.txt && test \"$PWD\" = \"$WAYBILL_WORKSPACE\" && echo $CI $WAYBILL_STAGE/$WAYBILL_STEP $WAYBILL_BUILD_ID']}}}"
+	got, r := s.run(context.Background(), file)
+	if got != build.Completed {
+		t.Errorf("%s: %v", got, steps(t, r))
+	}
+	if got, want := string(printed(t, r, 2, false)), "hello\ntrue t/b 7\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if text, _ := os.ReadFile(filepath.Join(s.dir, "hello.txt")); string(text) != "hello\n" {
+		t.Error("a step changed the folder that is built")
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.scratch, "[0-9]*")); left != nil {
+		t.Errorf("copies are left: %v", left)
+	}
+}
+
+func TestStepsDoNotSeeOtherVariables(t *testing.T) {
+	t.Setenv("WAYBILL_TEST_SECRET", "hidden")
+	_, r := fresh(t).run(context.Background(), script("a", "env"))
+	if out := printed(t, r, 1, false); bytes.Contains(out, []byte("hidden")) {
+		t.Errorf("a variable of the worker reached the step:\n%s", out)
+	}
+}
+
+func TestArtifactsAreKeptByTheirRules(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	file := `s:
+  a:
+    artifacts: ["out/**", {path: "*.txt", archive: true, name: texts.tgz}, {path: "none*"}, {path: x, when: fail}]
+    container: {image: i, cmds: ["mkdir -p out/deep; echo 1 > out/one; echo 2 > out/deep/two; ln -s /etc/passwd out/link; ln -s one out/inner; echo x > x"]}
+  b:
+    artifacts: [{path: x, when: fail}, {path: "*.txt"}]
+    container: {image: i, cmds: ["echo x > x; exit 1"]}
+  fail-fast: false
+`
+	_, r := s.run(context.Background(), file)
+	artifacts, err := r.Artifacts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range artifacts {
+		got = append(got, fmt.Sprintf("%d %s %s", a.Step, a.Name, a.Kind))
+	}
+	want := []string{"1 out/deep/two file", "1 out/inner file", "1 out/one file", "1 texts.tgz archive", "2 x file"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var notes []string
+	_ = r.Log(context.Background(), 1, 0, false, func(_ int64, e build.Entry) error {
+		if e.Waybill {
+			notes = append(notes, string(e.Text))
+		}
+		return nil
+	})
+	if diff := cmp.Diff([]string{"artifacts: none* matches no file"}, notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCancelEndsStepsAndStartsNothing(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.watch.on = func(printed string) {
+		if strings.Contains(printed, "ready") {
+			cancel()
+		}
+	}
+	file := script("a", `trap "echo ending; exit 0" TERM; echo ready; while :; do sleep 0.05; done`) +
+		"t: {runs-if: always, b: {container: {image: i, cmds: [x]}}}"
+	got, r := s.run(ctx, file)
+	if got != build.Canceled {
+		t.Errorf("%s, want Canceled", got)
+	}
+	want := []string{"a Canceled (the build was canceled)", "b Canceled (the build was canceled)"}
+	if diff := cmp.Diff(want, steps(t, r)); diff != "" {
+		t.Error(diff)
+	}
+	if got := string(printed(t, r, 1, false)); got != "ready\nending\n" {
+		t.Errorf("the step printed %q: it must get SIGTERM first", got)
+	}
+}
+
+func TestAStepThatIgnoresSIGTERMIsKilled(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.timeout = 400 * time.Millisecond
+	got, r := s.run(context.Background(), script("a", `trap "" TERM; while :; do sleep 0.05; done`))
+	if got != build.TimedOut {
+		t.Errorf("%s, want TimedOut: %v", got, steps(t, r))
+	}
+}
+
+func TestALogThatGrowsTooLargeFailsItsStep(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.logLimit = 1 << 20
+	got, r := s.run(context.Background(), script("a", "yes"))
+	if got != build.Failed || !strings.Contains(steps(t, r)[0], "LogLimit") {
+		t.Errorf("%s: %v", got, steps(t, r))
+	}
+}
+
+func TestAWorkspaceThatCannotBeTakenFailsTheBuild(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.source = worker.Snapshot{Path: filepath.Join(s.dir, "missing.tar.zst")}
+	got, r := s.run(context.Background(), script("a", "true"))
+	if got != build.Failed || !strings.Contains(steps(t, r)[0], "Skipped (take the workspace") {
+		t.Errorf("%s: %v", got, steps(t, r))
+	}
+}
+
+func TestASnapshotIsBuilt(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	path := filepath.Join(t.TempDir(), "w.tar.zst")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, _, err := workspace.Pack(context.Background(), f, s.dir, []string{"hello.txt"})
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.source = worker.Snapshot{Path: path, Digest: digest}
+	if got, r := s.run(context.Background(), script("a", "test $(cat hello.txt) = hello")); got != build.Completed {
+		t.Errorf("%s: %v", got, steps(t, r))
+	}
+}
+
+// brokenRunner has a bug.
+type brokenRunner struct{ *process.Runner }
+
+func (brokenRunner) Run(context.Context, build.Run, build.Sink) (build.Exit, error) { panic("oops") }
+
+func TestABugInTheRunnerFailsTheStep(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}}
+	store, err := results.Create(s.results, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	got, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: brokenRunner{}, Store: store,
+		Observer: s.watch, Scratch: s.scratch}).Run(context.Background())
+	if got != build.Failed || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}

@@ -1,0 +1,287 @@
+package build_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// binary is the real program, built once.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "waybill-*")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "waybill")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// log is a ledger with one definition and one revision.
+type log struct {
+	mu         sync.Mutex
+	definition schedule.Definition
+	revision   ledger.Revision
+	registered []ledger.Artifact
+	refuse     error
+}
+
+func (l *log) Version(context.Context, string, int) (ledger.Version, error) {
+	return ledger.Version{Definition: l.definition}, nil
+}
+
+func (l *log) Revision(context.Context, string, string, int64) (ledger.Revision, error) {
+	return l.revision, nil
+}
+
+func (l *log) RegisterArtifact(_ context.Context, _ string, _ int64, a ledger.Artifact) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuse == nil {
+		l.registered = append(l.registered, a)
+	}
+	return l.refuse
+}
+
+// setup is a handler on a home of its own.
+type setup struct {
+	t       *testing.T
+	log     *log
+	blobs   *blob.Dir
+	builds  string
+	handler *build.Handler
+	action  action.Action
+}
+
+// fresh makes a handler for a revision that consists of one .wharf-ci.yml.
+func fresh(t *testing.T, file string, artifacts ...schedule.Artifact) *setup {
+	t.Helper()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	blobs, err := blob.Open(filepath.Join(home, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &setup{t: t, blobs: blobs, builds: filepath.Join(home, "builds"), log: &log{
+		definition: schedule.Definition{Pipeline: "shop", Stages: []schedule.Stage{{Name: "build", Kind: schedule.BuildStage,
+			Build: &schedule.Build{File: ".wharf-ci.yml", Artifacts: artifacts}}}},
+		revision: ledger.Revision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Commit: "3f9c2ab0123456789"},
+	}}
+	s.log.revision.Snapshot = s.snapshot(file)
+	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Log: slog.New(slog.DiscardHandler)})
+	s.action = action.Action{ID: action.DerivedID(time.Unix(1, 0), t.Name()), Kind: "build", Handler: build.Name,
+		Parameters: json.RawMessage(`{"stage":"build"}`),
+		Step:       &action.Step{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: schedule.BuildCompleted, Revision: 3, Version: 1}}
+	return s
+}
+
+// snapshot stores a workspace of one file.
+func (s *setup) snapshot(file string) string {
+	s.t.Helper()
+	var out bytes.Buffer
+	compressed, err := zstd.NewWriter(&out)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	archive := tar.NewWriter(compressed)
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: ".wharf-ci.yml", Mode: 0o644, Size: int64(len(file)), Format: tar.FormatPAX}
+	_, writeErr := io.Copy(archiveWriter{archive, header}, strings.NewReader(file))
+	if err := errors.Join(writeErr, archive.Close(), compressed.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	key, _, _, err := s.blobs.Put(context.Background(), "", &out)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return key
+}
+
+// archiveWriter writes its header before the first byte.
+type archiveWriter struct {
+	*tar.Writer
+	header *tar.Header
+}
+
+func (w archiveWriter) Write(p []byte) (int, error) {
+	if err := w.WriteHeader(w.header); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
+}
+
+func (s *setup) do(ctx context.Context, attempt int) action.Outcome {
+	return s.handler.Do(ctx, conductor.Attempt{Action: s.action, Number: attempt})
+}
+
+const shop = `
+build:
+  app:
+    artifacts: ["dist/*"]
+    container: {image: none, cmds: ["mkdir dist; echo amd64 > dist/shop-amd64; echo arm64 > dist/shop-arm64; echo ${GIT_COMMIT_SHORT} ${REPO_NAME} > dist/about"]}
+`
+
+func TestABuildRegistersItsArtifacts(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, shop, schedule.Artifact{Label: "amd64", Path: "dist/shop-amd64"}, schedule.Artifact{Label: "about", Path: "**/ab*"})
+	o := s.do(context.Background(), 1)
+	if o.Kind != action.Done {
+		t.Fatalf("%+v", o)
+	}
+	var got []string
+	for _, a := range s.log.registered {
+		r, size, err := s.blobs.Get(context.Background(), a.Blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil || size != a.Size || a.Blob != "sha256/"+a.Digest {
+			t.Errorf("%+v: %d bytes, %v", a, size, err)
+		}
+		got = append(got, a.Label+" "+a.Name+" "+string(text))
+	}
+	want := []string{"amd64 dist/shop-amd64 amd64\n", "about dist/about 3f9c2ab shop\n"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.builds, "*", "workspace*")); left != nil {
+		t.Errorf("the snapshot is kept twice: %v", left)
+	}
+}
+
+func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
+	t.Parallel()
+	wanted := schedule.Artifact{Label: "amd64", Path: "dist/shop-amd64"}
+	for name, test := range map[string]struct {
+		file string
+		want []schedule.Artifact
+		kind action.OutcomeKind
+		code string
+		text []string
+	}{
+		"a failing step": {"build:\n  app: {container: {image: i, cmds: ['echo compiling; echo broken >&2; exit 3']}}", nil, action.Retry, "build_failed",
+			[]string{"build step build/app failed: exit status 3 (.wharf-ci.yml:2:3)\nwhole log: waybill build log ", "its last lines:", "\n  compiling", "\n  broken"}},
+		"a step that takes too long": {"build: {app: {timeout: 50ms, container: {image: i, cmds: [exec sleep 60]}}}", nil, action.Retry, "build_failed",
+			[]string{"build step build/app timed out: it took longer than 50ms"}},
+		"a file with faults": {"build: {app: {container: {imag: i}}}\nx: 5", nil, action.BadInput, "build_file",
+			[]string{`.wharf-ci.yml:1:15: build/app/container: the field "image" is missing`, ".wharf-ci.yml:2:4: x: want a mapping of steps"}},
+		"an artifact that is missing": {"build: {app: {container: {image: i, cmds: ['true']}}}", []schedule.Artifact{wanted}, action.Fatal, "artifact_missing",
+			[]string{"artifact amd64: the build yields no dist/shop-amd64; it yields none (a step keeps files by its key artifacts)"}},
+		"an artifact that is ambiguous": {shop, []schedule.Artifact{{Label: "any", Path: "dist/shop-*"}}, action.Fatal, "artifact_missing",
+			[]string{"artifact any: dist/shop-* fits several of the build's artifacts: dist/shop-amd64, dist/shop-arm64"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fresh(t, test.file, test.want...)
+			o := s.do(context.Background(), 1)
+			if o.Kind != test.kind || o.Code != test.code {
+				t.Errorf("%s %s, want %s %s", o.Kind, o.Code, test.kind, test.code)
+			}
+			for _, text := range test.text {
+				if !strings.Contains(o.Error, text) {
+					t.Errorf("%q is not in\n%s", text, o.Error)
+				}
+			}
+			if len(s.log.registered) > 0 {
+				t.Errorf("registered %v", s.log.registered)
+			}
+		})
+	}
+}
+
+func TestAnAttemptWhoseResultWasNotRecordedIsNotBuiltAgain(t *testing.T) {
+	t.Parallel()
+	count := filepath.Join(t.TempDir(), "count")
+	file := fmt.Sprintf("build: {app: {artifacts: [a], container: {image: i, cmds: ['echo x >> %s; echo a > a']}}}", count)
+	s := fresh(t, file, schedule.Artifact{Label: "a", Path: "a"})
+	s.log.refuse = fault.New(fault.LedgerAway, "the ledger is away")
+	if o := s.do(context.Background(), 1); o.Kind != action.Throttle {
+		t.Fatalf("%+v", o)
+	}
+	s.log.refuse = nil
+	if o := s.do(context.Background(), 2); o.Kind != action.Done {
+		t.Fatalf("%+v", o)
+	}
+	if text, err := os.ReadFile(count); string(text) != "x\n" || err != nil {
+		t.Errorf("built %q times, %v", text, err)
+	}
+}
+
+func TestARetryOfAFailedBuildBuildsAgain(t *testing.T) {
+	t.Parallel()
+	count := filepath.Join(t.TempDir(), "count")
+	s := fresh(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['echo x >> %s; test $(wc -l < %s) = 2']}}}", count, count))
+	if o := s.do(context.Background(), 1); o.Kind != action.Retry {
+		t.Fatalf("%+v", o)
+	}
+	if o := s.do(context.Background(), 2); o.Kind != action.Done {
+		t.Fatalf("%+v", o)
+	}
+}
+
+func TestTheCauseOfTheEndDecidesTheOutcome(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]action.OutcomeKind{
+		conductor.ErrCanceled: action.Stopped, conductor.ErrShutdown: action.GivenBack, conductor.ErrAttemptTimeout: action.Retry,
+	} {
+		t.Run(cause.Error(), func(t *testing.T) {
+			t.Parallel()
+			ready := filepath.Join(t.TempDir(), "ready")
+			if err := exec.Command("mkfifo", ready).Run(); err != nil {
+				t.Fatal(err)
+			}
+			s := fresh(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['echo $$ > %s; exec sleep 60']}}}", ready))
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			go func() {
+				_, _ = os.ReadFile(ready) // blocks until the step runs
+				cancel(cause)
+			}()
+			if o := s.do(ctx, 1); o.Kind != want {
+				t.Errorf("%+v, want %s", o, want)
+			}
+			s.log.revision.Snapshot = s.snapshot("build: {app: {container: {image: i, cmds: ['true']}}}")
+			if o := s.do(context.Background(), 2); o.Kind != action.Done {
+				t.Errorf("the next attempt: %+v", o)
+			}
+		})
+	}
+}
+
+func TestCheckWantsAStage(t *testing.T) {
+	t.Parallel()
+	h := build.New(build.Config{})
+	for parameters, bad := range map[string]bool{`{"stage":"build"}`: false, `{}`: true, `[]`: true, `{"stage":5}`: true} {
+		if got := h.Check(json.RawMessage(parameters)); (len(got) > 0) != bad {
+			t.Errorf("%s: %v", parameters, got)
+		}
+	}
+}
