@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}
+	if dir := os.Getenv("WAYBILL_TEST_WORKER"); dir != "" {
+		workToBeKilled(dir)
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,108 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// stubborn starts a child, a daemon in a session of its own and a process that ignores
+// SIGTERM, and names them all in the pipe.
+const stubborn = `trap "" TERM
+sleep 60 & child=$!
+(setsid sleep 60 >/dev/null 2>&1 & echo $! > daemon)
+(trap "" TERM HUP; exec sleep 60) & deaf=$!
+echo printed before the end
+while test ! -s daemon; do sleep 0.01; done
+sleep 1.1
+echo $$ $child $(cat daemon) $deaf > "$WAYBILL_TEST_PIPE"
+wait`
+
+// workToBeKilled is the process that is killed.
+func workToBeKilled(dir string) {
+	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a", Spec: build.Spec{Argv: []string{"/bin/sh", "-c", stubborn}}}}}
+	store, err := results.Create(filepath.Join(dir, "results"), 0)
+	if err == nil {
+		err = store.Describe(results.Build{ID: "1", Plan: plan})
+	}
+	if err == nil {
+		_, err = worker.New(worker.Config{ID: "1", Plan: plan, Workspace: worker.Folder{Root: filepath.Join(dir, "src")},
+			Runner: &process.Runner{Supervisor: []string{os.Args[0], "supervise"}, Keep: []string{"WAYBILL_TEST_PIPE"}},
+			Store:  store, Observer: &watch{}, Scratch: filepath.Join(dir, "scratch")}).Run(context.Background())
+	}
+	if err != nil {
+		os.Stderr.WriteString(err.Error())
+	}
+}
+
+// TestAKilledWorkerLeavesNoChild kills a worker while a step has descendants of every kind.
+func TestAKilledWorkerLeavesNoChild(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "src"), 0o755), os.Mkdir(filepath.Join(dir, "scratch"), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "WAYBILL_TEST_WORKER="+dir, "WAYBILL_TEST_PIPE="+pipe)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(pipe) // blocks until the step has started everything
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone(t, pid)
+	}
+	r, err := results.Open(filepath.Join(dir, "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if final, err := r.Final(); final != nil || err != nil || r.Alive() {
+		t.Errorf("final marker %v, %v, alive %t: the build was killed", final, err, r.Alive())
+	}
+	if entries, _, err := r.Tail(1, 5); err != nil || len(entries) != 1 || string(entries[0].Text) != "printed before the end" {
+		t.Errorf("the log: %v, %v", entries, err)
+	}
+}
+
+// gone waits for the end of a process that is being killed by another one.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	t.Errorf("process %d is alive", pid)
+}
