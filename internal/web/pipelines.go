@@ -22,6 +22,7 @@ const matrixWidth = 6
 type pipelinePage struct {
 	server.PipelineView
 	Columns  []column
+	Waits    map[int64]string // what a deployment on its way waits for first; nothing for one at work
 	Rows     []row
 	Versions []ledger.Version // newest first
 }
@@ -49,7 +50,7 @@ func (p *Pages) pipeline(r *http.Request) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	page := pipelinePage{PipelineView: view}
+	page := pipelinePage{PipelineView: view, Waits: map[int64]string{}}
 	if err := p.matrix(r, &page); err != nil {
 		return content{}, err
 	}
@@ -69,6 +70,7 @@ func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 			return err
 		}
 		page.Columns[i].Status = run.Status
+		page.Waits[d.Number] = waitsFor(run)
 		for _, stage := range run.Stages {
 			for _, group := range stage.Groups {
 				for _, host := range group.Hosts {
@@ -82,6 +84,23 @@ func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 	}
 	page.Rows = rows(page, byTarget)
 	return nil
+}
+
+// waitsFor is the first reason that a deployment's stages, groups and hosts give.
+func waitsFor(d server.DeploymentView) string {
+	for _, stage := range d.Stages {
+		if stage.State == server.RunWaiting && stage.Reason != "" {
+			return stage.Name + ": " + stage.Reason
+		}
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				if stage.State == server.RunRunning && host.State != server.RunFinished && host.Reason != "" {
+					return below(host.Target) + ": " + host.Reason
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // rows lists the hosts of the definition in force, with what runs on each.
