@@ -6,7 +6,6 @@ type block struct {
 	batch batchID // locked, latecomer, in order
 	trip  *trip   // who is in the way
 	step  stepName
-	n     int32
 	in    int // hosts in flight
 	limit int
 }
@@ -18,12 +17,12 @@ const (
 	runs         why = iota
 	notActive        // 1
 	isHeld           // 1
-	isWaiting        // 2: n is the frontier step in front
+	isWaiting        // 2: not on the frontier
 	isOut            // 2: elided or excluded
 	isDone           // 2
 	isLive           // 3
 	hasFailed        // 3
-	isStopped        // 3: n is not used
+	isStopped        // 3
 	noArtifact       // 4
 	lostArtifact     // 4: the build is complete without it
 	isLocked         // 5
@@ -82,28 +81,9 @@ func (t *trip) place(n int32) block {
 	case t.isElided(n):
 		return block{why: isOut}
 	case !t.isDoable(n):
-		return block{why: isWaiting, n: t.blocker(n)}
+		return block{why: isWaiting}
 	}
 	return block{}
-}
-
-// blocker is the frontier step, or the last unresolved one, that n waits for.
-func (t *trip) blocker(n int32) int32 {
-	seen := map[int32]bool{}
-	for {
-		next := int32(-1)
-		for _, p := range t.plan.graph.prev.of(n) {
-			if !t.is(p, resolved) && !seen[p] {
-				next = p
-				break
-			}
-		}
-		if next < 0 {
-			return n
-		}
-		seen[next] = true
-		n = next
-	}
 }
 
 // checkArtifact is condition 4.

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,14 +13,24 @@ func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	if !ok {
 		return nil
 	}
+	x := explanation{e: e, t: t, exclusions: slices.Concat(t.exclusions, e.strictExclusions(t.plan, t.revision)), front: t.fronts()}
 	list := make([]StepState, len(t.plan.nodes))
 	for n := range list {
-		list[n] = e.explain(t, int32(n))
+		list[n] = x.step(int32(n))
 	}
 	return list
 }
 
-func (e *Engine) explain(t *trip, n int32) StepState {
+// explanation is what the explanations of all steps of a deployment share.
+type explanation struct {
+	e          *Engine
+	t          *trip
+	exclusions []exclusion
+	front      fronts
+}
+
+func (x *explanation) step(n int32) StepState {
+	e, t := x.e, x.t
 	s := StepState{
 		StepKey: StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event},
 		Work:    t.plan.nodes[n].kind.takesAction(),
@@ -31,7 +42,7 @@ func (e *Engine) explain(t *trip, n int32) StepState {
 	case t.is(n, complete):
 		s.State = Complete
 	case t.is(n, excluded):
-		s.State, s.Reason = Excluded, t.whyExcluded(e, n)
+		s.State, s.Reason = Excluded, x.whyExcluded(n)
 	case t.isElided(n):
 		s.State, s.Reason = Elided, "elided: "+later(t.plan, t.walk, n)
 	case t.is(n, claimed):
@@ -40,20 +51,53 @@ func (e *Engine) explain(t *trip, n int32) StepState {
 		s.State = Broken
 		s.Reason, s.Who = "failed: "+t.failures[stepName{s.Target, s.Event}].String(), "waybill deployment retry "+e.label(t)
 	default:
-		s.State = Waiting
 		b := e.check(t, n)
 		if b.why == runs {
 			s.State = CanRun
 			return s
 		}
-		s.Reason, s.Who = e.reason(t, n, b)
+		s.State = Waiting
+		s.Reason, s.Who = x.reason(n, b)
 	}
 	return s
 }
 
+// fronts finds what a step waits for, and remembers it for all steps on the way.
+type fronts struct {
+	t     *trip
+	found []int32 // -1: not known yet
+}
+
+func (t *trip) fronts() fronts {
+	f := fronts{t: t, found: make([]int32, len(t.plan.nodes))}
+	for n := range f.found {
+		f.found[n] = -1
+	}
+	return f
+}
+
+// of is the unresolved step before n that itself waits for none.
+func (f fronts) of(n int32) int32 {
+	var way []int32
+	for f.found[n] < 0 {
+		way = append(way, n)
+		f.found[n] = n
+		for _, p := range f.t.plan.graph.prev.of(n) {
+			if !f.t.is(p, resolved) {
+				n = p
+				break
+			}
+		}
+	}
+	for _, w := range way {
+		f.found[w] = f.found[n]
+	}
+	return f.found[n]
+}
+
 // reason tells the first condition that fails, and who can change that; "" where it passes by itself.
-func (e *Engine) reason(t *trip, n int32, b block) (text, who string) {
-	p := t.plan
+func (x *explanation) reason(n int32, b block) (text, who string) {
+	e, t, p := x.e, x.t, x.t.plan
 	switch b.why {
 	case notActive:
 		text = e.label(t) + " is " + string(t.status)
@@ -67,7 +111,7 @@ func (e *Engine) reason(t *trip, n int32, b block) (text, who string) {
 			text += fmt.Sprintf(": %q", h.reason)
 		}
 	case isWaiting:
-		text = "waits for " + p.name(b.n)
+		text = "waits for " + p.name(x.front.of(n))
 	case isStopped:
 		text, who = "stopped: "+t.whyStopped(p.nodes[n].stage), "waybill deployment retry "+e.label(t)
 	case noArtifact, lostArtifact:
@@ -140,13 +184,11 @@ func (t *trip) whyStopped(stage int32) string {
 }
 
 // whyExcluded is the reason of the first exclusion that covers the step.
-func (t *trip) whyExcluded(e *Engine, n int32) string {
-	name := stepName{t.plan.target(n), t.plan.nodes[n].event}
-	for _, list := range [][]exclusion{t.exclusions, e.strictExclusions(t.plan, t.revision)} {
-		for _, x := range list {
-			if covers(x.target, x.event, name) {
-				return "excluded: " + endDetail{By: x.by, Reason: x.reason}.String()
-			}
+func (x *explanation) whyExcluded(n int32) string {
+	name := stepName{x.t.plan.target(n), x.t.plan.nodes[n].event}
+	for _, each := range x.exclusions {
+		if covers(each.target, each.event, name) {
+			return "excluded: " + endDetail{By: each.by, Reason: each.reason}.String()
 		}
 	}
 	return "excluded"

@@ -138,7 +138,7 @@ func (e *Engine) checkFact(t *trip, n int32) error {
 		return e.violation("I10", "%s of %s is completed twice", t.plan.name(n), e.label(t))
 	}
 	if !t.isElided(n) && t.wait[t.plan.graph.component[n]] != 0 {
-		return e.violation("I2", "%s of %s completes before %s", t.plan.name(n), e.label(t), t.plan.name(t.blocker(n)))
+		return e.violation("I2", "%s of %s completes before %s", t.plan.name(n), e.label(t), t.plan.name(t.fronts().of(n)))
 	}
 	if n == t.plan.end {
 		if left := len(t.plan.nodes) - t.done - t.elided; left != 1 {

@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -24,23 +26,29 @@ type program struct {
 // the definitional engine answers for the rest.
 func TestEngineFollowsTheDefinitions(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		plan, ok := settled(randomDefinition(t))
-		if !ok {
-			t.Skip("not a pipeline")
-		}
-		p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), asked: map[StepKey]bool{}}
-		p.edit(plan)
-		p.create()
-		for range rapid.IntRange(1, 40).Draw(t, "moves") {
-			p.move()
-		}
-		p.finish()
-	})
+	for i := range *rounds {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { rapid.Check(t, playProgram) })
+	}
+}
+
+var rounds = flag.Int("rounds", 10, "rounds of random programs, each of -rapid.checks of them")
+
+func playProgram(t *rapid.T) {
+	plan, ok := settled(randomDefinition(t))
+	if !ok {
+		t.Fatal("not a pipeline")
+	}
+	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), asked: map[StepKey]bool{}}
+	p.edit(plan)
+	p.create()
+	for range rapid.IntRange(1, 40).Draw(t, "moves") {
+		p.move()
+	}
+	p.finish()
 }
 
 func (p *program) move() {
-	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "cancel", "create", "command", "command", "edit", "artifact"}).Draw(p.T, "move") {
+	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "cancel", "create", "command", "command", "edit", "artifact", "crash"}).Draw(p.T, "move") {
 	case "decide":
 		p.decide(rapid.SampledFrom([]int{1, 5, 1000}).Draw(p.T, "limit"))
 	case "end":
@@ -56,6 +64,8 @@ func (p *program) move() {
 	case "artifact":
 		p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: max(1, p.newest), Detail: raw(artifactDetail{
 			rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
+	case "crash": // I8: what a fresh fold of the log says is what the engine says, and it goes on from there
+		p.refold()
 	case "edit":
 		_, plan := p.engine.Current()
 		if next, ok := settled(mutated(p.T, plan.Definition())); ok {
@@ -321,7 +331,7 @@ func (p *program) compare() {
 		if t.status != Active && t.status != FailedRun {
 			continue
 		}
-		v := p.oracle.view(o)
+		v, front := p.oracle.view(o), t.fronts()
 		for i, s := range v.g.steps {
 			n := int32(i)
 			if name := (stepName{t.plan.target(n), t.plan.nodes[n].event}); name != s {
@@ -338,8 +348,8 @@ func (p *program) compare() {
 			if want := p.oracle.check(v, i); got != want {
 				p.fatal("#%d %v: %+v, want %+v", o.number, s, got, want)
 			}
-			if b.why == isWaiting && !v.doable[b.n] {
-				p.fatal("#%d %v waits for %v, which is not on the frontier", o.number, s, v.g.steps[b.n])
+			if at := front.of(n); b.why == isWaiting && !v.doable[at] {
+				p.fatal("#%d %v waits for %v, which is not on the frontier", o.number, s, v.g.steps[at])
 			}
 		}
 	}
@@ -416,7 +426,7 @@ func (p *program) finish() {
 	p.refold()
 }
 
-// refold is I8: the fold of the log is the engine's state.
+// refold is I8: the fold of the log is the engine's state. The fresh engine goes on.
 func (p *program) refold() {
 	fresh := New("shop")
 	fresh.plans = p.engine.plans
@@ -431,4 +441,6 @@ func (p *program) refold() {
 			p.fatal("#%d folded again is %v, want %v", t.number, got, want)
 		}
 	}
+	p.engine = fresh
+	p.compare()
 }

@@ -142,7 +142,7 @@ func (s *simulation) apply(row Entry) error {
 // check: a simulation without failures ends with its deployment.
 func (s *simulation) check() error {
 	if t := s.engine.trips[1]; t.status != Finished {
-		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.blocker(t.plan.end)))
+		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.fronts().of(t.plan.end)))
 	}
 	return nil
 }
