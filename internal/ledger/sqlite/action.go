@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -69,17 +70,19 @@ func (t *tx) UpdateThreads(threads []ledger.ThreadRow) error {
 }
 
 func (t *tx) EndThreads(endings []ledger.Ending) error {
+	ids := make([]action.ID, len(endings))
 	values := make([][]any, len(endings))
 	for i, e := range endings {
-		n, err := t.exec(`DELETE FROM thread WHERE id = ?`, id(e.ID))
-		if err == nil && n != 1 {
-			err = fault.New(fault.Terminal, "action %s has ended already", e.ID)
-		}
-		if err != nil {
-			return err
-		}
+		ids[i] = e.ID
 		values[i] = []any{id(e.ID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
 			micros(e.Thread.StartedAt), micros(e.FinishedAt), e.Code, e.Error, e.Ref, document(e.Output)}
+	}
+	n, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ids))
+	if err == nil && n != len(ids) {
+		err = fault.New(fault.Terminal, "%d of %d actions have ended already", len(ids)-n, len(ids))
+	}
+	if err != nil {
+		return err
 	}
 	return t.insert(table{name: "thread_done", columns: []string{"id", "lane", "status", "seq", "attempt", "spent", "lost",
 		"started_at", "finished_at", "code", "error", "ref", "output"}}, values)
@@ -126,17 +129,7 @@ func scanAction(s scanner) (action.Action, error) {
 }
 
 func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
-	var found []action.Action
-	for _, i := range ids {
-		a, ok, err := row(t, scanAction, `SELECT `+actionColumns+` FROM action a WHERE a.id = ?`, id(i))
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found = append(found, a)
-		}
-	}
-	return found, nil
+	return rows(t, scanAction, `SELECT `+actionColumns+` FROM action a WHERE a.id IN (`+listed+`)`, idList(ids))
 }
 
 const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease,
@@ -147,37 +140,46 @@ func threadTo(t *action.Thread) []any {
 		moment{&t.StartedAt}, moment{&t.CancelAt}, &t.Draining, moment{&t.Deadline}}
 }
 
+// identified is a thread with its action's id.
+type identified struct {
+	id action.ID
+	action.Thread
+}
+
+func scanThread(s scanner) (one identified, err error) {
+	err = s.Scan(append([]any{ident{&one.id}}, threadTo(&one.Thread)...)...)
+	return one, err
+}
+
 // LockThreads reads: the transaction is the only one that writes.
 func (t *tx) LockThreads(ids []action.ID) (map[action.ID]action.Thread, error) {
-	found := make(map[action.ID]action.Thread, len(ids))
-	for _, i := range ids {
-		scan := func(s scanner) (th action.Thread, err error) {
-			err = s.Scan(threadTo(&th)...)
-			return th, err
-		}
-		th, ok, err := row(t, scan, `SELECT `+threadColumns+` FROM thread t WHERE t.id = ?`, id(i))
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found[i] = th
-		}
+	all, err := rows(t, scanThread, `SELECT t.id, `+threadColumns+` FROM thread t WHERE t.id IN (`+listed+`)`, idList(ids))
+	found := make(map[action.ID]action.Thread, len(all))
+	for _, one := range all {
+		found[one.id] = one.Thread
 	}
-	return found, nil
+	return found, err
 }
 
 func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
-	found := map[string]action.ID{}
-	for _, key := range keys {
-		i, ok, err := row(t, scanID, `SELECT id FROM thread WHERE unique_key = ?`, key)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found[key] = i
-		}
+	wanted, err := list(keys)
+	if err != nil {
+		return nil, err
 	}
-	return found, nil
+	type keyed struct {
+		key string
+		id  action.ID
+	}
+	scan := func(s scanner) (k keyed, err error) {
+		err = s.Scan(&k.key, ident{&k.id})
+		return k, err
+	}
+	all, err := rows(t, scan, `SELECT unique_key, id FROM thread WHERE unique_key IN (SELECT value FROM json_each(?))`, wanted)
+	found := make(map[string]action.ID, len(all))
+	for _, k := range all {
+		found[k.key] = k.id
+	}
+	return found, err
 }
 
 func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, error) {
@@ -196,9 +198,8 @@ func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, erro
 // so that it is one statement; the conformance suite compares the two.
 func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error) {
 	type claim struct {
-		id   action.ID
+		identified
 		rank int64
-		ledger.Claimed
 	}
 	scan := func(s scanner) (c claim, err error) {
 		err = s.Scan(append([]any{ident{&c.id}, &c.rank}, threadTo(&c.Thread)...)...)
@@ -209,24 +210,29 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 		WHERE id IN (SELECT id FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
 			started_at, cancel_at, draining, deadline`, id(owner), micros(t.now), w.Lane, w.N)
-	if err != nil {
+	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
 	slices.SortFunc(claims, func(a, b claim) int {
 		if a.rank != b.rank {
-			return int(a.rank - b.rank)
+			return cmp.Compare(a.rank, b.rank)
 		}
 		return slices.Compare(a.id[:], b.id[:])
 	})
+	ids := make([]action.ID, len(claims))
+	for i, c := range claims {
+		ids[i] = c.id
+	}
+	actions, err := t.Actions(ids)
+	byID := make(map[action.ID]action.Action, len(actions))
+	for _, a := range actions {
+		byID[a.ID] = a
+	}
 	claimed := make([]ledger.Claimed, len(claims))
 	for i, c := range claims {
-		actions, err := t.Actions([]action.ID{c.id})
-		if err != nil {
-			return nil, err
-		}
-		claimed[i] = ledger.Claimed{Action: actions[0], Thread: c.Thread}
+		claimed[i] = ledger.Claimed{Action: byID[c.id], Thread: c.Thread}
 	}
-	return claimed, nil
+	return claimed, err
 }
 
 func (t *tx) Lanes(handler, after string, n int) ([]string, error) {
@@ -342,18 +348,8 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 		query, args := stateQuery(q)
 		return rows(t, scanState, query, args...)
 	}
-	var found []ledger.ActionState
-	for _, i := range ids {
-		s, ok, err := row(t, scanState, `SELECT `+stateColumns+` FROM action a LEFT JOIN thread t ON t.id = a.id`+stateJoins+
-			` WHERE a.id = ?`, id(i))
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found = append(found, s)
-		}
-	}
-	return found, nil
+	return rows(t, scanState, `SELECT `+stateColumns+` FROM action a LEFT JOIN thread t ON t.id = a.id`+stateJoins+
+		` WHERE a.id IN (`+listed+`) ORDER BY a.id DESC`, idList(ids))
 }
 
 // stateQuery is the statement of an ActionQuery. It begins with the live rows where only they are wanted.

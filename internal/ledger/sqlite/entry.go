@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -85,25 +86,23 @@ func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
 }
 
 func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error) {
-	var found []schedule.Entry
-	for _, k := range keys {
-		scan := func(s scanner) (e schedule.Entry, err error) {
-			e.Deployment, e.Target, e.Event = k.Deployment, k.Target, k.Event
-			err = s.Scan(&e.Seq, &e.Occurrence, &e.Class)
-			return e, err
-		}
-		e, ok, err := row(t, scan, `SELECT seq, occurrence, class FROM entry
-			WHERE pipeline_id = ?1 AND deployment = ?2 AND event = ?4
-			  AND target_id = (SELECT id FROM target WHERE pipeline_id = ?1 AND path = ?3)
-			ORDER BY occurrence DESC LIMIT 1`, pipeline, k.Deployment, k.Target, k.Event)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found = append(found, e)
-		}
+	scan := func(s scanner) (e schedule.Entry, err error) {
+		err = s.Scan(&e.Deployment, &e.Target, &e.Event, &e.Seq, &e.Occurrence, &e.Class)
+		return e, err
 	}
-	return found, nil
+	triples := make([][3]any, len(keys))
+	for i, k := range keys {
+		triples[i] = [3]any{k.Deployment, k.Target, k.Event}
+	}
+	wanted, err := list(triples)
+	if err != nil {
+		return nil, err
+	}
+	return rows(t, scan, `SELECT e.deployment, t.path, e.event, e.seq, max(e.occurrence), e.class
+		FROM json_each(?2) k
+		CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = k.value ->> 1
+		CROSS JOIN entry e INDEXED BY entry_step ON e.pipeline_id = ?1 AND e.deployment = k.value ->> 0 AND e.target_id = t.id AND e.event = k.value ->> 2
+		GROUP BY k.key`, pipeline, wanted)
 }
 
 func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
@@ -124,24 +123,29 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 func (t *tx) targets(pipeline int64, entries []schedule.Entry) (map[string]int64, error) {
 	ids := map[string]int64{}
 	for _, e := range entries {
-		if _, ok := ids[e.Target]; ok {
-			continue
-		}
-		number, ok, err := row(t, scanNumber, `SELECT id FROM target WHERE pipeline_id = ? AND path = ?`, pipeline, e.Target)
-		if err == nil && !ok {
-			number, _, err = row(t, scanNumber, `INSERT INTO target (pipeline_id, path) VALUES (?, ?) RETURNING id`, pipeline, e.Target)
-		}
-		if err != nil {
-			return nil, err
-		}
-		ids[e.Target] = number
+		ids[e.Target] = 0
 	}
-	return ids, nil
-}
-
-func scanNumber(s scanner) (n int64, err error) {
-	err = s.Scan(&n)
-	return n, err
+	paths, err := list(slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.exec(`INSERT INTO target (pipeline_id, path) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING`, pipeline, paths)
+	if err != nil {
+		return nil, err
+	}
+	type target struct {
+		id   int64
+		path string
+	}
+	scan := func(s scanner) (one target, err error) {
+		err = s.Scan(&one.id, &one.path)
+		return one, err
+	}
+	found, err := rows(t, scan, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipeline, paths)
+	for _, f := range found {
+		ids[f.path] = f.id
+	}
+	return ids, err
 }
 
 const entryColumns = `e.seq, e.deployment, t.path, e.event, e.occurrence, e.class, e.revision, e.version, e.created_at, e.detail`
@@ -318,20 +322,24 @@ func deploymentOrder(q ledger.DeploymentQuery) string {
 }
 
 func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error) {
-	ids := map[int64]action.ID{}
-	for _, n := range numbers {
-		if _, ok := ids[n]; ok {
-			continue
-		}
-		found, ok, err := row(t, scanID, `SELECT id FROM deployment WHERE pipeline_id = ? AND number = ?`, pipeline, n)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			ids[n] = found
-		}
+	wanted, err := list(numbers)
+	if err != nil {
+		return nil, err
 	}
-	return ids, nil
+	type numbered struct {
+		number int64
+		id     action.ID
+	}
+	scan := func(s scanner) (n numbered, err error) {
+		err = s.Scan(&n.number, ident{&n.id})
+		return n, err
+	}
+	found, err := rows(t, scan, `SELECT number, id FROM deployment WHERE pipeline_id = ?1 AND number IN (SELECT value FROM json_each(?2))`, pipeline, wanted)
+	ids := make(map[int64]action.ID, len(found))
+	for _, f := range found {
+		ids[f.number] = f.id
+	}
+	return ids, err
 }
 
 func scanID(s scanner) (i action.ID, err error) {
@@ -340,17 +348,43 @@ func scanID(s scanner) (i action.ID, err error) {
 }
 
 func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
+	type passed struct {
+		Path                          string
+		Deployment, Revision, Highest int64
+		At                            any
+	}
+	finished, failed := map[string]passed{}, map[string]passed{}
 	for _, p := range passages {
-		query := `UPDATE target SET highest = max(highest, ?4),
-			current_revision = CASE WHEN ?3 >= current THEN ?4 ELSE current_revision END,
-			current_at = CASE WHEN ?3 >= current THEN ?5 ELSE current_at END, current = max(current, ?3)
-			WHERE pipeline_id = ?1 AND path = ?2`
-		args := []any{pipeline, p.Target, p.Deployment, p.Revision, micros(p.At)}
+		one := passed{p.Target, p.Deployment, p.Revision, p.Revision, micros(p.At)}
 		if p.Failed {
-			query = `UPDATE target SET failed = ?3, failed_at = ?4 WHERE pipeline_id = ?1 AND path = ?2`
-			args = []any{pipeline, p.Target, p.Deployment, micros(p.At)}
+			failed[p.Target] = one
+			continue
 		}
-		if _, err := t.exec(query, args...); err != nil {
+		if before, ok := finished[p.Target]; ok {
+			highest := max(before.Highest, one.Highest)
+			if before.Deployment > one.Deployment {
+				one = before
+			}
+			one.Highest = highest
+		}
+		finished[p.Target] = one
+	}
+	for query, some := range map[string]map[string]passed{
+		`UPDATE target SET failed = p.value ->> 'Deployment', failed_at = p.value ->> 'At'
+			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: failed,
+		`UPDATE target SET highest = max(highest, p.value ->> 'Highest'), current = max(current, p.value ->> 'Deployment'),
+			current_revision = iif(p.value ->> 'Deployment' >= current, p.value ->> 'Revision', current_revision),
+			current_at = iif(p.value ->> 'Deployment' >= current, p.value ->> 'At', current_at)
+			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: finished,
+	} {
+		if len(some) == 0 {
+			continue
+		}
+		values, err := list(slices.Collect(maps.Values(some)))
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(query, pipeline, values); err != nil {
 			return err
 		}
 	}

@@ -37,8 +37,8 @@ type Driver struct {
 	path    string
 	write   *sql.DB
 	read    *sql.DB
-	writer  chan *writer // holds the one writer connection while nobody uses it
-	opened  bool         // the writer connection was made
+	writer  chan *sql.Conn // holds the one connection that writes while nobody uses it
+	opened  bool           // that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
@@ -51,7 +51,7 @@ var _ ledger.Driver = (*Driver)(nil)
 // to date. The folder must exist. A damaged file, or one that a newer Waybill
 // wrote, is fault.Corrupt; what the system refuses is fault.Unavailable.
 func Open(ctx context.Context, path string) (*Driver, error) {
-	d := &Driver{path: path, writer: make(chan *writer, 1)}
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1)}
 	if err := d.open(ctx); err != nil {
 		err = d.explain("open the ledger", err)
 		_ = d.Close() // what was opened so far; the first error counts
@@ -73,7 +73,7 @@ func (d *Driver) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.writer <- &writer{conn: conn, prepared: map[string]*sql.Stmt{}}
+	d.writer <- conn
 	d.opened = true
 	if err := d.migrate(ctx, conn); err != nil {
 		return err
@@ -115,22 +115,16 @@ func (d *Driver) Name() string { return "sqlite" }
 // Embedded is true: one process at a time runs roles on a file.
 func (d *Driver) Embedded() bool { return true }
 
-// writer is the one connection that writes, and its prepared statements.
-type writer struct {
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
-}
-
 var errClosed = fault.New(fault.Unavailable, "the ledger is closed")
 
 // take waits for the writer connection.
-func (d *Driver) take(ctx context.Context) (*writer, error) {
+func (d *Driver) take(ctx context.Context) (*sql.Conn, error) {
 	select {
-	case w, ok := <-d.writer:
+	case conn, ok := <-d.writer:
 		if !ok {
 			return nil, errClosed
 		}
-		return w, nil
+		return conn, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -143,27 +137,27 @@ func (d *Driver) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 
 // writing runs fn on the writer connection and commits what it did, or nothing.
 func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn func(ledger.Tx) error) (err error) {
-	w, err := d.take(ctx)
+	conn, err := d.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { d.writer <- w }()
-	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	defer func() { d.writer <- conn }()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return d.explain("begin", err)
 	}
 	committed := false
 	defer func() {
 		if !committed {
-			_, _ = w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
 		}
 	}()
-	if err := fn(&tx{ctx: ctx, driver: d, conn: w.conn, prepared: w.prepared, now: now(), plans: plans}); err != nil {
+	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: now(), plans: plans}); err != nil {
 		return err
 	}
 	if !keep {
 		return nil
 	}
-	if _, err := w.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+	if _, err := conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
 		return d.explain("commit", err)
 	}
 	committed = true
@@ -252,9 +246,9 @@ func (d *Driver) Close() error {
 		errs = append(errs, d.read.Close())
 	}
 	if d.opened {
-		if w, ok := <-d.writer; ok { // waits for the transaction that is under way
+		if conn, ok := <-d.writer; ok { // waits for the transaction that is under way
 			close(d.writer)
-			errs = append(errs, w.conn.Close())
+			errs = append(errs, conn.Close())
 		}
 	}
 	if d.write != nil {

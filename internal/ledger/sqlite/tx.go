@@ -3,21 +3,25 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// tx is one transaction on one connection.
+// tx is one transaction on one connection. The database/sql driver compiles a
+// statement each time it runs, so whatever concerns many rows is one statement:
+// lists go in as JSON (list, idList) and many rows as one INSERT.
 type tx struct {
-	ctx      context.Context
-	driver   *Driver
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt // of the connection; nil: statements are not kept
-	now      time.Time
-	plans    *[]string // collects plans instead of time; nil: none wanted
+	ctx    context.Context
+	driver *Driver
+	conn   *sql.Conn
+	now    time.Time
+	plans  *[]string // collects query plans; nil: none wanted
 }
 
 // Now is the time at which the transaction began.
@@ -29,43 +33,12 @@ func (t *tx) LedgerID() (action.ID, error) {
 	return found, err
 }
 
-// keptStatements bounds how many prepared statements a connection keeps.
-const keptStatements = 300
-
-// statement is the query, prepared once for the connection; nil where none is kept.
-func (t *tx) statement(query string) (*sql.Stmt, error) {
-	if t.prepared == nil {
-		return nil, nil
-	}
-	if s, ok := t.prepared[query]; ok {
-		return s, nil
-	}
-	if len(t.prepared) >= keptStatements {
-		return nil, nil
-	}
-	s, err := t.conn.PrepareContext(t.ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	t.prepared[query] = s
-	return s, nil
-}
-
 // exec runs a statement and returns how many rows it changed.
 func (t *tx) exec(query string, args ...any) (int, error) {
 	if err := t.plan(query, args); err != nil {
 		return 0, err
 	}
-	s, err := t.statement(query)
-	if err != nil {
-		return 0, t.driver.explain("prepare", err)
-	}
-	var done sql.Result
-	if s != nil {
-		done, err = s.ExecContext(t.ctx, args...)
-	} else {
-		done, err = t.conn.ExecContext(t.ctx, query, args...)
-	}
+	done, err := t.conn.ExecContext(t.ctx, query, args...)
 	if err != nil {
 		return 0, t.driver.explain("write", err)
 	}
@@ -76,13 +49,6 @@ func (t *tx) exec(query string, args ...any) (int, error) {
 func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
 	if err := t.plan(query, args); err != nil {
 		return nil, err
-	}
-	s, err := t.statement(query)
-	if err != nil {
-		return nil, err
-	}
-	if s != nil {
-		return s.QueryContext(t.ctx, args...)
 	}
 	return t.conn.QueryContext(t.ctx, query, args...)
 }
@@ -142,24 +108,20 @@ func row[T any](t *tx, scan func(scanner) (T, error), query string, args ...any)
 type table struct {
 	name    string
 	columns []string
-	suffix  string // after VALUES
 }
 
-// sizes are how many rows one INSERT takes; few sizes, so that few statements are prepared.
-var sizes = [...]int{32, 8, 1}
+// most is how many rows one INSERT takes.
+const most = 100
 
 // insert writes rows, each with a value per column.
 func (t *tx) insert(into table, rows [][]any) error {
-	for _, size := range sizes {
-		for len(rows) >= size {
-			args := make([]any, 0, size*len(into.columns))
-			for _, r := range rows[:size] {
-				args = append(args, r...)
-			}
-			if _, err := t.exec(into.statement(size), args...); err != nil {
-				return err
-			}
-			rows = rows[size:]
+	for some := range slices.Chunk(rows, most) {
+		args := make([]any, 0, len(some)*len(into.columns))
+		for _, r := range some {
+			args = append(args, r...)
+		}
+		if _, err := t.exec(into.statement(len(some)), args...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -169,7 +131,7 @@ func (t *tx) insert(into table, rows [][]any) error {
 func (b table) statement(rows int) string {
 	one := "(" + strings.Repeat("?,", len(b.columns)-1) + "?)"
 	return "INSERT INTO " + b.name + " (" + strings.Join(b.columns, ",") + ") VALUES " +
-		strings.Repeat(one+",", rows-1) + one + b.suffix
+		strings.Repeat(one+",", rows-1) + one
 }
 
 // micros stores a time; the zero time is NULL.
@@ -228,6 +190,29 @@ func text(s string) any {
 	}
 	return s
 }
+
+// list is values as JSON, for json_each.
+func list[T any](values []T) (string, error) {
+	raw, err := json.Marshal(values)
+	return string(raw), err
+}
+
+// idList is ids as JSON, to be read as `IN (`+listed+`)`.
+func idList(ids []action.ID) string {
+	b := []byte{'['}
+	for i, one := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = hex.AppendEncode(b, one[:])
+		b = append(b, '"')
+	}
+	return string(append(b, ']'))
+}
+
+// listed is the ids of an idList given as ?1.
+const listed = `SELECT unhex(value) FROM json_each(?1)`
 
 // document stores JSON; none is NULL.
 func document(raw []byte) any {
