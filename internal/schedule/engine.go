@@ -93,7 +93,9 @@ func (e *Engine) state(t *trip) DeploymentState {
 		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
 		Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
 	}
-	if h, ok := t.heldAt(-1); ok {
+	if h, ok := t.heldAt(-1); t.status != Active {
+		return s
+	} else if ok {
 		s.Held = h.String()
 	} else if keys := sortedKeys(t.held); len(keys) > 0 {
 		s.Held = t.plan.short(keys[0]) + " " + t.held[keys[0]].String()

@@ -72,7 +72,12 @@ func (w *world) create(number, revision int64) {
 
 func (w *world) decide() Decision {
 	w.t.Helper()
-	d, err := w.engine.Decide(w.now, 1<<20)
+	return w.decideAtMost(1 << 20)
+}
+
+func (w *world) decideAtMost(limit int) Decision {
+	w.t.Helper()
+	d, err := w.engine.Decide(w.now, limit)
 	if err != nil {
 		w.t.Fatalf("decide: %v", err)
 	}

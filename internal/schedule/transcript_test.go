@@ -24,7 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 //
 //	define, edit      a definition: "stage NAME [after A,B] [option…]", "group NAME HOST…", "batch NAME STAGE…"
 //	ship N [rN]       deployment N of revision N comes into being
-//	pass              one pass
+//	pass [N]          one pass of at most about N rows
 //	done, fail, end   ends the live actions that match "[#N] [TARGET] [EVENT]" with a fact, step-failed, step-canceled
 //	lose              ends a build with its fact, but without its artifacts
 //	run               passes, and ends every live action that matches with a fact, until nothing happens
@@ -114,7 +114,11 @@ func (p *player) command(block []string) {
 		}
 		p.create(n, revision)
 	case "pass":
-		p.pass()
+		limit := int64(1 << 20)
+		if len(words) > 1 {
+			limit = number(words[1])
+		}
+		p.pass(int(limit))
 	case "done", "fail", "end", "lose":
 		p.end(words)
 	case "run":
@@ -279,8 +283,8 @@ func (p *player) row(row Entry) {
 	p.say("%s", text)
 }
 
-func (p *player) pass() {
-	d := p.decide()
+func (p *player) pass(limit int) {
+	d := p.decideAtMost(limit)
 	for _, row := range d.Entries {
 		p.row(row)
 	}
