@@ -32,9 +32,7 @@ func plan(maxParallel int, stages ...string) *build.Plan {
 			p.Steps = append(p.Steps, build.PlanStep{ID: id, Stage: stage.Name, Name: name, After: slices.Clone(after)})
 			stage.Steps = append(stage.Steps, id)
 		}
-		for _, id := range stage.Steps {
-			after = append(after, id)
-		}
+		after = append(after, stage.Steps...)
 		p.Stages = append(p.Stages, stage)
 	}
 	return p

@@ -24,7 +24,7 @@ type buildEvent struct {
 }
 
 // buildEvents writes a build as events, one JSON document a line.
-type buildEvents struct{ buildScene }
+type buildEvents struct{ *buildScene }
 
 // print writes an event; a reader that is gone misses it, the results have it all.
 func (v *buildEvents) print(step int, e buildEvent) {

@@ -8,7 +8,7 @@ import (
 )
 
 // buildStory tells a build line by line, for outputs that are no terminal.
-type buildStory struct{ buildScene }
+type buildStory struct{ *buildScene }
 
 func (v *buildStory) begin() {
 	for _, line := range v.opening() {

@@ -10,13 +10,13 @@ import (
 
 // buildTree draws a build in place on a terminal.
 type buildTree struct {
-	buildScene
+	*buildScene
 	screen *screen
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-func newBuildTree(base buildScene, s *screen) *buildTree {
+func newBuildTree(base *buildScene, s *screen) *buildTree {
 	return &buildTree{buildScene: base, screen: s, stop: make(chan struct{}), done: make(chan struct{})}
 }
 

@@ -191,7 +191,7 @@ type buildView interface {
 
 // newBuildView is the live tree on a terminal, lines elsewhere, events with -o json.
 func (a *app) newBuildView(j job) buildView {
-	base := buildScene{app: a, job: j, board: newBuildBoard(j.plan), style: a.style(a.out)}
+	base := &buildScene{app: a, job: j, board: newBuildBoard(j.plan), style: a.style(a.out)}
 	if a.json() {
 		return &buildEvents{base}
 	}

@@ -58,7 +58,7 @@ func (c Command) Run(ctx context.Context) (Exit, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // the end of ctx is SIGTERM first: see endWith
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr
 	if cmd.Env == nil {
 		cmd.Env = []string{}

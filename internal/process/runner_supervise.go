@@ -34,7 +34,7 @@ func Supervise(argv []string, grace time.Duration) (int, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // there is no context: signals and the worker end it
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = Command{}.attributes()
 	runtime.LockOSThread() // see Command.Run
