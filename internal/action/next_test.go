@@ -2,6 +2,7 @@ package action_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -41,90 +42,14 @@ func outcome(kind action.OutcomeKind) action.Outcome {
 	return o
 }
 
-// TestTransitions is every cell of the table in conductor.md, section 2. Columns: status, claimed, input → result.
+// TestTransitions is every cell of the table in conductor.md, section 2.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	table := `
-	# claim: local, then hand-off
-	PENDING   free   claim                -> RUNNING
-	QUEUED    free   claim                -> not_ready
-	RUNNING   owned  claim                -> not_ready
-	BACKOFF   free   claim                -> RUNNING
-	PENDING   owned  claim                -> not_ready
-	PENDING   free   claim-handoff        -> PENDING same
-	BACKOFF   free   claim-handoff        -> BACKOFF same
-	# accepted: only the owner, only for hand-off
-	PENDING   owned  owner-accepted       -> QUEUED
-	BACKOFF   owned  owner-accepted       -> QUEUED
-	QUEUED    owned  owner-accepted       -> QUEUED same
-	QUEUED    free   owner-accepted       -> stale_claim
-	RUNNING   owned  owner-accepted       -> illegal_transition
-	PENDING   free   owner-accepted       -> stale_claim
-	# began: only an observer, and it clears the claim
-	PENDING   owned  began                -> RUNNING
-	QUEUED    free   began                -> RUNNING
-	RUNNING   free   began                -> RUNNING same
-	BACKOFF   free   began                -> RUNNING
-	# done
-	PENDING   free   observer-done        -> SUCCESSFUL
-	PENDING   owned  owner-done           -> illegal_transition
-	QUEUED    free   observer-done        -> SUCCESSFUL
-	QUEUED    free   owner-done           -> stale_claim
-	RUNNING   owned  owner-done           -> SUCCESSFUL
-	RUNNING   free   observer-done        -> SUCCESSFUL
-	BACKOFF   free   observer-done        -> SUCCESSFUL
-	BACKOFF   owned  owner-done           -> illegal_transition
-	# retry
-	PENDING   owned  owner-retry          -> BACKOFF
-	PENDING   free   observer-retry       -> stale_claim
-	QUEUED    free   observer-retry       -> BACKOFF
-	RUNNING   owned  owner-retry          -> BACKOFF
-	RUNNING   owned  owner-last-retry     -> RETRIES_EXHAUSTED
-	BACKOFF   owned  owner-retry          -> BACKOFF
-	BACKOFF   free   observer-retry       -> stale_claim
-	BACKOFF   owned  owner-last-retry     -> RETRIES_EXHAUSTED
-	# postpone
-	PENDING   free   observer-retry-after -> BACKOFF
-	QUEUED    free   observer-retry-after -> BACKOFF
-	RUNNING   owned  owner-retry-after    -> BACKOFF
-	RUNNING   owned  owner-throttle       -> BACKOFF
-	RUNNING   owned  owner-given-back     -> BACKOFF
-	BACKOFF   free   observer-retry-after -> BACKOFF
-	# fatal, invalid
-	PENDING   owned  owner-fatal          -> FAILED
-	PENDING   owned  owner-invalid        -> INVALID
-	QUEUED    free   observer-fatal       -> FAILED
-	QUEUED    free   observer-invalid     -> INVALID
-	RUNNING   owned  owner-fatal          -> FAILED
-	RUNNING   owned  owner-invalid        -> INVALID
-	BACKOFF   owned  owner-fatal          -> FAILED
-	BACKOFF   owned  owner-invalid        -> INVALID
-	RUNNING   owned  owner-none           -> illegal_transition
-	# cancel: at once, or after the work was stopped
-	PENDING   free   cancel               -> CANCELED
-	PENDING   owned  cancel               -> PENDING same
-	QUEUED    free   cancel               -> QUEUED same
-	RUNNING   owned  cancel               -> RUNNING same
-	BACKOFF   free   cancel               -> CANCELED
-	QUEUED    free   observer-canceled    -> CANCELED
-	RUNNING   owned  owner-canceled       -> CANCELED
-	# drain
-	PENDING   free   drain                -> CANCELED
-	BACKOFF   free   drain                -> CANCELED
-	RUNNING   owned  drain                -> RUNNING same
-	# deadline
-	PENDING   free   deadline             -> TIMED_OUT
-	BACKOFF   free   deadline             -> TIMED_OUT
-	QUEUED    free   deadline             -> QUEUED same
-	RUNNING   owned  deadline             -> RUNNING same
-	# a claim that is lost
-	PENDING   free   lease lost           -> not_ready
-	RUNNING   owned  lease lost           -> BACKOFF
-	PENDING   owned  lease lost           -> BACKOFF
-	RUNNING   owned  attempt overdue      -> BACKOFF
-	`
-	for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
-		line = strings.TrimSpace(line)
+	table, err := os.ReadFile("testdata/transitions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(table)), "\n") {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}

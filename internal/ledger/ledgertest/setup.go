@@ -143,7 +143,7 @@ func stepOf(deployment int64, target, event string) action.Action {
 // startSteps claims steps in a pass.
 func (s setup) startSteps(t *testing.T, lease ledger.Lease, steps ...action.Action) ledger.Head {
 	t.Helper()
-	head, err := s.Pass(s.ctx, lease, 0, func(locked ledger.Locked) (ledger.Change, error) {
+	head, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) {
 		change := ledger.Change{Actions: steps}
 		for _, a := range steps {
 			detail, err := json.Marshal(schedule.StepDetail{Event: a.Step.Event})

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -50,7 +51,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 	check(t, view.Wait(s.ctx, ledger.TopicEntry, time.Time{})) // at once: it was not seen yet
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	cancel(errCut)
-	if err := view.Wait(ctx, ledger.TopicCancel, far); err != errCut {
+	if err := view.Wait(ctx, ledger.TopicCancel, far); !errors.Is(err, errCut) {
 		t.Errorf("an ended wait gives %v, want its cause", err)
 	}
 }
