@@ -62,7 +62,47 @@ func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit
 			w.edit.Effects = append(w.edit.Effects, e.effect(t, next, append(exclusions, strict...)))
 		}
 	}
+	w.hands()
 	return w.edit
+}
+
+// hands tells which batches over stages an edit makes or moves, and to whom they go.
+func (w *editing) hands() {
+	for _, b := range changedRegions(w.old, w.next) {
+		if b.host >= 0 {
+			continue
+		}
+		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].trip
+		var inside []int // effects on those that are in the region
+		for i, f := range w.edit.Effects {
+			if t := w.e.trips[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
+				inside = append(inside, i)
+			}
+		}
+		for k, i := range inside { // effects are in the order of rank
+			f := &w.edit.Effects[i]
+			switch first := w.edit.Effects[inside[0]].Deployment; {
+			case k > 0:
+				f.Words = append(f.Words, fmt.Sprintf("waits for batch %s of %s once its live work has ended", name, w.e.number(first)))
+			case w.e.trips[first] != holder:
+				f.Words = append(f.Words, "holds batch "+name)
+			}
+		}
+	}
+}
+
+// willBeInside: under the next version, something of the region is complete or claimed, and it is neither passed nor failed.
+func (e *Engine) willBeInside(t *trip, next *Plan, b batch) bool {
+	later := &trip{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
+	if !later.isInside(b) || later.is(b.close, resolved) {
+		return false
+	}
+	for _, path := range next.stagePaths(b.stages) {
+		if at, ok := t.plan.targets[path]; ok && t.failing[at.stage] > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // coming is what a version introduces, in the form that it has once it is folded.

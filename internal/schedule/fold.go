@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -196,6 +197,7 @@ func (e *Engine) applyNote(t *trip, row Entry) error {
 	case StepExcluded, StepSkipped:
 		d := detail[StepDetail](row)
 		t.exclusions = append(t.exclusions, exclusion{row.Target, d.Event, d.Reason, d.By})
+		t.forgive(row.Target, d.Event)
 		e.relay(t)
 	case HostFailureTolerated:
 		e.applyTolerated(t, row)
@@ -308,11 +310,7 @@ func (e *Engine) applyEnd(t *trip, row Entry) {
 // applyTolerated gives a host up: the rest of it is excluded.
 func (e *Engine) applyTolerated(t *trip, row Entry) {
 	t.exclusions = append(t.exclusions, exclusion{target: row.Target, reason: detail[StepDetail](row).Reason})
-	for name := range t.failures {
-		if name.target == row.Target {
-			delete(t.failures, name)
-		}
-	}
+	t.forgive(row.Target, "")
 	at, ok := t.plan.targets[row.Target]
 	if !ok || at.host < 0 {
 		return
@@ -329,12 +327,7 @@ func (e *Engine) applyTolerated(t *trip, row Entry) {
 
 // applyRetry opens failed steps; a failed deployment is active again, under the version in force.
 func (e *Engine) applyRetry(t *trip, row Entry) {
-	event := detail[StepDetail](row).Event
-	for name := range t.failures {
-		if covers(row.Target, event, name) {
-			delete(t.failures, name)
-		}
-	}
+	t.forgive(row.Target, detail[StepDetail](row).Event)
 	e.relay(t)
 	for s := range t.plan.stages {
 		if t.failing[s] == 0 {
@@ -344,6 +337,11 @@ func (e *Engine) applyRetry(t *trip, row Entry) {
 	if t.status == FailedRun {
 		e.setStatus(t, Active, row.At, "")
 	}
+}
+
+// forgive forgets the failures under a target: they are retried, tolerated or skipped.
+func (t *trip) forgive(target, event string) {
+	maps.DeleteFunc(t.failures, func(name stepName, _ failure) bool { return covers(target, event, name) })
 }
 
 // define puts a version in force.

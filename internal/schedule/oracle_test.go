@@ -580,6 +580,7 @@ func (o *oracle) note(t *oracleTrip, row Entry) {
 		delete(t.live, name)
 	case StepExcluded, StepSkipped:
 		t.exclusions = append(t.exclusions, exclusion{target: row.Target, event: d.Event})
+		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return covers(row.Target, d.Event, s) })
 	case HostFailureTolerated:
 		t.exclusions = append(t.exclusions, exclusion{target: row.Target})
 		t.tolerated[groupOf(row.Target)]++

@@ -168,7 +168,8 @@ func (t *trip) failedHosts(group int32) []string {
 	}
 	var list []at
 	for name, f := range t.failures {
-		if place, ok := t.plan.targets[name.target]; ok && place.group == group && place.host >= 0 {
+		n := t.plan.find(name.target, name.event)
+		if n >= 0 && !t.is(n, excluded) && t.plan.nodes[n].group == group && t.plan.nodes[n].host >= 0 {
 			list = append(list, at{name.target, f.seq})
 		}
 	}
