@@ -1,0 +1,194 @@
+package schedule
+
+// verdict is the first failing condition, in the terms of the shipped engine's block.
+type verdict struct {
+	why   why
+	batch batchID
+	by    int64
+}
+
+// view is one deployment at one position, computed once.
+type view struct {
+	t        *oracleTrip
+	g        *oracleGraph
+	known    []bits
+	resolved []bool
+	doable   []bool
+}
+
+func (o *oracle) view(t *oracleTrip) *view {
+	g, known := o.graph(t), o.known(t)
+	return &view{t: t, g: g, known: known, resolved: g.literal.resolved(known), doable: g.doable(known)}
+}
+
+func (o *oracle) active() []*oracleTrip {
+	var list []*oracleTrip
+	for _, t := range o.trips {
+		if t.status == Active {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func (o *oracle) check(v *view, i int) verdict {
+	t, s := v.t, v.g.steps[i]
+	stage := stageOf(s.target)
+	switch {
+	case t.status != Active:
+		return verdict{why: notActive}
+	case t.held[o.pipeline] || stage != "" && t.held[stage]:
+		return verdict{why: isHeld}
+	case v.known[i]&complete != 0:
+		return verdict{why: isDone}
+	case v.g.elided(v.known, i):
+		return verdict{why: isOut}
+	case !v.doable[i]:
+		return verdict{why: isWaiting}
+	case v.known[i]&claimed != 0:
+		return verdict{why: isLive}
+	}
+	if _, failed := t.failed[s]; failed {
+		return verdict{why: hasFailed}
+	}
+	if stage != "" && o.stopped(t, stage) {
+		return verdict{why: isStopped}
+	}
+	if label := artifactLabel(s.event); label != "" && !o.artifacts[t.revision][label] {
+		if t.facts[stepName{s.target, BuildCompleted}] && v.g.has(stepName{s.target, BuildCompleted}) {
+			return verdict{why: lostArtifact}
+		}
+		return verdict{why: noArtifact}
+	}
+	if d := o.unlocked(v, s, ""); d.why != runs {
+		return d
+	}
+	return o.hostFree(v, s)
+}
+
+func (g *oracleGraph) has(s stepName) bool { _, ok := g.index[s]; return ok }
+
+func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
+	var outermost batchID
+	for _, b := range v.g.batches { // regions nest: smaller first is innermost first
+		if b.region[s] {
+			outermost = b.id
+		}
+	}
+	for _, b := range v.g.batches {
+		if !b.region[s] {
+			continue
+		}
+		h := o.holder[b.id]
+		if h == v.t {
+			continue
+		}
+		if h != nil && b.id != but {
+			return verdict{isLocked, b.id, h.number}
+		}
+		if v.g.d.Order == Strict && b.id == outermost {
+			for _, older := range o.active() {
+				if older.number >= v.t.number || older.held[o.pipeline] {
+					continue
+				}
+				theirs := o.graph(older).byID(b.id)
+				if theirs == nil || older.held[stageOf(theirs.open.target)] {
+					continue
+				}
+				ov := o.view(older)
+				c := ov.g.index[theirs.close]
+				if !ov.resolved[c] && !ov.g.elided(ov.known, c) {
+					return verdict{keepsOrder, b.id, older.number}
+				}
+			}
+		}
+		if b.queue == Latest && but == "" {
+			if w := o.waiters(b.id); len(w) > 0 && w[len(w)-1].number > v.t.number {
+				return verdict{notNewest, b.id, w[len(w)-1].number}
+			}
+		}
+	}
+	return verdict{}
+}
+
+// waiters: those who would be runnable somewhere in the batch but for its lock.
+func (o *oracle) waiters(id batchID) []*oracleTrip {
+	var list []*oracleTrip
+	for _, t := range o.active() {
+		v := o.view(t)
+		b := v.g.byID(id)
+		if b == nil || v.resolved[v.g.index[b.close]] {
+			continue
+		}
+		for s := range b.region {
+			if o.waits(v, s, id) {
+				list = append(list, t)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (o *oracle) waits(v *view, s stepName, id batchID) bool {
+	i := v.g.index[s]
+	if h := o.holder[id]; h == v.t || !v.doable[i] || v.known[i]&claimed != 0 {
+		return false
+	}
+	_, failed := v.t.failed[s]
+	if failed || v.t.held[o.pipeline] || v.t.held[stageOf(s.target)] || o.stopped(v.t, stageOf(s.target)) {
+		return false
+	}
+	if label := artifactLabel(s.event); label != "" && !o.artifacts[v.t.revision][label] {
+		return false
+	}
+	return o.unlocked(v, s, id).why == runs && o.hostFree(v, s).why == runs
+}
+
+// hostFree is conditions 6 and 7.
+func (o *oracle) hostFree(v *view, s stepName) verdict {
+	if !isHostPath(s.target) || s.event == HostFinished {
+		return verdict{}
+	}
+	stage, group, h, _ := v.g.d.Find(s.target)
+	r := v.g.d.ResourceOf(stage, group, h)
+	for _, t := range o.trips {
+		for _, l := range t.live {
+			if l.resource == r {
+				return verdict{why: isBusy, by: t.number}
+			}
+		}
+	}
+	if s.event == HostStarted && o.inFlight(groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
+		return verdict{why: isFull}
+	}
+	return verdict{}
+}
+
+// inFlight: a host counts from host-started until finished, failed or given up.
+func (o *oracle) inFlight(group string) int {
+	count := 0
+	for _, t := range o.trips {
+		v := o.view(t)
+		for i, s := range v.g.steps {
+			if s.event != HostStarted || groupOf(s.target) != group {
+				continue
+			}
+			end := v.g.index[stepName{s.target, HostFinished}]
+			live, failed := false, false
+			for name, l := range t.live {
+				live = live || l.host == s.target
+				_ = name
+			}
+			for name := range t.failed {
+				failed = failed || name.target == s.target && v.g.has(name)
+			}
+			going := t.status == Active && o.holder[batchID(s.target)] == t && v.known[i]&complete != 0 && v.known[end]&complete == 0 && !v.g.elided(v.known, end) &&
+				!failed && !o.stopped(t, stageOf(s.target))
+			if live || going {
+				count++
+			}
+		}
+	}
+	return count
+}
