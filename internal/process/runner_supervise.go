@@ -43,31 +43,40 @@ func Supervise(argv []string, grace time.Duration) (int, error) {
 		return 0, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-asked:
+		if endWhenAsked(ctx, asked, worker, cmd.Process.Pid, grace) {
+			killDescendants(cmd.Process.Pid)
 		}
-		if os.Getppid() == worker {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-			pause(ctx, grace)
-		}
-		killDescendants(cmd.Process.Pid)
 	}()
 	_ = cmd.Wait() // the state says it all: the streams are files
 	cancel()
-	killDescendants(cmd.Process.Pid)
-	reap()
+	if reap(syscall.WNOHANG) {
+		killDescendants(cmd.Process.Pid)
+		reap(0)
+	}
 	return exitOf(cmd.ProcessState).Code, nil
 }
 
-// pause waits for d or for the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+// endWhenAsked hands the first signal on to the group, and returns true when everything is to be
+// killed: after the grace, or at once when the worker is dead. It returns false when ctx ends first.
+func endWhenAsked(ctx context.Context, asked <-chan os.Signal, worker, group int, grace time.Duration) bool {
+	var over <-chan time.Time // begins with the first signal
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over:
+			return true
+		case <-asked:
+		}
+		if os.Getppid() != worker {
+			return true
+		}
+		if over == nil {
+			_ = syscall.Kill(-group, syscall.SIGTERM)
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			over = timer.C
+		}
 	}
 }
 
@@ -86,12 +95,17 @@ func killDescendants(group int) {
 	}
 }
 
-// reap waits for every child that is left; all of them have been killed.
-func reap() {
+// reap collects children that have ended, with WNOHANG only those, and reports
+// whether there may be more. The program itself must have been waited for.
+func reap(options int) bool {
 	for {
-		_, err := syscall.Wait4(-1, nil, 0, nil)
-		if err != nil && !errors.Is(err, syscall.EINTR) {
-			return // ECHILD: none left
+		pid, err := syscall.Wait4(-1, nil, options, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return false // ECHILD: none left
+		case pid == 0:
+			return true // alive, all of them
 		}
 	}
 }

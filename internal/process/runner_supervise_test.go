@@ -101,7 +101,7 @@ func TestSuperviseLeavesNoDaemonAfterTheProgramEnds(t *testing.T) {
 
 func TestSuperviseKillsWhatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
-	s := start(t, daemon+`trap "" TERM; while :; do sleep 0.05; done`)
+	s := start(t, `trap "" TERM; `+daemon+`while :; do sleep 0.05; done`)
 	pids := s.pids(t)
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -164,6 +164,12 @@ func TestRunEndsTheGroupWithItsContext(t *testing.T) {
 		t.Errorf("%v, want a kill", exit)
 	}
 	for _, pid := range pids {
+		for range 1000 { // killed, and perhaps not yet gone
+			if !alive(pid) {
+				break
+			}
+			<-time.After(10 * time.Millisecond)
+		}
 		if alive(pid) {
 			t.Errorf("process %d is alive", pid)
 		}

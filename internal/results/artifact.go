@@ -38,7 +38,7 @@ func (s *Store) AddArtifact(id int, name, kind string, r io.Reader) (Artifact, e
 		return Artifact{}, fmt.Errorf("keep artifact %s: %w", a.Name, err)
 	}
 	document := artifactsDocument{append(slices.Clone(step.artifacts), a)}
-	if err := s.replace(filepath.Join(s.stepDir(id), artifactsFile), document); err != nil {
+	if err := s.replace(filepath.Join(s.stepDir(id), artifactsFile), document, true); err != nil {
 		return Artifact{}, err
 	}
 	s.artifacts, step.artifacts = a.ID, document.Artifacts

@@ -36,7 +36,7 @@ func (s *Store) Update(id int, u Update) (Update, error) {
 		u.Final = &Final{Steps: s.countSteps(), Events: u.ID, Artifacts: s.artifacts}
 	}
 	document := statusDocument{append(step.updates, u)}
-	if err := s.replace(filepath.Join(s.stepDir(id), statusFile), document); err != nil {
+	if err := s.replace(filepath.Join(s.stepDir(id), statusFile), document, u.Status.Ended()); err != nil {
 		return Update{}, err
 	}
 	s.events, step.updates = u.ID, document.Updates

@@ -104,7 +104,7 @@ func (s *Store) Dir() string { return s.dir }
 
 // Describe writes build.json.
 func (s *Store) Describe(b Build) error {
-	return s.replace(filepath.Join(s.dir, buildFile), b)
+	return s.replace(filepath.Join(s.dir, buildFile), b, true)
 }
 
 // Close closes every file and lets go of the lock. What was written stays.
@@ -137,17 +137,18 @@ func (s *Store) step(id int) (*step, error) {
 	return s.steps[id], nil
 }
 
-// replace writes v as JSON so that a crash leaves the old file or the new one. On
-// a full disk the reserve is given up and it is tried once more.
-func (s *Store) replace(path string, v any) error {
+// replace writes v as JSON so that a crash leaves the old file or the new one; it
+// is the new one for certain when sure is set. On a full disk the reserve is given
+// up and it is tried once more.
+func (s *Store) replace(path string, v any, sure bool) error {
 	text, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	err = replaceFile(path, append(text, '\n'))
+	err = replaceFile(path, append(text, '\n'), sure)
 	if errors.Is(err, syscall.ENOSPC) {
 		s.giveUpReserve()
-		err = replaceFile(path, append(text, '\n'))
+		err = replaceFile(path, append(text, '\n'), sure)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -157,7 +158,7 @@ func (s *Store) replace(path string, v any) error {
 
 func (s *Store) giveUpReserve() { _ = os.Remove(filepath.Join(s.dir, reserveName)) }
 
-func replaceFile(path string, text []byte) error {
+func replaceFile(path string, text []byte, sure bool) error {
 	temporary := path + ".tmp"
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -167,7 +168,7 @@ func replaceFile(path string, text []byte) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
-	if err := os.Rename(temporary, path); err != nil {
+	if err := os.Rename(temporary, path); err != nil || !sure {
 		return err
 	}
 	return syncFolder(filepath.Dir(path))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ import (
 
 // stubborn starts a child, a daemon in a session of its own and a process that ignores
 // SIGTERM, and names them all in the pipe.
-const stubborn = `trap "" TERM
+const stubborn = `trap "echo asked > \"$WAYBILL_TEST_PIPE\"" TERM
 sleep 60 & child=$!
 (setsid sleep 60 >/dev/null 2>&1 & echo $! > daemon)
 (trap "" TERM HUP; exec sleep 60) & deaf=$!
@@ -28,7 +29,7 @@ echo printed before the end
 while test ! -s daemon; do sleep 0.01; done
 sleep 1.1
 echo $$ $child $(cat daemon) $deaf > "$WAYBILL_TEST_PIPE"
-wait`
+while :; do wait; sleep 0.05; done`
 
 // workToBeKilled is the process that is killed.
 func workToBeKilled(dir string) {
@@ -39,9 +40,11 @@ func workToBeKilled(dir string) {
 		err = store.Describe(results.Build{ID: "1", Plan: plan})
 	}
 	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
 		_, err = worker.New(worker.Config{ID: "1", Plan: plan, Workspace: worker.Folder{Root: filepath.Join(dir, "src")},
-			Runner: &process.Runner{Supervisor: []string{os.Args[0], "supervise"}, Keep: []string{"WAYBILL_TEST_PIPE"}},
-			Store:  store, Observer: &watch{}, Scratch: filepath.Join(dir, "scratch")}).Run(context.Background())
+			Runner: &process.Runner{Supervisor: []string{os.Args[0], "supervise", "1m"}, Keep: []string{"WAYBILL_TEST_PIPE"}},
+			Store:  store, Observer: &watch{}, Scratch: filepath.Join(dir, "scratch")}).Run(ctx)
 	}
 	if err != nil {
 		os.Stderr.WriteString(err.Error())
@@ -51,6 +54,18 @@ func workToBeKilled(dir string) {
 // TestAKilledWorkerLeavesNoChild kills a worker while a step has descendants of every kind.
 func TestAKilledWorkerLeavesNoChild(t *testing.T) {
 	t.Parallel()
+	killWorker(t, false)
+}
+
+// TestASecondSignalLeavesNoChild kills a worker that is canceling its build already: the step's
+// supervisor is waiting for a step that does not end.
+func TestASecondSignalLeavesNoChild(t *testing.T) {
+	t.Parallel()
+	killWorker(t, true)
+}
+
+func killWorker(t *testing.T, cancelFirst bool) {
+	t.Helper()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "src"), 0o755), os.Mkdir(filepath.Join(dir, "scratch"), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
@@ -65,6 +80,14 @@ func TestAKilledWorkerLeavesNoChild(t *testing.T) {
 	text, err := os.ReadFile(pipe) // blocks until the step has started everything
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cancelFirst {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.ReadFile(pipe); err != nil { // the step was asked to end, and does not
+			t.Fatal(err)
+		}
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -24,8 +24,12 @@ import (
 
 // TestMain makes this binary the supervisor of the steps that it runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "supervise" {
-		code, err := process.Supervise(os.Args[2:], 300*time.Millisecond)
+	if len(os.Args) > 3 && os.Args[1] == "supervise" {
+		grace, err := time.ParseDuration(os.Args[2])
+		if err != nil {
+			panic(err)
+		}
+		code, err := process.Supervise(os.Args[3:], grace)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 97
@@ -113,7 +117,7 @@ func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Re
 	if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
 		s.t.Fatal(err)
 	}
-	runner := &process.Runner{Supervisor: []string{os.Args[0], "supervise"}, Grace: 300 * time.Millisecond}
+	runner := &process.Runner{Supervisor: []string{os.Args[0], "supervise", "300ms"}, Grace: 300 * time.Millisecond}
 	if problems := runner.Check(ctx, plan.Steps); problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
