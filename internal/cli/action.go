@@ -71,7 +71,7 @@ func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQu
 	var t table
 	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
 	for _, x := range found {
-		t.add(x.ID.String(), actionName(x), strings.ToLower(x.Thread.Status.String()), spentText(x.Thread.Spent, x.Policy),
+		t.add(x.ID.String(), actionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy),
 			ago(time.Now(), x.CreatedAt), cut(oneLine(x.Error), 60))
 	}
 	return t.write(a.out)
@@ -85,8 +85,17 @@ func actionName(x ledger.ActionState) string {
 	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, firstOf(x.Name, x.Step.Event+" "+x.Step.Target))
 }
 
-// spentText is how many attempts were spent of those allowed: 1/3.
-func spentText(spent int, p action.Policy) string { return fmt.Sprintf("%d/%d", spent, p.Retries+1) }
+// attemptsText is which attempt counts of those allowed: 1/3. An attempt that runs or succeeded is the one after those
+// that were spent.
+func attemptsText(status action.Status, spent int, p action.Policy) string {
+	switch status {
+	case action.Pending, action.Queued:
+		return "-"
+	case action.Running, action.Successful:
+		spent++
+	}
+	return fmt.Sprintf("%d/%d", spent, p.Retries+1)
+}
 
 func (a *app) actionShowCommand() *cobra.Command {
 	return &cobra.Command{
@@ -119,7 +128,7 @@ func (a *app) showAction(x server.ActionView) error {
 	var t table
 	now := time.Now()
 	for _, e := range x.Events {
-		t.add(fmt.Sprintf("  %d", e.Seq), clock(now, e.At), e.Status.String(), spentText(e.Spent, x.Policy), dash(e.Source), eventText(e, now))
+		t.add(fmt.Sprintf("  %d", e.Seq), clock(now, e.At), e.Status.String(), attemptsText(e.Status, e.Spent, x.Policy), dash(e.Source), eventText(e, now))
 	}
 	if err := t.write(a.out); err != nil {
 		return err

@@ -102,16 +102,16 @@ func doneText(step server.StepRun, now time.Time) string {
 	return text
 }
 
-// doneRemark is what a finished step said, and that it took several attempts.
+// doneRemark is what a finished step said when it took several attempts; else all is as expected.
 func doneRemark(step server.StepRun) string {
-	var parts []string
-	if step.Output != "" {
-		parts = append(parts, step.Output)
+	switch {
+	case step.Attempt < 2:
+		return ""
+	case step.Output == "":
+		return attemptText(step)
+	default:
+		return oneLine(step.Output) + "; " + attemptText(step)
 	}
-	if step.Attempt > 1 {
-		parts = append(parts, attemptText(step))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // attemptText is "attempt 2 of 3", or that it cost none.
@@ -130,14 +130,38 @@ func stepRemark(step server.StepRun, now time.Time) string {
 	switch {
 	case step.State == schedule.Broken:
 		return firstOf(step.Error, step.Reason)
-	case step.Status == action.Backoff && step.RunAt.After(now):
-		return fmt.Sprintf("%s failed: %s; again in %s", attemptText(step), oneLine(step.Error), took(step.RunAt.Sub(now)))
+	case step.Status == action.Backoff && step.Error != "":
+		return failedAttempt(step, step.Attempt, now)
 	case step.State == schedule.Claimed && step.Attempt > 1:
 		return attemptText(step)
 	case step.State == schedule.Waiting:
 		return step.Reason
 	}
 	return ""
+}
+
+// endedAttempts is how many attempts of a live step have ended; 0 when it is not live.
+func endedAttempts(step server.StepRun) int {
+	switch {
+	case step.State != schedule.Claimed:
+		return 0
+	case step.Status == action.Running:
+		return step.Attempt - 1
+	default:
+		return step.Attempt
+	}
+}
+
+// failedAttempt says why an attempt failed, and when the next one begins.
+func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
+	text := fmt.Sprintf("attempt %d failed: %s", attempt, oneLine(step.Error))
+	if step.Attempts > 0 && attempt <= step.Attempts {
+		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, oneLine(step.Error))
+	}
+	if step.RunAt.After(now) {
+		text += "; again in " + took(step.RunAt.Sub(now))
+	}
+	return text
 }
 
 // stepTook is how long a step ran, or has run so far.
@@ -178,12 +202,17 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// oneLine is the first line of a text, marked when there is more.
+// oneLine is a text in one line: its first one, marked when there is more, or with the last one behind a colon.
 func oneLine(text string) string {
 	text = strings.TrimSpace(text)
-	first, rest, _ := strings.Cut(text, "\n")
-	if strings.TrimSpace(rest) != "" {
-		return strings.TrimSpace(first) + " …"
+	first, rest, more := strings.Cut(text, "\n")
+	first = strings.TrimSpace(first)
+	switch {
+	case !more:
+		return first
+	case strings.HasSuffix(first, ":"):
+		return first + " " + strings.TrimSpace(rest[strings.LastIndex(rest, "\n")+1:])
+	default:
+		return first + " …"
 	}
-	return strings.TrimSpace(first)
 }

@@ -18,7 +18,7 @@ func at(tenths int) time.Time {
 	return time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC).Add(time.Duration(tenths) * 100 * time.Millisecond)
 }
 
-func step(event, word string, state schedule.State, start, end int) server.StepRun {
+func stepRun(event, word string, state schedule.State, start, end int) server.StepRun {
 	run := server.StepRun{StepState: schedule.StepState{State: state}, Name: server.StepName(event), Word: word}
 	run.Event = event
 	if start >= 0 {
@@ -37,10 +37,10 @@ func hostRun(name string, state server.RunState, steps ...server.StepRun) server
 
 // greeterView is a deployment in the middle: built, beta through, elm finished, fir deploying again, gum waiting.
 func greeterView() server.DeploymentView {
-	built := step(schedule.BuildCompleted, "built", schedule.Complete, 0, 62)
-	received := step(schedule.ArtifactEvent("amd64"), "received", schedule.Complete, -1, 62)
+	built := stepRun(schedule.BuildCompleted, "built", schedule.Complete, 0, 62)
+	received := stepRun(schedule.ArtifactEvent("amd64"), "received", schedule.Complete, -1, 62)
 	received.Artifact = &ledger.Artifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
-	again := step(schedule.HostDeployed, "tries again", schedule.Claimed, 70, -1)
+	again := stepRun(schedule.HostDeployed, "tries again", schedule.Claimed, 70, -1)
 	again.Status, again.Attempt, again.Attempts, again.Spent = action.Backoff, 1, 3, 1
 	again.RunAt, again.Error = at(120), "exit 1\nmore"
 	gum := hostRun("gum", server.RunWaiting)
@@ -52,9 +52,9 @@ func greeterView() server.DeploymentView {
 		Stages: []server.StageRun{
 			{Name: "build", Kind: schedule.BuildStage, Run: server.Run{State: server.RunFinished}, Steps: []server.StepRun{built, received}},
 			{Name: "prod", Kind: schedule.HostStage, Run: server.Run{State: server.RunRunning}, Groups: []server.GroupRun{{Name: "east", Hosts: []server.HostRun{
-				hostRun("elm", server.RunFinished, step(schedule.HostReplicated, "replicated", schedule.Complete, 62, 64),
-					step(schedule.HostDeployed, "deployed", schedule.Complete, 64, 70)),
-				hostRun("fir", server.RunRunning, step(schedule.HostReplicated, "replicated", schedule.Complete, 68, 70), again),
+				hostRun("elm", server.RunFinished, stepRun(schedule.HostReplicated, "replicated", schedule.Complete, 62, 64),
+					stepRun(schedule.HostDeployed, "deployed", schedule.Complete, 64, 70)),
+				hostRun("fir", server.RunRunning, stepRun(schedule.HostReplicated, "replicated", schedule.Complete, 68, 70), again),
 				gum,
 			}}}},
 		},

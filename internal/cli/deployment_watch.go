@@ -29,7 +29,10 @@ Ctrl-C stops the watching only.`,
 			if v.State.Status == schedule.Active {
 				s.warnIfIdle(a)
 			}
-			w := watcher{operations: s, ref: ref, display: a.newDisplay(v)}
+			w, err := a.watcher(ctx, s, v, 0)
+			if err != nil {
+				return err
+			}
 			if v, err = w.run(ctx); err != nil {
 				return err
 			}

@@ -56,11 +56,12 @@ func (d *lineDisplay) entry(e schedule.Entry) error { return d.print(d.story.tel
 func (d *lineDisplay) view(v server.DeploymentView) error {
 	d.isAway = false
 	for step := range steps(v) {
-		if step.Status != action.Backoff || d.told[step.Action] >= step.Attempt {
+		ended := endedAttempts(step)
+		if step.Error == "" || d.told[step.Action] >= ended {
 			continue
 		}
-		d.told[step.Action] = step.Attempt
-		if err := d.print(d.story.row(step.Target, d.story.warn("again"), stepRemark(step, v.Now), 0)); err != nil {
+		d.told[step.Action] = ended
+		if err := d.print(d.story.row(step.Target, d.story.warn("again"), failedAttempt(step, ended, v.Now), 0)); err != nil {
 			return err
 		}
 	}

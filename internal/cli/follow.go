@@ -22,7 +22,10 @@ func (s *shipment) follow(ctx context.Context, ref server.Ref) (server.Deploymen
 		return v, err
 	}
 	s.header(v)
-	w := &watcher{operations: s, ref: ref, after: s.since(v), display: s.newDisplay(v)}
+	w, err := s.watcher(ctx, s.session, v, s.since(v))
+	if err != nil {
+		return v, err
+	}
 	if s.kind != embedded {
 		return w.run(ctx)
 	}
@@ -90,7 +93,10 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 	switch {
 	case lock != nil && errors.Is(err, errTakeOver):
 		s.note("the process that held the log is gone; going on here")
-		next := &watcher{operations: s, ref: w.ref, after: w.after, display: s.newDisplay(v)}
+		next, err := s.watcher(ctx, s.session, v, w.after)
+		if err != nil {
+			return v, errors.Join(err, lock.Unlock())
+		}
 		return s.work(ctx, next, lock)
 	case lock != nil:
 		return v, errors.Join(err, lock.Unlock())

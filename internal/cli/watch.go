@@ -40,6 +40,23 @@ type watcher struct {
 	display display
 }
 
+// watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
+func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentView, after int64) (*watcher, error) {
+	d := a.newDisplay(v)
+	if lines, ok := d.(*lineDisplay); ok && after > 0 {
+		before, err := ops.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range before {
+			if e.Seq <= after {
+				lines.story.tell(e)
+			}
+		}
+	}
+	return &watcher{operations: ops, ref: refOf(v.Deployment), after: after, display: d}, nil
+}
+
 // run returns how the deployment stands at its end, or why the watching ended before: the cause of ctx.
 func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	following, stop := context.WithCancel(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/deployer"
@@ -92,7 +93,12 @@ func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]condu
 	if err != nil {
 		return nil, fmt.Errorf("make the handler of steps: %w", err)
 	}
-	return map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps}, nil
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
+	}
+	builds := build.New(build.Config{Builds: s.home.builds(), Program: []string{program}, Ledger: s.ledger, Blobs: s.blobs, Log: o.log})
+	return map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}, nil
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
