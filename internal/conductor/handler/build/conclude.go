@@ -20,7 +20,7 @@ const errorLines = 20
 
 // output is the outcome's document.
 type output struct {
-	Text      string            `json:"text"`
+	Text      string            `json:"text,omitempty"` // for people
 	Build     string            `json:"build"`
 	Artifacts []ledger.Artifact `json:"artifacts"`
 }
