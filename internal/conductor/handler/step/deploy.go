@@ -22,7 +22,7 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	}
 	s := &t.Service
 	args := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep),
-		pair("hold", tenths(s.Ready.For)), pair("within", tenths(s.Ready.Within)), pair("hooks", t.hooks()), "--")
+		pair("hold", tenths(s.Ready.For)), pair("within", tenths(s.Ready.Within)), pair("hooks", t.hooks()), pair("bytes", len(unit)), "--")
 	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(args, s.Shared...)...)
 	if err != nil {
 		return Output{}, err

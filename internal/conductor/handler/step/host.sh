@@ -5,64 +5,51 @@
 # 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
 set -u
 umask 022
-# The caller may go away at any time; the work goes on to a safe point. Handlers, and not '',
-# because what is ignored here would be ignored by every service too.
-trap : HUP PIPE
+trap : HUP PIPE # the caller may go away, the work goes on to a safe point; not '', which services would inherit
 tab=$(printf '\t') program=$0 step=1
 
-die() { # STATUS REASON
-	printf '%s\n' "$2" >&2
-	record "$1" "$2"
-	exit "$1"
-}
-
+die() { printf '%s\n' "$2" >&2; record "$1" "$2"; exit "$1"; } # STATUS REASON
 has() { command -v "$1" >/dev/null 2>&1; }
-
 nap() { sleep 0.1 2>/dev/null || { step=10 && sleep 1; }; } # a tenth of a second where sleep knows fractions
-
 sums() { if has sha256sum; then LC_ALL=C sha256sum "$@"; else LC_ALL=C shasum -a 256 "$@"; fi; }
-
 digest() { line=$(sums <"$1") && printf '%s\n' "${line%% *}"; }
 
 own() { # WORD…: in a session and process group of its own, whose id is the program's
-	if has setsid; then exec setsid "$@"; fi
+	! has setsid || exec setsid "$@"
 	exec perl -e 'use POSIX; POSIX::setsid(); exec @ARGV or exit 127' -- "$@"
 }
 
 replace() { # FROM TO: atomic, also where TO is a link to a folder
-	mv -fT "$1" "$2" 2>/dev/null || mv -fh "$1" "$2" 2>/dev/null || mv -f "$1" "$2" || die 73 "rename $1 to $2"
+	mv -fT "$1" "$2" 2>/dev/null || mv -fh "$1" "$2" 2>/dev/null ||
+		perl -e 'rename($ARGV[0], $ARGV[1]) or die "rename: $!\n"' -- "$1" "$2" || die 73 "rename $1 to $2"
 }
 
-save() { # FILE: standard input becomes its content, durably
-	cat >"$1.new" && sync "$1.new" && replace "$1.new" "$1" || die 73 "write $1"
-}
+# FILE: standard input becomes its content, durably; all `bytes` of it, since a caller may have died while sending
+save() { cat >"$1.new" && sync "$1.new" && replace "$1.new" "$1" || die 73 "write $1"; }
+take() { cat >"$1" && [ "$(wc -c <"$1")" -eq "$bytes" ] || die 73 "store what is received"; }
 
 # ---- locks: each dies with the processes that hold it
-
 try() { if has flock; then flock -n "$@"; else shift $(($# - 1)) && lockf -s -t 0 "$1"; fi; }
-
 held() { [ -e "$1" ] && ! (exec 6<"$1" && try -s 6) 2>/dev/null; }
 
 lock() {
 	exec 9>>.waybill/lock || die 73 "open the lock"
 	waited=0
 	until try 9 2>/dev/null; do
-		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2 && exit 75; }
+		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2; exit 75; }
 		nap && waited=$((waited + step))
 	done
 }
 
-# ---- facts
-
 target() { link=$(readlink "$1" 2>/dev/null) && printf '%s\n' "${link#releases/}"; }
 
-known() { # reads what the supervisor wrote into run_*
+known() { # what the supervisor wrote
 	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
-	[ -f .waybill/state ] || return 0
-	while IFS='=' read -r key value; do
-		case $key in supervisor | service | restarts | started | release | unit | exit) eval "run_$key=\$value" ;; esac
-	done <.waybill/state
+	[ ! -f .waybill/state ] || read -r run_supervisor run_service run_restarts run_started run_release run_unit run_exit <.waybill/state || :
 }
+
+# writes what known reads
+state() { echo "$$ $child $restarts $started $release $unit $code" >.waybill/state.new && mv -f .waybill/state.new .waybill/state; }
 
 alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is up
 	held .waybill/supervisor && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
@@ -88,7 +75,6 @@ fence() { # refuses what an older deployment asks, and what another ledger asks
 
 # ---- content and releases. A manifest has lines KIND SIZE DIGEST PATH [TARGET], tabs between: f a file, x an executable
 # ---- one, d a folder, l a link. In cas a file is its digest, an executable one digest and x: a hard link shares its mode.
-
 lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are thrown away
 	while IFS=$tab read -r kind size sum path target; do
 		case $kind in
@@ -130,31 +116,28 @@ build() { # makes the release from cas: aside, verified, synced, renamed
 	find "$fresh" -type d -exec sync {} + && rm -rf releases/.old || die 73 "sync release $release"
 	[ ! -d "releases/$release" ] || mv "releases/$release" releases/.old || die 73 "put the damaged release $release aside"
 	mv "$fresh" "releases/$release" && sync releases || die 73 "name release $release"
-	rm -rf releases/.old
-	echo state=built
+	rm -rf releases/.old; echo state=built
 }
 
 replicate() { # manifest on standard input; says what must be sent
 	mkdir -p .waybill/manifests .waybill/units .waybill/results releases shared cas || die 73 "make the folders of the service"
 	manifest=.waybill/manifests/$release
-	cat >".waybill/manifests/.new.$$" || die 73 "store the manifest"
+	take ".waybill/manifests/.new.$$"
 	lock
 	mv -f ".waybill/manifests/.new.$$" "$manifest" || die 73 "store the manifest"
 	if [ -d "releases/$release" ] && whole "releases/$release" "$manifest"; then echo state=present && return; fi
 	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
 	if [ ! -s .waybill/lacking ]; then build && return; fi
 	set -- $(df -Pk . | tail -n 1)
-	echo "free=$4" # KiB
+	printf '%s\n' state=lacking "free=$4" # KiB
 	sed 's/^/lacks=/' .waybill/lacking
-	echo state=lacking
 }
 
 receive() { # a tar stream of contents, each under its name in cas, on standard input
 	lock
 	fresh=.waybill/incoming list=$PWD/.waybill/list
 	rm -rf "$fresh" && mkdir "$fresh" && tar -xof - -C "$fresh" || die 73 "unpack what is received"
-	(cd "$fresh" && for sum in *; do echo "${sum%x}  $sum"; done) >"$list"
-	(cd "$fresh" && sums -c "$list" >/dev/null 2>&1) || die 76 "contents were damaged on their way"
+	(cd "$fresh" && for sum in *; do echo "${sum%x}  $sum"; done >"$list" && sums -c "$list" >/dev/null 2>&1) || die 76 "contents were damaged on their way"
 	find "$fresh" -type f -exec chmod 444 {} + && find "$fresh" -type f -name '*x' -exec chmod 555 {} + &&
 		find "$fresh" -type f -exec sync {} + && find "$fresh" -type f -exec sh -c 'mv -f "$@" cas/' mv {} + && sync cas ||
 		die 73 "store what was received"
@@ -171,29 +154,23 @@ prune() { # old releases and what only they had; never current, previous or runn
 	done
 	find cas -type f -links 1 -exec rm -f {} +
 	ls -t .waybill/results | tail -n +101 | while read -r old; do rm -f ".waybill/results/$old"; done
-	find .waybill -name 'host-*' ! -name "${program##*/}" -exec rm -f {} +
-	find .waybill -name '.new.*' -mtime +1 -exec rm -f {} +
+	find .waybill \( -name 'host-*' ! -name "${program##*/}" -o -name '.new.*' -mtime +1 \) -exec rm -f {} +
 	[ "$(wc -l <.waybill/audit)" -lt 2000 ] || { tail -n 1000 .waybill/audit >.waybill/audit.new && mv -f .waybill/audit.new .waybill/audit; }
 }
 
 # ---- services. A unit is a shell file that defines service, before and after. The supervisor holds .waybill/supervisor,
 # ---- and all that the service starts holds .waybill/service: so it is known when the last of it has ended.
-
 finish() { # GROUP [LOCK]: SIGTERM, ten seconds, SIGKILL; ended when nobody holds the lock
-	n=0
-	until kill -TERM "-$1" 2>/dev/null; do # a group begins a moment after its process
-		[ "$n" -lt 5 ] && nap && n=$((n + step)) || return 0
-	done
+	n=0 # a group begins a moment after its process
+	until kill -TERM "-$1" 2>/dev/null; do [ "$n" -lt 5 ] && nap && n=$((n + step)) || return 0; done
 	while [ "$n" -lt 100 ] && kill -0 "-$1" 2>/dev/null && { [ -z "${2-}" ] || held "$2"; }; do nap && n=$((n + step)); done
 	kill -KILL "-$1" 2>/dev/null
 }
 
 supervise() { # runs the service of a release until SIGTERM
 	exec 8>>.waybill/supervisor || exit 73
-	tries=0
-	until try 8; do # somebody who looks may hold it for a moment
-		[ "$tries" -lt 50 ] && nap && tries=$((tries + step)) || exit 75
-	done
+	tries=0 # somebody who looks may hold it for a moment
+	until try 8; do [ "$tries" -lt 50 ] && nap && tries=$((tries + step)) || exit 75; done
 	unit=$(digest ".waybill/units/$release") restarts=0 delay=1 child=0 code='' started=0
 	trap retire TERM
 	state
@@ -208,20 +185,15 @@ supervise() { # runs the service of a release until SIGTERM
 		exec 7>&-
 		state
 		wait "$child"
-		code=$?
+		code=$? restarts=$((restarts + 1))
 		kill -KILL "-$child" 2>/dev/null # what it left behind would be in the way of the next
-		child=0 restarts=$((restarts + 1))
+		child=0
 		[ $(($(date +%s) - started)) -lt 60 ] || delay=1
 		state
 		sleep "$delay" 8>&- &
 		wait "$!"
 		delay=$((delay < 30 ? delay * 2 : 60))
 	done
-}
-
-state() {
-	printf '%s\n' "supervisor=$$" "service=$child" "restarts=$restarts" "started=$started" "release=$release" "unit=$unit" "exit=$code" \
-		>.waybill/state.new && mv -f .waybill/state.new .waybill/state
 }
 
 retire() { # the supervisor was asked to stop
@@ -236,13 +208,11 @@ retire() { # the supervisor was asked to stop
 }
 
 trim() { # SUPERVISOR: keeps the log below 8 MiB as long as that lives
-	while sleep 30 && kill -0 "$1" 2>/dev/null; do
-		[ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }
-	done
+	while sleep 30 && kill -0 "$1" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }; done
 }
 
 start() { # RELEASE
-	rm -f .waybill/state # of one that was killed: its numbers mean nothing
+	rm -f .waybill/state # the numbers of one that was killed mean nothing
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
 }
 
@@ -265,8 +235,8 @@ halt() { # ends the supervisor, the service, and all that it started in its grou
 ready() { # RELEASE UNIT: up for `hold` tenths of a second without a restart, at the latest `within` from now
 	waited=0 good=0 seen=
 	while [ $((within - waited)) -ge $((hold - good)) ]; do
-		if ! alive "$1" "$2"; then seen=; elif [ "$run_service" = "$seen" ]; then good=$((good + step)); else seen=$run_service good=0; fi
-		[ -n "$seen" ] || good=0
+		alive "$1" "$2" || run_service=
+		if [ -n "$run_service" ] && [ "$run_service" = "$seen" ]; then good=$((good + step)); else seen=$run_service good=0; fi
 		[ -z "$seen" ] || [ "$good" -lt "$hold" ] || return 0
 		nap && waited=$((waited + step))
 	done
@@ -274,16 +244,14 @@ ready() { # RELEASE UNIT: up for `hold` tenths of a second without a restart, at
 }
 
 # ---- the switch
-
 point() { # LINK RELEASE: by renaming a fresh link; without a release it goes
-	if [ -z "$2" ]; then rm -f "$1" && return; fi
+	[ -n "$2" ] || { rm -f "$1" && return; }
 	rm -f ".waybill/$1.new" && ln -s "releases/$2" ".waybill/$1.new" || die 73 "make the link $1"
 	replace ".waybill/$1.new" "$1"
 }
 
 bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code
-	output=$PWD/$1
-	shift
+	output=$PWD/$1 && shift
 	(cd "releases/$release" && own "$@") </dev/null >"$output" 2>&1 9>&- &
 	child=$!
 	guard "$child" >/dev/null 2>&1 </dev/null &
@@ -301,7 +269,7 @@ guard() { # GROUP: ends it at the limit; holds the lock meanwhile, even when thi
 }
 
 hook() { # NAME
-	case $hooks in *"$1"*) ;; *) return 0 ;; esac
+	[ "${hooks#*"$1"}" != "$hooks" ] || return 0
 	bounded .waybill/hook sh -c '. "$1" && "$2"' hook "$PWD/.waybill/units/$release" "$1"
 	[ "$code" -eq 0 ] || die 71 "hook $1 ended with exit status $code: $(tail -n 10 .waybill/hook)"
 }
@@ -309,61 +277,53 @@ hook() { # NAME
 same() { [ -f ".waybill/units/$release" ] && [ "$(digest ".waybill/units/$release")" = "$wanted" ]; }
 
 settled() { # this release runs with this unit, and has for as long as `ready` asks
-	[ "$manager" = process ] || return 0
-	if [ "$restart" != restart ] && held .waybill/supervisor; then return 0; fi
+	if [ "$manager" != process ] || { [ "$restart" != restart ] && held .waybill/supervisor; }; then return 0; fi
 	alive "$release" "$wanted" || return 1
 	[ $(($(date +%s) - run_started)) -gt $((hold / 10)) ] || ready "$release" "$wanted"
 }
 
 deploy() { # the unit on standard input; further words are the shared names
-	(umask 077 && cat >".waybill/units/.new.$$") || die 73 "store the unit"
+	(umask 077 && take ".waybill/units/.new.$$") || exit
 	wanted=$(digest ".waybill/units/.new.$$")
 	lock
 	fence
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
 	at=$(target current)
 	former=$at older=$(target previous) armed=
-	if [ -f .waybill/revert ]; then # an attempt was cut off between the switch and its end
-		read -r armed former older <.waybill/revert
-		former=${former#-} older=${older#-}
-	fi
+	if [ -f .waybill/revert ]; then read -r armed former older <.waybill/revert; fi # an attempt was cut off on its way
+	former=${former#-} older=${older#-}
 	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
-		rm -f ".waybill/units/.new.$$"
-		record 0 "already runs"
-		echo already=1 && return
+		rm -f ".waybill/units/.new.$$" && record 0 "already runs" && echo already=1
+		return
 	fi
 	echo "armed -$former -$older" | save .waybill/revert
 	if [ "$at" != "$release" ] || ! same; then
 		[ "$at" != "$release" ] || cp -p ".waybill/units/$release" ".waybill/units/$release.before" || die 73 "keep the unit"
-		sync ".waybill/units/.new.$$" && replace ".waybill/units/.new.$$" ".waybill/units/$release"
+		sync ".waybill/units/.new.$$" || die 73 "store the unit"
+		replace ".waybill/units/.new.$$" ".waybill/units/$release"
 		share "$@"
-		[ "$at" = "$release" ] || switch
+		if [ "$at" != "$release" ]; then
+			hook before
+			[ "$former" = "$release" ] || point previous "$former"
+			point current "$release"
+		fi
 		sync . .waybill/units
 	fi
 	if [ "$manager" = process ]; then launch; else halt; fi
 	hook after
-	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$"
-	sync .waybill
+	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$" && sync .waybill
 	record 0 "deployed"
 	prune
 	echo already=0
 }
 
-switch() {
-	hook before
-	[ "$former" = "$release" ] || point previous "$former"
-	point current "$release"
-}
-
 launch() {
-	run=$release unit=$wanted
-	known
+	known && run=$release unit=$wanted
 	if [ "$restart" != restart ] && held .waybill/supervisor; then
 		run=$run_release unit=$run_unit
 		[ "$restart" = none ] || [ "$run_service" -eq 0 ] || kill -HUP "$run_service"
 	elif ! alive "$release" "$wanted"; then
-		halt
-		start "$release"
+		halt && start "$release"
 	fi
 	ready "$run" "$unit" || go_back
 }
@@ -374,8 +334,7 @@ go_back() { # what did not become ready is taken back at once
 	tail -n 100 .waybill/log 2>/dev/null | sed 's/^/log=/'
 	halt
 	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || replace ".waybill/units/$release.before" ".waybill/units/$release"
-	point current "$former"
-	point previous "$older"
+	point current "$former" && point previous "$older"
 	sync . .waybill/units
 	[ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
 	rm -f .waybill/revert
@@ -392,7 +351,6 @@ share() { # PATH…: links them from shared/ into the release
 }
 
 # ---- the other verbs
-
 run() { # an own step: its success is kept, so that one whose answer got lost is not run again
 	lock
 	fence
@@ -423,13 +381,12 @@ hello() { # what this program needs and the host lacks
 
 stop() { lock && halt && echo stopped=1; }
 
-folder=$1 verb=$2
-shift 2
-action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 hooks=
+folder=$1 verb=$2 && shift 2
+action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
-	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | hooks=*)
+	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=*)
 		eval "${1%%=*}=\${1#*=}" ;;
 	*) die 64 "unknown argument $1" ;;
 	esac

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -21,22 +22,23 @@ var hostProgram string
 
 // Exit statuses of the host program.
 const (
-	exitUsage    = 64 // wrong use: a bug
-	exitFenced   = 65 // a newer deployment, or another ledger, was there
-	exitAbsent   = 66 // the release is not on the host
-	exitUnsent   = 69 // the host program itself is not on the host
-	exitNotReady = 70 // the service did not stay up; the host went back
-	exitHook     = 71 // a hook failed
-	exitDisk     = 73 // the disk or a tool failed
-	exitStuck    = 74 // the old service does not end
-	exitBusy     = 75 // another call still runs
-	exitDamaged  = 76 // content did not arrive as it was sent
+	exitUsage    = 64  // wrong use: a bug
+	exitFenced   = 65  // a newer deployment, or another ledger, was there
+	exitAbsent   = 66  // the release is not on the host
+	exitUnsent   = 69  // the host program itself is not on the host
+	exitNotReady = 70  // the service did not stay up; the host went back
+	exitHook     = 71  // a hook failed
+	exitDisk     = 73  // the disk or a tool failed
+	exitStuck    = 74  // the old service does not end
+	exitBusy     = 75  // another call still runs
+	exitDamaged  = 76  // content did not arrive as it was sent
+	exitSignal   = 128 // and above: ended by a signal
 )
 
 // Shell lines that call the host program, and send it. $0 is a name for messages.
 const (
 	callLine = `[ -f "$1" ] || exit 69; exec sh "$@"`
-	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && mv -f "$2.$$" "$2"`
+	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && mv -f "$2.$$" "$2"`
 )
 
 // maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped.
@@ -96,9 +98,12 @@ func (p *program) run(ctx context.Context, stdin func() io.Reader, verb string, 
 // send stores the program on the host and asks what the host lacks.
 func (p *program) send(ctx context.Context) error {
 	var reason bounded
-	exit, err := p.host.Run(ctx, []string{"sh", "-c", sendLine, "waybill", p.folder, p.path()}, strings.NewReader(hostProgram), nil, &reason)
+	exit, err := p.host.Run(ctx, []string{"sh", "-c", sendLine, "waybill", p.folder, p.path(), strconv.Itoa(len(hostProgram))}, strings.NewReader(hostProgram), nil, &reason)
 	if err != nil {
 		return unreachable(ctx, p.name, err)
+	}
+	if exit >= exitSignal {
+		return p.failure(exit, "send", strings.TrimSpace(reason.String()), nil)
 	}
 	if exit != 0 {
 		return p.failure(exitDisk, "send", strings.TrimSpace(reason.String()), nil)

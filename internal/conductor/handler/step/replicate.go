@@ -30,7 +30,8 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 		return Output{}, fault.Permanent(fault.New(fault.Invalid, "artifact %s of revision %s: %w", t.artifact.Name, t.revision.Label, err))
 	}
 	out := Output{Release: t.release, Size: m.size()}
-	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(m.String()) }, "replicate", pair("release", t.release))
+	list := m.String()
+	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate", pair("release", t.release), pair("bytes", len(list)))
 	if err != nil {
 		return Output{}, err
 	}

@@ -1,0 +1,195 @@
+package step
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+)
+
+func tarOf(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	for _, h := range headers {
+		content := strings.Repeat("x", int(h.Size))
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func archiveOf(t *testing.T, name string, content []byte) *archive {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "artifact")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &archive{file: file, name: name}
+}
+
+func kinds(m manifest) string {
+	var b strings.Builder
+	for _, e := range m {
+		b.WriteString(string(e.kind) + " " + e.path + "\n")
+	}
+	return b.String()
+}
+
+func TestManifestOfEveryFormat(t *testing.T) {
+	t.Parallel()
+	plain := tarOf(t, tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755}, tar.Header{Name: "./bin/greeter", Size: 3, Mode: 0o755},
+		tar.Header{Name: "readme", Size: 1, Mode: 0o644}, tar.Header{Name: "empty/", Typeflag: tar.TypeDir, Mode: 0o755},
+		tar.Header{Name: "bin/link", Typeflag: tar.TypeSymlink, Linkname: "../readme"},
+		tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "bin/greeter"})
+	var zstded bytes.Buffer
+	zw, err := zstd.NewWriter(&zstded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := zw.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const want = "d bin\nx bin/greeter\nl bin/link\nd empty\nx hard\nf readme\n"
+	for name, content := range map[string][]byte{"dist/a.tar": plain, "a.tar.zst": zstded.Bytes()} {
+		m, err := manifestOf(archiveOf(t, name, content))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if diff := cmp.Diff(want, kinds(m)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+		if line := strings.Split(m.String(), "\n")[2]; line != "l\t0\t-\tbin/link\t../readme" {
+			t.Errorf("line %q", line)
+		}
+	}
+	m, err := manifestOf(archiveOf(t, "dist/greeter", []byte("#!")))
+	if err != nil || kinds(m) != "x greeter\n" {
+		t.Errorf("a single file: %q, %v", kinds(m), err)
+	}
+}
+
+func TestManifestOfZip(t *testing.T) {
+	t.Parallel()
+	var buffer bytes.Buffer
+	w := zip.NewWriter(&buffer)
+	for name, mode := range map[string]os.FileMode{"bin/run": 0o755, "text": 0o644, "link": os.ModeSymlink | 0o777} {
+		h := &zip.FileHeader{Name: name}
+		h.SetMode(mode)
+		f, err := w.CreateHeader(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(f, "text"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := manifestOf(archiveOf(t, "a.ZIP", buffer.Bytes()))
+	if err != nil || kinds(m) != "d bin\nx bin/run\nl link\nf text\n" {
+		t.Errorf("%q, %v", kinds(m), err)
+	}
+}
+
+func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		headers []tar.Header
+		want    string
+	}{
+		"parent":        {[]tar.Header{{Name: "../x", Size: 1}}, `entry "../x" leaves the release`},
+		"deep parent":   {[]tar.Header{{Name: "a/../../x", Size: 1}}, "leaves the release"},
+		"absolute":      {[]tar.Header{{Name: "/etc/x", Size: 1}}, "leaves the release"},
+		"link":          {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "link that leaves the release"},
+		"absolute link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "link that leaves the release"},
+		"below a link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is no folder`},
+		"below a file":  {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is no folder`},
+		"twice":         {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
+		"device":        {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
+		"newline":       {[]tar.Header{{Name: "a\nb", Size: 1}}, "control characters"},
+		"tab":           {[]tar.Header{{Name: "a\tb", Size: 1}}, "control characters"},
+		"backslash":     {[]tar.Header{{Name: `a\b`, Size: 1}}, "backslashes"},
+		"hard link":     {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
+		"empty":         {nil, "the archive is empty"},
+	} {
+		_, err := manifestOf(archiveOf(t, "a.tar", tarOf(t, c.headers...)))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := manifestOf(archiveOf(t, "a.tar.gz", []byte("no gzip"))); err == nil {
+		t.Error("what is no gzip is unpacked")
+	}
+	cut := tarOf(t, tar.Header{Name: "a", Size: 2000})
+	if _, err := manifestOf(archiveOf(t, "a.tar", cut[:1000])); err == nil {
+		t.Error("an archive that is cut short is unpacked")
+	}
+}
+
+func TestReleaseNames(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{"3f2c9a1": "3f2c9a1-0123456789ab", "3f2c9a1+5d81e0": "3f2c9a1+5d81e0-0123456789ab",
+		"../x y": "-.-x-y-0123456789ab", "v1.2": "v1.2-0123456789ab"} {
+		if got := releaseName(label, "0123456789abcdef"); got != want {
+			t.Errorf("%q is %q, want %q", label, got, want)
+		}
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	for _, text := range []string{"", "plain", "it's", "$HOME `id` \"x\" \\", "a\nb", "'\\''", "--", "é\xff"} {
+		f.Add(text)
+	}
+	paths := map[string]string{}
+	for _, shell := range []string{"dash", "bash", "busybox"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			f.Fatalf("install %s", shell)
+		}
+		paths[shell] = path
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.ContainsRune(text, 0) {
+			return // no argument can hold it
+		}
+		for shell, path := range paths {
+			argv := []string{path, "-c", "printf %s. " + quote(text)}
+			if shell == "busybox" {
+				argv = append([]string{path, "sh"}, argv[1:]...)
+			}
+			got, err := exec.Command(argv[0], argv[1:]...).Output()
+			if err != nil || string(got) != text+"." {
+				t.Errorf("%s makes %q of %q: %v", shell, got, text, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,271 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// programs are the processes of the host program of a world that do a verb, supervisors aside.
+func (w *world) programs() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone meanwhile
+		if bytes.Contains(line, []byte(w.dir+"/.waybill/host-")) && !bytes.Contains(line, []byte("\x00supervise\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// services counts the living service processes of a world: those whose directory is a release.
+func (w *world) services() int {
+	count := 0
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range links {
+		cwd, _ := os.Readlink(link)
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+		if strings.HasPrefix(cwd, w.dir+"/releases/") && bytes.Contains(line, []byte("greeter\x00oak")) {
+			count++
+		}
+	}
+	return count
+}
+
+// finish tries a step until it is done; nothing may be fatal.
+func (w *world) finish(n int64, event string) {
+	w.t.Helper()
+	for range 50 {
+		o := w.do(w.t.Context(), n, event)
+		switch o.Kind {
+		case action.Done:
+			return
+		case action.Fatal, action.BadInput:
+			w.t.Fatalf("%s of #%d: %s: %s", event, n, o.Kind, o.Error)
+		}
+	}
+	w.t.Fatalf("%s of #%d is never done", event, n)
+}
+
+// wantShipped checks a host after everything has been interrupted and repaired.
+func (w *world) wantShipped(n int64) {
+	w.t.Helper()
+	s := w.state()
+	if s.Release != w.release(n) || s.Running != w.release(n) || s.Service == 0 || s.Supervisor == 0 || s.Unfinished || s.Rank != n {
+		w.t.Errorf("after #%d: %+v", n, s)
+	}
+	if n > 1 && s.Previous != w.release(n-1) {
+		w.t.Errorf("previous is %s, want %s", s.Previous, w.release(n-1))
+	}
+	if got := w.services(); got != 1 {
+		w.t.Errorf("%d services are up", got)
+	}
+	if got := w.read("current/data/words.txt"); got != fmt.Sprintf("revision %d\n", n) {
+		w.t.Errorf("content %q", got)
+	}
+}
+
+// interruptions are how an attempt is cut off.
+var interruptions = map[string]func(w *world, cut context.CancelCauseFunc){
+	"caller":  func(_ *world, cut context.CancelCauseFunc) { cut(errors.New("cut")) },
+	"program": func(w *world, _ context.CancelCauseFunc) { w.kill(func(pid int) int { return pid }) },
+	"group":   func(w *world, _ context.CancelCauseFunc) { w.kill(func(pid int) int { return -pid }) },
+}
+
+func (w *world) kill(who func(pid int) int) {
+	for _, pid := range w.programs() {
+		_ = syscall.Kill(who(pid), syscall.SIGKILL) // gone meanwhile, or no leader of a group
+	}
+}
+
+// TestEveryVerbMayBeCutOff kills the caller, the host program, or all of its group at growing distances into each
+// verb; the next attempt must always end where an undisturbed one would.
+func TestEveryVerbMayBeCutOff(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		n, hit := int64(0), 0
+		for how, interrupt := range interruptions {
+			for _, after := range []time.Duration{5, 30, 80, 150, 250, 400, 700} {
+				n++
+				w.revise(n, forever+"; # "+how)
+				for _, event := range []string{schedule.HostReplicated, schedule.HostDeployed} {
+					ctx, cut := context.WithCancelCause(t.Context())
+					timer := time.AfterFunc(after*time.Millisecond, func() { interrupt(w, cut) })
+					if o := w.do(ctx, n, event); o.Kind != action.Done {
+						hit++
+						t.Logf("%s after %dms in %s: %s: %s", how, after, event, o.Kind, o.Error)
+					}
+					timer.Stop()
+					cut(nil)
+					w.finish(n, event)
+				}
+				w.wantShipped(n)
+			}
+		}
+		if hit == 0 {
+			t.Error("no attempt was cut off")
+		}
+	})
+}
+
+func TestStopMayBeCutOff(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		timer := time.AfterFunc(100*time.Millisecond, func() { interruptions["group"](w, nil) })
+		d := w.definition()
+		_, err := Stop(t.Context(), w.home, &d) // it may have been quicker
+		timer.Stop()
+		t.Logf("the stop that was cut off: %v", err)
+		w.stopAll()
+		if s := w.state(); s.Service != 0 || s.Supervisor != 0 || w.services() != 0 {
+			t.Errorf("%+v, %d services", s, w.services())
+		}
+	})
+}
+
+func TestRunGoesOnWhenItsProgramIsKilled(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo begun >>../../shared/count; sleep 2; echo ended >>../../shared/count"}}}
+		w.revise(1, forever)
+		w.done(1, schedule.HostReplicated)
+		ctx, cut := context.WithCancelCause(t.Context())
+		ended := make(chan action.Outcome, 1)
+		go func() { ended <- w.do(ctx, 1, "host-warm") }()
+		until(t, "the step has begun", func() bool { return w.read("shared/count") != "" })
+		cut(conductor.ErrLeaseLost)
+		if o := <-ended; o.Kind != action.GivenBack {
+			t.Errorf("outcome %s", o.Kind)
+		}
+		w.finish(1, "host-warm")
+		if got := w.read("shared/count"); got != "begun\nended\n" {
+			t.Errorf("ran as %q", got)
+		}
+	})
+}
+
+// small mounts a small disk as the host.
+func small(t *testing.T, w *world, options string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("this test mounts a small tmpfs: run it as root")
+	}
+	host := filepath.Dir(w.dir)
+	if err := os.MkdirAll(host, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	flags := uintptr(0)
+	if options == "" {
+		flags = syscall.MS_RDONLY
+	}
+	if err := syscall.Mount("tmpfs", host, "tmpfs", flags, options); err != nil {
+		t.Fatalf("mount a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		w.stopAll()
+		if err := syscall.Unmount(host, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFullDiskIsFatalAndTheCurrentReleaseRunsOn(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		small(t, w, "size=2m")
+		w.revise(1, forever)
+		w.ship(1)
+		noise := bytes.Repeat([]byte("0123456789abcdef"), 40_000) // needs twice 640 kB
+		w.register(2, "greeter.tar.gz", pack(t, map[string]string{"greeter*": "x", "large": string(noise), "other": string(noise[1:])}))
+		w.wantOutcome(w.do(t.Context(), 2, schedule.HostReplicated), action.Fatal, "free, and release r2-", "needs twice 1.3 MB", "make room on the disk of")
+		fill := filepath.Join(w.dir, "shared", "fill")
+		_ = os.WriteFile(fill, bytes.Repeat([]byte("x"), 4<<20), 0o600) // as far as it goes
+		w.revise(3, forever+"; # three")
+		o := w.do(t.Context(), 3, schedule.HostReplicated)
+		w.wantOutcome(o, action.Fatal, "make room on the disk of")
+		if s := w.state(); s.Release != w.release(1) || s.Service == 0 {
+			t.Errorf("%+v", s)
+		}
+		if err := os.Remove(fill); err != nil {
+			t.Fatal(err)
+		}
+		w.ship(3)
+		if s := w.state(); s.Release != w.release(3) || s.Running != w.release(3) {
+			t.Errorf("with room again: %+v", s)
+		}
+	})
+}
+
+func TestReadOnlyHostIsFatal(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		small(t, w, "")
+		w.revise(1, forever)
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "Read-only file system", "let the user that runs Waybill there write to")
+	})
+}
+
+func TestHostWithoutPermissionIsFatal(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Fatal("this test gives its rights away: run it as root")
+	}
+	dir := t.TempDir()
+	script := "#!/bin/dash\nexec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/dash \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "sh"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, dir+":/usr/bin:/bin")
+	w.revise(1, forever)
+	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "Permission denied", "let the user that runs Waybill there write to "+w.dir)
+}
+
+func TestHostThatLacksToolsSaysWhich(t *testing.T) {
+	t.Parallel()
+	dir := pathWith(t, "dash")
+	for _, tool := range []string{"mkdir", "chmod", "cat", "wc", "mv", "sed", "find"} {
+		if err := os.Symlink("/usr/bin/"+tool, filepath.Join(dir, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t, dir)
+	w.revise(1, forever)
+	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "host oak lacks tar, df,", "flock or lockf", "install what is missing")
+}
+
+func TestAlteredArtifactIsFatal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	blob := filepath.Join(w.home, "blobs", w.revisions[1].Artifacts[0].Blob)
+	if err := os.WriteFile(blob, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := w.do(t.Context(), 1, schedule.HostReplicated)
+	w.wantOutcome(o, action.Fatal, "was registered with SHA-256", "build the revision again")
+	if o.Code != string(fault.Corrupt) {
+		t.Errorf("code %s", o.Code)
+	}
+	if err := os.Remove(blob); err != nil {
+		t.Fatal(err)
+	}
+	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "there is no blob")
+}
