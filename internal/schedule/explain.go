@@ -8,7 +8,8 @@ import (
 )
 
 // Explain lists the steps of a deployment breadth-first, each with its state and reason.
-func (e *Engine) Explain(number int64, now time.Time) []StepState {
+// The time is for conditions that pass by themselves, of which there are none yet.
+func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 	t, ok := e.trips[number]
 	if !ok {
 		return nil

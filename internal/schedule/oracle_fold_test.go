@@ -203,7 +203,7 @@ func (o *oracle) define(version int) {
 		oldest := o.holder[b.id]
 		for _, t := range o.active() {
 			theirs := o.graph(t).byID(b.id)
-			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, b.id, theirs) {
+			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
 				continue
 			}
 			if oldest == nil || t.number < oldest.number {
@@ -216,7 +216,7 @@ func (o *oracle) define(version int) {
 	}
 }
 
-func (o *oracle) inside(t *oracleTrip, id batchID, b *oracleBatch) bool {
+func (o *oracle) inside(t *oracleTrip, b *oracleBatch) bool {
 	for s := range b.region {
 		if _, live := t.live[s]; live || t.facts[s] {
 			return true

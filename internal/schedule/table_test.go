@@ -179,8 +179,8 @@ func TestViolationsStopTheFold(t *testing.T) {
 		row       Entry
 	}{
 		{"I1", func(w *world) { w.until(1, elm); w.until(2, "") }, fact(2, "greeter/prod", StageStarted)},
-		{"I2", func(w *world) {}, fact(1, "greeter/beta", StageStarted)},
-		{"I2", func(w *world) {}, note(1, elm, HostDeployed)},
+		{"I2", func(*world) {}, fact(1, "greeter/beta", StageStarted)},
+		{"I2", func(*world) {}, note(1, elm, HostDeployed)},
 		{"I9", func(w *world) { w.until(1, elm) }, fact(1, fir, HostStarted)},
 		{"I10", func(w *world) { w.until(1, elm) }, fact(1, elm, HostStarted)},
 		{"I11", func(w *world) { w.until(1, elm); w.cancel(1) }, note(1, elm, HostDeployed)},
