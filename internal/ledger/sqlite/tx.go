@@ -110,12 +110,13 @@ type table struct {
 	columns []string
 }
 
-// most is how many rows one INSERT takes.
-const most = 100
+// most is how many values one INSERT takes: enough to spread the cost of compiling it, and
+// few, because the database/sql driver looks for each value among all of them.
+const most = 300
 
 // insert writes rows, each with a value per column.
 func (t *tx) insert(into table, rows [][]any) error {
-	for some := range slices.Chunk(rows, most) {
+	for some := range slices.Chunk(rows, most/len(into.columns)) {
 		args := make([]any, 0, len(some)*len(into.columns))
 		for _, r := range some {
 			args = append(args, r...)
