@@ -260,13 +260,13 @@ func (p *Plan) stagePaths(stages []int32) []string {
 }
 
 // oldestInside is the deployment of lowest rank with something complete or claimed in a region that it has not
-// passed; the present holder counts.
+// passed; the present holder counts, and so does one that failed inside under `hold`.
 func (e *Engine) oldestInside(id batchID) *trip {
 	var oldest *trip
 	if h, ok := e.holder[id]; ok {
 		oldest = h.trip
 	}
-	for _, t := range e.active {
+	for _, t := range e.following() {
 		b, ok := t.plan.batch(id)
 		if ok && t.isInside(b) && !e.mayRelease(t, b) && (oldest == nil || t.number < oldest.number) {
 			oldest = t

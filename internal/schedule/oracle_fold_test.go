@@ -201,9 +201,9 @@ func (o *oracle) define(version int) {
 			continue
 		}
 		oldest := o.holder[b.id]
-		for _, t := range o.active() {
+		for _, t := range o.trips {
 			theirs := o.graph(t).byID(b.id)
-			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
+			if t.status != Active && t.status != FailedRun || theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
 				continue
 			}
 			if oldest == nil || t.number < oldest.number {
