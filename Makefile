@@ -5,7 +5,7 @@ GO ?= go
 .PHONY: help build demo test e2e lint bench setup clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 build: bin/waybill ## build bin/waybill
 

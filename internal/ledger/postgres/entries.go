@@ -39,10 +39,10 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 	}
 	_, err = t.exec(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
 			definition_version, created_at, detail)
-		SELECT $1, n.seq, n.deployment, t.id, n.event, n.occurrence, n.class, n.revision, n.version, n.at, n.detail::json
+		SELECT $1, n.seq, n.deployment, (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = n.path), n.event, n.occurrence,
+			n.class, n.revision, n.version, n.at, n.detail::json
 		FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::smallint[], $8::bigint[], $9::int[],
-			$10::timestamptz[], $11::text[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail)
-		JOIN target t ON t.pipeline_id = $1 AND t.path = n.path ORDER BY n.seq`,
+			$10::timestamptz[], $11::text[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail)`,
 		pipeline,
 		column(entries, func(e schedule.Entry) int64 { return e.Seq }),
 		column(entries, func(e schedule.Entry) int64 { return e.Deployment }),

@@ -102,8 +102,8 @@ CREATE TABLE target (
 	UNIQUE (pipeline_id, path)
 ) WITH (fillfactor = 70);
 
-CREATE TABLE entry (
-	pipeline_id        bigint      NOT NULL REFERENCES pipeline_head (id),
+CREATE TABLE entry ( -- no foreign keys: every append holds the pipeline's head, and a check for each row would double its cost
+	pipeline_id        bigint      NOT NULL,
 	seq                bigint      NOT NULL,
 	deployment         bigint      NOT NULL, -- its number; 0: the pipeline itself
 	target_id          bigint      NOT NULL,
