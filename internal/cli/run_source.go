@@ -46,11 +46,20 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 	if flags.workspace == "" {
 		return s, nil
 	}
-	s.name, s.root, s.unpacked = flags.workspace, filepath.Join(scratch, "tree"), true
+	s.name, s.root, s.unpacked = a.snapshotName(flags.workspace), filepath.Join(scratch, "tree"), true
 	if _, err := (worker.Snapshot{Path: a.path(flags.workspace)}).Take(ctx, s.root); err != nil {
 		return nil, errors.Join(fault.Wrap(fault.Unavailable, err), workspace.Remove(scratch))
 	}
 	return s, nil
+}
+
+// snapshotName is the revision that a deployment builds, as its handler tells it, else the snapshot's path.
+func (a *app) snapshotName(path string) string {
+	pipeline, revision := a.environment("WHARF_VAR_REPO_NAME"), a.environment("WHARF_VAR_WAYBILL_REVISION")
+	if pipeline == "" || revision == "" {
+		return path
+	}
+	return pipeline + " " + revision
 }
 
 // shown is how the name of a file in the source is told: from the working directory, or as it stands in a snapshot.

@@ -92,7 +92,9 @@ func (r *Reader) value(f *Field, path string, key *Key) {
 	accepted := r.Accept != nil && r.Accept(n, key.Shape)
 	if !accepted && !key.Shape.Fits(n) {
 		r.misfit(n, path, key.Shape)
-		return
+		if n.Kind != List || key.Shape&(Objects|Entries) == 0 {
+			return // else its sound items may have faults of their own
+		}
 	}
 	if key.Required && n.empty() {
 		r.Add(n, "field-empty", path, "%q must not be empty", key.Name)
