@@ -75,6 +75,9 @@ func (e *Engine) checkStatus(t *trip, c Command) error {
 	case Finished:
 		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
 	case CanceledRun:
+		if c.Kind == PipelineCanceled && c.Now && !t.interrupt && len(t.live) > 0 {
+			return nil // what is drained is to be interrupted after all
+		}
 		return fault.New(fault.Refused, "%s was canceled %s", e.label(t), t.reason).WithHint("deploy the revision again: `waybill deployment create`")
 	case Superseded:
 		return fault.New(fault.Refused, "%s was superseded by %s", e.label(t), e.number(t.by)).WithHint("deploy the revision again: `waybill deployment create`")
