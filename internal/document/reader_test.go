@@ -47,9 +47,9 @@ group:
 f:2:29: group: unknown key "wavs" (used at 4:7) (did you mean "waves"?)
 f:3:1: group needs a name
 f:5:3: group.waves: "waves" is not yet supported
-f:6:38: group.hosts[1].vars.y: want a scalar, found a list
+f:6:39: group.hosts[1].vars.y: want a scalar, found a list
 f:6:46: group.hosts[2]: want a string or a mapping, found a number; write "3" in quotes
-f:6:49: group.hosts[3]: the field "url" is missing`
+f:6:49: group.hosts[3] needs a url`
 	if diff := cmp.Diff(want, r.Problems.Error()); diff != "" {
 		t.Error(diff)
 	}
