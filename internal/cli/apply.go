@@ -11,11 +11,13 @@ import (
 
 // apply makes a definition the pipeline's, if it differs from what is in force: it tells what that does to the
 // deployments inside, and asks first when one of them would skip or lose work.
-func (a *app) apply(ctx context.Context, ops operations, p server.Proposal, yes bool) error {
+func (a *app) apply(ctx context.Context, ops operations, project project, yes bool) error {
+	p := project.proposal(a.user())
 	edit, err := ops.PlanEdit(ctx, p)
 	if err != nil || edit.Unchanged {
 		return err
 	}
+	a.printProblems(project.warnings)
 	out := a.out
 	if a.json() {
 		out = a.err

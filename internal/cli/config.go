@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -22,7 +23,8 @@ func (a *app) config(h home) (catalog.Config, error) {
 	path = a.path(path)
 	cfg := catalog.Default()
 	source, err := os.ReadFile(path)
-	if err != nil && (required || !errors.Is(err, fs.ErrNotExist)) {
+	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	if err != nil && (required || !absent) {
 		return cfg, fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
 	}
 	if err == nil {

@@ -35,10 +35,11 @@ func (d *entryDisplay) away(err error) error {
 
 // lineDisplay prints a line for each change.
 type lineDisplay struct {
-	out     io.Writer
-	story   *story
-	told    map[action.ID]int // attempts whose failure was told
-	waiting string            // the reason told last
+	out   io.Writer
+	story *story
+	told  map[action.ID]int // attempts whose failure was told
+	patience
+	waiting string // the reason told last
 	isAway  bool
 }
 
@@ -65,7 +66,7 @@ func (d *lineDisplay) view(v server.DeploymentView) error {
 			return err
 		}
 	}
-	reason := waitingFor(v)
+	reason := d.patience.lasting(v)
 	if reason == "" || reason == d.waiting {
 		return nil
 	}
@@ -91,6 +92,7 @@ type liveDisplay struct {
 	last   server.DeploymentView
 	read   time.Time // when last was read, by this process's clock
 	reason string    // why the log cannot be read
+	wait   patience
 }
 
 func (d *liveDisplay) entry(schedule.Entry) error { return nil }
@@ -118,7 +120,7 @@ func (d *liveDisplay) tick(now time.Time) error {
 // status is the last line of a frame: how far it is, and what everything waits for.
 func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
 	text := fmt.Sprintf("%s %d of %d facts  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, took(v.Now.Sub(v.CreatedAt)))
-	switch reason := waitingFor(v); {
+	switch reason := d.wait.lasting(v); {
 	case d.reason != "":
 		return text + "  " + d.warn("waiting for the log: "+d.reason)
 	case reason != "":

@@ -25,11 +25,9 @@ type home struct{ dir string }
 func (h home) file(name string) string { return filepath.Join(h.dir, name) }
 
 func (h home) database() string { return h.file("waybill.db") }
-func (h home) lock() string     { return h.file("waybill.lock") }
 func (h home) token() string    { return h.file("token") }
 func (h home) blobs() string    { return h.file("blobs") }
 func (h home) builds() string   { return h.file("builds") }
-func (h home) hosts() string    { return h.file("hosts") }
 
 // homeOf finds the home for a folder: --home, WAYBILL_HOME, else .waybill beside the waybill.yaml found from there
 // upwards, else .waybill in the folder itself. It creates nothing.

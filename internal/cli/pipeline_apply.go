@@ -26,7 +26,6 @@ or lose work it asks, and without a terminal stops with status 4 unless --yes sa
 			if err != nil {
 				return err
 			}
-			a.printProblems(p.warnings)
 			s, err := a.open(c.Context(), p.dir, create)
 			if err != nil {
 				return err
@@ -53,12 +52,11 @@ func (a *app) projectFrom(arguments []string) (project, error) {
 
 // applyProject applies and says which version is in force then.
 func (a *app) applyProject(ctx context.Context, s *session, p project, yes bool) error {
-	proposal := p.proposal(a.user())
-	edit, err := s.PlanEdit(ctx, proposal)
+	edit, err := s.PlanEdit(ctx, p.proposal(a.user()))
 	if err != nil {
 		return err
 	}
-	if err := a.apply(ctx, s, proposal, yes); err != nil {
+	if err := a.apply(ctx, s, p, yes); err != nil {
 		return err
 	}
 	if a.json() {

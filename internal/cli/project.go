@@ -36,16 +36,16 @@ const starter = `write one, such as:
 
 // project reads the waybill.yaml of a folder; from the working directory itself it is looked for upwards too.
 func (a *app) project(arguments []string) (project, error) {
-	dir := a.dir
-	if len(arguments) > 0 {
-		dir = a.path(arguments[0])
-		if info, err := os.Stat(dir); err != nil {
-			return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], plain(err))
-		} else if !info.IsDir() {
-			return project{}, fault.New(fault.Invalid, "%s is a file: name the folder it is in", arguments[0])
-		}
-	} else {
-		dir = a.projectDir(a.dir)
+	if len(arguments) == 0 {
+		return a.readProject(filepath.Join(a.projectDir(a.dir), projectFile))
+	}
+	dir := a.path(arguments[0])
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], plain(err))
+	case !info.IsDir():
+		return project{}, fault.New(fault.Invalid, "%s is a file: name the folder it is in", arguments[0])
 	}
 	return a.readProject(filepath.Join(dir, projectFile))
 }

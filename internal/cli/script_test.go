@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,8 +47,23 @@ func setUp(env *testscript.Env) error {
 		env.Setenv("GIT_"+who+"_NAME", "Ana")
 		env.Setenv("GIT_"+who+"_EMAIL", "ana@example.net")
 	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	env.Setenv("PORT", port)
 	env.Defer(func() { stopServices(env.WorkDir) })
 	return nil
+}
+
+// freePort is a port on loopback that nobody listens on just now.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, errors.Join(err, listener.Close())
 }
 
 // stopServices ends what still runs on the local hosts of every home below a folder.
@@ -78,7 +95,7 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	err := ts.Exec(args[1], args[2:]...)
 	got := 0
-	if exit, ok := err.(*exec.ExitError); ok {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		got = exit.ExitCode()
 	} else {
 		ts.Check(err)

@@ -72,7 +72,7 @@ process runs roles; it holds waybill.lock.
 }
 
 // rolesWanted checks the names of roles.
-func rolesWanted(c *cobra.Command, names []string) error {
+func rolesWanted(_ *cobra.Command, names []string) error {
 	if len(names) == 0 {
 		return fault.New(fault.Invalid, "serve wants at least one role").WithHint("waybill serve %s", strings.Join(allRoles(), " "))
 	}
@@ -113,7 +113,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		if err != nil {
 			return err
 		}
-		defer lock.Unlock()
+		defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
 	}
 	roles, err := s.roles(ctx, options, inOrder(names)...)
 	if err != nil {

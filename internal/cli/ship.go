@@ -65,7 +65,6 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err != nil {
 		return err
 	}
-	a.printProblems(p.warnings)
 	s, err := a.open(ctx, p.dir, create)
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
 	if err := s.refuseOlder(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.apply(ctx, s.session, s.project.proposal(s.user()), s.flags.yes); err != nil {
+	if err := s.apply(ctx, s.session, s.project, s.flags.yes); err != nil {
 		return nil, err
 	}
 	key, err := s.snapshot(ctx, pipeline, label)
@@ -171,7 +170,7 @@ func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error 
 	if err != nil || len(newest) == 0 || newest[0].Seq != known.Seq {
 		return err
 	}
-	return s.apply(ctx, s.session, s.project.proposal(s.user()), s.flags.yes)
+	return s.apply(ctx, s.session, s.project, s.flags.yes)
 }
 
 // goOn says how the revision's newest deployment stands, and makes another one where that is wanted.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"iter"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -38,6 +39,24 @@ func hosts(stage server.StageRun) iter.Seq[server.HostRun] {
 			}
 		}
 	}
+}
+
+// patience tells a wait that lasts from the moment between two passes.
+type patience struct {
+	reason string
+	since  time.Time
+}
+
+// lasting is the reason that has stood for a while, by the ledger's time.
+func (p *patience) lasting(v server.DeploymentView) string {
+	reason := waitingFor(v)
+	if reason != p.reason {
+		p.reason, p.since = reason, v.Now
+	}
+	if v.Now.Sub(p.since) < viewEvery {
+		return ""
+	}
+	return reason
 }
 
 // waitingFor is why an active deployment stands still: the first reason, when none of its steps is live. Empty
