@@ -71,7 +71,7 @@ func (l *literal) resolved(known []bits) []bool {
 	return is
 }
 
-// frontier: walk from the root through resolved steps; a step met that is neither resolved nor elided.
+// frontier: (R21: seen guards the walk, not the work) walk from the root through resolved steps; a step met that is neither resolved nor elided.
 func (l *literal) frontier(known []bits) []bool {
 	resolved := l.resolved(known)
 	found, seen := make([]bool, len(l.next)), make([]bool, len(l.next))
@@ -93,7 +93,7 @@ func (l *literal) frontier(known []bits) []bool {
 	return found
 }
 
-// doable: frontier, new, ready and not excluded. Ready: no frontier step t has s strictly after it.
+// doable (R13, one definition of it): frontier, new, ready and not excluded. Ready: no frontier step t has s strictly after it.
 func (l *literal) doable(known []bits) []bool {
 	frontier := l.frontier(known)
 	is := make([]bool, len(l.next))

@@ -18,7 +18,7 @@ func line(n int) graph {
 	return asGraph(next)
 }
 
-// TestStepStates is the table of 4.2, row by row, for the middle step of a line of three.
+// TestStepStates is the table of 4.2 (R22: behind resolved steps, not behind complete ones), row by row, for the middle step of a line of three.
 func TestStepStates(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -52,7 +52,7 @@ func TestStepStates(t *testing.T) {
 	}
 }
 
-// TestEdges3 is the table of 4.9: of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
+// TestEdges3 is the table of 4.9 (R24: 01– has no third): of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
 // or has on its frontier (011); everything else cannot be. The walk needs no edges3: this shows that it agrees. z counts
 // as done when the walk from y meets something done, since two steps may be put in at once.
 func TestEdges3(t *testing.T) {
@@ -95,7 +95,7 @@ func TestEdges3(t *testing.T) {
 	}
 }
 
-// TestCoalescingWaitsForTheLongWay is the seed's picture: step2 is next to step1, but also behind the long way.
+// TestCoalescingWaitsForTheLongWay is R5 and R9 on the seed's picture: step2 is next to step1, but also behind the long way.
 func TestCoalescingWaitsForTheLongWay(t *testing.T) {
 	t.Parallel()
 	g := asGraph([][]int{{1, 2}, {}, {3}, {4}, {1}})
@@ -136,7 +136,7 @@ func TestCycleRunsEachStepOnce(t *testing.T) {
 	}
 }
 
-// TestRegionsAreBetweenOpenAndClose: the regions that a plan takes from stages are those of the definition.
+// TestRegionsAreBetweenOpenAndClose is R12: the regions that a plan takes from stages are those of the definition.
 func TestRegionsAreBetweenOpenAndClose(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

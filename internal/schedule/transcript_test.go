@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,30 @@ func TestTranscripts(t *testing.T) {
 				t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
 			}
 		})
+	}
+}
+
+// TestEveryDecisionIsTold: each of the seed's open places that the specification decided (4.13) is named where a test shows it.
+func TestEveryDecisionIsTold(t *testing.T) {
+	t.Parallel()
+	var all strings.Builder
+	for _, pattern := range []string{"testdata/*.txt", "*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+	}
+	for n := 1; n <= 25; n++ {
+		if !regexp.MustCompile(fmt.Sprintf(`\bR%d\b`, n)).MatchString(all.String()) {
+			t.Errorf("no test names R%d", n)
+		}
 	}
 }
 
