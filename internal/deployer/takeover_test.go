@@ -203,7 +203,7 @@ func TestAKilledProcessIsReplaced(t *testing.T) {
 	began := time.Now()
 	waitUntil(t, l, "take-over after a kill", func() bool { return allEnded(t, "greeter", 1)(l) })
 	t.Logf("replaced, and all done, after %s", time.Since(began).Round(time.Millisecond))
-	judge(t, l, w, "greeter", 1)
+	whole(1).judge(t, l, w)
 	first.gate.thaw()
 	first.end()
 	second.end()
@@ -219,7 +219,7 @@ func TestAFrozenProcessIsReplacedAndRefusedWhenItThaws(t *testing.T) {
 	began := time.Now()
 	waitUntil(t, l, "take-over of a frozen process", func() bool { return allEnded(t, "greeter", 1)(l) })
 	t.Logf("replaced, and all done, after %s", time.Since(began).Round(time.Millisecond))
-	judge(t, l, w, "greeter", 1)
+	whole(1).judge(t, l, w)
 	head, err := l.Head(t.Context(), "greeter")
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestAFrozenProcessIsReplacedAndRefusedWhenItThaws(t *testing.T) {
 	// The first one joins anew and goes on: the next revision is its work.
 	register(t, l, "greeter", "two")
 	waitUntil(t, l, "work of the thawed process", func() bool { return allEnded(t, "greeter", 2)(l) })
-	judge(t, l, w, "greeter", 2)
+	whole(2).judge(t, l, w)
 	if after, err := l.Head(t.Context(), "greeter"); err != nil || after.Epoch <= head.Epoch {
 		t.Errorf("epoch %d then %d (%v), want it taken back", head.Epoch, after.Epoch, err)
 	}
@@ -247,7 +247,7 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 	define(t, l, greeter("greeter"))
 	register(t, l, "greeter", "one")
 	waitUntil(t, l, "two processes", func() bool { return allEnded(t, "greeter", 2)(l) })
-	judge(t, l, w, "greeter", 2)
+	whole(2).judge(t, l, w)
 	for _, n := range nodes {
 		n.end()
 	}
