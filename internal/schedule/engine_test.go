@@ -92,7 +92,9 @@ func (w *world) done(k StepKey) {
 		trip := w.engine.trips[k.Deployment]
 		stage, _, _, _ := trip.plan.def.Find(k.Target)
 		for _, a := range stage.Build.Artifacts {
-			w.artifact(trip.revision, a.Label)
+			if n := trip.plan.find(k.Target, ArtifactEvent(a.Label)); !trip.is(n, excluded) {
+				w.artifact(trip.revision, a.Label)
+			}
 		}
 	}
 	w.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: k.Event, Class: Fact})

@@ -44,7 +44,8 @@ func (o *oracle) first() (move, bool) {
 
 func (o *oracle) allArtifacts(t *oracleTrip, stage *Stage) bool {
 	for _, a := range stage.Build.Artifacts {
-		if !o.artifacts[t.revision][a.Label] {
+		name := stepName{Path(o.pipeline, stage.Name), ArtifactEvent(a.Label)}
+		if !o.artifacts[t.revision][a.Label] && !o.excluded(t, name) {
 			return false
 		}
 	}

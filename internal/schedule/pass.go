@@ -178,15 +178,16 @@ func (p *pass) supersede(older, newer *trip, what string) error {
 	})
 }
 
-// hasArtifacts: the revision has everything that the build is to make.
+// hasArtifacts: the revision has everything that the build is to make for it. A build without artifacts
+// is always run, and an architecture that came too late for the revision is not asked for.
 func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
-	build := t.plan.def.Stages[stage].Build
-	for _, a := range build.Artifacts {
-		if e.artifacts[t.revision][a.Label] == nil {
+	for _, n := range t.plan.stages[stage].nodes {
+		at := &t.plan.nodes[n]
+		if at.kind == artifactStep && !t.is(n, excluded) && e.artifacts[t.revision][artifactLabel(at.event)] == nil {
 			return false
 		}
 	}
-	return len(build.Artifacts) > 0
+	return len(t.plan.def.Stages[stage].Build.Artifacts) > 0
 }
 
 func (p *pass) fact(t *trip, n int32) error {
