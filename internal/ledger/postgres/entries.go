@@ -17,9 +17,9 @@ func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, 
 		return e, err
 	}, `SELECT k.deployment, k.path, k.event, last.occurrence
 		FROM unnest($2::bigint[], $3::text[], $4::text[]) AS k (deployment, path, event)
-		JOIN target t ON t.pipeline_id = $1 AND t.path = k.path
 		CROSS JOIN LATERAL (SELECT e.occurrence FROM entry e
-			WHERE e.pipeline_id = $1 AND e.deployment = k.deployment AND e.target_id = t.id AND e.event_name = k.event
+			WHERE e.pipeline_id = $1 AND e.deployment = k.deployment AND e.event_name = k.event
+				AND e.target_id = (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = k.path)
 			ORDER BY e.occurrence DESC LIMIT 1) AS last`,
 		pipeline,
 		column(keys, func(k schedule.StepKey) int64 { return k.Deployment }),
@@ -32,7 +32,7 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 	paths := column(entries, func(e schedule.Entry) string { return e.Target })
 	_, err := t.exec(`INSERT INTO target (pipeline_id, path)
 		SELECT $1, path FROM (SELECT DISTINCT path COLLATE "C" AS path FROM unnest($2::text[]) AS p (path)) AS wanted
-		WHERE NOT EXISTS (SELECT 1 FROM target t WHERE t.pipeline_id = $1 AND t.path = wanted.path)
+		WHERE (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = wanted.path) IS NULL
 		ORDER BY path ON CONFLICT (pipeline_id, path) DO NOTHING`, pipeline, paths)
 	if err != nil {
 		return err
