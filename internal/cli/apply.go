@@ -25,7 +25,7 @@ func (a *app) apply(ctx context.Context, ops operations, project project, yes bo
 	if edit.Version > 1 {
 		writeEdit(out, edit, a.style(out))
 	}
-	if edit.Loses() && !yes && !a.ask(fmt.Sprintf("apply definition %d?", edit.Version), nil) {
+	if edit.Loses() && !yes && !a.ask(ctx, fmt.Sprintf("apply definition %d?", edit.Version)) {
 		return fault.New(fault.Refused, "definition %d of %s is not applied: deployments inside would skip or lose work", edit.Version, edit.Pipeline).
 			WithHint("--yes, to apply it all the same")
 	}

@@ -2,24 +2,31 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 )
 
-// ask shows an error and a question, and reads y or n from the terminal. Without one the answer is no.
-func (a *app) ask(question string, shown error) bool {
-	if !onTerminal(a.in) || !onTerminal(a.err) {
+// canAsk reports whether somebody sits at a terminal.
+func (a *app) canAsk() bool { return onTerminal(a.in) && onTerminal(a.err) }
+
+// ask puts a question and reads y or n from the terminal. Without a terminal, and when ctx ends, the answer is no.
+func (a *app) ask(ctx context.Context, question string) bool {
+	if !a.canAsk() {
 		return false
-	}
-	if shown != nil {
-		fmt.Fprintf(a.err, "waybill: %v\n", shown)
 	}
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil {
+	answers := make(chan string, 1)
+	go func() { // it may outlive the question: a read from a terminal cannot be called off
+		answer, _ := bufio.NewReader(a.in).ReadString('\n')
+		answers <- answer
+	}()
+	select {
+	case <-ctx.Done():
 		fmt.Fprintln(a.err)
 		return false
+	case answer := <-answers:
+		answer = strings.ToLower(strings.TrimSpace(answer))
+		return answer == "y" || answer == "yes"
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }

@@ -137,8 +137,12 @@ func (s *shipment) finished(v server.DeploymentView) {
 func (s *shipment) failed(ctx context.Context, v server.DeploymentView) (again bool, err error) {
 	ref := refOf(v.Deployment)
 	err = fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("waybill deployment retry %s", ref)
-	if s.json() || !onTerminal(s.out) || !s.ask("retry it now?", err) {
+	if s.json() || !onTerminal(s.out) || !s.canAsk() {
 		return false, err
+	}
+	s.report(err)
+	if !s.ask(ctx, "retry it now?") {
+		return false, shown{err}
 	}
 	if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: s.user()}); err != nil {
 		return false, err

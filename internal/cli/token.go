@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+const tokenHelp = `A token lets a person or a program change things through a server (waybill up, waybill serve
+api). It is shown once, when it is made; the log keeps a hash. The home's own token, in its
+file "token", may do everything. Tokens are made beside the log: --home or --store.`
+
+func (a *app) tokenCommand() *cobra.Command {
+	return group("token", "Make and revoke tokens for the API", tokenHelp,
+		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
+}
+
+// scopes that a token may have.
+func scopes() []string {
+	return []string{string(server.ScopeRead), string(server.ScopeExecute), string(server.ScopeOperate),
+		string(server.ScopeDefine), string(server.ScopeApprove), string(server.ScopeWorker)}
+}
+
+func (a *app) tokenCreateCommand() *cobra.Command {
+	var wanted []string
+	expires := ""
+	c := &cobra.Command{
+		Use:   "create NAME --scope SCOPE…",
+		Short: "Make a token and print it, once",
+		Long: `Makes a token that may do what its scopes name:
+
+  read     look, where reading is not free
+  execute  register revisions, start deployments
+  operate  retry, skip, hold, resume, cancel
+  define   apply pipelines
+  approve  let stages go on that wait for approval
+  worker   report builds`,
+		Example: examples("waybill token create ci --scope execute --scope define --expires 90d"),
+		Args:    arguments(1, 1, "NAME"),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			token, err := newToken(arguments[0], wanted, expires, time.Now())
+			if err != nil {
+				return err
+			}
+			return a.withTokens(c, create, func(ctx context.Context, l *ledger.Ledger) error { return a.createToken(ctx, l, token) })
+		},
+	}
+	c.Flags().StringArrayVar(&wanted, "scope", nil, "what it may do (repeatable): "+strings.Join(scopes(), ", "))
+	c.Flags().StringVar(&expires, "expires", "", "how long it is good, such as 90d (default: until revoked)")
+	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions(scopes(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// tokenName is what a token may be called.
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+
+// newToken checks what was asked for; the hash is still missing.
+func newToken(name string, wanted []string, expires string, now time.Time) (ledger.Token, error) {
+	token := ledger.Token{Name: name, Scopes: wanted}
+	if !tokenName.MatchString(name) {
+		return token, fault.New(fault.Invalid, "the name %q: letters, digits, \".\", \"_\" and \"-\" only, at most 63", name)
+	}
+	if len(wanted) == 0 {
+		return token, fault.New(fault.Invalid, "what may the token do?").WithHint("--scope %s", strings.Join(scopes(), ", "))
+	}
+	for _, scope := range wanted {
+		if !slices.Contains(scopes(), scope) {
+			return token, fault.New(fault.Invalid, "there is no scope %q", scope).
+				WithHint("--scope %s", firstOf(fault.Nearest(scope, scopes()), strings.Join(scopes(), ", ")))
+		}
+	}
+	if expires != "" {
+		d, err := definition.ParseDuration(expires)
+		if err != nil || d <= 0 {
+			return token, fault.New(fault.Invalid, "--expires %s: want a duration such as 90d", expires)
+		}
+		token.ExpiresAt = now.UTC().Add(d)
+	}
+	return token, nil
+}
+
+// createdToken is `waybill token create -o json`.
+type createdToken struct {
+	ledger.Token
+	Secret string `json:"secret"`
+}
+
+func (a *app) createToken(ctx context.Context, l *ledger.Ledger, token ledger.Token) error {
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	secret := "wb_" + hex.EncodeToString(random[:])
+	token.Hash = sha256.Sum256([]byte(secret))
+	if err := l.CreateToken(ctx, token); err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(createdToken{Token: token, Secret: secret})
+	}
+	_, err := fmt.Fprintln(a.out, secret)
+	return err
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List tokens",
+		Example: examples("waybill token list"),
+		Args:    arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withTokens(c, existing, a.listTokens)
+		},
+	}
+}
+
+func (a *app) listTokens(ctx context.Context, l *ledger.Ledger) error {
+	tokens, err := l.ListTokens(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(list(tokens))
+	}
+	if len(tokens) == 0 {
+		fmt.Fprintln(a.err, "no tokens but the home's")
+		return nil
+	}
+	var t table
+	now := time.Now()
+	t.add("TOKEN", "SCOPES", "CREATED", "STATE")
+	for _, token := range tokens {
+		t.add(token.Name, strings.Join(token.Scopes, ","), ago(now, token.CreatedAt), tokenState(token, now))
+	}
+	return t.write(a.out)
+}
+
+func tokenState(token ledger.Token, now time.Time) string {
+	switch {
+	case !token.RevokedAt.IsZero():
+		return "revoked " + ago(now, token.RevokedAt)
+	case !token.Valid(now):
+		return "expired " + ago(now, token.ExpiresAt)
+	case !token.ExpiresAt.IsZero():
+		return "good until " + token.ExpiresAt.Local().Format("2006-01-02 15:04")
+	}
+	return "good"
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke NAME",
+		Short:   "Make a token worthless from now on",
+		Example: examples("waybill token revoke ci"),
+		Args:    arguments(1, 1, "NAME"),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.withTokens(c, existing, func(ctx context.Context, l *ledger.Ledger) error {
+				if err := l.RevokeToken(ctx, arguments[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(a.out, "%s is revoked\n", arguments[0])
+				return err
+			})
+		},
+	}
+}
+
+// withTokens opens the log itself: a server makes no tokens.
+func (a *app) withTokens(c *cobra.Command, m mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
+	if a.flags.server != "" {
+		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").WithHint("--home or --store, where the server runs")
+	}
+	s, err := a.open(c.Context(), a.dir, m)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return do(c.Context(), s.ledger)
+}
