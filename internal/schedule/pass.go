@@ -116,10 +116,13 @@ func (p *pass) takeTurn(t *trip, n int32) error {
 		if _, held := p.e.holder[b.id]; held || b.queue != Latest {
 			continue
 		}
+		var waiters []*trip // all of them first: superseding one may make a waiter of another
 		for _, other := range p.e.others(t) {
-			if !p.e.waitsFor(other, b.id) {
-				continue
+			if p.e.waitsFor(other, b.id) {
+				waiters = append(waiters, other)
 			}
+		}
+		for _, other := range waiters {
 			if err := p.supersede(other, t, "waited for "+t.plan.short(string(b.id))); err != nil {
 				return err
 			}
