@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -112,20 +113,30 @@ func (p *pass) do(t *trip, n int32) error {
 
 // takeTurn supersedes, where the queue is `latest`, whoever else waits for a batch that t enters now.
 func (p *pass) takeTurn(t *trip, n int32) error {
-	for _, b := range t.plan.around(n) {
-		if _, held := p.e.holder[b.id]; held || b.queue != Latest {
+	entered := t.plan.around(n)
+	entered = slices.DeleteFunc(entered, func(b batch) bool {
+		_, held := p.e.holder[b.id]
+		return held || b.queue != Latest
+	})
+	if len(entered) == 0 {
+		return nil
+	}
+	waited := map[*trip]batchID{} // all of them first: superseding one may make a waiter of another
+	others := p.e.others(t)
+	for _, other := range others {
+		for _, b := range entered {
+			if p.e.waitsFor(other, b.id) {
+				waited[other] = b.id
+			}
+		}
+	}
+	for _, other := range others {
+		id, was := waited[other]
+		if !was {
 			continue
 		}
-		var waiters []*trip // all of them first: superseding one may make a waiter of another
-		for _, other := range p.e.others(t) {
-			if p.e.waitsFor(other, b.id) {
-				waiters = append(waiters, other)
-			}
-		}
-		for _, other := range waiters {
-			if err := p.supersede(other, t, "waited for "+t.plan.short(string(b.id))); err != nil {
-				return err
-			}
+		if err := p.supersede(other, t, "entered "+t.plan.short(string(id))+" before it"); err != nil {
+			return err
 		}
 	}
 	return nil
