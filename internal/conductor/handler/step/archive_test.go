@@ -165,6 +165,18 @@ func TestReleaseNames(t *testing.T) {
 	}
 }
 
+func TestHostProgramIsSmallAndPlain(t *testing.T) {
+	t.Parallel()
+	if lines := strings.Count(hostProgram, "\n"); lines >= 400 {
+		t.Errorf("host.sh has %d lines: what runs on other people's hosts must be read in one sitting, so stay below 400", lines)
+	}
+	for _, word := range []string{"[[", "\tlocal ", "function ", "<<<", "&>", "source ", "$RANDOM", "echo -"} {
+		if strings.Contains(hostProgram, word) {
+			t.Errorf("host.sh has %q, which not every POSIX shell knows", word)
+		}
+	}
+}
+
 func FuzzQuote(f *testing.F) {
 	for _, text := range []string{"", "plain", "it's", "$HOME `id` \"x\" \\", "a\nb", "'\\''", "--", "é\xff"} {
 		f.Add(text)

@@ -32,7 +32,7 @@ func (w *world) programs() []int {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone meanwhile
-		if bytes.Contains(line, []byte(w.dir+"/.waybill/host-")) && !bytes.Contains(line, []byte("\x00supervise\x00")) {
+		if bytes.Contains(line, []byte(w.dir+"/.waybill/host-")) && !bytes.Contains(line, []byte("\x00supervise\x00")) && !bytes.Contains(line, []byte("\x00trim\x00")) {
 			pids = append(pids, pid)
 		}
 	}

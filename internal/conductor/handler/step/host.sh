@@ -3,8 +3,7 @@
 # Results are lines key=value on standard output, reasons are on standard error. Exit status: 0 done;
 # 64 wrong use; 65 refused by the fence; 66 the release is not here; 70 not ready, taken back; 71 a hook failed;
 # 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
-set -u
-umask 022
+set -u && umask 022
 trap : HUP PIPE # the caller may go away, the work goes on to a safe point; not '', which services would inherit
 tab=$(printf '\t') program=$0 step=1
 
@@ -30,6 +29,8 @@ take() { cat >"$1" && [ "$(wc -c <"$1")" -eq "$bytes" ] || die 73 "store what is
 
 # ---- locks: each dies with the processes that hold it
 try() { if has flock; then flock -n "$@"; else shift $(($# - 1)) && lockf -s -t 0 "$1"; fi; }
+# FD: somebody who only looks may hold it for a moment
+grab() { tries=0 && until try "$1"; do [ "$tries" -lt 50 ] && nap && tries=$((tries + step)) || return 1; done; }
 held() { [ -e "$1" ] && ! (exec 6<"$1" && try -s 6) 2>/dev/null; }
 
 lock() {
@@ -46,6 +47,7 @@ target() { link=$(readlink "$1" 2>/dev/null) && printf '%s\n' "${link#releases/}
 known() { # what the supervisor wrote
 	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
 	[ ! -f .waybill/state ] || read -r run_supervisor run_service run_restarts run_started run_release run_unit run_exit <.waybill/state || :
+	case $run_supervisor$run_service in *[!0-9]*) die 73 "$PWD/.waybill/state is not of this version of Waybill: end the service by hand and remove it" ;; esac
 }
 
 # writes what known reads
@@ -168,17 +170,16 @@ finish() { # GROUP [LOCK]: SIGTERM, ten seconds, SIGKILL; ended when nobody hold
 }
 
 supervise() { # runs the service of a release until SIGTERM
-	exec 8>>.waybill/supervisor || exit 73
-	tries=0 # somebody who looks may hold it for a moment
-	until try 8; do [ "$tries" -lt 50 ] && nap && tries=$((tries + step)) || exit 75; done
+	exec 8>>.waybill/supervisor && grab 8 || exit 75
 	unit=$(digest ".waybill/units/$release") restarts=0 delay=1 child=0 code='' started=0
 	trap retire TERM
 	state
 	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
-	(exec 8>&- && trim "$$") & # exec, since a shell keeps a copy of what it closes for a function
+	own sh "$program" "$PWD" trim "name=$$" </dev/null >/dev/null 2>&1 8>&- &
+	trimmer=$!
 	while :; do
 		started=$(date +%s)
-		exec 7>>.waybill/service && try 7
+		exec 7>>.waybill/service && grab 7
 		own sh -c 'cd "$2" && . "$1" && service' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" \
 			8>&- </dev/null >>.waybill/log 2>&1 &
 		child=$!
@@ -199,16 +200,16 @@ supervise() { # runs the service of a release until SIGTERM
 retire() { # the supervisor was asked to stop
 	trap '' TERM
 	if [ "$child" -ne 0 ]; then
-		(exec 8>&- && finish "$child" .waybill/service) &
+		(exec 8>&- && finish "$child" .waybill/service) & # exec, since a shell keeps a copy of what it closes for a function
 		wait "$child"
 		wait "$!"
 	fi
-	rm -f .waybill/state
+	rm -f .waybill/state && kill -KILL "-$trimmer"
 	exit 0
 }
 
-trim() { # SUPERVISOR: keeps the log below 8 MiB as long as that lives
-	while sleep 30 && kill -0 "$1" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }; done
+trim() { # keeps the log below 8 MiB as long as the supervisor lives, whose id is the name
+	while sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }; done
 }
 
 start() { # RELEASE
@@ -275,7 +276,6 @@ hook() { # NAME
 }
 
 same() { [ -f ".waybill/units/$release" ] && [ "$(digest ".waybill/units/$release")" = "$wanted" ]; }
-
 settled() { # this release runs with this unit, and has for as long as `ready` asks
 	if [ "$manager" != process ] || { [ "$restart" != restart ] && held .waybill/supervisor; }; then return 0; fi
 	alive "$release" "$wanted" || return 1
@@ -394,6 +394,6 @@ while [ $# -gt 0 ]; do
 done
 cd "$folder" || die 73 "enter $folder"
 case $verb in
-hello | status | replicate | receive | deploy | run | supervise | stop) "$verb" "$@" ;;
+hello | status | replicate | receive | deploy | run | supervise | trim | stop) "$verb" "$@" ;;
 *) die 64 "unknown verb $verb" ;;
 esac

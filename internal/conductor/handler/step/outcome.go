@@ -74,7 +74,7 @@ func unreachable(ctx context.Context, host string, err error) error {
 
 // failure says what an exit status of the host program means.
 func (p *program) failure(exit int, verb, reason string, answer report) error {
-	reason = orElse(reason, fmt.Sprintf("the host program ended with exit status %d", exit))
+	reason = orElse(lastLines(reason), fmt.Sprintf("the host program ended with exit status %d", exit))
 	switch exit {
 	case exitFenced:
 		return fault.Permanent(fault.New(fault.Refused, "host %s refuses %s: %s", p.name, verb, reason))
@@ -123,6 +123,12 @@ func (p *program) notReady(reason string, answer report) error {
 		return err.WithHint("end the program that holds the port, or set another one in vars")
 	}
 	return err
+}
+
+// lastLines keeps an error readable: a tool may repeat itself without end.
+func lastLines(text string) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-logTail):], "\n")
 }
 
 func orElse(text, standard string) string {

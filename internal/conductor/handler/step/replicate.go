@@ -59,11 +59,8 @@ func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (in
 			need += e.size
 		}
 	}
-	kib, err := strconv.ParseInt(free, 10, 64)
-	if err != nil {
-		return need, nil // a host that cannot tell is tried
-	}
-	if room := kib << 10; room < 2*need {
+	kib, err := strconv.ParseInt(free, 10, 64) // a host that cannot tell is tried
+	if room := kib << 10; err == nil && room < 2*need {
 		return 0, fault.Permanent(fault.New(fault.Unavailable, "host %s has %s free, and release %s needs twice %s", t.Host.Name,
 			humanize.Bytes(uint64(max(room, 0))), t.release, humanize.Bytes(uint64(need))).WithHint("make room on the disk of %s", t.folder))
 	}

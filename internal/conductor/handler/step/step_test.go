@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -269,11 +268,6 @@ func (w *world) read(name string) string {
 		return ""
 	}
 	return string(content)
-}
-
-func digestOf(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return hex.EncodeToString(sum[:])
 }
 
 const forever = `echo "I am $1"; while :; do sleep 1; done`
