@@ -159,7 +159,10 @@ func (c *Conductor) report(a *attempt, o action.Outcome) {
 	if o.Kind == action.Done || o.Kind == action.RetryAfter {
 		level = slog.LevelDebug
 	}
-	c.log.Log(context.Background(), level, "attempt ended", obs.KeyActionID, a.ID.String(), obs.KeyName, a.Name,
-		obs.KeyHandler, a.Handler, obs.KeyLane, a.Lane, obs.KeyAttempt, a.Thread.Attempt, obs.KeyOutcome, o.Kind.String(),
-		obs.KeyCode, o.Code, obs.KeyError, o.Error, obs.KeyDuration, took.Milliseconds())
+	about := []any{obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyLane, a.Lane, obs.KeyAttempt, a.Thread.Attempt,
+		obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error, obs.KeyDuration, took.Milliseconds()}
+	if s := a.Step; s != nil {
+		about = append(about, obs.KeyPipeline, s.Pipeline, obs.KeyDeployment, s.Deployment, obs.KeyTarget, s.Target, obs.KeyEvent, s.Event)
+	}
+	c.log.Log(context.Background(), level, "attempt ended", about...)
 }

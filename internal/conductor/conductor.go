@@ -18,6 +18,8 @@ type Ledger interface {
 	Queue
 	Membership
 	Signals
+	// Maintain makes ahead what the next weeks need, such as partitions.
+	Maintain(ctx context.Context) error
 }
 
 // Queue is where ready actions come from and outcomes go to; see the methods of ledger.Ledger.
@@ -44,19 +46,15 @@ type Signals interface {
 
 // Config is how a conductor works.
 type Config struct {
-	Instance  ledger.Instance    // Name and Version, for people; the id is made anew at every join
-	Handlers  map[string]Handler // by the name that actions carry
-	Workers   int                // attempts at the same time; default 200
-	Drain     time.Duration      // how long running attempts may go on at shutdown; 0: they are handed back at once
-	Heartbeat time.Duration      // how often this instance says that it is alive; default 5 s, its lease is three of these
-	Log       *slog.Logger       // default: none
-	Metrics   *obs.Conductor     // default: unregistered
+	Instance ledger.Instance    // Name and Version, for people; the id is made anew at every join
+	Handlers map[string]Handler // by the name that actions carry
+	Workers  int                // attempts at the same time; default 200
+	Drain    time.Duration      // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Log      *slog.Logger       // default: none
+	Metrics  *obs.Conductor     // default: unregistered
 }
 
-const (
-	defaultWorkers   = 200
-	defaultHeartbeat = 5 * time.Second
-)
+const defaultWorkers = 200
 
 // Conductor runs actions. Make it with New, run it once.
 type Conductor struct {
@@ -84,9 +82,6 @@ func New(l Ledger, cfg Config) *Conductor {
 	if cfg.Workers <= 0 {
 		cfg.Workers = defaultWorkers
 	}
-	if cfg.Heartbeat <= 0 {
-		cfg.Heartbeat = defaultHeartbeat
-	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewConductor(nil)
 	}
@@ -108,7 +103,7 @@ func New(l Ledger, cfg Config) *Conductor {
 func (c *Conductor) Run(ctx context.Context) error {
 	if err := c.join(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // who is stopped before it joined has nothing to do
 		}
 		return err
 	}
@@ -120,6 +115,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.cancels(work) })
 	loops.Go(func() { c.watch(ctx) })
 	loops.Go(func() { c.dues(ctx) })
+	loops.Go(func() { c.maintain(ctx) })
 	t := turner{Conductor: c, look: true}
 	t.run(ctx, work)
 	t.drain(ctx, work)

@@ -3,6 +3,7 @@ package conductor_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -218,7 +219,7 @@ func TestCancelEndsTheAttempt(t *testing.T) {
 		synctest.Wait()
 		f.askCancel(id)
 		settle(10 * time.Millisecond)
-		if r := f.get(id); r.Status != action.Canceled || cause != conductor.ErrCanceled {
+		if r := f.get(id); r.Status != action.Canceled || !errors.Is(cause, conductor.ErrCanceled) {
 			t.Errorf("status %s, cause %v; want CANCELED by ErrCanceled", r.Status, cause)
 		}
 		stop()
@@ -337,7 +338,7 @@ func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
 		f := newFake()
 		var runs atomic.Int64
 		away := false
-		f.refuse = func(c []ledger.Completion) error {
+		f.refuse = func([]ledger.Completion) error {
 			if away {
 				return fault.New(fault.LedgerAway, "no route to the database")
 			}

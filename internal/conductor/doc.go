@@ -19,9 +19,10 @@
 //
 // turns (records what ended and claims what is ready, in one transaction),
 // dues (makes actions ready when their time comes), watch (wakes both), cancels
-// (ends attempts that somebody canceled) and beats (keeps this instance alive,
-// gives back the claims of dead ones). Everything between them is in one mutex:
-// which attempts run, and which have ended and wait for the next turn.
+// (ends attempts that somebody canceled), beats (keeps this instance alive,
+// gives back the claims of dead ones) and maintain (what the ledger needs
+// ahead). What they share is under one mutex: which attempts run, and which have
+// ended and wait for the next turn.
 //
 // # Drain and stop
 //

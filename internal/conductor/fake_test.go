@@ -244,6 +244,8 @@ func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
 
 func (f *fake) Rescue(context.Context, action.ID) (rescued, others int, err error) { return 0, 0, nil }
 
+func (f *fake) Maintain(context.Context) error { return nil }
+
 func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.ID, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

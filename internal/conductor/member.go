@@ -68,7 +68,7 @@ const attentive = time.Second
 
 // beats says regularly that this instance is alive, and looks after those that are not.
 func (c *Conductor) beats(work context.Context) {
-	beat, others := time.Now().Add(jitter(c.cfg.Heartbeat)), 0
+	beat, others := time.Now().Add(jitter(ledger.HeartbeatEvery)), 0
 	for {
 		wait := time.Until(beat)
 		if others > 0 {
@@ -78,7 +78,7 @@ func (c *Conductor) beats(work context.Context) {
 			return
 		}
 		if !time.Now().Before(beat) {
-			beat = time.Now().Add(jitter(c.cfg.Heartbeat))
+			beat = time.Now().Add(jitter(ledger.HeartbeatEvery))
 			c.beat(work)
 		}
 		others = c.rescue(work)
@@ -107,7 +107,7 @@ func (c *Conductor) rejoin(work context.Context) {
 	c.mu.Unlock()
 	c.metrics.LeasesLost.Inc()
 	lost := c.cancelAll(ErrLeaseLost)
-	c.log.Warn("declared dead; joining anew", obs.KeyInstance, old.String(), "attempts_ended", lost, "completions_dropped", dropped)
+	c.log.Warn("declared dead; joining anew", obs.KeyInstance, old.String(), obs.KeyCount, lost, obs.KeyDropped, dropped)
 	if err := c.join(work); err != nil && work.Err() == nil {
 		c.log.Error("cannot join anew; nothing more is claimed until the next heartbeat", obs.Error(err))
 	}

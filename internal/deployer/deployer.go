@@ -36,18 +36,16 @@ type Membership interface {
 
 // Config is how a deployer works.
 type Config struct {
-	Instance  ledger.Instance // Name and Version, for people; the id is made anew at every join
-	Heartbeat time.Duration   // how often this instance says that it is alive; default 5 s, its lease is three of these
-	Log       *slog.Logger    // default: none
-	Metrics   *obs.Deployer   // default: unregistered
+	Instance ledger.Instance // Name and Version, for people; the id is made anew at every join
+	Log      *slog.Logger    // default: none
+	Metrics  *obs.Deployer   // default: unregistered
 }
 
 const (
-	defaultHeartbeat = 5 * time.Second
-	quiet            = 5 * time.Millisecond // how long a pass waits for company
-	look             = 30 * time.Second     // for rows that nobody announced
-	attentive        = time.Second          // between tries to take over pipelines while something happens
-	attention        = 30 * time.Second     // for so long after some log grew
+	quiet     = 5 * time.Millisecond // how long a pass waits for company
+	look      = 30 * time.Second     // for rows that nobody announced
+	attentive = time.Second          // between tries to take over pipelines while something happens
+	attention = 30 * time.Second     // for so long after some log grew
 )
 
 // Deployer passes pipelines. Make it with New, run it once.
@@ -73,9 +71,6 @@ type Deployer struct {
 
 // New makes a deployer.
 func New(l Ledger, cfg Config) *Deployer {
-	if cfg.Heartbeat <= 0 {
-		cfg.Heartbeat = defaultHeartbeat
-	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewDeployer(nil)
 	}
@@ -96,14 +91,17 @@ func New(l Ledger, cfg Config) *Deployer {
 func (d *Deployer) Run(ctx context.Context) error {
 	if err := d.join(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // who is stopped before it joined has nothing to do
 		}
 		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var loops sync.WaitGroup
 	loops.Go(func() { d.watch(ctx) })
 	loops.Go(func() { d.beats(ctx) })
 	err := d.loop(ctx)
+	stop()
 	loops.Wait()
 	d.leave(context.WithoutCancel(ctx))
 	return err

@@ -56,7 +56,7 @@ func (d *Deployer) current() ledger.Instance {
 
 // beats says regularly that this instance is alive, and tells the loop when it no longer counts as that.
 func (d *Deployer) beats(ctx context.Context) {
-	for pause(ctx, jitter(d.cfg.Heartbeat)) {
+	for pause(ctx, jitter(ledger.HeartbeatEvery)) {
 		err := d.ledger.Heartbeat(ctx, d.current())
 		switch {
 		case ctx.Err() != nil:
@@ -71,7 +71,7 @@ func (d *Deployer) beats(ctx context.Context) {
 
 // rejoin gives up every pipeline: somebody else may have it by now.
 func (d *Deployer) rejoin(ctx context.Context) error {
-	d.log.Warn("declared dead; joining anew", obs.KeyInstance, d.current().ID.String(), "pipelines", len(d.held))
+	d.log.Warn("declared dead; joining anew", obs.KeyInstance, d.current().ID.String(), obs.KeyCount, len(d.held))
 	clear(d.held)
 	d.mu.Lock()
 	clear(d.stopped)

@@ -114,7 +114,7 @@ func (d *Deployer) next(now time.Time) time.Time {
 	if d.others && now.Sub(d.moved) < attention {
 		sooner(now.Add(jitter(attentive)))
 	} else if d.others {
-		sooner(now.Add(jitter(d.cfg.Heartbeat)))
+		sooner(now.Add(jitter(ledger.HeartbeatEvery)))
 	}
 	return next
 }
@@ -194,8 +194,8 @@ func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, t
 		d.metrics.Rows.WithLabelValues(e.Class.String()).Inc()
 	}
 	if !x.decision.Empty() {
-		d.log.Info("pass", obs.KeyPipeline, name, obs.KeySeq, head.Seq, "rows", len(x.decision.Entries), "actions", len(x.decision.Work),
-			"drained", len(x.decision.Drain), "canceled", len(x.decision.Cancel), obs.KeyDuration, took.Milliseconds())
+		d.log.Info("pass", obs.KeyPipeline, name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries), obs.KeyActions, len(x.decision.Work),
+			obs.KeyDrained, len(x.decision.Drain), obs.KeyCanceled, len(x.decision.Cancel), obs.KeyDuration, took.Milliseconds())
 	}
 }
 
@@ -218,7 +218,7 @@ func (d *Deployer) broken(name string, p *pipeline, why error) {
 	p.engine, p.again, p.stopped, p.suspect = nil, true, p.suspect, true
 	d.metrics.Passes.WithLabelValues("violation").Inc()
 	d.metrics.Violations.WithLabelValues(invariant).Inc()
-	d.log.Error("invariant broken", obs.KeyPipeline, name, obs.KeyInvariant, invariant, obs.Error(why), "stopped", p.stopped)
+	d.log.Error("invariant broken", obs.KeyPipeline, name, obs.KeyInvariant, invariant, obs.Error(why), obs.KeyStopped, p.stopped)
 	if p.stopped {
 		d.mu.Lock()
 		d.stopped[name] = why
