@@ -53,3 +53,24 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkExplain is the reasons of every step of a deployment, of which most wait for one host.
+func BenchmarkExplain(b *testing.B) {
+	g := Group{Name: "all", MaxParallel: Limit{N: 1}}
+	for i := range 50_000 {
+		g.Hosts = append(g.Hosts, host(fmt.Sprintf("h%d", i)))
+	}
+	second := g
+	second.Hosts = nil
+	for _, h := range g.Hosts {
+		second.Hosts = append(second.Hosts, host("x"+h.Name))
+	}
+	w := newWorld(b, Definition{Pipeline: "shop", Stages: []Stage{hostStage("lab", nil, g), hostStage("prod", []string{"lab"}, second)}})
+	w.create(1, 1)
+	w.decide()
+	for b.Loop() {
+		if got := len(w.engine.Explain(1, noon)); got != w.engine.trips[1].plan.Steps() {
+			b.Fatalf("%d steps", got)
+		}
+	}
+}
