@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
-
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
@@ -85,13 +83,4 @@ func number(e schedule.Entry, last map[schedule.StepKey]int) (schedule.Entry, bo
 	}
 	last[key] = max(known, e.Occurrence)
 	return e, seen && e.Occurrence <= known
-}
-
-// cleanJSON is JSON that every database stores; what is no JSON becomes a string.
-func cleanJSON(raw []byte) json.RawMessage {
-	if json.Valid(raw) && validUTF8(raw) {
-		return raw
-	}
-	text, _ := json.Marshal(clean(string(raw))) // strings always marshal
-	return text
 }

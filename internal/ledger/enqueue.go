@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -101,7 +100,7 @@ func refuse(a action.Action, now time.Time) error {
 		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", a.Priority, a.Name)
 	case a.RunAt.Sub(now) > farthest:
 		return fault.New(fault.Invalid, "action %q is to run more than a year ahead", a.Name)
-	case len(a.Parameters) > 0 && !(json.Valid(a.Parameters) && validUTF8(a.Parameters)):
+	case len(a.Parameters) > 0 && !storable(a.Parameters):
 		return fault.New(fault.Invalid, "parameters of action %q are not JSON", a.Name)
 	}
 	return nil

@@ -33,12 +33,12 @@ type core struct {
 	driver      Driver
 	wakes       *wakes
 	mu          sync.Mutex
-	definitions map[string]Version // the newest one read of each pipeline; versions never change
+	definitions map[string]*known // the one in force when it was last read, by pipeline
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]Version{}}
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
 }

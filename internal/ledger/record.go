@@ -196,7 +196,7 @@ func (t *txn) define(head *HeadRow, c Change) error {
 	head.Version++
 	v := Version{Pipeline: head.Pipeline, Version: head.Version, Definition: *c.Definition,
 		Source: c.Source, By: c.By, At: t.Now()}
-	t.defined = &v
+	t.defined = newKnown(v)
 	return t.InsertVersion(head.ID, v)
 }
 

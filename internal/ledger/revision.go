@@ -193,7 +193,7 @@ func (t *txn) addArtifact(head *HeadRow, r Revision, a Artifact) error {
 
 // seal closes an open revision once everything that the definition requires is in.
 func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
-	d, err := t.definition(head)
+	k, err := t.definition(head)
 	if err != nil || r.State != RevisionOpen {
 		return err
 	}
@@ -201,7 +201,7 @@ func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
 	for _, a := range r.Artifacts {
 		have[a.Label] = true
 	}
-	for _, stage := range d.Stages {
+	for _, stage := range k.definition.Stages {
 		if stage.Build == nil {
 			continue
 		}

@@ -130,15 +130,14 @@ func stageOf(target string) string {
 // resource is what runs where, by a host's start or finish. ok is false for a
 // host that the definition in force no longer has.
 func (t *txn) resource(head *HeadRow, e schedule.Entry) (r Resource, ok bool, err error) {
-	d, err := t.definition(head)
+	k, err := t.definition(head)
 	if err != nil {
 		return Resource{}, false, err
 	}
-	stage, group, host, _ := d.Find(e.Target)
-	if host == nil {
+	of, ok := k.resources[e.Target]
+	if !ok {
 		return Resource{}, false, nil
 	}
-	of := d.ResourceOf(stage, group, host)
 	r = Resource{Address: of.Address, Service: of.Service, Pipeline: head.Pipeline, Target: e.Target,
 		Deployment: e.Deployment, Revision: e.Revision, At: e.At}
 	if e.Event == schedule.HostFinished {

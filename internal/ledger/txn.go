@@ -13,7 +13,7 @@ type txn struct {
 	Tx
 	core    *core
 	heads   []*HeadRow // locked, in the order of their ids
-	defined *Version   // stored in this transaction
+	defined *known     // stored in this transaction, and not to be remembered before it is committed
 	touched []Topic
 }
 
@@ -59,12 +59,12 @@ func noPipeline(name string) error {
 }
 
 // definition is the version in force under a locked head; from memory where it was read before.
-func (t *txn) definition(head *HeadRow) (*schedule.Definition, error) {
-	if t.defined != nil && t.defined.Pipeline == head.Pipeline {
-		return &t.defined.Definition, nil
+func (t *txn) definition(head *HeadRow) (*known, error) {
+	if t.defined != nil && t.defined.version == head.Version {
+		return t.defined, nil
 	}
-	if known, ok := t.core.known(head.Head); ok {
-		return known, nil
+	if k, ok := t.core.known(head.Head); ok {
+		return k, nil
 	}
 	versions, err := t.Versions(head.Pipeline, head.Version)
 	if err != nil {
@@ -73,22 +73,46 @@ func (t *txn) definition(head *HeadRow) (*schedule.Definition, error) {
 	if len(versions) == 0 {
 		return nil, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
 	}
-	t.core.remember(versions[0])
-	return &versions[0].Definition, nil
+	return t.core.remember(versions[0]), nil
 }
 
-// known is the definition in force, if it was read before. Stored versions never change.
-func (c *core) known(h Head) (*schedule.Definition, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.definitions[h.Pipeline]
-	return &v.Definition, ok && v.Version == h.Version
+// known is a stored definition, which never changes, and what its hosts are.
+type known struct {
+	version    int
+	definition schedule.Definition
+	resources  map[string]schedule.Resource // by the host's full path
 }
 
-func (c *core) remember(v Version) {
+func newKnown(v Version) *known {
+	k := &known{version: v.Version, definition: v.Definition, resources: map[string]schedule.Resource{}}
+	d := &k.definition
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		for j := range stage.Groups {
+			group := &stage.Groups[j]
+			for n := range group.Hosts {
+				host := &group.Hosts[n]
+				k.resources[schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name)] = d.ResourceOf(stage, group, host)
+			}
+		}
+	}
+	return k
+}
+
+// known is the definition in force, if it was read before.
+func (c *core) known(h Head) (*known, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.definitions[v.Pipeline] = v
+	k, ok := c.definitions[h.Pipeline]
+	return k, ok && k.version == h.Version
+}
+
+func (c *core) remember(v Version) *known {
+	k := newKnown(v)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.definitions[v.Pipeline] = k
+	return k
 }
 
 // live is an action whose thread this transaction has locked.

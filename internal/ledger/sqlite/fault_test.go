@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -52,6 +53,26 @@ func TestOpenExplainsWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOpenTogether: whoever comes first makes the file, the others wait.
+func TestOpenTogether(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "waybill.db")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			d, err := sqlite.Open(t.Context(), path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestOpenTakesAnyPath(t *testing.T) {
