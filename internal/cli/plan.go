@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -221,84 +219,4 @@ func workOf(steps []schedule.PlanStep) []schedule.PlanStep {
 		}
 	}
 	return work
-}
-
-// showPlan prints a plan; its end says whether something would be done.
-func (a *app) showPlan(d planDocument) error {
-	var err error
-	if a.json() {
-		err = a.printJSON(d)
-	} else {
-		err = a.printShipPlan(d)
-	}
-	if err != nil || d.Todo == "nothing" {
-		return err
-	}
-	return errPending()
-}
-
-func (a *app) printShipPlan(d planDocument) error {
-	if d.Edit != nil && !d.Edit.Unchanged {
-		writeEdit(a.out, *d.Edit, a.style(a.out))
-	}
-	switch d.Todo {
-	case "nothing":
-		fmt.Fprintln(a.out, nothingText(d))
-	case "continue":
-		fmt.Fprintf(a.out, "ship would go on with %s: waybill deployment why %s says what is open\n", d.Deployment, d.Deployment)
-	case "retry":
-		fmt.Fprintf(a.out, "ship would offer to retry %s, which failed: waybill deployment show %s\n", d.Deployment, d.Deployment)
-	}
-	if len(d.Steps) == 0 {
-		return nil
-	}
-	var t table
-	for _, step := range d.Steps {
-		t.add(fmt.Sprintf("%8s", took(step.Start)), fmt.Sprintf("%8s", took(step.End)),
-			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
-	}
-	if err := t.write(a.out); err != nil {
-		return err
-	}
-	fmt.Fprintln(a.out, totalText(d))
-	return nil
-}
-
-func nothingText(d planDocument) string {
-	if d.Deployment != "" {
-		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)
-	}
-	return "nothing to do: the definition is the one in force"
-}
-
-// totalText is how long it takes, and each stage's part: ship would take 32s: build 6s, beta 7s, prod 19s.
-func totalText(d planDocument) string {
-	subject := "ship"
-	if d.Revision != "" {
-		subject = "ship of " + d.Revision
-	}
-	text := fmt.Sprintf("%s would take %s: %s", subject, took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", "))
-	if d.Guessed {
-		text += "\n(at most: some steps have never run here, so their time limit is counted)"
-	}
-	return text
-}
-
-// stageTimes is each stage with the time from its first step's start to its last one's end.
-func stageTimes(d planDocument) []string {
-	type span struct{ start, end time.Duration }
-	spans, order := map[string]span{}, []string{}
-	for _, step := range d.Steps {
-		stage, _ := placeOf(d.Pipeline, step.Target)
-		s, known := spans[stage]
-		if !known {
-			order, s = append(order, stage), span{step.Start, step.End}
-		}
-		spans[stage] = span{min(s.start, step.Start), max(s.end, step.End)}
-	}
-	var parts []string
-	for _, stage := range order {
-		parts = append(parts, stage+" "+took(spans[stage].end-spans[stage].start))
-	}
-	return parts
 }
