@@ -222,3 +222,11 @@ func document(raw []byte) any {
 	}
 	return string(raw)
 }
+
+// limit is a LIMIT; 0 means all.
+func limit(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}

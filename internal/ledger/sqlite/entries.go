@@ -3,87 +3,12 @@ package sqlite
 import (
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
-
-func (t *tx) CreateHead(pipeline string) error {
-	_, err := t.exec(`INSERT INTO pipeline_head (pipeline) VALUES (?) ON CONFLICT DO NOTHING`, pipeline)
-	return err
-}
-
-const headColumns = `id, pipeline, version, seq, newest, deployed, owner, epoch`
-
-func scanHead(s scanner) (h ledger.HeadRow, err error) {
-	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch)
-	return h, err
-}
-
-// LockHeads reads: the transaction is the only one that writes.
-func (t *tx) LockHeads(pipelines []string) ([]ledger.HeadRow, error) {
-	heads, err := t.Heads(pipelines)
-	slices.SortFunc(heads, func(a, b ledger.HeadRow) int { return int(a.ID - b.ID) })
-	return heads, err
-}
-
-func (t *tx) Heads(pipelines []string) ([]ledger.HeadRow, error) {
-	if pipelines == nil {
-		return rows(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head ORDER BY pipeline`)
-	}
-	var heads []ledger.HeadRow
-	for _, p := range pipelines {
-		h, ok, err := row(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head WHERE pipeline = ?`, p)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			heads = append(heads, h)
-		}
-	}
-	return heads, nil
-}
-
-func (t *tx) UpdateHead(h ledger.HeadRow) error {
-	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ? WHERE id = ?`,
-		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.ID)
-	return err
-}
-
-func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
-	definition, err := json.Marshal(v.Definition)
-	if err != nil {
-		return fmt.Errorf("write definition %d of %s: %w", v.Version, v.Pipeline, err)
-	}
-	_, err = t.exec(`INSERT INTO pipeline_version (pipeline_id, version, definition, source, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
-		pipeline, v.Version, string(definition), v.Source, v.By, micros(v.At))
-	return err
-}
-
-func scanVersion(s scanner) (v ledger.Version, err error) {
-	var definition string
-	if err := s.Scan(&v.Pipeline, &v.Version, &definition, &v.Source, &v.By, moment{&v.At}); err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal([]byte(definition), &v.Definition); err != nil {
-		return v, fmt.Errorf("read definition %d of %s: %w", v.Version, v.Pipeline, err)
-	}
-	return v, nil
-}
-
-func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
-	query := `SELECT h.pipeline, v.version, v.definition, v.source, v.created_by, v.created_at
-		FROM pipeline_head h JOIN pipeline_version v ON v.pipeline_id = h.id WHERE h.pipeline = ?`
-	if version != 0 {
-		return rows(t, scanVersion, query+` AND v.version = ?`, pipeline, version)
-	}
-	return rows(t, scanVersion, query+` ORDER BY v.version`, pipeline)
-}
 
 func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error) {
 	scan := func(s scanner) (e schedule.Entry, err error) {
@@ -148,24 +73,6 @@ func (t *tx) targets(pipeline int64, entries []schedule.Entry) (map[string]int64
 	return ids, err
 }
 
-const entryColumns = `e.seq, e.deployment, t.path, e.event, e.occurrence, e.class, e.revision, e.version, e.created_at, e.detail`
-
-// scanEntry reads rows of one pipeline.
-func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
-	return func(s scanner) (schedule.Entry, error) {
-		e := schedule.Entry{Pipeline: pipeline}
-		var detail sql.NullString
-		err := s.Scan(&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail)
-		if detail.Valid {
-			e.Detail = json.RawMessage(detail.String)
-		}
-		return e, err
-	}
-}
-
-// below is a target ?2 with everything below it: one range of paths, since '0' follows '/'.
-const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
-
 func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
 	switch {
@@ -201,150 +108,22 @@ func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 	return entries, err
 }
 
-// limit is a LIMIT; 0 means all.
-func limit(n int) int {
-	if n <= 0 {
-		return -1
-	}
-	return n
-}
+// below is a target ?2 with everything below it: one range of paths, since '0' follows '/'.
+const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
 
-func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
-	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, commit_id, subject, committed_at, snapshot, state, created_by, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		pipeline, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
-	return err
-}
+const entryColumns = `e.seq, e.deployment, t.path, e.event, e.occurrence, e.class, e.revision, e.version, e.created_at, e.detail`
 
-func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
-	_, err := t.exec(`UPDATE revision SET state = ? WHERE pipeline_id = ? AND seq = ?`, state, pipeline, revision)
-	return err
-}
-
-func scanRevision(s scanner) (r ledger.Revision, err error) {
-	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt})
-	return r, err
-}
-
-func (t *tx) Revisions(pipeline, label string, seq int64, n int) ([]ledger.Revision, error) {
-	query := `SELECT h.pipeline, r.seq, r.label, r.commit_id, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
-		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.pipeline = ?1`
-	switch {
-	case label != "":
-		query += ` AND r.label = ?2`
-	case seq != 0:
-		query += ` AND r.seq = ?3`
-	}
-	found, err := rows(t, scanRevision, query+` ORDER BY r.seq DESC LIMIT ?4`, pipeline, label, seq, limit(n))
-	for i := range found {
-		if err == nil {
-			found[i].Artifacts, err = t.artifacts(pipeline, found[i].Seq)
+// scanEntry reads rows of one pipeline.
+func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
+	return func(s scanner) (schedule.Entry, error) {
+		e := schedule.Entry{Pipeline: pipeline}
+		var detail sql.NullString
+		err := s.Scan(&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail)
+		if detail.Valid {
+			e.Detail = json.RawMessage(detail.String)
 		}
+		return e, err
 	}
-	return found, err
-}
-
-func (t *tx) artifacts(pipeline string, revision int64) ([]ledger.Artifact, error) {
-	scan := func(s scanner) (a ledger.Artifact, err error) {
-		err = s.Scan(&a.Label, &a.Name, &a.Digest, &a.Size, &a.Blob, &a.Build)
-		return a, err
-	}
-	return rows(t, scan, `SELECT a.label, a.name, a.digest, a.size, a.blob, a.build
-		FROM pipeline_head h CROSS JOIN revision_artifact a ON a.pipeline_id = h.id AND a.revision = ?2
-		WHERE h.pipeline = ?1 ORDER BY a.label`, pipeline, revision)
-}
-
-func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
-	_, err := t.exec(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, pipeline, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
-	return err
-}
-
-func (t *tx) InsertDeployment(pipeline int64, d ledger.Deployment) error {
-	_, err := t.exec(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		pipeline, d.Number, id(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, micros(d.CreatedAt), micros(d.EndedAt))
-	return err
-}
-
-func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error {
-	_, err := t.exec(`UPDATE deployment SET status = ?, ended_at = ? WHERE pipeline_id = ? AND number = ?`,
-		string(status), micros(ended), pipeline, number)
-	return err
-}
-
-func scanDeployment(s scanner) (d ledger.Deployment, err error) {
-	err = s.Scan(ident{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &d.Status, &d.By,
-		moment{&d.CreatedAt}, moment{&d.EndedAt})
-	return d, err
-}
-
-func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
-	index := ``
-	if q.Status == schedule.Active {
-		index = ` INDEXED BY deployment_active`
-	}
-	query := `SELECT d.id, h.pipeline, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
-		FROM pipeline_head h CROSS JOIN deployment d` + index + ` ON d.pipeline_id = h.id
-		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision WHERE 1`
-	var args []any
-	and := func(condition string, value any) {
-		query += ` AND ` + condition
-		args = append(args, value)
-	}
-	if q.Pipeline != "" {
-		and(`h.pipeline = ?`, q.Pipeline)
-	}
-	if q.Number != 0 {
-		and(`d.number = ?`, q.Number)
-	}
-	if q.Revision != 0 {
-		and(`d.revision = ?`, q.Revision)
-	}
-	if q.Status == schedule.Active {
-		query += ` AND d.status = 'active'` // as the index says it
-	} else if q.Status != "" {
-		and(`d.status = ?`, string(q.Status))
-	}
-	if q.Before != 0 {
-		and(`d.number < ?`, q.Before)
-	}
-	query += ` ORDER BY ` + deploymentOrder(q) + ` LIMIT ?`
-	return rows(t, scanDeployment, query, append(args, limit(q.Limit))...)
-}
-
-// deploymentOrder is newest first: by number within a pipeline, else by the id's time.
-func deploymentOrder(q ledger.DeploymentQuery) string {
-	if q.Pipeline != "" {
-		return `d.number DESC`
-	}
-	return `d.id DESC`
-}
-
-func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error) {
-	wanted, err := list(numbers)
-	if err != nil {
-		return nil, err
-	}
-	type numbered struct {
-		number int64
-		id     action.ID
-	}
-	scan := func(s scanner) (n numbered, err error) {
-		err = s.Scan(&n.number, ident{&n.id})
-		return n, err
-	}
-	found, err := rows(t, scan, `SELECT number, id FROM deployment WHERE pipeline_id = ?1 AND number IN (SELECT value FROM json_each(?2))`, pipeline, wanted)
-	ids := make(map[int64]action.ID, len(found))
-	for _, f := range found {
-		ids[f.number] = f.id
-	}
-	return ids, err
-}
-
-func scanID(s scanner) (i action.ID, err error) {
-	err = s.Scan(ident{&i})
-	return i, err
 }
 
 func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {

@@ -4,133 +4,13 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
-
-func (t *tx) InsertThreads(threads []ledger.ThreadRow) ([]action.ID, error) {
-	ids := make([]action.ID, len(threads))
-	values := make([][]any, len(threads))
-	for i, r := range threads {
-		ids[i] = r.ID
-		values[i] = []any{id(r.ID), r.Lane, text(r.UniqueKey), r.AttemptLimit.Microseconds(), r.Thread.Status, r.Ready, micros(r.Rank),
-			micros(r.Thread.RunAt), r.Thread.Seq, r.Thread.Attempt, r.Thread.Spent, r.Thread.Lost, r.Thread.Throttled,
-			r.Thread.Draining, micros(r.Thread.Deadline)}
-	}
-	return ids, t.insert(table{name: "thread", columns: []string{"id", "lane", "unique_key", "attempt_limit", "status", "ready", "rank",
-		"run_at", "seq", "attempt", "spent", "lost", "throttled", "draining", "deadline"}}, values)
-}
-
-func (t *tx) InsertActions(actions []action.Action) error {
-	values := make([][]any, len(actions))
-	for i, a := range actions {
-		policy, err := json.Marshal(a.Policy)
-		if err != nil {
-			return fmt.Errorf("write policy of action %s: %w", a.ID, err)
-		}
-		step := make([]any, 6)
-		if s := a.Step; s != nil {
-			step = []any{s.Pipeline, s.Deployment, s.Target, s.Event, s.Revision, s.Version}
-		}
-		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, a.Priority, a.UniqueKey,
-			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy}, step...)
-	}
-	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by",
-		"pipeline", "deployment", "target", "event", "revision", "version"}}, values)
-}
-
-func (t *tx) InsertEvents(events []action.Event) error {
-	values := make([][]any, len(events))
-	for i, e := range events {
-		values[i] = []any{id(e.ActionID), e.Seq, e.Status, e.Attempt, e.Spent, micros(e.At), e.Source, micros(e.Until), e.Code, e.Error, e.Ref}
-	}
-	return t.insert(table{name: "event", columns: []string{"action_id", "seq", "status", "attempt", "spent", "at", "source", "until",
-		"code", "error", "ref"}}, values)
-}
-
-func (t *tx) UpdateThreads(threads []ledger.ThreadRow) error {
-	for _, r := range threads {
-		_, err := t.exec(`UPDATE thread SET status = ?, ready = ?, rank = ?, run_at = ?, seq = ?, attempt = ?, spent = ?, lost = ?,
-			throttled = ?, claimed_by = ?, lease = ?, started_at = ?, cancel_at = ?, draining = ?, deadline = ? WHERE id = ?`,
-			r.Thread.Status, r.Ready, micros(r.Rank), micros(r.Thread.RunAt), r.Thread.Seq, r.Thread.Attempt, r.Thread.Spent, r.Thread.Lost,
-			r.Thread.Throttled, id(r.Thread.ClaimedBy), micros(r.Thread.Lease), micros(r.Thread.StartedAt), micros(r.Thread.CancelAt),
-			r.Thread.Draining, micros(r.Thread.Deadline), id(r.ID))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *tx) EndThreads(endings []ledger.Ending) error {
-	ids := make([]action.ID, len(endings))
-	values := make([][]any, len(endings))
-	for i, e := range endings {
-		ids[i] = e.ID
-		values[i] = []any{id(e.ID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
-			micros(e.Thread.StartedAt), micros(e.FinishedAt), e.Code, e.Error, e.Ref, document(e.Output)}
-	}
-	n, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ids))
-	if err == nil && n != len(ids) {
-		err = fault.New(fault.Terminal, "%d of %d actions have ended already", len(ids)-n, len(ids))
-	}
-	if err != nil {
-		return err
-	}
-	return t.insert(table{name: "thread_done", columns: []string{"id", "lane", "status", "seq", "attempt", "spent", "lost",
-		"started_at", "finished_at", "code", "error", "ref", "output"}}, values)
-}
-
-const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
-	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.pipeline, a.deployment, a.target, a.event, a.revision, a.version`
-
-// actionRow is an action as it is scanned.
-type actionRow struct {
-	action.Action
-	parameters, pipeline, target, event sql.NullString
-	deployment, revision, version       sql.NullInt64
-	policy                              string
-}
-
-func (r *actionRow) to() []any {
-	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.Priority, &r.UniqueKey, ident{&r.ParentID},
-		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy,
-		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.version}
-}
-
-// finish turns the scanned columns into the action.
-func (r *actionRow) finish() (action.Action, error) {
-	if r.parameters.Valid {
-		r.Parameters = json.RawMessage(r.parameters.String)
-	}
-	if r.pipeline.Valid {
-		r.Step = &action.Step{Pipeline: r.pipeline.String, Deployment: r.deployment.Int64, Target: r.target.String,
-			Event: r.event.String, Revision: r.revision.Int64, Version: int(r.version.Int64)}
-	}
-	if err := json.Unmarshal([]byte(r.policy), &r.Policy); err != nil {
-		return action.Action{}, fmt.Errorf("read policy of action %s: %w", r.ID, err)
-	}
-	return r.Action, nil
-}
-
-func scanAction(s scanner) (action.Action, error) {
-	var r actionRow
-	if err := s.Scan(r.to()...); err != nil {
-		return action.Action{}, err
-	}
-	return r.finish()
-}
-
-func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
-	return rows(t, scanAction, `SELECT `+actionColumns+` FROM action a WHERE a.id IN (`+listed+`)`, idList(ids))
-}
 
 const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease,
 	t.started_at, t.cancel_at, t.draining, t.deadline`
@@ -293,49 +173,6 @@ func (t *tx) NextDue() (time.Time, error) {
 	return next, err
 }
 
-// scanState reads an action with its thread or its end.
-func scanState(s scanner) (ledger.ActionState, error) {
-	var (
-		r                            actionRow
-		state                        ledger.ActionState
-		status, seq, attempt         sql.NullInt64
-		spent, lost, throttled       sql.NullInt64
-		runAt, lease, started        time.Time
-		cancelAt, deadline           time.Time
-		claimedBy                    action.ID
-		draining                     sql.NullBool
-		doneStatus, doneSeq          sql.NullInt64
-		doneAttempt, doneSpent       sql.NullInt64
-		doneLost                     sql.NullInt64
-		doneStarted                  time.Time
-		code, errorText, ref, output sql.NullString
-	)
-	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
-		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline},
-		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output)
-	if err := s.Scan(to...); err != nil {
-		return state, err
-	}
-	var err error
-	if state.Action, err = r.finish(); err != nil {
-		return state, err
-	}
-	if status.Valid {
-		state.Thread = action.Thread{Status: action.Status(status.Int64), Seq: int(seq.Int64), Attempt: int(attempt.Int64),
-			Spent: int(spent.Int64), Lost: int(lost.Int64), Throttled: int(throttled.Int64), RunAt: runAt, ClaimedBy: claimedBy,
-			Lease: lease, StartedAt: started, CancelAt: cancelAt, Draining: draining.Bool, Deadline: deadline}
-		state.Code, state.Error, state.Ref = code.String, errorText.String, ref.String
-		return state, nil
-	}
-	state.Thread = action.Thread{Status: action.Status(doneStatus.Int64), Seq: int(doneSeq.Int64), Attempt: int(doneAttempt.Int64),
-		Spent: int(doneSpent.Int64), Lost: int(doneLost.Int64), RunAt: r.RunAt, StartedAt: doneStarted}
-	state.Code, state.Error, state.Ref = code.String, errorText.String, ref.String
-	if output.Valid {
-		state.Output = json.RawMessage(output.String)
-	}
-	return state, nil
-}
-
 // stateColumns are an action's, its thread's, and its end's; a live one shows its last event's code and error.
 const stateColumns = actionColumns + `, ` + threadColumns + `,
 	d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
@@ -393,11 +230,45 @@ func stateQuery(q ledger.ActionQuery) (string, []any) {
 	return query + ` ORDER BY a.id DESC LIMIT ?`, append(args, limit(q.Limit))
 }
 
-func (t *tx) Events(i action.ID) ([]action.Event, error) {
-	scan := func(s scanner) (e action.Event, err error) {
-		e.ActionID = i
-		err = s.Scan(&e.Seq, &e.Status, &e.Attempt, &e.Spent, moment{&e.At}, &e.Source, moment{&e.Until}, &e.Code, &e.Error, &e.Ref)
-		return e, err
+// scanState reads an action with its thread or its end.
+func scanState(s scanner) (ledger.ActionState, error) {
+	var (
+		r                            actionRow
+		state                        ledger.ActionState
+		status, seq, attempt         sql.NullInt64
+		spent, lost, throttled       sql.NullInt64
+		runAt, lease, started        time.Time
+		cancelAt, deadline           time.Time
+		claimedBy                    action.ID
+		draining                     sql.NullBool
+		doneStatus, doneSeq          sql.NullInt64
+		doneAttempt, doneSpent       sql.NullInt64
+		doneLost                     sql.NullInt64
+		doneStarted                  time.Time
+		code, errorText, ref, output sql.NullString
+	)
+	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
+		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline},
+		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output)
+	if err := s.Scan(to...); err != nil {
+		return state, err
 	}
-	return rows(t, scan, `SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE action_id = ? ORDER BY seq`, id(i))
+	var err error
+	if state.Action, err = r.finish(); err != nil {
+		return state, err
+	}
+	if status.Valid {
+		state.Thread = action.Thread{Status: action.Status(status.Int64), Seq: int(seq.Int64), Attempt: int(attempt.Int64),
+			Spent: int(spent.Int64), Lost: int(lost.Int64), Throttled: int(throttled.Int64), RunAt: runAt, ClaimedBy: claimedBy,
+			Lease: lease, StartedAt: started, CancelAt: cancelAt, Draining: draining.Bool, Deadline: deadline}
+		state.Code, state.Error, state.Ref = code.String, errorText.String, ref.String
+		return state, nil
+	}
+	state.Thread = action.Thread{Status: action.Status(doneStatus.Int64), Seq: int(doneSeq.Int64), Attempt: int(doneAttempt.Int64),
+		Spent: int(doneSpent.Int64), Lost: int(doneLost.Int64), RunAt: r.RunAt, StartedAt: doneStarted}
+	state.Code, state.Error, state.Ref = code.String, errorText.String, ref.String
+	if output.Valid {
+		state.Output = json.RawMessage(output.String)
+	}
+	return state, nil
 }

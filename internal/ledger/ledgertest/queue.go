@@ -1,0 +1,324 @@
+package ledgertest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+func claimIsWhatNextSays(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	a := job("a")
+	id := s.enqueue(t, a)
+	before, err := s.Action(s.ctx, id)
+	check(t, err)
+	c := s.claim(t, host, "noop", 1)[0]
+	events, err := s.Events(s.ctx, id)
+	check(t, err)
+	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, Source: host.Name}, events[1].At)
+	check(t, err)
+	if diff := cmp.Diff(next.Thread, c.Thread); diff != "" {
+		t.Errorf("thread (-next +claimed):\n%s", diff)
+	}
+	if diff := cmp.Diff(*next.Event, events[1]); diff != "" {
+		t.Errorf("event (-next +claimed):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.Action, c.Action); diff != "" {
+		t.Errorf("action (-stored +claimed):\n%s", diff)
+	}
+	claims, err := s.Claims(s.ctx, host.ID)
+	check(t, err)
+	if diff := cmp.Diff([]ledger.Claimed{c}, claims); diff != "" {
+		t.Errorf("claims (-claimed +read):\n%s", diff)
+	}
+}
+
+func claimsAreExclusive(t *testing.T, s setup) {
+	const jobs, claimers = 300, 16
+	many := make([]action.Action, jobs)
+	for i := range many {
+		many[i] = job(fmt.Sprint(i))
+	}
+	_, err := s.Enqueue(s.ctx, many...)
+	check(t, err)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	taken := map[action.ID]string{}
+	for n := range claimers {
+		host := s.join(t, fmt.Sprintf("host-%d", n))
+		all.Go(func() {
+			for {
+				turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 7}})
+				if err != nil {
+					t.Errorf("%s: %v", host.Name, err)
+					return
+				}
+				if len(turned.Claimed) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, c := range turned.Claimed {
+					if other, twice := taken[c.ID]; twice {
+						t.Errorf("%s was claimed by %s and %s", c.Name, other, host.Name)
+					}
+					taken[c.ID] = host.Name
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(taken) != jobs {
+		t.Errorf("%d of %d were claimed", len(taken), jobs)
+	}
+}
+
+func lowerPriorityGoesFirst(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	for name, priority := range map[string]int{"late": 900, "usual": 0, "early": 1} {
+		a := job(name)
+		a.Priority = priority
+		s.enqueue(t, a)
+	}
+	var order []string
+	for _, c := range s.claim(t, host, "noop", 3) {
+		order = append(order, c.Name)
+	}
+	if diff := cmp.Diff([]string{"early", "usual", "late"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func lanesAreListedInACircle(t *testing.T, s setup) {
+	for _, lane := range []string{"notify", "notify/a", "notify/b", "notify/c", "notify-x", "notify-x/a", "step/oak"} {
+		a := job(lane)
+		a.Handler, _, _ = strings.Cut(lane, "/")
+		a.Lane = lane
+		s.enqueue(t, a)
+		s.enqueue(t, a)
+	}
+	for name, c := range map[string]struct {
+		handlers []string
+		after    string
+		limit    int
+		want     []string
+	}{
+		"one handler":    {[]string{"notify"}, "", 10, []string{"notify", "notify/a", "notify/b", "notify/c"}},
+		"several":        {[]string{"notify-x", "step", "gone"}, "", 10, []string{"notify-x", "notify-x/a", "step/oak"}},
+		"a limit":        {[]string{"notify"}, "", 2, []string{"notify", "notify/a"}},
+		"behind one":     {[]string{"notify"}, "notify/a", 2, []string{"notify/b", "notify/c"}},
+		"round the end":  {[]string{"notify"}, "notify/b", 3, []string{"notify/c", "notify", "notify/a"}},
+		"behind the end": {[]string{"notify"}, "z", 1, []string{"notify"}},
+	} {
+		got, err := s.Lanes(s.ctx, c.handlers, c.after, c.limit)
+		check(t, err)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func lateCompletionsAreDropped(t *testing.T, s setup) {
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	id := s.enqueue(t, job("x"))
+	first := s.claim(t, a, "noop", 1)[0]
+	s.end(t, a, first, action.Outcome{Kind: action.GivenBack})
+	second := s.claim(t, b, "noop", 1)[0]
+	for name, turned := range map[string]ledger.Turned{
+		"of the former owner":     s.end(t, a, first, done()),
+		"of the former attempt":   s.end(t, b, first, done()),
+		"of another's claim":      s.end(t, a, second, done()),
+		"of an unknown action":    s.end(t, b, ledger.Claimed{Action: action.Action{ID: a.ID}}, done()),
+		"twice in the same batch": s.endTwice(t, b, second),
+		"of an ended action":      s.end(t, b, second, done()),
+	} {
+		if len(turned.Late) != 1 {
+			t.Errorf("%s: late %v, ended %v", name, turned.Late, turned.Ended)
+		}
+	}
+	if got := s.statusOf(t, id); got != action.Successful {
+		t.Errorf("the right completion gave %s", got)
+	}
+}
+
+// endTwice completes a claim with two outcomes in one Turn.
+func (s setup) endTwice(t *testing.T, i ledger.Instance, c ledger.Claimed) ledger.Turned {
+	t.Helper()
+	once := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()}
+	again := once
+	again.Outcome = action.Outcome{Kind: action.Fatal}
+	turned, err := s.Turn(s.ctx, i, []ledger.Completion{once, again}, nil)
+	check(t, err)
+	return turned
+}
+
+func deadClaimsAreRescued(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	once := job("once")
+	once.Delivery = action.AtMostOnce
+	onceID, againID := s.enqueue(t, once), s.enqueue(t, job("again"))
+	s.claim(t, a, "noop", 2)
+	if n, others, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (n != 0 || others != 2 || err != nil) {
+		t.Errorf("of a living instance %d were rescued, %d are others' (%v)", n, others, err)
+	}
+	check(t, s.Leave(s.ctx, a))
+	if n, others, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (n != 2 || others != 0 || err != nil) {
+		t.Errorf("rescued %d, others hold %d (%v), want 2 and none", n, others, err)
+	}
+	again, err := s.Action(s.ctx, againID)
+	check(t, err)
+	if th := again.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 1 || again.Code != action.CodeLeaseLost || again.Error != "lease lost on host-a" {
+		t.Errorf("rescued: %+v %s %q", th, again.Code, again.Error)
+	}
+	unknown, err := s.Action(s.ctx, onceID)
+	check(t, err)
+	if unknown.Thread.Status != action.Failed || unknown.Code != action.CodeOutcomeUnknown {
+		t.Errorf("at most once: %s %s", unknown.Thread.Status, unknown.Code)
+	}
+	next := s.claim(t, b, "noop", 1)[0]
+	if next.ID != againID || next.Thread.Attempt != 2 {
+		t.Errorf("claimed next: %+v", next)
+	}
+}
+
+func overdueAttemptsAreRescued(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	id := s.enqueue(t, job("hung"))
+	c := s.claim(t, host, "noop", 1)[0]
+	past := c.Thread
+	past.Lease = time.Now().Add(-time.Second)
+	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		return tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: past, Rank: past.RunAt}})
+	}))
+	if n, _, err := s.Rescue(s.ctx, host.ID); n != 1 || err != nil {
+		t.Fatalf("rescued %d, %v", n, err)
+	}
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	if state.Thread.Status != action.Backoff || state.Thread.Spent != 1 || state.Code != action.CodeOverdue {
+		t.Errorf("rescued: %+v %s", state.Thread, state.Code)
+	}
+	if turned := s.end(t, host, c, done()); len(turned.Late) != 1 {
+		t.Errorf("its late completion: %+v", turned)
+	}
+}
+
+func equalKeysMakeOneAction(t *testing.T, s setup) {
+	const callers = 16
+	a := job("x")
+	a.UniqueKey = "key"
+	derived := job("derived")
+	derived.ID = action.DerivedID(time.Now(), t.Name())
+	made := make([][]ledger.Enqueued, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			var err error
+			if made[i], err = s.Enqueue(s.ctx, a, derived, a); err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	created := 0
+	for _, m := range made {
+		for _, e := range m {
+			if e.Created {
+				created++
+			}
+		}
+		if m[0].ID != made[0][0].ID || m[2].ID != m[0].ID || m[1].ID != derived.ID {
+			t.Errorf("ids differ: %+v and %+v", m, made[0])
+		}
+	}
+	if created != 2 {
+		t.Errorf("%d were created, want 2", created)
+	}
+	host := s.join(t, "host-a")
+	for _, c := range s.claim(t, host, "noop", 2) {
+		s.end(t, host, c, done())
+	}
+	after, err := s.Enqueue(s.ctx, a, derived)
+	check(t, err)
+	if !after[0].Created || after[0].ID == made[0][0].ID {
+		t.Errorf("an ended action holds its key: %+v", after[0])
+	}
+	if after[1].Created {
+		t.Error("an ended action was made anew under its own id")
+	}
+	_, err = s.Enqueue(s.ctx, action.Action{Kind: "job"})
+	wantCode(t, err, fault.Invalid)
+}
+
+func dueActionsBecomeReady(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	if next, err := s.Due(s.ctx); err != nil || !next.IsZero() {
+		t.Fatalf("nothing waits: got %v, %v", next, err)
+	}
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	at := func(name string, wait time.Duration) time.Time {
+		a := job(name)
+		a.RunAt, a.Policy.Deadline = now.Add(wait), 0
+		s.enqueue(t, a)
+		return a.RunAt
+	}
+	far := at("far", time.Hour)
+	next, err := s.Due(s.ctx)
+	check(t, err)
+	if !next.Equal(far) {
+		t.Errorf("look again at %v, want %v", next, far)
+	}
+	at("near", 50*time.Millisecond)
+	for {
+		next, err := s.Due(s.ctx)
+		check(t, err)
+		if next.Equal(far) {
+			break // near is ready by now
+		}
+		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, next))
+	}
+	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 2}})
+	check(t, err)
+	if len(turned.Claimed) != 1 || turned.Claimed[0].Name != "near" {
+		t.Errorf("claimed %+v, want only what is due", turned.Claimed)
+	}
+}
+
+func deadlinesEndActions(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	short := job("short")
+	short.Policy.Deadline = action.Duration(time.Millisecond)
+	running := s.enqueue(t, short)
+	c := s.claim(t, host, "noop", 1)[0]
+	idle := s.enqueue(t, short)
+	for s.statusOf(t, idle) != action.TimedOut {
+		next, err := s.Due(s.ctx)
+		check(t, err)
+		if !next.IsZero() {
+			check(t, s.View().Wait(s.ctx, ledger.TopicCancel, next))
+		}
+	}
+	asked, err := s.CancelAsked(s.ctx, host.ID)
+	check(t, err)
+	if diff := cmp.Diff([]action.ID{running}, asked); diff != "" {
+		t.Errorf("asked to stop (-want +got):\n%s", diff)
+	}
+	s.end(t, host, c, action.Outcome{Kind: action.Stopped})
+	if got := s.statusOf(t, running); got != action.TimedOut {
+		t.Errorf("the stopped one is %s", got)
+	}
+}
