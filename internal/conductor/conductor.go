@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -121,7 +122,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	t.drain(ctx, work)
 	stop()
 	loops.Wait()
-	c.leave(context.WithoutCancel(ctx))
+	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil
 }
 

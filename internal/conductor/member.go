@@ -2,46 +2,29 @@ package conductor
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// join registers this process under a fresh id, then takes back what dead
-// instances left. It waits for a ledger that is away.
+// join registers this process under a fresh id, then takes back what dead instances left.
 func (c *Conductor) join(ctx context.Context) error {
-	var away backoff
-	for {
-		instance := c.fresh()
-		err := c.ledger.Join(ctx, instance)
-		if err == nil {
-			c.become(instance)
-			c.rescue(ctx)
-			return nil
-		}
-		if ctx.Err() != nil || !passing(err) {
-			return fmt.Errorf("join the ledger: %w", err)
-		}
-		delay := away.next()
-		c.log.Warn("cannot join", obs.Error(err), obs.KeyRetryIn, delay.String())
-		if !pause(ctx, delay) {
-			return fmt.Errorf("join the ledger: %w", context.Cause(ctx))
-		}
+	instance, err := member.Join(ctx, c.ledger, c.identity(), c.log)
+	if err != nil {
+		return err
 	}
+	c.become(instance)
+	c.rescue(ctx)
+	return nil
 }
 
-// fresh is this process as a new instance.
-func (c *Conductor) fresh() ledger.Instance {
-	var random [10]byte
-	rand.Read(random[:]) //nolint:errcheck // never fails (crypto/rand)
+// identity is this process as others see it.
+func (c *Conductor) identity() ledger.Instance {
 	instance := c.cfg.Instance
-	instance.ID = action.NewID(time.Now(), random)
 	instance.Handlers = slices.Clone(c.handlers)
 	if len(instance.Roles) == 0 {
 		instance.Roles = []string{"conductor"}
@@ -68,17 +51,17 @@ const attentive = time.Second
 
 // beats says regularly that this instance is alive, and looks after those that are not.
 func (c *Conductor) beats(work context.Context) {
-	beat, others := time.Now().Add(jitter(ledger.HeartbeatEvery)), 0
+	beat, others := time.Now().Add(member.Jitter(ledger.HeartbeatEvery)), 0
 	for {
 		wait := time.Until(beat)
 		if others > 0 {
-			wait = min(wait, jitter(attentive))
+			wait = min(wait, member.Jitter(attentive))
 		}
-		if !pause(work, wait) {
+		if !member.Pause(work, wait) {
 			return
 		}
 		if !time.Now().Before(beat) {
-			beat = time.Now().Add(jitter(ledger.HeartbeatEvery))
+			beat = time.Now().Add(member.Jitter(ledger.HeartbeatEvery))
 			c.beat(work)
 		}
 		others = c.rescue(work)
@@ -140,11 +123,4 @@ func (c *Conductor) rescue(ctx context.Context) (others int) {
 	poke(c.sooner)
 	poke(c.ready)
 	return others
-}
-
-// leave takes this instance out of the ledger. What it still holds is then anybody's.
-func (c *Conductor) leave(ctx context.Context) {
-	if err := c.ledger.Leave(ctx, c.current()); err != nil {
-		c.log.Warn("leaving failed; the lease ends by itself", obs.Error(err))
-	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -32,7 +32,7 @@ type turner struct {
 	last      string    // lane after which the next look goes on
 	lost      bool      // a turn's answer was lost: it may have claimed
 	notBefore time.Time // the ledger was away
-	away      backoff
+	away      member.Backoff
 }
 
 // run turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
@@ -94,12 +94,12 @@ func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 // turn records, claims and starts. When the ledger is away everything is kept for later.
 func (t *turner) turn(ctx, work context.Context) {
 	if err := t.tryTurn(ctx, work); err != nil {
-		delay := t.away.next()
+		delay := t.away.Next()
 		t.notBefore = time.Now().Add(delay)
 		t.log.Warn("turn failed", obs.Error(err), obs.KeyRetryIn, delay.String())
 		return
 	}
-	t.away.reset()
+	t.away.Reset()
 }
 
 func (t *turner) tryTurn(ctx, work context.Context) error {
@@ -145,7 +145,7 @@ func (t *turner) commit(ctx, work context.Context, owner ledger.Instance, comple
 	t.metrics.TurnSeconds.Observe(time.Since(began).Seconds())
 	switch {
 	case err == nil:
-	case passing(err) || len(completions) == 0:
+	case member.Passing(err) || len(completions) == 0:
 		t.lost = len(wants) > 0 // the commit may have happened all the same
 		t.look = true
 		t.putBack(owner, completions)
@@ -162,11 +162,6 @@ func (t *turner) commit(ctx, work context.Context, owner ledger.Instance, comple
 	return nil
 }
 
-// passing reports whether trying the same again may help.
-func passing(err error) bool {
-	return fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable)
-}
-
 // record records completions that were refused together, halving them until the
 // one that is at fault stands alone: it ends its action, visibly, and no other.
 func (t *turner) record(work context.Context, owner ledger.Instance, completions []ledger.Completion) error {
@@ -175,7 +170,7 @@ func (t *turner) record(work context.Context, owner ledger.Instance, completions
 	case err == nil:
 		t.recorded(turned, completions)
 		return nil
-	case passing(err):
+	case member.Passing(err):
 		t.putBack(owner, completions)
 		return err
 	case len(completions) > 1:

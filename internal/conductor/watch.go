@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -18,16 +19,16 @@ const (
 
 // watch wakes the loops when actions became ready or changed.
 func (c *Conductor) watch(ctx context.Context) {
-	var away backoff
+	var away member.Backoff
 	for ctx.Err() == nil {
 		if err := c.ledger.Wait(ctx, ledger.TopicAction, time.Time{}); err != nil {
 			if ctx.Err() == nil {
 				c.log.Warn("waiting for actions failed", obs.Error(err))
 			}
-			pause(ctx, away.next())
+			member.Pause(ctx, away.Next())
 			continue
 		}
-		away.reset()
+		away.Reset()
 		poke(c.ready)
 		poke(c.sooner)
 	}
@@ -35,23 +36,23 @@ func (c *Conductor) watch(ctx context.Context) {
 
 // dues makes actions ready when their time has come; the ledger announces those.
 func (c *Conductor) dues(ctx context.Context) {
-	var away backoff
+	var away member.Backoff
 	for ctx.Err() == nil {
 		next, err := c.ledger.Due(ctx)
 		sleep := maxDue
 		switch {
 		case err != nil:
-			sleep = away.next()
+			sleep = away.Next()
 			if ctx.Err() == nil {
 				c.log.Warn("looking for due actions failed", obs.Error(err), obs.KeyRetryIn, sleep.String())
 			}
 		default:
-			away.reset()
+			away.Reset()
 			if !next.IsZero() {
 				sleep = min(maxDue, max(minDue, time.Until(next)))
 			}
 		}
-		if pause(ctx, minDue) {
+		if member.Pause(ctx, minDue) {
 			c.sleepUntilSooner(ctx, sleep-minDue)
 		}
 	}
@@ -69,7 +70,7 @@ func (c *Conductor) sleepUntilSooner(ctx context.Context, d time.Duration) {
 
 // cancels ends the attempts that somebody asked to cancel.
 func (c *Conductor) cancels(work context.Context) {
-	var away backoff
+	var away member.Backoff
 	for work.Err() == nil {
 		again, err := c.cancelAsked(work)
 		if err == nil {
@@ -79,10 +80,10 @@ func (c *Conductor) cancels(work context.Context) {
 			if work.Err() == nil {
 				c.log.Warn("looking for cancellations failed", obs.Error(err))
 			}
-			pause(work, away.next())
+			member.Pause(work, away.Next())
 			continue
 		}
-		away.reset()
+		away.Reset()
 	}
 }
 
@@ -108,7 +109,7 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 
 // maintain sees to what the ledger needs ahead. Every instance does: it is the same done twice.
 func (c *Conductor) maintain(ctx context.Context) {
-	for pause(ctx, jitter(upkeep)) {
+	for member.Pause(ctx, member.Jitter(upkeep)) {
 		if err := c.ledger.Maintain(ctx); err != nil && ctx.Err() == nil {
 			c.log.Error("maintaining the ledger failed", obs.Error(err))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -103,7 +104,7 @@ func (d *Deployer) Run(ctx context.Context) error {
 	err := d.loop(ctx)
 	stop()
 	loops.Wait()
-	d.leave(context.WithoutCancel(ctx))
+	member.Leave(context.WithoutCancel(ctx), d.ledger, d.current(), d.log)
 	return err
 }
 
@@ -116,14 +117,14 @@ func (d *Deployer) Stopped() map[string]error {
 
 // loop makes rounds until ctx ends.
 func (d *Deployer) loop(ctx context.Context) error {
-	var away backoff
+	var away member.Backoff
 	for ctx.Err() == nil {
 		next, err := d.round(ctx)
 		if err != nil {
-			next = time.Now().Add(away.next())
+			next = time.Now().Add(away.Next())
 			d.log.Warn("cannot read the pipelines", obs.Error(err), obs.KeyRetryIn, time.Until(next).String())
 		} else {
-			away.reset()
+			away.Reset()
 		}
 		select {
 		case <-d.dead:
@@ -147,7 +148,7 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	case <-d.dead:
 		poke(d.dead)
 	case <-d.news:
-		pause(ctx, quiet)
+		member.Pause(ctx, quiet)
 		select {
 		case <-d.news:
 		default:
@@ -157,16 +158,16 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 
 // watch wakes the loop when the log grew.
 func (d *Deployer) watch(ctx context.Context) {
-	var away backoff
+	var away member.Backoff
 	for ctx.Err() == nil {
 		if err := d.ledger.Wait(ctx, ledger.TopicEntry, time.Time{}); err != nil {
 			if ctx.Err() == nil {
 				d.log.Warn("waiting for entries failed", obs.Error(err))
 			}
-			pause(ctx, away.next())
+			member.Pause(ctx, away.Next())
 			continue
 		}
-		away.reset()
+		away.Reset()
 		poke(d.news)
 	}
 }

@@ -301,7 +301,7 @@ func TestFoldReadsDefinitionsAsItMeetsThem(t *testing.T) {
 	second.Vars = map[string]string{"port": "80"}
 	f.logs["greeter"].versions = append(f.logs["greeter"].versions, second)
 	f.add("greeter", schedule.Entry{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 2})
-	if err := deployer.Catch(t.Context(), f, "greeter", engine); err != nil {
+	if err := deployer.Catch(t.Context(), f, "greeter", engine, nil); err != nil {
 		t.Fatal(err)
 	}
 	if version, _ := engine.Current(); version != 2 || engine.Seq() != 3 {

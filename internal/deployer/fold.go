@@ -21,14 +21,15 @@ const foldRows = 10_000
 // Fold reads a pipeline's whole log into an engine. Any role may do that; only the holder of the lease decides.
 func Fold(ctx context.Context, r Reader, pipeline string) (*schedule.Engine, error) {
 	engine := schedule.New(pipeline)
-	if err := Catch(ctx, r, pipeline, engine); err != nil {
+	if err := Catch(ctx, r, pipeline, engine, nil); err != nil {
 		return nil, err
 	}
 	return engine, nil
 }
 
-// Catch applies the rows that an engine does not know yet. After an error the engine is of no use any more.
-func Catch(ctx context.Context, r Reader, pipeline string, engine *schedule.Engine) error {
+// Catch applies the rows that an engine does not know yet, and shows each to applied, which may be nil.
+// After an error the engine is of no use any more.
+func Catch(ctx context.Context, r Reader, pipeline string, engine *schedule.Engine, applied func(schedule.Entry)) error {
 	for {
 		rows, err := r.Entries(ctx, ledger.EntryQuery{Pipeline: pipeline, After: engine.Seq(), Limit: foldRows})
 		if err != nil {
@@ -40,6 +41,9 @@ func Catch(ctx context.Context, r Reader, pipeline string, engine *schedule.Engi
 			}
 			if err := engine.Apply(row); err != nil {
 				return broken{row.Seq, err}
+			}
+			if applied != nil {
+				applied(row)
 			}
 		}
 		if len(rows) < foldRows {

@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
@@ -23,7 +24,7 @@ type pipeline struct {
 	again     bool             // pass at once: there was more, or others appended meanwhile
 	wake      time.Time        // something may change by itself then; zero: never
 	notBefore time.Time        // the ledger was away
-	away      backoff
+	away      member.Backoff
 	suspect   bool // the last pass found an invariant broken; once more from the log, then stopped
 	stopped   bool
 	active    int // deployments
@@ -96,7 +97,7 @@ func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.
 
 // next is when the loop has to look again without being told.
 func (d *Deployer) next(now time.Time) time.Time {
-	next := now.Add(jitter(look))
+	next := now.Add(member.Jitter(look))
 	sooner := func(t time.Time) {
 		if t.Before(next) {
 			next = t
@@ -112,9 +113,9 @@ func (d *Deployer) next(now time.Time) time.Time {
 		}
 	}
 	if d.others && now.Sub(d.moved) < attention {
-		sooner(now.Add(jitter(attentive)))
+		sooner(now.Add(member.Jitter(attentive)))
 	} else if d.others {
-		sooner(now.Add(jitter(ledger.HeartbeatEvery)))
+		sooner(now.Add(member.Jitter(ledger.HeartbeatEvery)))
 	}
 	return next
 }
@@ -137,7 +138,7 @@ func (d *Deployer) pass(ctx context.Context, name string, p *pipeline) {
 		p.engine, p.again = nil, true
 		d.metrics.Passes.WithLabelValues("again").Inc()
 	default:
-		delay := p.away.next()
+		delay := p.away.Next()
 		p.engine, p.notBefore = nil, time.Now().Add(delay)
 		d.metrics.Passes.WithLabelValues("error").Inc()
 		d.log.Warn("pass failed", obs.KeyPipeline, name, obs.Error(err), obs.KeyRetryIn, delay.String())
@@ -161,7 +162,7 @@ func (d *Deployer) tryPass(ctx context.Context, p *pipeline, x *pass) (ledger.He
 // that the pass itself finds few rows and no new definition.
 func (d *Deployer) fold(ctx context.Context, p *pipeline, x *pass) error {
 	if x.engine != nil {
-		return Catch(ctx, d.ledger, x.pipeline, x.engine)
+		return Catch(ctx, d.ledger, x.pipeline, x.engine, nil)
 	}
 	began := time.Now()
 	engine, err := Fold(ctx, d.ledger, x.pipeline)
@@ -179,7 +180,7 @@ func (d *Deployer) fold(ctx context.Context, p *pipeline, x *pass) error {
 // passed notes what a recorded pass did.
 func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, took time.Duration) {
 	p.engine, p.suspect, p.notBefore = x.engine, false, time.Time{}
-	p.away.reset()
+	p.away.Reset()
 	if head.Seq < x.engine.Seq() {
 		p.engine = nil // what the engine believes recorded is not
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -68,39 +69,14 @@ func (s *Service) folded(ctx context.Context, pipeline string, ask func(*fold) e
 	return ask(f)
 }
 
-// catchUp applies the rows that were appended since the last time.
+// catchUp applies the rows that were appended since the last time. A pipeline
+// that is not there yet has none: Apply is about to make it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
-	rows, err := l.Entries(ctx, ledger.EntryQuery{Pipeline: f.pipeline, After: f.engine.Seq()})
+	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.apply)
 	if fault.Is(err, fault.NotFound) {
-		return nil // not there yet: Apply is about to make it
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if row.Event == schedule.PipelineDefined && !f.engine.HasVersion(row.Version) {
-			if err := f.addVersion(ctx, l, row.Version); err != nil {
-				return err
-			}
-		}
-		if err := f.apply(row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *fold) addVersion(ctx context.Context, l *ledger.Ledger, version int) error {
-	stored, err := l.Version(ctx, f.pipeline, version)
-	if err != nil {
-		return err
-	}
-	plan, problems := schedule.Compile(stored.Definition)
-	if err := problems.Err(); err != nil {
-		return fault.New(fault.Corrupt, "definition %d of %s does not compile: %w", version, f.pipeline, err)
-	}
-	f.engine.AddVersion(version, plan)
-	return nil
+	return err
 }
 
 func (f *fold) apply(row schedule.Entry) error {
