@@ -44,7 +44,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
 		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by",
-		"pipeline", "deployment", "target", "event", "revision", "version"}}, values)
+		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
 func (t *tx) InsertEvents(events []action.Event) error {
@@ -90,7 +90,7 @@ func (t *tx) EndThreads(endings []ledger.Ending) error {
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
-	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.pipeline, a.deployment, a.target, a.event, a.revision, a.version`
+	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionRow is an action as it is scanned.
 type actionRow struct {

@@ -23,10 +23,10 @@ func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, 
 	if err != nil {
 		return nil, err
 	}
-	return rows(t, scan, `SELECT e.deployment, t.path, e.event, e.seq, max(e.occurrence), e.class
+	return rows(t, scan, `SELECT e.deployment, t.path, e.event_name, e.seq, max(e.occurrence), e.class
 		FROM json_each(?2) k
 		CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = k.value ->> 1
-		CROSS JOIN entry e INDEXED BY entry_step ON e.pipeline_id = ?1 AND e.deployment = k.value ->> 0 AND e.target_id = t.id AND e.event = k.value ->> 2
+		CROSS JOIN entry e INDEXED BY entry_once ON e.pipeline_id = ?1 AND e.deployment = k.value ->> 0 AND e.target_id = t.id AND e.event_name = k.value ->> 2
 		GROUP BY k.key`, pipeline, wanted)
 }
 
@@ -40,8 +40,8 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 		values[i] = []any{pipeline, e.Seq, e.Deployment, targets[e.Target], e.Event, e.Occurrence, e.Class,
 			e.Revision, e.Version, micros(e.At), document(e.Detail)}
 	}
-	return t.insert(table{name: "entry", columns: []string{"pipeline_id", "seq", "deployment", "target_id", "event",
-		"occurrence", "class", "revision", "version", "created_at", "detail"}}, values)
+	return t.insert(table{name: "entry", columns: []string{"pipeline_id", "seq", "deployment", "target_id", "event_name",
+		"occurrence", "class", "revision", "definition_version", "created_at", "detail"}}, values)
 }
 
 // targets finds the ids of entries' targets and makes those that are new.
@@ -80,16 +80,16 @@ func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 		// every deployment's entries of each target, by the unique key; 0 are the changes
 		query += `CROSS JOIN target t ON t.pipeline_id = h.id AND ` + below + `
 			CROSS JOIN (SELECT 0 AS number UNION ALL
-				SELECT number FROM deployment WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE pipeline = ?1)) d
-			CROSS JOIN entry e INDEXED BY entry_step
+				SELECT number FROM deployment WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = ?1)) d
+			CROSS JOIN entry e INDEXED BY entry_once
 				ON e.pipeline_id = h.id AND e.deployment = d.number AND e.target_id = t.id`
 	case q.Deployment != 0:
-		query += `CROSS JOIN entry e INDEXED BY entry_step ON e.pipeline_id = h.id AND e.deployment = ?3
+		query += `CROSS JOIN entry e INDEXED BY entry_once ON e.pipeline_id = h.id AND e.deployment = ?3
 			CROSS JOIN target t ON t.id = e.target_id`
 	default:
 		query += `CROSS JOIN entry e ON e.pipeline_id = h.id CROSS JOIN target t ON t.id = e.target_id`
 	}
-	query += ` WHERE h.pipeline = ?1 AND e.seq > ?4`
+	query += ` WHERE h.name = ?1 AND e.seq > ?4`
 	if q.Target != "" && q.Deployment != 0 {
 		query += ` AND ` + below
 	}
@@ -111,7 +111,7 @@ func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 // below is a target ?2 with everything below it: one range of paths, since '0' follows '/'.
 const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
 
-const entryColumns = `e.seq, e.deployment, t.path, e.event, e.occurrence, e.class, e.revision, e.version, e.created_at, e.detail`
+const entryColumns = `e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version, e.created_at, e.detail`
 
 // scanEntry reads rows of one pipeline.
 func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
@@ -152,8 +152,8 @@ func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
 		`UPDATE target SET failed = p.value ->> 'Deployment', failed_at = p.value ->> 'At'
 			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: failed,
 		`UPDATE target SET highest = max(highest, p.value ->> 'Highest'), current = max(current, p.value ->> 'Deployment'),
-			current_revision = iif(p.value ->> 'Deployment' >= current, p.value ->> 'Revision', current_revision),
-			current_at = iif(p.value ->> 'Deployment' >= current, p.value ->> 'At', current_at)
+			revision = iif(p.value ->> 'Deployment' >= current, p.value ->> 'Revision', revision),
+			finished_at = iif(p.value ->> 'Deployment' >= current, p.value ->> 'At', finished_at)
 			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: finished,
 	} {
 		if len(some) == 0 {
@@ -184,7 +184,7 @@ func (t *tx) StageRuns(pipeline string, deployment int64) ([]ledger.StageRun, er
 	}
 	return rows(t, scan, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
 		FROM pipeline_head h CROSS JOIN stage_run s ON s.pipeline_id = h.id AND s.deployment = ?2
-		WHERE h.pipeline = ?1 ORDER BY s.started_at, s.stage`, pipeline, deployment)
+		WHERE h.name = ?1 ORDER BY s.started_at, s.stage`, pipeline, deployment)
 }
 
 func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
@@ -208,16 +208,16 @@ func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
 		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
 		return r, err
 	}
-	query := `SELECT r.address, r.service, h.pipeline, r.target, r.deployment, r.revision, r.finished, r.at
+	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
 		FROM pipeline_head h CROSS JOIN resource r ON r.pipeline_id = h.id`
 	if pipeline == "" {
 		return rows(t, scan, query+` ORDER BY r.address, r.service`)
 	}
-	return rows(t, scan, query+` WHERE h.pipeline = ? ORDER BY r.address, r.service`, pipeline)
+	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, pipeline)
 }
 
 func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
-	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
+	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
 	return err
 }
@@ -227,9 +227,9 @@ func (t *tx) Introductions(pipeline string) ([]ledger.Introduction, error) {
 		err = s.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
 		return i, err
 	}
-	return rows(t, scan, `SELECT i.stage, i.event, i.revision_after, i.version, i.strict
+	return rows(t, scan, `SELECT i.stage, i.event_name, i.revision_after, i.version, i.strict
 		FROM pipeline_head h CROSS JOIN step_introduction i ON i.pipeline_id = h.id
-		WHERE h.pipeline = ? ORDER BY i.version, i.stage, i.event`, pipeline)
+		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, pipeline)
 }
 
 func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
@@ -237,8 +237,8 @@ func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
 		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
 		return st, err
 	}
-	query := `SELECT t.path, t.current, t.current_revision, t.highest, t.current_at, t.failed, t.failed_at
-		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.pipeline = ?1`
+	query := `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
+		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.name = ?1`
 	if target != "" {
 		return rows(t, scan, query+` AND t.path = ?2`, pipeline, target)
 	}
@@ -246,7 +246,7 @@ func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
 }
 
 // passageEvents is the condition of the index entry_mark, word for word.
-const passageEvents = `e.event IN (
+const passageEvents = `e.event_name IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
 
@@ -254,7 +254,7 @@ func (t *tx) Passages(pipeline, target string, below int64, n int) ([]schedule.E
 	query := `SELECT ` + entryColumns + `
 		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
 		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + passageEvents + `
-		WHERE h.pipeline = ?1`
+		WHERE h.name = ?1`
 	if below > 0 {
 		query += ` AND e.seq < ?3`
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 func (t *tx) CreateHead(pipeline string) error {
-	_, err := t.exec(`INSERT INTO pipeline_head (pipeline) VALUES (?) ON CONFLICT DO NOTHING`, pipeline)
+	_, err := t.exec(`INSERT INTO pipeline_head (name) VALUES (?) ON CONFLICT DO NOTHING`, pipeline)
 	return err
 }
 
-const headColumns = `id, pipeline, version, seq, newest, deployed, owner, epoch`
+const headColumns = `id, name, version, seq, newest, deployed, owner, epoch`
 
 func scanHead(s scanner) (h ledger.HeadRow, err error) {
 	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch)
@@ -32,11 +32,11 @@ func (t *tx) LockHeads(pipelines []string) ([]ledger.HeadRow, error) {
 
 func (t *tx) Heads(pipelines []string) ([]ledger.HeadRow, error) {
 	if pipelines == nil {
-		return rows(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head ORDER BY pipeline`)
+		return rows(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head ORDER BY name`)
 	}
 	var heads []ledger.HeadRow
 	for _, p := range pipelines {
-		h, ok, err := row(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head WHERE pipeline = ?`, p)
+		h, ok, err := row(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head WHERE name = ?`, p)
 		if err != nil {
 			return nil, err
 		}
@@ -58,14 +58,14 @@ func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
 	if err != nil {
 		return fmt.Errorf("write definition %d of %s: %w", v.Version, v.Pipeline, err)
 	}
-	_, err = t.exec(`INSERT INTO pipeline_version (pipeline_id, version, definition, source, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+	_, err = t.exec(`INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
 		pipeline, v.Version, string(definition), v.Source, v.By, micros(v.At))
 	return err
 }
 
 func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
-	query := `SELECT h.pipeline, v.version, v.definition, v.source, v.created_by, v.created_at
-		FROM pipeline_head h JOIN pipeline_version v ON v.pipeline_id = h.id WHERE h.pipeline = ?`
+	query := `SELECT h.name, v.version, v.definition, v.source, v.created_by, v.created_at
+		FROM pipeline_head h JOIN pipeline v ON v.pipeline_id = h.id WHERE h.name = ?`
 	if version != 0 {
 		return rows(t, scanVersion, query+` AND v.version = ?`, pipeline, version)
 	}
@@ -84,7 +84,7 @@ func scanVersion(s scanner) (v ledger.Version, err error) {
 }
 
 func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
-	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, commit_id, subject, committed_at, snapshot, state, created_by, created_at)
+	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		pipeline, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
 	return err
@@ -96,8 +96,8 @@ func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
 }
 
 func (t *tx) Revisions(pipeline, label string, seq int64, n int) ([]ledger.Revision, error) {
-	query := `SELECT h.pipeline, r.seq, r.label, r.commit_id, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
-		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.pipeline = ?1`
+	query := `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
+		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.name = ?1`
 	switch {
 	case label != "":
 		query += ` AND r.label = ?2`
@@ -125,7 +125,7 @@ func (t *tx) artifacts(pipeline string, revision int64) ([]ledger.Artifact, erro
 	}
 	return rows(t, scan, `SELECT a.label, a.name, a.digest, a.size, a.blob, a.build
 		FROM pipeline_head h CROSS JOIN revision_artifact a ON a.pipeline_id = h.id AND a.revision = ?2
-		WHERE h.pipeline = ?1 ORDER BY a.label`, pipeline, revision)
+		WHERE h.name = ?1 ORDER BY a.label`, pipeline, revision)
 }
 
 func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
@@ -152,7 +152,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	if q.Status == schedule.Active {
 		index = ` INDEXED BY deployment_active`
 	}
-	query := `SELECT d.id, h.pipeline, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
+	query := `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
 		FROM pipeline_head h CROSS JOIN deployment d` + index + ` ON d.pipeline_id = h.id
 		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision WHERE 1`
 	var args []any
@@ -161,7 +161,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 		args = append(args, value)
 	}
 	if q.Pipeline != "" {
-		and(`h.pipeline = ?`, q.Pipeline)
+		and(`h.name = ?`, q.Pipeline)
 	}
 	if q.Number != 0 {
 		and(`d.number = ?`, q.Number)

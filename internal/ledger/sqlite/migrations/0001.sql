@@ -10,7 +10,7 @@ CREATE TABLE meta (
 
 CREATE TABLE pipeline_head (
   id       INTEGER PRIMARY KEY,
-  pipeline TEXT    NOT NULL UNIQUE,
+  name     TEXT    NOT NULL UNIQUE,
   version  INTEGER NOT NULL DEFAULT 0,
   seq      INTEGER NOT NULL DEFAULT 0,
   newest   INTEGER NOT NULL DEFAULT 0,
@@ -19,7 +19,8 @@ CREATE TABLE pipeline_head (
   epoch    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
-CREATE TABLE pipeline_version (
+-- Every version of a definition is kept.
+CREATE TABLE pipeline (
   pipeline_id INTEGER NOT NULL REFERENCES pipeline_head,
   version     INTEGER NOT NULL,
   definition  TEXT    NOT NULL CHECK (json_valid(definition)),
@@ -33,7 +34,7 @@ CREATE TABLE revision (
   pipeline_id  INTEGER NOT NULL REFERENCES pipeline_head,
   seq          INTEGER NOT NULL,
   label        TEXT    NOT NULL,
-  commit_id    TEXT    NOT NULL,
+  "commit"     TEXT    NOT NULL,
   subject      TEXT    NOT NULL,
   committed_at INTEGER,
   snapshot     TEXT    NOT NULL,
@@ -76,37 +77,37 @@ CREATE INDEX deployment_revision ON deployment (pipeline_id, revision, number);
 
 -- A target and the roll-ups of what has passed it.
 CREATE TABLE target (
-  id                INTEGER PRIMARY KEY,
-  pipeline_id       INTEGER NOT NULL REFERENCES pipeline_head,
-  path              TEXT    NOT NULL,
-  current           INTEGER NOT NULL DEFAULT 0,
-  current_revision  INTEGER NOT NULL DEFAULT 0,
-  highest           INTEGER NOT NULL DEFAULT 0,
-  current_at        INTEGER,
-  failed            INTEGER NOT NULL DEFAULT 0,
-  failed_at         INTEGER,
+  id          INTEGER PRIMARY KEY,
+  pipeline_id INTEGER NOT NULL REFERENCES pipeline_head,
+  path        TEXT    NOT NULL,
+  current     INTEGER NOT NULL DEFAULT 0, -- the highest deployment that finished here
+  revision    INTEGER NOT NULL DEFAULT 0, -- of current
+  highest     INTEGER NOT NULL DEFAULT 0, -- the largest revision that finished here
+  finished_at INTEGER,                    -- of current
+  failed      INTEGER NOT NULL DEFAULT 0, -- the deployment that failed here last
+  failed_at   INTEGER,
   UNIQUE (pipeline_id, path)
 ) STRICT;
 
 -- Events are text: a table of names would join the writers of all pipelines.
 CREATE TABLE entry (
-  pipeline_id INTEGER NOT NULL,
-  seq         INTEGER NOT NULL,
-  deployment  INTEGER NOT NULL,
-  target_id   INTEGER NOT NULL REFERENCES target,
-  event       TEXT    NOT NULL,
-  occurrence  INTEGER NOT NULL,
-  class       INTEGER NOT NULL CHECK (class BETWEEN 1 AND 3),
-  revision    INTEGER NOT NULL,
-  version     INTEGER NOT NULL,
-  created_at  INTEGER NOT NULL,
-  detail      TEXT CHECK (detail IS NULL OR json_valid(detail)),
+  pipeline_id        INTEGER NOT NULL,
+  seq                INTEGER NOT NULL,
+  deployment         INTEGER NOT NULL,
+  target_id          INTEGER NOT NULL REFERENCES target,
+  event_name         TEXT    NOT NULL,
+  occurrence         INTEGER NOT NULL,
+  class              INTEGER NOT NULL CHECK (class BETWEEN 1 AND 3),
+  revision           INTEGER NOT NULL,
+  definition_version INTEGER NOT NULL,
+  created_at         INTEGER NOT NULL,
+  detail             TEXT CHECK (detail IS NULL OR json_valid(detail)),
   PRIMARY KEY (pipeline_id, seq),
   CHECK ((class = 1) = (occurrence = 0)),
   CHECK ((class = 3) = (deployment = 0))
 ) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX entry_step ON entry (pipeline_id, deployment, target_id, event, occurrence);
-CREATE INDEX entry_mark ON entry (target_id, seq) WHERE event IN (
+CREATE UNIQUE INDEX entry_once ON entry (pipeline_id, deployment, target_id, event_name, occurrence);
+CREATE INDEX entry_mark ON entry (target_id, seq) WHERE event_name IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed');
 
@@ -120,11 +121,11 @@ END;
 CREATE TABLE step_introduction (
   pipeline_id    INTEGER NOT NULL REFERENCES pipeline_head,
   stage          TEXT    NOT NULL,
-  event          TEXT    NOT NULL,
+  event_name     TEXT    NOT NULL,
   version        INTEGER NOT NULL,
   revision_after INTEGER NOT NULL,
   strict         INTEGER NOT NULL,
-  PRIMARY KEY (pipeline_id, version, stage, event)
+  PRIMARY KEY (pipeline_id, version, stage, event_name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE stage_run (
@@ -154,31 +155,31 @@ CREATE INDEX resource_pipeline ON resource (pipeline_id);
 -- Actions -----------------------------------------------------------------------
 
 CREATE TABLE action (
-  id          BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-  created_at  INTEGER NOT NULL,
-  enqueued_at INTEGER NOT NULL,
-  kind        TEXT    NOT NULL,
-  name        TEXT    NOT NULL,
-  handler     TEXT    NOT NULL,
-  lane        TEXT    NOT NULL,
-  priority    INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 1000),
-  unique_key  TEXT    NOT NULL,
-  parent_id   BLOB,
-  retry_of    BLOB,
-  parameters  TEXT CHECK (parameters IS NULL OR json_valid(parameters)),
-  policy      TEXT    NOT NULL CHECK (json_valid(policy)),
-  delivery    TEXT    NOT NULL,
-  run_at      INTEGER NOT NULL,
-  created_by  TEXT    NOT NULL,
-  pipeline    TEXT,
-  deployment  INTEGER,
-  target      TEXT,
-  event       TEXT,
-  revision    INTEGER,
-  version     INTEGER,
+  id                 BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  created_at         INTEGER NOT NULL,
+  enqueued_at        INTEGER NOT NULL,
+  kind               TEXT    NOT NULL,
+  name               TEXT    NOT NULL,
+  handler            TEXT    NOT NULL,
+  lane               TEXT    NOT NULL,
+  priority           INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 1000),
+  unique_key         TEXT    NOT NULL,
+  parent_id          BLOB,
+  retry_of           BLOB,
+  parameters         TEXT CHECK (parameters IS NULL OR json_valid(parameters)),
+  policy             TEXT    NOT NULL CHECK (json_valid(policy)),
+  delivery           TEXT    NOT NULL,
+  run_at             INTEGER NOT NULL,
+  created_by         TEXT    NOT NULL,
+  pipeline           TEXT,
+  deployment         INTEGER,
+  target             TEXT,
+  event_name         TEXT,
+  revision           INTEGER,
+  definition_version INTEGER,
   CHECK ((pipeline IS NULL) = (deployment IS NULL) AND (pipeline IS NULL) = (target IS NULL)
-     AND (pipeline IS NULL) = (event IS NULL) AND (pipeline IS NULL) = (revision IS NULL)
-     AND (pipeline IS NULL) = (version IS NULL))
+     AND (pipeline IS NULL) = (event_name IS NULL) AND (pipeline IS NULL) = (revision IS NULL)
+     AND (pipeline IS NULL) = (definition_version IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX action_deployment ON action (pipeline, deployment, id) WHERE pipeline IS NOT NULL;
 CREATE INDEX action_parent ON action (parent_id, id) WHERE parent_id IS NOT NULL;
@@ -290,11 +291,11 @@ CREATE TABLE token (
 -- For people with a shell ---------------------------------------------------------
 
 CREATE VIEW deployment_log AS
-SELECT coalesce(lower(substr(hex(d.id), 1, 8) || '-' || substr(hex(d.id), 9, 4) || '-' || substr(hex(d.id), 13, 4) || '-' ||
-       substr(hex(d.id), 17, 4) || '-' || substr(hex(d.id), 21)), '') AS id,
+SELECT lower(substr(hex(d.id), 1, 8) || '-' || substr(hex(d.id), 9, 4) || '-' || substr(hex(d.id), 13, 4) || '-' ||
+       substr(hex(d.id), 17, 4) || '-' || substr(hex(d.id), 21)) AS id,
        t.path AS target_id,
-       coalesce(r.label, '') AS revision,
-       e.event AS event_name,
+       r.label AS revision,
+       e.event_name,
        strftime('%Y-%m-%dT%H:%M:%S', e.created_at / 1000000, 'unixepoch') || printf('.%06dZ', e.created_at % 1000000) AS created_at
 FROM entry e
 JOIN target t ON t.id = e.target_id
