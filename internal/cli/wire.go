@@ -98,7 +98,9 @@ func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]condu
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
 	builds := build.New(build.Config{Builds: s.home.builds(), Program: []string{program}, Ledger: s.ledger, Blobs: s.blobs, Log: o.log})
-	return map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}, nil
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}
+	s.addConfigured(handlers, o.log)
+	return handlers, nil
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
