@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 )
 
 // addConfigured adds the handlers of server.yaml to those that are built in.
@@ -17,6 +18,8 @@ func (s *session) addConfigured(handlers map[string]conductor.Handler, log *slog
 		switch cfg.Type {
 		case catalog.TypeShell:
 			handlers[name] = shell.New(cfg, archive)
+		case catalog.TypeWebhook:
+			handlers[name] = webhook.New(cfg, archive)
 		case catalog.TypeNoop:
 			handlers[name] = noop.Handler{}
 		}

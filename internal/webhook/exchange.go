@@ -89,13 +89,14 @@ func (e *Exchange) Failure() (verdict Verdict, code, text string) {
 	if isTLS(e.err) {
 		return Throttle, CodeTLS, text
 	}
-	if op, ok := errors.AsType[*net.OpError](e.err); ok && op.Op == "dial" {
+	timeout, ok := errors.AsType[net.Error](e.err)
+	late := ok && timeout.Timeout() && e.Response == nil
+	switch {
+	case !e.Sent && late:
+		return Throttle, CodeDial, "no connection in time"
+	case !e.Sent:
 		return Throttle, CodeDial, text
-	}
-	if timeout, ok := errors.AsType[net.Error](e.err); ok && timeout.Timeout() && e.Response == nil {
-		if !e.Sent {
-			return Throttle, CodeDial, "no connection in time"
-		}
+	case late:
 		return Throttle, CodeTimeout, "no answer in time"
 	}
 	return Error, CodeConnection, text
@@ -114,7 +115,7 @@ func isTLS(err error) bool {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return true
 	}
-	return strings.Contains(err.Error(), "tls: ") // the others have no type
+	return errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), "tls: ") // the others have no type
 }
 
 // plain is an error without net/http's words about method and address, which the exchange has.
