@@ -106,13 +106,7 @@ func (h home) exists() bool {
 }
 
 // held reports whether a process runs the embedded log.
-func (h home) held() bool {
-	lock, err := lifecycle.Lock(h.dir)
-	if err != nil {
-		return true
-	}
-	return lock.Unlock() != nil
-}
+func (h home) held() bool { return lifecycle.IsHeld(h.dir) }
 
 // needLog is the error when somebody asks about a log that is not there.
 func needLog(path string) error {

@@ -1,9 +1,11 @@
 package lifecycle
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,13 +35,20 @@ func (h *Held) Error() string {
 	return fmt.Sprintf("another Waybill (pid %d, since %s) runs the home %s", h.PID, h.Since.Local().Format("15:04"), h.Home)
 }
 
-// Lock takes the home, which must be there, without waiting. While another
-// process has it, the error is fault.Unavailable around a *Held.
+// How long Lock waits, since whoever only looks (IsHeld) has the file for a moment too.
+const (
+	lockPatience = 100 * time.Millisecond
+	lockPause    = 5 * time.Millisecond
+)
+
+// Lock takes the home, which must be there. While another process has it, the error is fault.Unavailable around a *Held.
 func Lock(home string) (*HomeLock, error) {
 	path := filepath.Join(home, LockFile)
 	file := flock.New(path, flock.SetPermissions(0o600))
-	locked, err := file.TryLock()
-	if err != nil {
+	ctx, stop := context.WithTimeout(context.Background(), lockPatience)
+	defer stop()
+	locked, err := file.TryLockContext(ctx, lockPause)
+	if err != nil && ctx.Err() == nil {
 		return nil, fault.New(fault.Unavailable, "lock the home %s: %w", home, err).
 			WithHint("check that the folder is there and yours to write")
 	}
@@ -51,6 +60,20 @@ func Lock(home string) (*HomeLock, error) {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), file.Unlock())
 	}
 	return &HomeLock{file: file}, nil
+}
+
+// IsHeld reports whether a process has the home. It does not keep one that is starting from taking it.
+func IsHeld(home string) bool {
+	path := filepath.Join(home, LockFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	file := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	shared, err := file.TryRLock()
+	if err != nil || !shared {
+		return true // what cannot be looked at is left alone
+	}
+	return file.Unlock() != nil
 }
 
 // Unlock gives the home back.
