@@ -61,11 +61,11 @@ func story(t *testing.T, s *site) (failed, running server.Ref) {
 	s.Script.End("prod/west/yew host-deployed", action.Outcome{
 		Kind: action.Retry, Error: "not healthy within 60s: exit status 1\npanic: listen tcp 127.0.0.1:7104: bind: address already in use",
 	})
-	failed = s.Ship(t, "greeter", "5b01c3e")
+	failed = s.Ship(t, "greeter", "5b01c3e+81e05d")
 	s.Until(t, failed, "fails", servertest.Ended)
 	s.Script.End("prod/west/yew host-deployed", action.Outcome{})
 	s.Script.Hold("prod/east/elm host-deployed")
-	running = s.Ship(t, "greeter", "88d0e17")
+	running = s.Ship(t, "greeter", "88d0e17+b5d81e")
 	s.Until(t, running, "reaches elm", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done >= 24 })
 	return failed, running
 }
