@@ -12,7 +12,7 @@ import (
 
 const completionHelp = `Prints a script that teaches your shell Waybill's commands, pipelines and deployments.
 
-  bash:  source <(waybill completion bash)
+  bash:  source <(waybill completion bash)   # needs the package bash-completion
   zsh:   waybill completion zsh > "${fpath[1]}/_waybill"
   fish:  waybill completion fish > ~/.config/fish/completions/waybill.fish`
 

@@ -84,12 +84,12 @@ func byReason(open []schedule.StepState) []reasonGroup {
 
 // whyText is a step's state with its reason and who can change it.
 func whyText(step schedule.StepState) string {
-	text := string(step.State)
-	if step.Reason != "" {
-		text = step.Reason
-		if step.State != schedule.Waiting {
-			text = string(step.State) + ": " + step.Reason
-		}
+	text, reason := string(step.State), oneLine(step.Reason)
+	switch {
+	case reason != "" && (step.State == schedule.Waiting || strings.HasPrefix(reason, text+": ")):
+		text = reason
+	case reason != "":
+		text += ": " + reason
 	}
 	if step.Who != "" {
 		text += " (" + step.Who + ")"
