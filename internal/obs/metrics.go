@@ -30,6 +30,7 @@ type Conductor struct {
 	Attempts        *prometheus.CounterVec   // handler, outcome
 	AttemptSeconds  *prometheus.HistogramVec // handler, outcome
 	StartLatency    *prometheus.HistogramVec // handler; due → started
+	StopSeconds     *prometheus.HistogramVec // handler, outcome; of handed-off work
 	LateCompletions *prometheus.CounterVec   // handler; refused by the fence
 	Rescues         prometheus.Counter       // claims taken back from dead instances
 	LeasesLost      prometheus.Counter       // times this instance was declared dead
@@ -46,6 +47,7 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 		Attempts:        create.NewCounterVec(at.counter("attempts_total", "Attempts that ended."), []string{"handler", "outcome"}),
 		AttemptSeconds:  create.NewHistogramVec(at.histogram("attempt_seconds", "How long attempts took.", long()), []string{"handler", "outcome"}),
 		StartLatency:    create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),
+		StopSeconds:     create.NewHistogramVec(at.histogram("stop_seconds", "How long stopping handed-off work took.", long()), []string{"handler", "outcome"}),
 		LateCompletions: create.NewCounterVec(at.counter("late_completions_total", "Completions that the fence refused."), []string{"handler"}),
 		Rescues:         create.NewCounter(at.counter("rescues_total", "Claims taken back from dead instances.")),
 		LeasesLost:      create.NewCounter(at.counter("leases_lost_total", "Times this instance was declared dead.")),
