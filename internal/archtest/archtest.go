@@ -37,8 +37,8 @@ const (
 var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure,
 	"ledger": Log,
-	"blob":   Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
-	"conductor": Component, "deployer": Component, "builder": Component,
+	"blob":   Adapter, "kube": Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
+	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"server": Face, "web": Face,
 	"cli":       Wiring,
 	"lifecycle": Beside, "obs": Beside, "archtest": Beside,

@@ -58,6 +58,29 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 	}
 }
 
+// Caboose is the metrics of the caboose (conductor.md, section 10).
+type Caboose struct {
+	Workflows       *prometheus.CounterVec // state: running, successful, failed, canceled, …; recorded
+	ArchiveFailures prometheus.Counter
+	DeleteFailures  prometheus.Counter
+	Orphans         prometheus.Gauge // workflows seen that are no action's
+	Lost            prometheus.Counter
+	Shards          prometheus.Gauge // owned by this instance
+}
+
+// NewCaboose makes the metrics and registers them; a nil registerer leaves them unregistered.
+func NewCaboose(to prometheus.Registerer) *Caboose {
+	create, at := promauto.With(to), named("caboose")
+	return &Caboose{
+		Workflows:       create.NewCounterVec(at.counter("workflows_total", "Workflows recorded, by what they did."), []string{"state"}),
+		ArchiveFailures: create.NewCounter(at.counter("archive_failures_total", "Tries to archive a workflow that failed.")),
+		DeleteFailures:  create.NewCounter(at.counter("delete_failures_total", "Tries to delete an archived workflow that failed.")),
+		Orphans:         create.NewGauge(at.gauge("orphans", "Workflows that belong to no action; they are left alone.")),
+		Lost:            create.NewCounter(at.counter("lost_total", "Workflows that vanished before their end was seen.")),
+		Shards:          create.NewGauge(at.gauge("shards", "Shards of workflows that this instance looks after, of 64.")),
+	}
+}
+
 // Deployer is the metrics of the deployer (deployment-log.md, section 12).
 type Deployer struct {
 	Pipelines   prometheus.Gauge       // held by this instance

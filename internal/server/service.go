@@ -16,11 +16,11 @@ import (
 // name as the hint), Conflict, Refused, Invalid.
 type Service struct {
 	ledger *ledger.Ledger
-	blobs  *blob.Dir
+	blobs  blob.Store
 	folds  folds
 }
 
 // NewService makes the service of a ledger and its blob store.
-func NewService(l *ledger.Ledger, blobs *blob.Dir) *Service {
+func NewService(l *ledger.Ledger, blobs blob.Store) *Service {
 	return &Service{ledger: l, blobs: blobs, folds: folds{byPipeline: map[string]*fold{}}}
 }
