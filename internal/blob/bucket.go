@@ -16,7 +16,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -145,7 +145,7 @@ func (b *Bucket) explain(ctx context.Context, what, key string, err error) error
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("%s blob %s: %w", what, key, cause)
 	}
-	if _, gone := errors.AsType[*types.NoSuchBucket](err); gone {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "NoSuchBucket" {
 		return fault.New(fault.Unavailable, "%s blob %s: %w", what, key, err).WithHint("make the bucket of %s", b.name)
 	}
 	answer, ok := errors.AsType[*awshttp.ResponseError](err)
