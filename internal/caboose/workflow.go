@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,13 +73,15 @@ func outcomeOf(w *unstructured.Unstructured) action.Outcome {
 	return o
 }
 
-// limitOf is how long the workflow may take; zero: as long as it likes.
+// limitOf is how long the workflow may take, by itself or by its template; zero: as long as it likes.
 func limitOf(w *unstructured.Unstructured) time.Duration {
-	switch limit := field(w.Object, "spec", "activeDeadlineSeconds").(type) {
-	case int64:
-		return time.Duration(limit) * time.Second
-	case float64:
-		return time.Duration(limit) * time.Second
+	for _, spec := range [][]string{{"spec"}, {"status", "storedWorkflowTemplateSpec"}} {
+		switch limit := field(w.Object, append(spec, "activeDeadlineSeconds")...).(type) {
+		case int64:
+			return time.Duration(limit) * time.Second
+		case float64:
+			return time.Duration(limit) * time.Second
+		}
 	}
 	return 0
 }
@@ -92,11 +95,14 @@ func moment(w *unstructured.Unstructured, name string) time.Time {
 	return at.UTC()
 }
 
-// outputsOf is the workflow's output parameters as one object. A value that is a JSON object or list is that, not its text.
+// outputsOf is the workflow's output parameters as one object: those of its entry point, and those that it made
+// global. A value that is a JSON object or list is that, not its text.
 func outputsOf(w *unstructured.Unstructured) json.RawMessage {
 	outputs := map[string]any{}
-	list, _ := field(w.Object, "status", "outputs", "parameters").([]any)
-	for _, one := range list {
+	entry, _ := nodesOf(w)[w.GetName()].(map[string]any)
+	own, _ := field(entry, "outputs", "parameters").([]any)
+	global, _ := field(w.Object, "status", "outputs", "parameters").([]any)
+	for _, one := range slices.Concat(own, global) {
 		parameter, _ := one.(map[string]any)
 		name, value := text(parameter, "name"), text(parameter, "value")
 		outputs[name] = value

@@ -54,6 +54,11 @@ func TestOutcomesOfWorkflows(t *testing.T) {
 		"outputs": {`{"status": {"phase": "Succeeded", "outputs": {"parameters": [{"name": "features", "value": "[{\"id\":1}]"},
 			{"name": "n", "value": "7"}, {"name": "open", "value": "{"}, {"name": "none"}]}}}`,
 			action.Done, "", `{"features":[{"id":1}],"n":"7","none":"","open":"{"}`},
+		"outputs of the entry point": {`{"metadata": {"name": "w"}, "status": {"phase": "Succeeded", "nodes": {"w": {"outputs":
+			{"parameters": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]}}, "x": {"outputs": {"parameters": [{"name": "c", "value": "3"}]}}},
+			"outputs": {"parameters": [{"name": "b", "value": "global"}]}}}`, action.Done, "", `{"a":"1","b":"global"}`},
+		"past its template's limit": {`{"status": {"phase": "Failed", "message": "late", "storedWorkflowTemplateSpec": {"activeDeadlineSeconds": 60}, ` + times + `}}`,
+			action.Expired, "late", ""},
 		"its own words":      {`{"status": {"phase": "Error", "message": "no template"}}`, action.Fatal, "no template", ""},
 		"no words":           {`{"status": {"phase": "Failed"}}`, action.Fatal, "the workflow ended as Failed and says no more", ""},
 		"the last pod":       {`{"status": {"phase": "Failed", "message": "child failed", "nodes": ` + nodes + `}}`, action.Fatal, "last: OOMKilled", ""},

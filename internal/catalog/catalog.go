@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -17,10 +18,14 @@ import (
 
 // Config is server.yaml with its defaults filled in.
 type Config struct {
-	Ledger    Ledger
-	Blob      Blob
-	Server    Server
-	Conductor Conductor
+	Ledger      Ledger
+	Blob        Blob
+	Server      Server
+	Conductor   Conductor
+	TemplateEnv []string           // the environment names that env in templates may read; default none
+	Defaults    action.Policy      // of every handler that says nothing else
+	Handlers    map[string]Handler // by name
+	Caboose     Caboose
 }
 
 // Ledger says where the log is.
@@ -30,7 +35,7 @@ type Ledger struct {
 
 // Blob says where snapshots and artifacts are kept.
 type Blob struct {
-	URL string // file:DIR or a folder; "" (default): blobs in the home
+	URL string // file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME; "" (default): blobs in the home
 }
 
 // Server says where the API listens.
@@ -44,55 +49,49 @@ type Conductor struct {
 	Drain   time.Duration // how long running attempts may go on when the process ends; default 25s
 }
 
+// Caboose says how workflows are looked after.
+type Caboose struct {
+	Workers int           // workflows at a time, of each handler; default 4
+	Resync  time.Duration // between looks at all of them; default 10m
+}
+
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
 		Server:    Server{Listen: "127.0.0.1:7070"},
 		Conductor: Conductor{Workers: 200, Drain: 25 * time.Second},
+		Defaults:  action.DefaultPolicy(),
+		Caboose:   Caboose{Workers: 4, Resync: 10 * time.Minute},
 	}
 }
 
 // maxSize is the size in bytes above which a file is refused.
 const maxSize = 1 << 20
 
-// keys is the file's table. What starts with x- is free for anchors.
-func keys() []document.Key {
-	return []document.Key{
-		{Name: "ledger", Shape: document.Object, Help: "where the log is", Keys: []document.Key{
-			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
-		}},
-		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
-			{Name: "url", Shape: document.Text, Help: "file:DIR or a folder"},
-		}},
-		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
-			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
-		}},
-		{Name: "conductors", Shape: document.Object, Help: "what one process does", Keys: []document.Key{
-			{Name: "default", Shape: document.Object, Keys: []document.Key{
-				{Name: "workers", Shape: document.Number, Default: "200", Help: "attempts at a time"},
-				{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may go on at the end"},
-			}},
-		}},
-	}
-}
-
 // Read reads a server.yaml. file is its path: relative paths in it count from its folder, and positions name it.
 // The error is every fault at once (fault.Problems).
 func Read(file string, data []byte) (Config, error) {
+	config, problems := Check(file, data)
+	return config, problems.Err()
+}
+
+// Check is Read with what is worth a warning besides the faults.
+func Check(file string, data []byte) (Config, fault.Problems) {
 	config := Default()
 	if len(strings.TrimSpace(string(data))) == 0 {
 		return config, nil // an empty file says nothing
 	}
 	root, problems := yamltree.Parse(file, data, maxSize)
 	if root == nil || problems.Err() != nil {
-		return config, problems.Err()
+		return config, problems
 	}
 	dropFree(root)
 	r := reader{Reader: document.Reader{Problems: problems, Unknown: inPath}, folder: filepath.Dir(file)}
 	if r.Check(root, document.Place{At: root.At}, keys()) {
 		r.fill(&config, root)
 	}
-	return config, r.Problems.Err()
+	r.Problems.Sort()
+	return config, r.Problems
 }
 
 // inPath says in which mapping an unknown key stands.
@@ -129,11 +128,25 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	}
 	conductor := root.Get("conductors").Get("default")
 	if n := conductor.Get("workers"); fits(n, document.Number) {
-		c.Conductor.Workers = r.workers(n)
+		c.Conductor.Workers = r.workers(n, "conductors.default.workers")
+	}
+	caboose := root.Get("caboose")
+	if n := caboose.Get("workers"); fits(n, document.Number) {
+		c.Caboose.Workers = r.workers(n, "caboose.workers")
+	}
+	if n := caboose.Get("resync"); fits(n, document.Scalar) {
+		c.Caboose.Resync = r.span(n, "caboose.resync")
 	}
 	if n := conductor.Get("drain"); fits(n, document.Scalar) {
-		c.Conductor.Drain = r.duration(n)
+		c.Conductor.Drain = r.span(n, "conductors.default.drain")
 	}
+	if n := root.Get("templateEnv"); fits(n, document.Texts) {
+		c.TemplateEnv = root.Strs("templateEnv")
+	}
+	if n := root.Get("defaults"); fits(n, document.Object) {
+		c.Defaults = r.policy(n, "defaults", c.Defaults)
+	}
+	r.handlers(root.Get("handlers"), c)
 }
 
 // fits reports whether there is a value of the shape; another one has been reported by Check.
@@ -165,23 +178,10 @@ func (r *reader) listen(n *document.Node) string {
 	return n.Text
 }
 
-func (r *reader) workers(n *document.Node) int {
+func (r *reader) workers(n *document.Node, path string) int {
 	workers, err := strconv.Atoi(n.Text)
 	if err != nil || workers < 1 || workers > 10_000 {
-		r.Add(n, "value-invalid", "conductors.default.workers", "want a whole number from 1 to 10000, found %s", n.Text)
+		r.Add(n, "value-invalid", path, "want a whole number from 1 to 10000, found %s", n.Text)
 	}
 	return workers
-}
-
-// duration reads 25s; a bare number is seconds.
-func (r *reader) duration(n *document.Node) time.Duration {
-	text := n.Text
-	if n.Kind == document.Int {
-		text += "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		r.Add(n, "value-invalid", "conductors.default.drain", "want a duration such as 25s, found %q", n.Text)
-	}
-	return d
 }

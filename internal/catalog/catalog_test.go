@@ -57,7 +57,7 @@ func TestReadReportsEveryFaultWithItsPlace(t *testing.T) {
 		`server.yaml:2:18: server.listen: want a string, found a number; write "7070" in quotes`,
 		`server.yaml:2:24: unknown key "lisen" in server (did you mean "listen"?)`,
 		`server.yaml:4:22: conductors.default.workers: want a whole number from 1 to 10000, found 0`,
-		`server.yaml:4:32: conductors.default.drain: want a duration such as 25s, found "soon"`,
+		`server.yaml:4:32: conductors.default.drain: want a duration such as 25s or 7d, found "soon"`,
 	}
 	_, err := Read("server.yaml", []byte(text))
 	if err == nil {

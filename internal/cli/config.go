@@ -13,14 +13,7 @@ import (
 
 // config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it.
 func (a *app) config(h home) (catalog.Config, error) {
-	path, required := a.flags.config, true
-	if path == "" {
-		path = a.environment("WAYBILL_CONFIG")
-	}
-	if path == "" {
-		path, required = h.file("server.yaml"), false
-	}
-	path = a.path(path)
+	path, required := a.configPath(h)
 	cfg := catalog.Default()
 	source, err := os.ReadFile(path)
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
@@ -36,6 +29,16 @@ func (a *app) config(h home) (catalog.Config, error) {
 		cfg.Ledger.URL = a.flags.store
 	}
 	return cfg, checkStore(cfg.Ledger.URL)
+}
+
+// configPath is where the configuration is read from; required is false for the home's, which need not be there.
+func (a *app) configPath(h home) (path string, required bool) {
+	for _, named := range []string{a.flags.config, a.environment("WAYBILL_CONFIG")} {
+		if named != "" {
+			return a.path(named), true
+		}
+	}
+	return a.path(h.file("server.yaml")), false
 }
 
 // isPostgres reports whether a ledger URL is one of PostgreSQL.

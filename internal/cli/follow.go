@@ -26,6 +26,7 @@ func (s *shipment) follow(ctx context.Context, ref server.Ref) (server.Deploymen
 	if err != nil {
 		return v, err
 	}
+	w.enough = s.enough()
 	if s.kind != embedded {
 		return w.run(ctx)
 	}
@@ -97,6 +98,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 		if err != nil {
 			return v, errors.Join(err, lock.Unlock())
 		}
+		next.enough = s.enough()
 		return s.work(ctx, next, lock)
 	case lock != nil:
 		return v, errors.Join(err, lock.Unlock())

@@ -28,7 +28,10 @@ Ctrl-C hands running attempts back and leaves the deployment active. Where anoth
 process holds the log, and with --store or --server, ship registers and watches.`
 
 // shipFlags are what `waybill ship` may be told.
-type shipFlags struct{ yes, again, older, detach bool }
+type shipFlags struct {
+	yes, again, older, detach bool
+	until                     string // the stage to stop behind; "": none
+}
 
 func (a *app) shipCommand() *cobra.Command {
 	var flags shipFlags
@@ -37,7 +40,7 @@ func (a *app) shipCommand() *cobra.Command {
 		Short: "Take this folder's revision through its pipeline",
 		Long:  shipHelp,
 		Example: examples("waybill ship", "waybill ship examples/hello", "waybill ship --yes -o json | jq .event",
-			"waybill ship --again   # the same revision once more"),
+			"waybill ship --again   # the same revision once more", "waybill ship --until beta"),
 		Args: arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.ship(c.Context(), arguments, flags)
@@ -46,6 +49,7 @@ func (a *app) shipCommand() *cobra.Command {
 	c.Flags().BoolVar(&flags.yes, "yes", false, "apply an edit of the pipeline although it skips or loses work inside")
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
+	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship goes on")
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; whoever holds the log does the work")
 	return c
 }
@@ -63,6 +67,9 @@ type shipment struct {
 func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) error {
 	p, err := a.project(arguments)
 	if err != nil {
+		return err
+	}
+	if _, err := upTo(p.definition, flags.until); err != nil {
 		return err
 	}
 	s, err := a.open(ctx, p.dir, create)
@@ -84,6 +91,9 @@ func (s *shipment) run(ctx context.Context) error {
 		return err
 	}
 	ref := server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+	if err := s.bound(ctx, ref); err != nil {
+		return err
+	}
 	if s.flags.detach {
 		return s.detached(ctx, ref)
 	}

@@ -101,6 +101,9 @@ func (s *shipment) outcome(ctx context.Context, v server.DeploymentView) (again 
 		return false, nil
 	case schedule.FailedRun:
 		return s.failed(ctx, v)
+	case schedule.Active:
+		s.halfway(v)
+		return false, nil
 	default:
 		return false, s.stopped(v)
 	}

@@ -38,6 +38,7 @@ type watcher struct {
 	ref     server.Ref
 	after   int64 // entries up to here are known
 	display display
+	enough  func(server.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
 // watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
@@ -136,7 +137,8 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 	case err != nil:
 		return last, false, err
 	}
-	return v, v.State.Status != schedule.Active, w.display.view(v)
+	ended = v.State.Status != schedule.Active || w.enough != nil && w.enough(v)
+	return v, ended, w.display.view(v)
 }
 
 // rest shows the entries that were written since the last one shown.

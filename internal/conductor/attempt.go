@@ -90,6 +90,9 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	case errors.Is(cause, ErrCanceled):
 		return action.Outcome{Kind: action.Stopped, Error: o.Error, Ref: o.Ref}
 	case errors.Is(cause, ErrShutdown) && (undecided || o.Kind == action.Stopped):
+		if a.Delivery == action.AtMostOnce { // it may have taken effect: giving it back would do it twice
+			return action.Outcome{Kind: action.Retry, Code: action.CodeOutcomeUnknown, Error: cause.Error(), Ref: o.Ref}
+		}
 		return action.Outcome{Kind: action.GivenBack, Ref: o.Ref}
 	case errors.Is(cause, ErrAttemptTimeout) && undecided:
 		o.Kind, o.Code = action.Retry, codeTimeout

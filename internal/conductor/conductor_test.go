@@ -280,6 +280,20 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
+func TestStopNeverHandsBackWhatMayHappenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		stop := run(t, f, untilEnd)
+		id := f.add(action.Action{Handler: "work", Delivery: action.AtMostOnce})
+		synctest.Wait()
+		stop()
+		r := f.get(id)
+		if len(r.outcomes) != 1 || r.outcomes[0].Kind != action.Retry || r.outcomes[0].Code != action.CodeOutcomeUnknown {
+			t.Errorf("outcomes %+v, want one: it is not known what happened", r.outcomes)
+		}
+	})
+}
+
 func TestAnAttemptThatNeverEndsIsLeftToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

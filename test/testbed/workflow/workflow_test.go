@@ -32,11 +32,15 @@ spec:
   arguments: {parameters: [{name: features}, {name: zone, value: none}]}
   templates:
   - name: main
+    inputs:
+      parameters:
+      - {name: features, value: "{{workflow.parameters.features}}"}
+      - {name: zone, value: "{{workflow.parameters.zone}}"}
     steps: [[{name: wait, template: wait}]]
     outputs:
       parameters:
-      - {name: features, valueFrom: {parameter: "{{workflow.parameters.features}}"}}
-      - {name: zone, valueFrom: {parameter: "{{workflow.parameters.zone}}"}}
+      - {name: features, valueFrom: {expression: inputs.parameters.features}}
+      - {name: zone, valueFrom: {expression: inputs.parameters.zone}}
   - name: wait
     suspend: {duration: "1"}
 ---

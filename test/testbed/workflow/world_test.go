@@ -180,7 +180,12 @@ func (w *world) await(id action.ID, what string, holds func(ledger.ActionState) 
 
 func (w *world) awaitStatus(id action.ID, want action.Status) ledger.ActionState {
 	w.t.Helper()
-	return w.await(id, want.String(), func(s ledger.ActionState) bool { return s.Thread.Status == want })
+	return w.await(id, want.String(), func(s ledger.ActionState) bool {
+		if s.Thread.Status.Ended() && s.Thread.Status != want {
+			w.t.Fatalf("it is %s: %s %s, want %s", s.Thread.Status, s.Code, s.Error, want)
+		}
+		return s.Thread.Status == want
+	})
 }
 
 // awaitGone waits until the cluster does not have the workflow any more.

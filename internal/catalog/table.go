@@ -1,0 +1,134 @@
+package catalog
+
+import (
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/webhook"
+)
+
+// keys is the file's table. What starts with x- is free for anchors.
+func keys() []document.Key {
+	return []document.Key{
+		{Name: "templateEnv", Shape: document.Texts, Help: "the environment names that env in templates may read"},
+		{Name: "ledger", Shape: document.Object, Help: "where the log is", Keys: append([]document.Key{
+			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
+		}, later("listenUrl", "partition", "retention", "heartbeat")...)},
+		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
+			{Name: "url", Shape: document.Text, Help: "file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"},
+		}},
+		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
+			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
+		}},
+		{Name: "conductors", Shape: document.Object, Help: "what one process does", Keys: []document.Key{
+			{Name: "default", Shape: document.Object, Keys: append([]document.Key{
+				{Name: "workers", Shape: document.Number, Default: "200", Help: "attempts at a time"},
+				{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may go on at the end"},
+			}, later("handlers", "priorityStep")...)},
+		}},
+		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
+		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},
+		{Name: "callbacks", Later: true}, {Name: "workflows", Later: true}, {Name: "schedules", Later: true},
+		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
+			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
+			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},
+		}},
+	}
+}
+
+// later names keys that are known, and not yet supported.
+func later(names ...string) []document.Key {
+	keys := make([]document.Key, len(names))
+	for i, name := range names {
+		keys[i] = document.Key{Name: name, Later: true}
+	}
+	return keys
+}
+
+// policyKeys are about how often an action is tried, and how long that may take.
+func policyKeys() []document.Key {
+	return []document.Key{
+		{Name: "backoff", Shape: document.Object, Help: "between attempts", Keys: []document.Key{
+			{Name: "retries", Shape: document.Number, Default: "5", Help: "after the first attempt"},
+			{Name: "initial", Shape: document.Scalar, Default: "5s", Help: "before the first retry"},
+			{Name: "seconds", Shape: document.Scalar, Help: "the same as initial"},
+			{Name: "factor", Shape: document.Number, Default: "2", Help: "of each further one; 1: constant"},
+			{Name: "max", Shape: document.Scalar, Default: "5m", Help: "the longest"},
+			{Name: "jitter", Shape: document.Number, Default: "0.1", Help: "± this part of it"},
+			{Name: "schedule", Shape: document.Scalars, Help: "instead of initial, factor and max: each wait, the last one again and again"},
+		}},
+		{Name: "attemptTimeout", Shape: document.Scalar, Default: "30s", Help: "of one attempt"},
+		{Name: "deadline", Shape: document.Scalar, Default: "7d", Help: "of the whole action, or never"},
+	}
+}
+
+// handlerKeys are those of one handler, by its type.
+func handlerKeys(kind string) []document.Key {
+	keys := append([]document.Key{
+		{Name: "type", Shape: document.Text, Required: true},
+		{Name: "delivery", Shape: document.Text, Values: []string{"at-least-once", "at-most-once"}, Default: "at-least-once"},
+	}, policyKeys()...)
+	keys = append(keys, later("workers", "limits", "breaker")...)
+	switch kind {
+	case TypeNoop:
+		return keys
+	case TypeArgo:
+		return append(keys, document.Key{Name: "argoConf", Shape: document.Object, Help: "where workflows are made", Keys: argoKeys()})
+	}
+	keys = append(keys,
+		document.Key{Name: "parameters", Shape: document.Object, Help: "a JSON Schema per name; one without default is required"},
+		document.Key{Name: "lane", Shape: document.Text, Help: "which actions share order and limits; default: the URL's host"})
+	if kind == TypeShell {
+		return append(keys, document.Key{Name: "command", Shape: document.Object, Required: true, Keys: []document.Key{
+			{Name: "argv", Shape: document.Texts, Required: true, Help: "the program and its arguments"},
+			{Name: "env", Shape: document.Texts, Help: "names that it gets from the environment, besides PATH and HOME"},
+			{Name: "exitCodes", Shape: document.TextMap, Help: `what exit statuses mean: "3": fatal`},
+		}})
+	}
+	return append(keys,
+		document.Key{Name: "secrets", Shape: document.Objects, Keys: []document.Key{
+			{Name: "name", Shape: document.Text, Required: true},
+			{Name: "type", Shape: document.Text, Required: true, Values: []string{"file", "env"}},
+			{Name: "path", Shape: document.Text, Help: "of a file"},
+			{Name: "env", Shape: document.Text, Help: "the variable; default: the name"},
+			{Name: "ttl", Shape: document.Scalar, Help: "how long it is remembered; default: for one attempt"},
+		}},
+		document.Key{Name: "request", Shape: document.Object, Required: true, Keys: requestKeys()})
+}
+
+// argoKeys are of workflows' cluster.
+func argoKeys() []document.Key {
+	return []document.Key{
+		{Name: "instanceId", Shape: document.Text, Help: "of the controller that runs them; empty: the one without"},
+		{Name: "finalizer", Shape: document.Flag, Default: "true", Help: "keeps a workflow until it is archived"},
+		{Name: "k8sOptions", Shape: document.Object, Keys: []document.Key{
+			{Name: "kubeconfig", Shape: document.Text, Help: "a file; empty: the cluster that this process runs in"},
+			{Name: "configOverrides", Shape: document.Object, Keys: []document.Key{
+				{Name: "currentContext", Shape: document.Text, Help: "in the file; empty: its own"},
+				{Name: "context", Shape: document.Object, Keys: []document.Key{
+					{Name: "namespace", Shape: document.Text, Help: "default: the context's"},
+				}},
+			}},
+		}},
+	}
+}
+
+// requestKeys are a webhook's.
+func requestKeys() []document.Key {
+	return []document.Key{
+		{Name: "url", Shape: document.Text, Required: true},
+		{Name: "method", Shape: document.Text, Default: "POST"},
+		{Name: "headers", Shape: document.TextMap},
+		{Name: "body", Shape: document.Text},
+		{Name: "responses", Shape: document.Objects, Help: "what answers mean; the first that matches counts", Keys: []document.Key{
+			{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of them, or 5xx"},
+			{Name: "message", Shape: document.Text, Help: "a regular expression (RE2) that the body matches"},
+			{Name: "jsonPath", Shape: document.Text, Help: "a JSONPath (RFC 9535) that selects something in the body"},
+			{Name: "result", Shape: document.Text, Required: true, Values: webhook.Verdicts()},
+		}},
+		{Name: "followRedirects", Shape: document.Flag, Default: "false"},
+		{Name: "signing", Shape: document.Object, Keys: []document.Key{
+			{Name: "secrets", Shape: document.Texts, Required: true, Help: "names under secrets, the newest first"},
+		}},
+		{Name: "allowNetworks", Shape: document.Texts, Help: "networks (CIDR) that the address guard lets through"},
+		{Name: "proxy", Later: true},
+	}
+}

@@ -1,0 +1,67 @@
+// Package evidence keeps what an attempt saw: requests, answers, output of commands. It is
+// written before the attempt's end is recorded, under a key that retention can drop by weeks
+// (conductor.md, sections 2 and 4).
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Blobs is where evidence is kept.
+type Blobs interface {
+	// Put stores what r yields under a key, whole or not at all.
+	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
+}
+
+// patience is how long storing may take. The attempt's own context may have ended by then.
+const patience = 10 * time.Second
+
+// Archive stores evidence. Safe for concurrent use.
+type Archive struct {
+	Blobs Blobs
+	Log   *slog.Logger // nil: nothing is logged
+}
+
+// Folder is what the keys of an action's evidence begin with: action/2026w47/ID.
+func Folder(id action.ID) string {
+	year, week := id.Time().ISOWeek()
+	return fmt.Sprintf("action/%04dw%02d/%s", year, week, id)
+}
+
+// Exchange stores what one attempt saw as JSON, and returns the key; "" when that did not work: the attempt's end
+// is worth more than its evidence, so the fault is logged and the end goes ahead.
+func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	key := fmt.Sprintf("%s/exchange-%d.json", Folder(id), attempt)
+	err := encoder.Encode(seen)
+	if err == nil {
+		err = a.Put(ctx, key, &b)
+	}
+	if err != nil {
+		if a.Log != nil {
+			a.Log.Warn("exchange not archived", obs.KeyActionID, id.String(), obs.KeyAttempt, attempt, obs.KeyError, err.Error())
+		}
+		return ""
+	}
+	return key
+}
+
+// Put stores something else beside an action's exchanges.
+func (a Archive) Put(ctx context.Context, key string, r io.Reader) error {
+	ctx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, fmt.Errorf("the blob store took longer than %s", patience))
+	defer stop()
+	_, _, _, err := a.Blobs.Put(ctx, key, r)
+	return err
+}

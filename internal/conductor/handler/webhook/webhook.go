@@ -1,0 +1,185 @@
+// Package webhook is the handler that makes one HTTP request (conductor.md, section 4). Package
+// internal/webhook knows how to ask and what an answer means; this one makes an action's outcome of it.
+//
+// What is news about the target is throttle and spends no attempt: no connection, no answer in time, 429,
+// 502, 503, 504. With delivery at-most-once only a request that surely never left is tried again; once there was a
+// connection, everything but success ends the action: with the answer where there was one, else as outcome_unknown.
+//
+// A target that answers 410 ends the action. That a constant URL's lane is disabled by it, and that Retry-After
+// pauses the lane, needs the limiter, which this build does not have; until then Retry-After is the action's own
+// earliest time.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/secret"
+	"github.com/waybill-dev/waybill/internal/webhook"
+)
+
+// Codes of outcomes, besides those of exchanges without an answer and http_STATUS.
+const (
+	codeParameters = "invalid_parameters"
+	codeSecret     = "secret_unavailable"
+	codeTemplate   = "template" // the request cannot be made from the parameters
+)
+
+// maxQuote is how many characters of an answer's body stand in an error.
+const maxQuote = 200
+
+// Handler asks one configured target.
+type Handler struct {
+	cfg     catalog.Handler
+	secrets *secret.Store
+	client  *webhook.Client
+	archive evidence.Archive
+}
+
+// New makes the handler of a configuration whose type is webhook.
+func New(cfg catalog.Handler, archive evidence.Archive) *Handler {
+	return &Handler{
+		cfg: cfg, archive: archive, secrets: secret.NewStore(cfg.Secrets...),
+		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Once: cfg.Delivery == action.AtMostOnce}),
+	}
+}
+
+// Check reports every fault of the parameters.
+func (h *Handler) Check(parameters json.RawMessage) fault.Problems {
+	_, err := h.cfg.Prepare(parameters)
+	problems, _ := errors.AsType[fault.Problems](err)
+	return problems
+}
+
+// Do makes the request once.
+func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	filled, problems := h.cfg.Parameters.Fill(a.Action.Parameters)
+	if err := problems.Err(); err != nil {
+		return action.Outcome{Kind: action.BadInput, Code: codeParameters, Error: err.Error()}
+	}
+	now := time.Now()
+	secrets, err := h.secrets.Values(now)
+	if err != nil { // about this process, not about the action
+		return action.Outcome{Kind: action.Throttle, Code: codeSecret, Error: err.Error()}
+	}
+	redactor := secrets.Redactor()
+	call, err := h.cfg.Request.Render(data(a, filled, secrets), now)
+	if err != nil {
+		return action.Outcome{Kind: action.Fatal, Code: codeTemplate, Error: redactor.Text(err.Error())}
+	}
+	seen := h.client.Send(ctx, call)
+	seen.Action, seen.Attempt = a.Action.ID.String(), a.Number
+	outcome := h.outcome(ctx, seen, redactor)
+	outcome.Error = redactor.Text(outcome.Error)
+	seen.Redact(redactor)
+	outcome.Ref = h.archive.Exchange(ctx, a.Action.ID, a.Number, seen)
+	return outcome
+}
+
+// data is what the templates see.
+func data(a conductor.Attempt, parameters map[string]any, secrets secret.Values) webhook.Data {
+	return webhook.Data{ID: a.Action.ID.String(), Attempt: a.Number, Parameters: parameters, Secrets: secrets,
+		Action: map[string]any{"name": a.Action.Name, "kind": a.Action.Kind, "handler": a.Action.Handler, "lane": a.Action.Lane,
+			"createdAt": a.Action.CreatedAt.UTC().Format(time.RFC3339), "createdBy": a.Action.CreatedBy}}
+}
+
+// outcome says how it went.
+func (h *Handler) outcome(ctx context.Context, seen *webhook.Exchange, r *secret.Redactor) action.Outcome {
+	if !seen.Answered() {
+		return h.unanswered(ctx, seen)
+	}
+	answer := seen.Answer()
+	if answer.Status == http.StatusUnauthorized {
+		h.secrets.Forget() // perhaps a new one is there
+	}
+	judgement := webhook.Judge(h.cfg.Request.Rules, answer)
+	code, text := fmt.Sprintf("http_%d", answer.Status), describe(judgement, seen, r)
+	if judgement.Verdict == webhook.Success {
+		return action.Outcome{Kind: action.Done, Output: output(answer.Status, text)}
+	}
+	outcome := h.failed(judgement.Verdict, true, code, text)
+	if at, ok := webhook.RetryAfter(answer.Header, time.Now()); ok {
+		outcome.At = at
+	}
+	return outcome
+}
+
+// unanswered is the outcome of an exchange that brought no answer.
+func (h *Handler) unanswered(ctx context.Context, seen *webhook.Exchange) action.Outcome {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(ctx.Err(), context.Canceled) {
+		if !seen.Sent && errors.Is(cause, conductor.ErrShutdown) {
+			return action.Outcome{Kind: action.GivenBack} // whatever the delivery: nothing has happened
+		}
+		return action.Outcome{Kind: action.Retry, Error: cause.Error()}
+	}
+	verdict, code, text := seen.Failure()
+	if code == webhook.CodeRefused {
+		seen.Request.Body, seen.Request.BodyBase64 = "", "" // it went nowhere
+	}
+	if h.once() && seen.Sent && verdict != webhook.Fatal {
+		code = action.CodeOutcomeUnknown
+	}
+	return h.failed(verdict, seen.Sent, code, text)
+}
+
+func (h *Handler) once() bool { return h.cfg.Delivery == action.AtMostOnce }
+
+// failed is the outcome of a verdict other than success. For at-most-once a retry is the end, which is right for what
+// was sent; what was not sent is only postponed.
+func (h *Handler) failed(verdict webhook.Verdict, sent bool, code, text string) action.Outcome {
+	kind := action.Retry
+	switch {
+	case verdict == webhook.Fatal:
+		kind = action.Fatal
+	case h.once() && !sent, !h.once() && verdict == webhook.Throttle:
+		kind = action.Throttle
+	}
+	return action.Outcome{Kind: kind, Code: code, Error: text}
+}
+
+// describe tells an answer: its status, how long it took, and what decided.
+func describe(j webhook.Judgement, seen *webhook.Exchange, r *secret.Redactor) string {
+	answer := seen.Answer()
+	if j.Verdict == webhook.Throttle && j.Rule == 0 {
+		return fmt.Sprintf("%d: %s", answer.Status, j.Why)
+	}
+	text := fmt.Sprintf("%d in %d ms", answer.Status, seen.Took().Milliseconds())
+	switch {
+	case j.Why != "":
+		text += ": " + j.Why
+	case j.Verdict != webhook.Success:
+		if body := quote(r.Text(string(answer.Body))); body != "" {
+			text += ": " + body
+		}
+	}
+	return text
+}
+
+// quote is the beginning of an answer's body; "" when it says nothing to people.
+func quote(body string) string {
+	body = strings.Join(strings.Fields(body), " ")
+	if body == "" || !utf8.ValidString(body) {
+		return ""
+	}
+	if runes := []rune(body); len(runes) > maxQuote {
+		return fmt.Sprintf("%q…", string(runes[:maxQuote]))
+	}
+	return fmt.Sprintf("%q", body)
+}
+
+// output is what a successful action says of itself.
+func output(status int, text string) json.RawMessage {
+	raw, _ := json.Marshal(map[string]any{"text": text, "status": status}) // it always marshals
+	return raw
+}

@@ -1,0 +1,101 @@
+// Package secret reads secrets from where they are kept, when they are needed,
+// and takes them out of what is written down (conductor.md, section 4).
+package secret
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// maxSize is the size in bytes above which a file is no secret.
+const maxSize = 64 << 10
+
+// Source is where one secret is kept: in a file, or in this process's environment.
+type Source struct {
+	Name string
+	Path string        // of the file; a line break at its end is not part of the secret
+	Env  string        // the variable, when Path is ""
+	TTL  time.Duration // how long a value that was read may be used; 0: for one attempt
+}
+
+// read takes the secret from its place.
+func (s Source) read() (string, error) {
+	if s.Path == "" {
+		value, set := os.LookupEnv(s.Env)
+		if !set {
+			return "", fault.New(fault.Unavailable, "read secret %s: the environment has no %s", s.Name, s.Env)
+		}
+		return value, nil
+	}
+	file, err := os.Open(s.Path)
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "read secret %s: %w", s.Name, err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "read secret %s: %w", s.Name, err)
+	}
+	if len(content) > maxSize {
+		return "", fault.New(fault.Unavailable, "read secret %s: %s has more than %d bytes", s.Name, s.Path, maxSize)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+// Values are secrets by name.
+type Values map[string]string
+
+// Store reads secrets and remembers them for their TTL. Safe for concurrent use.
+type Store struct {
+	sources []Source
+
+	mu   sync.Mutex
+	read map[string]reading
+}
+
+// reading is a value and until when it may be used.
+type reading struct {
+	value string
+	until time.Time
+}
+
+// NewStore makes a store of secrets.
+func NewStore(sources ...Source) *Store {
+	return &Store{sources: sources, read: map[string]reading{}}
+}
+
+// Values reads every secret that is not remembered. The error is fault.Unavailable and names the secret.
+func (s *Store) Values(now time.Time) (Values, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values := make(Values, len(s.sources))
+	for _, source := range s.sources {
+		known, ok := s.read[source.Name]
+		if !ok || !now.Before(known.until) {
+			value, err := source.read()
+			if err != nil {
+				return nil, err
+			}
+			known = reading{value, now.Add(source.TTL)}
+			s.read[source.Name] = known
+		}
+		values[source.Name] = known.value
+	}
+	return values, nil
+}
+
+// Forget makes the next Values read everything again: after a target said that a secret is not valid.
+func (s *Store) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.read)
+}
+
+// Mark is what stands in the place of a secret.
+func Mark(name string) string { return fmt.Sprintf("[secret:%s]", name) }

@@ -1,0 +1,137 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/secret"
+)
+
+// Request is how a handler asks its target, as configured.
+type Request struct {
+	URL             *Template
+	Method          string
+	Headers         []Header
+	Body            *Template // nil: none
+	Rules           []Rule
+	FollowRedirects bool
+	Signing         []string // names of secrets, the newest first; none: unsigned
+	Guard           Guard
+}
+
+// Header is one header of a request.
+type Header struct {
+	Name  string
+	Value *Template
+}
+
+// Data is what templates are filled with.
+type Data struct {
+	ID         string
+	Attempt    int
+	Parameters map[string]any
+	Secrets    secret.Values
+	Action     map[string]any // what else is known of the action: name, handler, createdAt, …
+}
+
+// fields is the data under the names that templates use. Numbers of parameters should be json.Number, so that they
+// are written as they came.
+func (d Data) fields() map[string]any {
+	return map[string]any{"id": d.ID, "uuid": d.ID, "attempt": d.Attempt,
+		"parameters": d.Parameters, "secrets": map[string]string(d.Secrets), "action": d.Action}
+}
+
+// Call is one request, ready to be sent.
+type Call struct {
+	Method  string
+	URL     *url.URL
+	Header  http.Header
+	Body    string
+	private []string // names of headers that carry a secret
+	sealed  bool     // the body carries a secret
+	follow  bool
+}
+
+// Render fills the templates and signs. An error says that the request cannot be made from this data; it may quote
+// values, so redact it.
+func (r *Request) Render(d Data, now time.Time) (Call, error) {
+	fields := d.fields()
+	call := Call{Method: r.Method, Header: http.Header{}, follow: r.FollowRedirects}
+	text, err := r.URL.Render(fields)
+	if err != nil {
+		return call, err
+	}
+	if call.URL, err = parseURL(text); err != nil {
+		return call, err
+	}
+	for _, h := range r.Headers {
+		value, err := h.Value.Render(fields)
+		if err != nil {
+			return call, err
+		}
+		if strings.ContainsFunc(value, isControl) {
+			return call, fmt.Errorf("header %s: its value has a line break or another control character", h.Name)
+		}
+		call.Header.Add(h.Name, value)
+		if h.Value.Uses("secrets") {
+			call.private = append(call.private, http.CanonicalHeaderKey(h.Name))
+		}
+	}
+	if r.Body != nil {
+		if call.Body, err = r.Body.Render(fields); err != nil {
+			return call, err
+		}
+		call.sealed = r.Body.Uses("secrets")
+	}
+	return call, r.sign(&call, d, now)
+}
+
+func (r *Request) sign(call *Call, d Data, now time.Time) error {
+	if len(r.Signing) == 0 {
+		return nil
+	}
+	keys := make([]Key, len(r.Signing))
+	for i, name := range r.Signing {
+		key, err := ParseKey(d.Secrets[name])
+		if err != nil {
+			return fmt.Errorf("signing secret %s: %w", name, err)
+		}
+		keys[i] = key
+	}
+	Sign(call.Header, keys, d.ID, now, call.Body)
+	return nil
+}
+
+// Address is the URL that an action with these parameters goes to, as far as its lane needs it: what else the
+// template speaks of is left out.
+func (r *Request) Address(parameters map[string]any, secrets []string) (*url.URL, error) {
+	blank := secret.Values{}
+	for _, name := range secrets {
+		blank[name] = "x"
+	}
+	d := Data{ID: "x", Parameters: parameters, Secrets: blank, Action: map[string]any{}}
+	text, err := r.URL.Render(d.fields())
+	if err != nil {
+		return nil, err
+	}
+	return parseURL(text)
+}
+
+// parseURL wants an absolute http or https address without a user.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(text))
+	switch {
+	case err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Hostname() == "":
+		return nil, fmt.Errorf("url: %q is no address such as https://example.org/path", text)
+	case u.User != nil:
+		return nil, fmt.Errorf("url: a user or password does not belong into an address; use the header Authorization")
+	}
+	return u, nil
+}
+
+// isControl reports what may not stand in a header's value.
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

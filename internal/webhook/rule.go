@@ -1,0 +1,165 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/theory/jsonpath"
+)
+
+// Verdict is what an answer means for the action.
+type Verdict string
+
+// The verdicts, as response rules write them.
+const (
+	Success  Verdict = "success"
+	Error    Verdict = "error"    // failed, may pass
+	Fatal    Verdict = "fatal"    // will never pass
+	Throttle Verdict = "throttle" // the target refuses work
+)
+
+// Verdicts lists the words that a rule may say.
+func Verdicts() []string {
+	return []string{string(Success), string(Error), string(Fatal), string(Throttle)}
+}
+
+// Statuses is a set of HTTP status codes: single ones, and classes such as 5xx.
+type Statuses struct {
+	codes   []int
+	classes []int // 5 for 5xx
+}
+
+// Add adds what a text names: 404 or 5xx.
+func (s *Statuses) Add(text string) error {
+	if class, ok := strings.CutSuffix(strings.ToLower(text), "xx"); ok && len(class) == 1 && class >= "1" && class <= "5" {
+		s.classes = append(s.classes, int(class[0]-'0'))
+		return nil
+	}
+	code, err := strconv.Atoi(text)
+	if err != nil || code < 100 || code > 599 {
+		return fmt.Errorf("want a status such as 404 or 5xx, found %q", text)
+	}
+	s.codes = append(s.codes, code)
+	return nil
+}
+
+func (s Statuses) empty() bool { return len(s.codes)+len(s.classes) == 0 }
+
+func (s Statuses) has(code int) bool {
+	return slices.Contains(s.codes, code) || slices.Contains(s.classes, code/100)
+}
+
+func (s Statuses) String() string {
+	var parts []string
+	for _, code := range s.codes {
+		parts = append(parts, strconv.Itoa(code))
+	}
+	for _, class := range s.classes {
+		parts = append(parts, fmt.Sprintf("%dxx", class))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Rule says what answers mean that match all of its conditions; an absent condition matches.
+type Rule struct {
+	Status  Statuses
+	Message *regexp.Regexp // somewhere in the body
+	Path    *jsonpath.Path // selects at least one node of the body
+	Result  Verdict
+}
+
+// ParsePath compiles a JSONPath (RFC 9535).
+func ParsePath(text string) (*jsonpath.Path, error) {
+	path, err := jsonpath.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no JSONPath: %s", text, strings.TrimPrefix(err.Error(), "jsonpath: "))
+	}
+	return path, nil
+}
+
+// Answer is what came back, as far as it was read.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Judgement is what an answer means, and why.
+type Judgement struct {
+	Verdict Verdict
+	Rule    int    // number of the rule that matched, from 1; 0: none did
+	Why     string // in words; "" when the status says it
+}
+
+// refusing are the statuses with which a target says that it takes no work now: about the target, not the request.
+var refusing = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
+// Judge looks an answer up: the first rule that matches, else 2xx is success, the statuses of a target that refuses
+// work are throttle, 410 is fatal, and the rest is an error.
+func Judge(rules []Rule, a Answer) Judgement {
+	body := lazyJSON{text: a.Body}
+	for i, rule := range rules {
+		if rule.matches(a, &body) {
+			return Judgement{Verdict: rule.Result, Rule: i + 1, Why: rule.why(i + 1)}
+		}
+	}
+	switch {
+	case a.Status >= 200 && a.Status < 300:
+		return Judgement{Verdict: Success}
+	case slices.Contains(refusing, a.Status):
+		return Judgement{Verdict: Throttle, Why: "target refuses work"}
+	case a.Status == http.StatusGone:
+		return Judgement{Verdict: Fatal, Why: "the target is gone for good"}
+	}
+	return Judgement{Verdict: Error}
+}
+
+func (r Rule) matches(a Answer, body *lazyJSON) bool {
+	switch {
+	case !r.Status.empty() && !r.Status.has(a.Status):
+		return false
+	case r.Message != nil && !r.Message.Match(a.Body):
+		return false
+	case r.Path != nil:
+		value, ok := body.value()
+		return ok && len(r.Path.Select(value)) > 0
+	}
+	return true
+}
+
+// why names the rule with what makes it match besides the status, which is told anyway.
+func (r Rule) why(number int) string {
+	var parts []string
+	if r.Message != nil {
+		parts = append(parts, fmt.Sprintf("message %q", r.Message))
+	}
+	if r.Path != nil {
+		parts = append(parts, "jsonPath "+r.Path.String())
+	}
+	text := fmt.Sprintf("rule %d", number)
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text + " says " + string(r.Result)
+}
+
+// lazyJSON decodes a body when the first rule asks.
+type lazyJSON struct {
+	text    []byte
+	decoded any
+	err     error
+	done    bool
+}
+
+func (l *lazyJSON) value() (any, bool) {
+	if !l.done {
+		l.err = json.Unmarshal(l.text, &l.decoded)
+		l.done = true
+	}
+	return l.decoded, l.err == nil
+}
