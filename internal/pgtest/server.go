@@ -151,7 +151,7 @@ func (s *Server) await(ctx context.Context) error {
 		select {
 		case ended := <-s.ended:
 			s.ended <- ended
-			return fmt.Errorf("PostgreSQL ended: %v\n%s", ended, s.output)
+			return fmt.Errorf("PostgreSQL ended: %w\n%s", ended, s.output)
 		case <-ctx.Done():
 			return fmt.Errorf("PostgreSQL does not answer: %w", err)
 		case <-time.After(20 * time.Millisecond):

@@ -103,8 +103,9 @@ func (a *access) identify(r *http.Request) (Identity, error) {
 		return Identity{Name: opened.By, Scopes: allScopes()}, nil
 	}
 	var hash [32]byte
-	if n, err := hex.Decode(hash[:], []byte(opened.Token)); err != nil || n != len(hash) {
-		return Identity{}, nil
+	n, err := hex.Decode(hash[:], []byte(opened.Token))
+	if unreadable := err != nil || n != len(hash); unreadable {
+		return Identity{}, nil // nobody: the cookie is not one of ours
 	}
 	identity, err := a.lookUp(r.Context(), hash)
 	if fault.Is(err, fault.Unauthorized) {

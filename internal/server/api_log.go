@@ -192,7 +192,7 @@ func whole(value any, err error) (*huma.StreamResponse, error) {
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", "application/json")
-		json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that went away needs no answer
+		_ = json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that went away needs no answer
 	}}, nil
 }
 

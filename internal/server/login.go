@@ -66,7 +66,7 @@ func (a *access) form(w http.ResponseWriter, status int, page loginPage) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
 	w.WriteHeader(status)
-	form.Execute(w, page) // a browser that went away needs no page
+	_ = form.Execute(w, page) // a browser that went away needs no page
 }
 
 // localPath keeps a redirect on this server.

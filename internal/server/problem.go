@@ -74,7 +74,7 @@ func WriteProblem(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	json.NewEncoder(w).Encode(p) // a client that went away needs no answer
+	_ = json.NewEncoder(w).Encode(p) // a client that went away needs no answer
 }
 
 // transformErrors turns what huma says of bad input into a Problem of code invalid, and keeps the rest.

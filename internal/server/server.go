@@ -147,7 +147,7 @@ type health struct {
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // whoever asked and left needs no answer
+	_ = json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // whoever asked and left needs no answer
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {

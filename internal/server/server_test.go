@@ -101,7 +101,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a browser without a login: %d to %s", status, header.Get("Location"))
 	}
 	login := strings.TrimPrefix(s.api.LoginURL("ana"), s.api.URL())
-	if status, _, header = s.ask(t, "GET", login, "", "Sec-Purpose", "prefetch"); status != http.StatusNoContent {
+	if status, _, _ = s.ask(t, "GET", login, "", "Sec-Purpose", "prefetch"); status != http.StatusNoContent {
 		t.Errorf("a browser that looks ahead: %d, want 204 and the code still good", status)
 	}
 	status, _, header = s.ask(t, "GET", login, "")

@@ -68,7 +68,7 @@ func writeToken(path, token string) error {
 // randomHex is 32 random bytes as 64 hex digits.
 func randomHex() string {
 	var random [32]byte
-	rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // never fails
 	return hex.EncodeToString(random[:])
 }
 

@@ -86,7 +86,7 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, shown 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	w.Write(page.Bytes()) // a browser that went away needs no page
+	_, _ = w.Write(page.Bytes()) // a browser that went away needs no page
 }
 
 // live sends the page's content now and whenever it has changed. The event's id is the content's digest, so that
@@ -106,7 +106,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 			}
 			sum := sha256.Sum256([]byte(body))
 			if id := hex.EncodeToString(sum[:8]); id != seen {
-				if err := stream.Text(id, "content", string(body)); err != nil {
+				if err := stream.Text(id, "content", body); err != nil {
 					return err
 				}
 				seen = id

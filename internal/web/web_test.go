@@ -100,13 +100,13 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	}
 	for _, on := range screens() {
 		for _, page := range pages {
-			look(t, browser, s.URL+page.path, page.selector, page.name, on)
+			look(browser, t, s.URL+page.path, page.selector, page.name, on)
 		}
 	}
 }
 
 // look opens a page, wants an element there, nothing wider than the window and no script error, and keeps a screenshot.
-func look(t *testing.T, browser context.Context, address, selector, name string, on screen) {
+func look(browser context.Context, t *testing.T, address, selector, name string, on screen) {
 	t.Helper()
 	var png []byte
 	var wide int64
