@@ -97,6 +97,10 @@ const role = "caboose"
 // Run observes until ctx ends, and returns nil. Work that is cut off is repeated by whoever comes next.
 // It returns an error when the ledger refuses this instance for good.
 func (c *Caboose) Run(ctx context.Context) error {
+	if len(c.cfg.Clusters) == 0 {
+		<-ctx.Done() // there is nothing to look after, and nobody who must know of us
+		return nil
+	}
 	if err := c.join(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // who is stopped before it joined has nothing to do

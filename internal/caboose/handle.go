@@ -36,13 +36,35 @@ func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m 
 		w.leave(m, one)
 		return 0, nil //nolint:nilerr // somebody else's workflow
 	}
-	switch {
-	case completed(one):
-		return w.complete(ctx, id, one, m)
-	case phaseOf(one) == phaseRunning && !m.running:
+	began := phaseOf(one) == phaseRunning && !m.running
+	if !began && !completed(one) {
+		return 0, nil
+	}
+	if ours, err := w.belongs(ctx, id, one, m); err != nil || !ours {
+		return 0, err
+	}
+	if began {
 		return 0, w.running(ctx, id, one, m)
 	}
-	return 0, nil
+	return w.complete(ctx, id, one, m)
+}
+
+// belongs reports whether the workflow is that of an action of this handler: nobody ends another one by a workflow's name.
+func (w *watcher) belongs(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (bool, error) {
+	if m.ours {
+		return true, nil
+	}
+	state, err := w.ledger.Action(ctx, id)
+	switch {
+	case err != nil && !fault.Is(err, fault.NoSuchAction):
+		return false, err
+	case err == nil && state.Handler == w.handler:
+		m.ours = true
+	case err == nil && w.cfg.Clusters[state.Handler] != nil: // who looks after that handler sees it as well
+	default:
+		w.leave(m, one)
+	}
+	return m.ours, nil
 }
 
 // leave notes that a workflow is no action's.
@@ -54,13 +76,9 @@ func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
 
 // running records that a workflow runs.
 func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) error {
-	seen, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt")})
+	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt")})
 	if err != nil {
 		return err
-	}
-	if len(seen.Unknown) > 0 {
-		w.leave(m, one)
-		return nil
 	}
 	m.running = true
 	w.metrics.Workflows.WithLabelValues("running").Inc()
@@ -74,12 +92,6 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 	if m.archived && m.recorded {
 		return w.remove(ctx, one, m)
 	}
-	if _, err := w.ledger.Action(ctx, id); fault.Is(err, fault.NoSuchAction) {
-		w.leave(m, one)
-		return 0, nil
-	} else if err != nil {
-		return 0, err
-	}
 	full, err := w.workflows.Get(ctx, one.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || (err == nil && full.GetUID() != one.GetUID()) {
 		return 0, nil // it is gone: whoever misses it looks for it
@@ -91,7 +103,7 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 	if unkept != nil && m.unkept < recordAnyway {
 		return 0, unkept
 	}
-	if err := w.record(ctx, id, full, m); err != nil || m.orphan {
+	if err := w.record(ctx, id, full, m); err != nil {
 		return 0, err
 	}
 	if unkept != nil {
@@ -136,10 +148,6 @@ func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.U
 	seen, err := w.ledger.Observe(ctx, o)
 	if err != nil {
 		return err
-	}
-	if len(seen.Unknown) > 0 {
-		w.leave(m, full)
-		return nil
 	}
 	m.recorded = true
 	if len(seen.Ended) > 0 {

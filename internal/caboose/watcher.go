@@ -37,6 +37,7 @@ type watcher struct {
 // memory is what is known of one workflow, so that nobody is asked twice. It is
 // changed by the one worker that has the workflow.
 type memory struct {
+	ours     bool // the action is there, and of this handler
 	running  bool // recorded as RUNNING
 	archived bool
 	recorded bool

@@ -209,6 +209,11 @@ func failing(t *testing.T, w *world) {
 
 func orphans(t *testing.T, w *world) {
 	foreign := []string{"somebodys", action.NewID(testTime, [10]byte{9}).String()}
+	local, err := w.Enqueue(t.Context(), action.Action{Kind: "job", Handler: "noop", Policy: action.DefaultPolicy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign = append(foreign, local[0].ID.String()) // a name is no right to end it
 	for _, name := range foreign {
 		w.create(name, false)
 		w.set(name, succeeded)
@@ -223,6 +228,7 @@ func orphans(t *testing.T, w *world) {
 			t.Errorf("%s: %v, %v", name, one, err)
 		}
 	}
+	w.wantHistory(local[0].ID)
 }
 
 func lost(t *testing.T, w *world) {

@@ -25,7 +25,7 @@ import (
 // world is a handler with its store.
 type world struct {
 	*shell.Handler
-	blobs *blob.Dir
+	blobs blob.Store
 }
 
 // setup makes the handler of a script, and of further keys of its command.

@@ -29,7 +29,7 @@ import (
 // world is a handler with its store, its secret's file, and its target.
 type world struct {
 	*webhook.Handler
-	blobs *blob.Dir
+	blobs blob.Store
 	token string
 }
 
