@@ -15,6 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/postgres"
+	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
@@ -143,7 +145,7 @@ func TestCaboose(t *testing.T) {
 				id := w.queued()
 				w.set(id.String(), succeeded)
 				killed := make(chan struct{})
-				stop := w.observe(&faults{fail: func(this string, n int, now bool) error {
+				stop := w.observe(&faults{fail: func(this string, _ int, now bool) error {
 					if this == call && now == after {
 						close(killed)
 						return errCut
@@ -165,6 +167,7 @@ func TestCaboose(t *testing.T) {
 	t.Run("failing archive and deletion", func(t *testing.T) { failing(t, newWorld(t, cluster, t.TempDir())) })
 	t.Run("orphans are left alone", func(t *testing.T) { orphans(t, newWorld(t, cluster, t.TempDir())) })
 	t.Run("vanished workflows are lost", func(t *testing.T) { lost(t, newWorld(t, cluster, t.TempDir())) })
+	t.Run("shared among instances", func(t *testing.T) { shared(t, cluster) })
 	t.Run("server killed", func(t *testing.T) { serverKilled(t, newWorld(t, cluster, t.TempDir())) })
 }
 
@@ -246,6 +249,51 @@ func lost(t *testing.T, w *world) {
 	}
 	if state := w.awaitStatus(stays, action.Queued); state.Thread.Seq != 1 {
 		t.Errorf("the one that is there: %+v", state.Thread)
+	}
+}
+
+// shared: two instances divide workflows among themselves; when one leaves, the other does all.
+func shared(t *testing.T, cluster *testbed.Cluster) {
+	const workflows = 24
+	driver, err := postgres.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOn(t, cluster, t.TempDir(), driver)
+	if err := w.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	complete := func() map[string]int {
+		sources := map[string]int{}
+		ids := make([]action.ID, workflows)
+		for i := range ids {
+			ids[i] = w.queued()
+		}
+		for _, id := range ids {
+			w.set(id.String(), succeeded)
+		}
+		for _, id := range ids {
+			w.awaitStatus(id, action.Successful)
+			w.awaitGone(id.String())
+			w.wantHistory(id, action.Queued, action.Running, action.Successful)
+			events, err := w.Events(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[events[len(events)-1].Source]++
+		}
+		return sources
+	}
+	stopFirst := w.observeAs("a", nil)
+	w.awaitInstances(1)
+	w.observeAs("b", nil) // it knows of the first when it divides
+	w.awaitInstances(2)
+	if sources := complete(); sources["caboose b"] == 0 || sources["caboose a"] == 0 {
+		t.Errorf("ends recorded by %v, want both", sources)
+	}
+	stopFirst()
+	if sources := complete(); sources["caboose b"] != workflows {
+		t.Errorf("ends recorded by %v, want b alone", sources)
 	}
 }
 

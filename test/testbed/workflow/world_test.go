@@ -43,6 +43,11 @@ func newWorld(t *testing.T, cluster *testbed.Cluster, archive string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newWorldOn(t, cluster, archive, driver)
+}
+
+func newWorldOn(t *testing.T, cluster *testbed.Cluster, archive string, driver ledger.Driver) *world {
+	t.Helper()
 	l := ledger.New(driver)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
@@ -91,6 +96,11 @@ func (w *world) conduct(cfg argo.Config) {
 // observe runs a caboose; the faults stand between it and the world.
 func (w *world) observe(f *faults) (stop func()) {
 	w.t.Helper()
+	return w.observeAs("test", f)
+}
+
+func (w *world) observeAs(name string, f *faults) (stop func()) {
+	w.t.Helper()
 	pace := caboose.Pace{Resync: time.Hour, Retry: 10 * time.Millisecond, RetryMax: 50 * time.Millisecond, DeleteAgain: 20 * time.Millisecond,
 		Missing: 50 * time.Millisecond, MissingWait: 200 * time.Millisecond}
 	var archive caboose.Archive = w.blobs
@@ -101,7 +111,7 @@ func (w *world) observe(f *faults) (stop func()) {
 		cluster = &kube.Cluster{Interface: cutCluster{w.cluster.Interface, f}, Namespace: w.cluster.Namespace}
 		l = cutLedger{l, f}
 	}
-	c := caboose.New(l, archive, caboose.Config{Instance: ledger.Instance{Name: "test"}, Clusters: map[string]*kube.Cluster{"argo": cluster}, Pace: pace})
+	c := caboose.New(l, archive, caboose.Config{Instance: ledger.Instance{Name: name}, Clusters: map[string]*kube.Cluster{"argo": cluster}, Pace: pace})
 	return w.start(c.Run)
 }
 
@@ -119,7 +129,10 @@ func (w *world) enqueue(parameters string) action.ID {
 func (w *world) queued() action.ID {
 	w.t.Helper()
 	id := w.enqueue(`{}`)
-	host := ledger.Instance{ID: action.NewID(time.Now(), [10]byte{1}), Name: "hand"}
+	host := ledger.Instance{ID: action.DerivedID(time.Now(), id.String()), Name: "hand"}
+	if err := w.Join(w.t.Context(), host); err != nil {
+		w.t.Fatal(err)
+	}
 	turned, err := w.Turn(w.t.Context(), host, nil, []ledger.Want{{Lane: "argo", N: 1, HandOff: true}})
 	if err != nil || len(turned.Claimed) != 1 {
 		w.t.Fatal(turned, err)
@@ -127,6 +140,9 @@ func (w *world) queued() action.ID {
 	_, err = w.Turn(w.t.Context(), host, []ledger.Completion{{ID: id, Attempt: turned.Claimed[0].Thread.Attempt, HandOff: true,
 		Outcome: action.Outcome{Kind: action.Done}}}, nil)
 	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.Leave(w.t.Context(), host); err != nil {
 		w.t.Fatal(err)
 	}
 	w.create(id.String(), true)
@@ -354,3 +370,23 @@ func (c cutNamespaced) Patch(ctx context.Context, name string, kind types.PatchT
 var testTime = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 const mergePatch = types.MergePatchType
+
+// awaitInstances waits until so many instances are registered.
+func (w *world) awaitInstances(n int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	view := w.View()
+	for {
+		rows, err := w.Instances(ctx)
+		if err != nil {
+			w.t.Fatalf("waiting for %d instances: %v", n, err)
+		}
+		if len(rows) == n {
+			return
+		}
+		if err := view.Wait(ctx, ledger.TopicEntry, time.Now().Add(20*time.Millisecond)); err != nil {
+			w.t.Fatalf("%d instances, want %d: %v", len(rows), n, err)
+		}
+	}
+}

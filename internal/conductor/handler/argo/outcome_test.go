@@ -60,7 +60,7 @@ func TestParametersAreChecked(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{``, `{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/"}`, `{"template": "workflowtemplate/a/b"}`,
-		`{"template": "workflowtemplate/a", "paramters": {}}`} {
+		`{"template": "workflowtemplate/a", "zone": {}}`} {
 		if len(h.Check([]byte(bad))) == 0 {
 			t.Errorf("%s: nothing is found wrong", bad)
 		}
