@@ -50,7 +50,7 @@ func TestKilledProgramGoesOn(t *testing.T) {
 		}
 	}
 	kill := start()
-	id := w.enqueue(`{"template": "workflowtemplate/mirror", "parameters": {"features": []}}`)
+	id := w.enqueue(`{"template": "workflowtemplate/mirror", "parameters": {"features": [], "wait": "6"}}`)
 	w.awaitStatus(id, action.Running)
 	kill()
 	cluster.Await(t, w.workflows(), id.String(), func(one *unstructured.Unstructured) bool {

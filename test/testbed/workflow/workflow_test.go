@@ -31,7 +31,7 @@ kind: WorkflowTemplate
 metadata: {name: mirror, namespace: %[1]s}
 spec:
   entrypoint: main
-  arguments: {parameters: [{name: features}, {name: zone, value: none}]}
+  arguments: {parameters: [{name: features}, {name: zone, value: none}, {name: wait, value: "1"}]}
   templates:
   - name: main
     inputs:
@@ -44,7 +44,7 @@ spec:
       - {name: features, valueFrom: {expression: inputs.parameters.features}}
       - {name: zone, valueFrom: {expression: inputs.parameters.zone}}
   - name: wait
-    suspend: {duration: "1"}
+    suspend: {duration: "{{workflow.parameters.wait}}"}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: WorkflowTemplate
