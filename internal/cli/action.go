@@ -15,9 +15,9 @@ import (
 )
 
 func (a *app) actionCommand() *cobra.Command {
-	return group("action", "Read actions: attempts, errors, what runs now",
+	return group("action", "Add actions and read them: attempts, errors, what runs now",
 		"Every side effect is an action: it has an id, a handler, attempts and a history.",
-		a.actionListCommand(), a.actionShowCommand())
+		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(), a.actionCancelCommand())
 }
 
 func (a *app) actionListCommand() *cobra.Command {

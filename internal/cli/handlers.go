@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
@@ -12,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // addConfigured adds the handlers of server.yaml to those that are built in.
@@ -43,4 +46,27 @@ func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
 	}
 	return cluster, nil
+}
+
+// orderable are the handlers that people may order actions of: the configured ones, and noop.
+func orderable(c catalog.Config) server.Handlers {
+	table := server.Handlers{catalog.TypeNoop: prepareNoop(catalog.Handler{
+		Name: catalog.TypeNoop, Type: catalog.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
+	for name, h := range c.Handlers {
+		table[name] = h.Prepare
+		if h.Type == catalog.TypeNoop {
+			table[name] = prepareNoop(h)
+		}
+	}
+	return table
+}
+
+// prepareNoop has the handler itself check what its outcome shall be.
+func prepareNoop(h catalog.Handler) func(json.RawMessage) (action.Action, error) {
+	return func(parameters json.RawMessage) (action.Action, error) {
+		if err := (noop.Handler{}).Check(parameters).Err(); err != nil {
+			return action.Action{}, err
+		}
+		return h.Prepare(parameters)
+	}
 }

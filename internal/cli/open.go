@@ -91,7 +91,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
-	s.ledger, s.blobs, s.operations = l, store, server.NewService(l, store)
+	s.ledger, s.blobs, s.operations = l, store, server.NewService(l, store, orderable(s.config))
 	return nil
 }
 

@@ -34,6 +34,7 @@ func TestStories(t *testing.T) {
 			"commit": commit,
 			"status": status,
 			"edit":   edit,
+			"answer": answer,
 		},
 	})
 }

@@ -37,6 +37,10 @@ type operations interface {
 	Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
+	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
+	AddAction(ctx context.Context, o server.Order) (server.Added, error)
+	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)
+	RetryAction(ctx context.Context, id action.ID, by string) (server.Added, error)
 }
 
 var (

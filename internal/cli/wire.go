@@ -140,7 +140,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 	if address == "" {
 		address = s.config.Server.Listen
 	}
-	service := server.NewService(s.ledger, s.blobs)
+	service := server.NewService(s.ledger, s.blobs, orderable(s.config))
 	s.api = server.New(service, server.Options{
 		Listen: address, Token: token, Version: version().Version, Pages: web.New(service), Gatherer: o.registry, Log: o.log,
 	})

@@ -45,6 +45,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.deployments()
 	a.log()
 	a.actions()
+	a.orders()
 }
 
 // schemaName puts the package before the names of other packages' types: several have an Artifact.

@@ -109,6 +109,18 @@ func faultOf(response *http.Response) error {
 // Follow is Service.Follow; a cut connection is resumed without loss or repeat.
 func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
 	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
+	return c.stream(ctx, ask, func(_, data string) (bool, error) {
+		var entry schedule.Entry
+		if err := json.Unmarshal([]byte(data), &entry); err != nil {
+			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)
+		}
+		return true, each(entry)
+	})
+}
+
+// stream reads server-sent events until each, which gets their kind and data, wants no more or returns an error. A
+// cut connection is taken up behind the last event.
+func (c *Client) stream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
 	for reached := false; ; {
 		response, err := c.send(ctx, ask)
 		if err != nil && (!reached || !fault.Is(err, fault.Unavailable)) {
@@ -116,7 +128,7 @@ func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(sche
 		}
 		if err == nil {
 			reached = true
-			if err := c.readStream(response, &ask, each); err != nil {
+			if more, err := readStream(response, &ask, each); err != nil || !more {
 				return err
 			}
 		}
@@ -128,34 +140,35 @@ func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(sche
 	}
 }
 
-// readStream hands on entries until the stream is cut, which is no error; ask then says where to resume.
-func (c *Client) readStream(response *http.Response, ask *request, each func(schedule.Entry) error) error {
+// readStream hands on events until the stream is cut, which is no error; ask then says where to resume.
+func readStream(response *http.Response, ask *request, each func(kind, data string) (bool, error)) (more bool, err error) {
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
-	var id, data string
+	var id, kind, data string
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil
+			return true, nil //nolint:nilerr // the cut connection of a stream is taken up again
 		}
 		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch field {
 		case "id":
 			id = value
+		case "event":
+			kind = value
 		case "data":
 			data += value
 		case "":
 			if value != "" || data == "" { // a comment, or nothing gathered
 				continue
 			}
-			var entry schedule.Entry
-			if err := json.Unmarshal([]byte(data), &entry); err != nil {
-				return fmt.Errorf("read entry %s: %w", id, err)
+			if more, err := each(kind, data); err != nil || !more {
+				return false, err
 			}
-			if err := each(entry); err != nil {
-				return err
+			if id != "" {
+				ask.lastEvent = id
 			}
-			ask.lastEvent, data = id, ""
+			kind, data = "", ""
 		}
 	}
 }

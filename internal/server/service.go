@@ -15,12 +15,13 @@ import (
 // Errors carry fault codes: NotFound for what is not there (with the nearest
 // name as the hint), Conflict, Refused, Invalid.
 type Service struct {
-	ledger *ledger.Ledger
-	blobs  blob.Store
-	folds  folds
+	ledger   *ledger.Ledger
+	blobs    blob.Store
+	handlers Handlers
+	folds    folds
 }
 
-// NewService makes the service of a ledger and its blob store.
-func NewService(l *ledger.Ledger, blobs blob.Store) *Service {
-	return &Service{ledger: l, blobs: blobs, folds: folds{byPipeline: map[string]*fold{}}}
+// NewService makes the service of a ledger and its blob store. Actions can be ordered of the handlers; nil: of none.
+func NewService(l *ledger.Ledger, blobs blob.Store, handlers Handlers) *Service {
+	return &Service{ledger: l, blobs: blobs, handlers: handlers, folds: folds{byPipeline: map[string]*fold{}}}
 }

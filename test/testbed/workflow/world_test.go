@@ -238,6 +238,9 @@ func (w *world) wantHistory(id action.ID, want ...action.Status) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if len(events) > 1 && events[1].Status == action.Running && want[0] == action.Queued {
+		want = want[1:] // the caboose saw it run before the conductor could record that it was accepted
+	}
 	if len(events) != len(want)+1 {
 		w.t.Errorf("history %+v, want PENDING and %v", events, want)
 		return

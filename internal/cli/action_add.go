@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// addFlags are what `waybill action add` may be told.
+type addFlags struct {
+	parameters []string
+	at         string
+	watch      bool
+	order      server.Order
+}
+
+func (a *app) actionAddCommand() *cobra.Command {
+	var flags addFlags
+	c := &cobra.Command{
+		Use:   "add HANDLER",
+		Short: "Have something done by a handler of server.yaml",
+		Long: `Stores an action and prints its id. A conductor does the work: waybill up, or waybill serve
+conductor. A parameter is -p name=text, or -p name:=JSON for everything that is no text.
+With --watch the exit status is 1 when the action fails, and 4 when it is canceled.`,
+		Example: examples(`waybill action add notify -p team=web -p text="r42 is live" --watch`,
+			"waybill action add tidy -p 'days:=30' --at 2026-12-01T03:00:00Z --unique-key tidy"),
+		Args: arguments(1, 1, "HANDLER"),
+		RunE: func(c *cobra.Command, given []string) error {
+			flags.order.Handler = given[0]
+			if err := flags.read(time.Now()); err != nil {
+				return err
+			}
+			return a.addAction(c.Context(), flags)
+		},
+	}
+	c.Flags().StringArrayVarP(&flags.parameters, "parameter", "p", nil, "name=text or name:=JSON; may be repeated")
+	c.Flags().StringVar(&flags.at, "at", "", "not before this time (RFC 3339), or this far from now, such as 2h")
+	c.Flags().IntVar(&flags.order.Priority, "priority", 0, "1 to 1000, lower goes first (default 100)")
+	c.Flags().StringVar(&flags.order.UniqueKey, "unique-key", "", "while an action with this key lives, it is the answer")
+	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
+	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
+	return c
+}
+
+// read turns flags into the order.
+func (f *addFlags) read(now time.Time) (err error) {
+	if f.order.Parameters, err = readParameters(f.parameters); err != nil {
+		return err
+	}
+	if p := f.order.Priority; p < 0 || p > 1000 {
+		return fault.New(fault.Invalid, "--priority %d: want 1 to 1000", p)
+	}
+	f.order.At, err = readAt(f.at, now)
+	return err
+}
+
+// readParameters makes a JSON object of name=text and name:=JSON.
+func readParameters(given []string) (json.RawMessage, error) {
+	parameters := map[string]json.RawMessage{}
+	for _, text := range given {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || strings.TrimSuffix(name, ":") == "" {
+			return nil, fault.New(fault.Invalid, "-p %s: want name=text or name:=JSON", text)
+		}
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "-p %s: %w", text, err)
+		}
+		if typed, ok := strings.CutSuffix(name, ":"); ok {
+			if name, raw = typed, json.RawMessage(value); !json.Valid(raw) {
+				return nil, fault.New(fault.Invalid, "-p %s: %q is no JSON", text, value).WithHint("-p %s=%s, if it is a text", name, value)
+			}
+		}
+		if _, there := parameters[name]; there {
+			return nil, fault.New(fault.Invalid, "-p %s: the parameter %q is given twice", text, name)
+		}
+		parameters[name] = raw
+	}
+	return json.Marshal(parameters)
+}
+
+// readAt reads a moment, or how far it is from now; "" is none.
+func readAt(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	ahead, err := time.ParseDuration(text)
+	if err != nil || ahead < 0 {
+		return time.Time{}, fault.New(fault.Invalid, "--at %s: want a time such as 2026-12-01T03:00:00Z, or a duration such as 2h", text)
+	}
+	return now.Add(ahead), nil
+}
+
+// addAction stores the action, and shows it when that is wanted.
+func (a *app) addAction(ctx context.Context, flags addFlags) error {
+	s, err := a.open(ctx, a.dir, create)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	flags.order.By = a.user()
+	made, err := s.AddAction(ctx, flags.order)
+	if err != nil {
+		return err
+	}
+	return a.ordered(ctx, s, made, flags.watch)
+}
+
+// ordered tells of an action that was stored, or was there.
+func (a *app) ordered(ctx context.Context, s *session, made server.Added, watch bool) error {
+	if watch {
+		s.warnIfIdle(a)
+		return a.watchAction(ctx, s, made.ID)
+	}
+	if a.json() {
+		return a.printJSON(made)
+	}
+	fmt.Fprintln(a.out, made.ID)
+	if !made.Created {
+		fmt.Fprintf(a.err, "waybill: it was there already: %s\n", strings.ToLower(made.Thread.Status.String()))
+	}
+	s.warnIfIdle(a)
+	return nil
+}

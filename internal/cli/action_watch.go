@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func (a *app) actionWatchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch ID",
+		Short: "Watch an action until it has ended",
+		Long: `Shows what has happened to an action and what happens until it has ended. The exit status is 1
+when it failed, and 4 when it was canceled.`,
+		Example: examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:    arguments(1, 1, "ID"),
+		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+			s.warnIfIdle(a)
+			return a.watchAction(ctx, s, id)
+		}),
+	}
+}
+
+func (a *app) actionCancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "End an action",
+		Long: `Ends an action: at once when nobody works on it, else as soon as its attempt lets go. What has
+happened by then stays so. A step of a deployment is canceled with its deployment.`,
+		Example: examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:    arguments(1, 1, "ID"),
+		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+			state, err := s.CancelAction(ctx, id)
+			if err != nil {
+				return err
+			}
+			if a.json() {
+				return a.printJSON(state)
+			}
+			said := "canceled"
+			if state.Thread.Status.Live() {
+				said = "asked to stop"
+			}
+			_, err = fmt.Fprintf(a.out, "%s: %s\n", id, said)
+			return err
+		}),
+	}
+}
+
+func (a *app) actionRetryCommand() *cobra.Command {
+	var watch bool
+	c := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Do an ended action once more",
+		Long: `Makes a new action with the parameters, the key and the priority of an ended one, and prints its
+id. The ended one stays what it is. A step of a deployment is retried with its deployment.`,
+		Example: examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
+		Args:    arguments(1, 1, "ID"),
+		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+			made, err := s.RetryAction(ctx, id, a.user())
+			if err != nil {
+				return err
+			}
+			return a.ordered(ctx, s, made, watch)
+		}),
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
+	return c
+}
+
+// withAction opens a session for a command whose first argument is an action's id.
+func (a *app) withAction(do func(ctx context.Context, s *session, id action.ID) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, arguments []string) error {
+		id, err := action.ParseID(arguments[0])
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
+		}
+		return a.withSession(c, func(ctx context.Context, s *session) error { return do(ctx, s, id) })
+	}
+}
+
+// watchAction shows an action's events until it has ended. The error says how it ended, unless that was well.
+func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) error {
+	x, err := ops.Action(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !a.json() {
+		fmt.Fprintf(a.out, "%s  %s  lane %s\n", id, actionName(x.ActionState), x.Lane)
+	}
+	var last action.Event
+	err = ops.FollowAction(ctx, id, -1, func(e action.Event) error {
+		last = e
+		if a.json() {
+			return a.printJSONLine(e)
+		}
+		text := eventWords(e)
+		if e.Status == action.Successful {
+			if x, err = ops.Action(ctx, id); err != nil {
+				return err
+			}
+			text = firstOf(server.TextOf(x.Output), text)
+		}
+		_, err := fmt.Fprintln(a.out, eventLine(e, x.Policy, text))
+		return err
+	}, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	return endOf(last)
+}
+
+// endOf is the error for an end; it has been shown.
+func endOf(e action.Event) error {
+	switch e.Status {
+	case action.Successful:
+		return nil
+	case action.Canceled:
+		return shown{fault.New(fault.Canceled, "action %s was canceled", e.ActionID)}
+	}
+	return shown{fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status)}
+}
+
+// eventLine is one line of an action's story: seq, time, status, attempts, and what there is to say.
+func eventLine(e action.Event, p action.Policy, text string) string {
+	attempts := attemptsText(e.Status, e.Spent, p)
+	if attempts == "-" {
+		attempts = ""
+	}
+	return fmt.Sprintf("%3d  %s  %-10s  %3s  %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Status, attempts, dash(text))
+}
+
+// eventWords is what an event says: who began, or what went wrong and when it goes on.
+func eventWords(e action.Event) string {
+	text := firstOf(e.Error, e.Code)
+	switch {
+	case e.Status == action.Running:
+		return e.Source
+	case e.Status != action.Backoff:
+		return text
+	}
+	next := "next attempt now"
+	if wait := e.Until.Sub(e.At); wait > 0 {
+		next = fmt.Sprintf("next attempt %s (in %s)", e.Until.Local().Format("15:04:05"), wait.Round(100*time.Millisecond))
+	}
+	if text == "" {
+		return next
+	}
+	return text + "; " + next
+}

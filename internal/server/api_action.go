@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// addInput is an Order.
+type addInput struct {
+	Body struct {
+		Handler    string         `json:"handler"`
+		Parameters map[string]any `json:"parameters,omitempty" doc:"as the handler's schemas want them"`
+		At         time.Time      `json:"at,omitempty" doc:"not before; at most a year ahead"`
+		Priority   int            `json:"priority,omitempty" minimum:"1" maximum:"1000" doc:"lower goes first; default 100"`
+		UniqueKey  string         `json:"uniqueKey,omitempty" doc:"while an action with this key lives, it is the answer"`
+		Deadline   string         `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
+	}
+	RawBody []byte
+}
+
+// order reads the body again where its numbers must stay as they were written.
+func (in *addInput) order(by string) (Order, error) {
+	var exact struct {
+		Parameters json.RawMessage `json:"parameters"`
+	}
+	if err := json.Unmarshal(in.RawBody, &exact); err != nil {
+		return Order{}, fault.New(fault.Invalid, "the request is no JSON: %w", err)
+	}
+	b := in.Body
+	return Order{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, Deadline: b.Deadline, By: by}, nil
+}
+
+// addedOut is an ordered action: 201, or 200 when it was there.
+type addedOut struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     Added
+}
+
+func added(a Added, status int, err error) (*addedOut, error) {
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	if !a.Created {
+		status = http.StatusOK
+	}
+	return &addedOut{Status: status, Location: path.Join(prefix, "actions", a.ID.String()), Body: a}, nil
+}
+
+// orders registers what people do with actions.
+func (a *api) orders() {
+	add := write("add-action", http.MethodPost, "/actions", ScopeExecute, "Have something done by a handler")
+	add.DefaultStatus = http.StatusCreated
+	huma.Register(a.huma, add, func(ctx context.Context, in *addInput) (*addedOut, error) {
+		order, err := in.order(IdentityOf(ctx).Name)
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		made, err := a.service.AddAction(ctx, order)
+		return added(made, http.StatusCreated, err)
+	})
+	retry := write("retry-action", http.MethodPost, "/actions/{id}/retry", ScopeOperate, "A new action that does what an ended one should have done")
+	retry.DefaultStatus = http.StatusAccepted
+	huma.Register(a.huma, retry, func(ctx context.Context, in *ActionPath) (*addedOut, error) {
+		id, err := action.ParseID(in.ID)
+		if err != nil {
+			return nil, problemOf(fault.Wrap(fault.Invalid, err))
+		}
+		made, err := a.service.RetryAction(ctx, id, IdentityOf(ctx).Name)
+		return added(made, http.StatusAccepted, err)
+	})
+	cancel := write("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
+	cancel.DefaultStatus = http.StatusAccepted
+	get(a, cancel, func(ctx context.Context, in *ActionPath) (ledger.ActionState, error) {
+		id, err := action.ParseID(in.ID)
+		if err != nil {
+			return ledger.ActionState{}, fault.Wrap(fault.Invalid, err)
+		}
+		return a.service.CancelAction(ctx, id)
+	})
+}

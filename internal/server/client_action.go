@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// AddAction is Service.AddAction; the server takes who ordered it from the token.
+func (c *Client) AddAction(ctx context.Context, o Order) (made Added, err error) {
+	return made, c.post(ctx, "/actions", o, &made)
+}
+
+// CancelAction is Service.CancelAction.
+func (c *Client) CancelAction(ctx context.Context, id action.ID) (state ledger.ActionState, err error) {
+	return state, c.post(ctx, at("actions", id.String(), "cancel"), struct{}{}, &state)
+}
+
+// RetryAction is Service.RetryAction; the server takes who did it from the token.
+func (c *Client) RetryAction(ctx context.Context, id action.ID, _ string) (made Added, err error) {
+	return made, c.post(ctx, at("actions", id.String(), "retry"), struct{}{}, &made)
+}
+
+// FollowAction is Service.FollowAction; a cut connection is resumed without loss or repeat.
+func (c *Client) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
+	ask := request{method: http.MethodGet, path: at("actions", id.String(), "events"), accept: "text/event-stream",
+		lastEvent: strconv.Itoa(after)}
+	return c.stream(ctx, ask, func(kind, data string) (bool, error) {
+		if kind == "end" {
+			return false, end()
+		}
+		var e action.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return false, fmt.Errorf("read an event of action %s: %w", id, err)
+		}
+		return true, each(e)
+	})
+}
