@@ -155,7 +155,12 @@ func endedAttempts(step server.StepRun) int {
 // failedAttempt says why an attempt failed, and when the next one begins.
 func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
 	text := fmt.Sprintf("attempt %d failed: %s", attempt, oneLine(step.Error))
-	if step.Attempts > 0 && attempt <= step.Attempts {
+	switch {
+	case step.Spent == 0:
+		text = fmt.Sprintf("attempt %d was cut off, none spent: %s", attempt, oneLine(step.Error))
+	case step.Spent < attempt:
+		text = fmt.Sprintf("attempt %d failed, %d of %d spent: %s", attempt, step.Spent, step.Attempts, oneLine(step.Error))
+	case step.Attempts > 0 && attempt <= step.Attempts:
 		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, oneLine(step.Error))
 	}
 	if step.RunAt.After(now) {

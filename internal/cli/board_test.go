@@ -74,6 +74,24 @@ func TestBoardShowsEveryRowInDefinitionOrder(t *testing.T) {
 	}
 }
 
+func TestBoardTellsAttemptsThatWereCutOffFromThoseThatFailed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attempt, spent int
+		want           string
+	}{
+		{1, 1, "attempt 1 of 3 failed: exit 1"},
+		{1, 0, "attempt 1 was cut off, none spent: exit 1"},
+		{3, 2, "attempt 3 failed, 2 of 3 spent: exit 1"},
+	} {
+		step := stepRun(schedule.HostDeployed, "tries again", schedule.Claimed, 70, -1)
+		step.Attempt, step.Spent, step.Attempts, step.Error = c.attempt, c.spent, 3, "exit 1"
+		if got := failedAttempt(step, c.attempt, at(100)); got != c.want {
+			t.Errorf("attempt %d, %d spent: got %q, want %q", c.attempt, c.spent, got, c.want)
+		}
+	}
+}
+
 func TestBoardNeverGetsWiderThanTheTerminal(t *testing.T) {
 	t.Parallel()
 	for columns := 20; columns < 120; columns += 7 {

@@ -94,12 +94,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 	switch {
 	case lock != nil && errors.Is(err, errTakeOver):
 		s.note("the process that held the log is gone; going on here")
-		next, err := s.watcher(ctx, s.session, v, w.after)
-		if err != nil {
-			return v, errors.Join(err, lock.Unlock())
-		}
-		next.enough = s.enough()
-		return s.work(ctx, next, lock)
+		return s.work(ctx, w, lock) // with the same display: it knows what was told
 	case lock != nil:
 		return v, errors.Join(err, lock.Unlock())
 	}

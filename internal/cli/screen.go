@@ -24,6 +24,16 @@ func (s *screen) size() (columns, rows int) {
 	return columns, rows
 }
 
+// columnsOf is the width of an output; 0 when it is no terminal, so that nothing is cut.
+func columnsOf(stream any) int {
+	file, ok := terminalOf(stream)
+	if !ok {
+		return 0
+	}
+	columns, _ := (&screen{file: file}).size()
+	return columns
+}
+
 // draw replaces the last frame by these lines, none of which may be wider than the terminal.
 func (s *screen) draw(lines []string) error {
 	var b strings.Builder

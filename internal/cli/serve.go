@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -126,10 +127,10 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err := lifecycle.Run(ctx, roles...); err != nil {
 		return err
 	}
-	if interrupted(ctx) {
-		return context.Cause(ctx)
+	if cause := context.Cause(ctx); interrupted(ctx) && !errors.Is(cause, lifecycle.ErrTerminated) {
+		return cause
 	}
-	return nil
+	return nil // SIGTERM is how a supervisor ends what has done all it should
 }
 
 // inOrder puts roles in the order of starting, so that those that others rely on end last.

@@ -86,7 +86,10 @@ func (s *shipment) stopped(v server.DeploymentView) error {
 			how += " by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
 		}
 	}
-	if v.State.Reason != "" {
+	switch {
+	case strings.HasPrefix(v.State.Reason, "by "): // who asked for the cancel
+		how += " " + v.State.Reason
+	case v.State.Reason != "":
 		how += ": " + v.State.Reason
 	}
 	return fault.New(fault.Canceled, "%s (%s) %s", refOf(v.Deployment), v.Label, how).
@@ -132,14 +135,14 @@ func (s *shipment) finished(v server.DeploymentView) {
 	if ran == 0 {
 		text = "finished: " + v.Label
 	}
-	style := s.style(s.out)
-	s.note("%s", layout{style: style}.withDuration(strings.Replace(text, "finished", style.good("finished"), 1), v.State.EndedAt.Sub(v.CreatedAt)))
+	l := layout{style: s.style(s.out), columns: columnsOf(s.out)}
+	s.note("%s", l.withDuration(strings.Replace(text, "finished", l.good("finished"), 1), v.State.EndedAt.Sub(v.CreatedAt)))
 }
 
 // failed says what failed, why, and what to do; at a terminal it offers the retry.
 func (s *shipment) failed(ctx context.Context, v server.DeploymentView) (again bool, err error) {
 	ref := refOf(v.Deployment)
-	err = fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("waybill deployment retry %s", ref)
+	err = fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("mend it and ship again, or: waybill deployment retry %s", ref)
 	if s.json() || !onTerminal(s.out) || !s.canAsk() {
 		return false, err
 	}

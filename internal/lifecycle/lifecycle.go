@@ -20,8 +20,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
+// ErrTerminated is in the cause of a context that SIGTERM has ended: a supervisor stops the process, which is no
+// failure of what serves until it is told to stop.
+var ErrTerminated = errors.New("told to stop by SIGTERM")
+
 // Signals returns a context that ends at the first SIGINT or SIGTERM, with a
-// fault.Interrupted cause; the second one exits the process with status 130.
+// fault.Interrupted cause, which is ErrTerminated too after SIGTERM; the second
+// one exits the process with status 130.
 // stop ends the watching, and so restores what signals do by default.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
 	return signals(ctx, os.Exit)
@@ -41,7 +46,7 @@ func signals(ctx context.Context, exit func(status int)) (context.Context, func(
 					exit(fault.ExitInterrupted)
 					return
 				}
-				cancel(fault.New(fault.Interrupted, "interrupted (%s)", s))
+				cancel(causeOf(s))
 			case <-over:
 				return
 			}
@@ -53,6 +58,14 @@ func signals(ctx context.Context, exit func(status int)) (context.Context, func(
 		<-watched
 		cancel(context.Canceled)
 	})
+}
+
+// causeOf is why a signal ends a context.
+func causeOf(s os.Signal) error {
+	if s == syscall.SIGTERM {
+		return fault.Wrap(fault.Interrupted, ErrTerminated)
+	}
+	return fault.New(fault.Interrupted, "interrupted (%s)", s)
 }
 
 // Role is one loop of the process, such as the conductor.

@@ -85,8 +85,8 @@ func TestSignalsDrainFirstAndExitThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ctx.Done()
-	if cause := context.Cause(ctx); !fault.Is(cause, fault.Interrupted) {
-		t.Errorf("cause %v, want interrupted", cause)
+	if cause := context.Cause(ctx); !fault.Is(cause, fault.Interrupted) || !errors.Is(cause, ErrTerminated) {
+		t.Errorf("cause %v, want interrupted, by SIGTERM", cause)
 	}
 	if err := self.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

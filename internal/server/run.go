@@ -189,6 +189,9 @@ func (b *runBuilder) step(step schedule.StepState) StepRun {
 		run.EndedAt = step.At
 	}
 	run.Word = word(run)
+	if step.State == schedule.Waiting && b.view.Status != schedule.Active {
+		run.Word = "not done" // it waits for nothing any more
+	}
 	if step.State == schedule.Broken {
 		b.fail(run)
 	}
@@ -205,9 +208,17 @@ func (b *runBuilder) fail(run StepRun) {
 	case schedule.Superseded, schedule.CanceledRun, schedule.Finished:
 		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
 	default:
-		failure.Todo = fmt.Sprintf("mend the cause, then: waybill deployment retry %s", ref)
+		failure.Todo = todo(run.Event, ref)
 	}
 	b.view.Failures = append(b.view.Failures, failure)
+}
+
+// todo says how to go on after a failure. A revision's files never change, so a build that fails by them fails again.
+func todo(event string, ref Ref) string {
+	if event == schedule.BuildCompleted {
+		return fmt.Sprintf("mend the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
+	}
+	return fmt.Sprintf("mend the revision and ship it; when the cause lay elsewhere and is mended: waybill deployment retry %s", ref)
 }
 
 // artifact is the registered artifact that an event announces.
