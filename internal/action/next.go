@@ -24,9 +24,10 @@ const (
 	PassDeadline             // its deadline has passed
 	LoseLease                // the process that claimed it is dead
 	OverrunAttempt           // its attempt ran past the lease under a live owner
+	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
 )
 
-var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue"}
+var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "stopping"}
 
 func (k InputKind) String() string {
 	if int(k) >= len(inputNames) {
@@ -38,13 +39,14 @@ func (k InputKind) String() string {
 // Input is one thing that happens to a thread.
 type Input struct {
 	Kind     InputKind
-	By       ID      // Claim: who claims
-	Owner    bool    // Ended: from whoever owns the claim, else from an observer
-	HandOff  bool    // Claim, Ended: the work goes on elsewhere after it was accepted
-	Embedded bool    // LoseLease: on the embedded log, where who killed it started it again
-	Outcome  Outcome // Ended
-	Source   string  // who says so, for the event
-	Who      string  // LoseLease, OverrunAttempt: the process that had it, for the text
+	By       ID        // Claim: who claims
+	Owner    bool      // Ended: from whoever owns the claim, else from an observer
+	HandOff  bool      // Claim, Ended: the work goes on elsewhere after it was accepted
+	Embedded bool      // LoseLease: on the embedded log, where who killed it started it again
+	Outcome  Outcome   // Ended, Stopping
+	Source   string    // who says so, for the event
+	Who      string    // LoseLease, OverrunAttempt: the process that had it, for the text
+	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now
 }
 
 // Transition is what an input does: the thread as it is from now on, its event, and whether that is the end.
@@ -75,6 +77,9 @@ const BackoffWithoutTime fault.Code = "backoff_without_time"
 // FreeLosses is how many lost leases spend no attempt: an action that kills its conductor must end.
 const FreeLosses = 20
 
+// StopLease is how long a conductor that stops handed-off work is left alone with it.
+const StopLease = time.Minute
+
 // LeaseGrace is added to an attempt's timeout to make its lease, the hard end.
 const LeaseGrace = 10 * time.Second
 
@@ -99,6 +104,8 @@ func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
 		return m.deadline()
 	case LoseLease, OverrunAttempt:
 		return m.lose()
+	case Stopping:
+		return m.stopping()
 	}
 	return Transition{}, m.illegal()
 }
@@ -120,6 +127,16 @@ func (m move) claimed() bool { return !m.thread.ClaimedBy.IsZero() }
 // idle reports whether the thread waits for a claim, now or later.
 func (m move) idle() bool {
 	return !m.claimed() && (m.thread.Status == Pending || m.thread.Status == Backoff)
+}
+
+// handing reports whether the claim is one of a hand-off that is not settled: the work may go on elsewhere, or not.
+func (m move) handing() bool {
+	return m.claimed() && m.thread.Status != Running
+}
+
+// away reports whether the work was handed off: only Stop ends it.
+func (m move) away() bool {
+	return !m.claimed() && (m.thread.Status == Queued || m.thread.Status == Running)
 }
 
 func (m move) claim() (Transition, error) {
@@ -162,12 +179,12 @@ func (m move) ended() (Transition, error) {
 	switch o := m.in.Outcome; o.Kind {
 	case Done:
 		return m.done()
-	case Fatal:
-		return m.end(Failed, o)
+	case Fatal, Expired:
+		return m.failed()
 	case BadInput:
 		return m.end(Invalid, o)
 	case Stopped:
-		return m.end(m.stopped(), o)
+		return m.halt(m.thread, o)
 	case Retry:
 		return m.retry()
 	case RetryAfter, Throttle, GivenBack:
@@ -188,6 +205,53 @@ func (m move) mayEnd() error {
 	return nil
 }
 
+// failed is an end without success. What an observer sees fail after somebody asked to stop it was stopped.
+func (m move) failed() (Transition, error) {
+	o := m.in.Outcome
+	switch {
+	case !m.in.Owner && !m.thread.CancelAt.IsZero():
+		return m.end(m.stopped(), o)
+	case o.Kind == Expired:
+		return m.end(TimedOut, o)
+	}
+	return m.end(Failed, o)
+}
+
+// halt ends what was asked to stop. Work that may have been handed off meanwhile is taken as handed off, so that it is
+// stopped first: what is not known is not passed over.
+func (m move) halt(t Thread, o Outcome) (Transition, error) {
+	if !m.handing() {
+		m.thread = t
+		return m.end(m.stopped(), o)
+	}
+	if t.CancelAt.IsZero() {
+		t.CancelAt = m.now
+	}
+	t.RunAt, t.Throttled = m.now, 0
+	return m.enter(released(t), Queued, Event{Code: o.Code, Error: o.Error, Ref: o.Ref})
+}
+
+// stopping is a conductor's try to stop handed-off work: begun, accepted, or to be made again.
+func (m move) stopping() (Transition, error) {
+	t, o := m.thread, m.in.Outcome
+	if !m.away() || t.CancelAt.IsZero() {
+		return Transition{}, fault.New(fault.NotReady, "action %s is %s: there is nothing to stop", m.action.ID, t.Status)
+	}
+	switch o.Kind {
+	case 0:
+		if t.RunAt.After(m.now) {
+			return Transition{}, fault.New(fault.NotReady, "action %s is being stopped", m.action.ID)
+		}
+		t.RunAt = m.now.Add(StopLease)
+	case Done, Stopped, Fatal, BadInput:
+		return m.end(m.stopped(), o)
+	default:
+		t.Throttled++
+		t.RunAt = later(m.now.Add(m.action.Policy.Delay(m.action.ID, t.Throttled)), o.At)
+	}
+	return Transition{Thread: t}, nil
+}
+
 // done is success, or for an owner that hands off, acceptance.
 func (m move) done() (Transition, error) {
 	if !m.in.Owner || !m.in.HandOff {
@@ -202,7 +266,9 @@ func (m move) done() (Transition, error) {
 	case Queued:
 		return Transition{Thread: m.thread}, nil
 	}
-	return m.enter(released(m.thread), Queued, Event{Ref: m.in.Outcome.Ref})
+	t := released(m.thread)
+	t.RunAt, t.Throttled = m.now, 0
+	return m.enter(t, Queued, Event{Ref: m.in.Outcome.Ref})
 }
 
 // retry spends an attempt and waits for the next one, if one is left and allowed.
@@ -214,9 +280,8 @@ func (m move) retry() (Transition, error) {
 		m.thread = t
 		return m.end(Failed, unknown(o))
 	}
-	if status, ok := m.noMore(); ok {
-		m.thread = t
-		return m.end(status, o)
+	if m.noMore() {
+		return m.halt(t, o)
 	}
 	if t.Spent > m.action.Policy.Retries {
 		m.thread = t
@@ -238,8 +303,8 @@ func unknown(o Outcome) Outcome {
 // postpone waits without spending: come back later, the target refuses work, or this process goes away.
 func (m move) postpone() (Transition, error) {
 	o, t := m.in.Outcome, m.thread
-	if status, ok := m.noMore(); ok {
-		return m.end(status, o)
+	if m.noMore() {
+		return m.halt(t, o)
 	}
 	switch o.Kind {
 	case RetryAfter:
@@ -272,10 +337,22 @@ func (m move) cancel() (Transition, error) {
 	t := m.thread
 	if m.in.Kind == AskDrain {
 		t.Draining = true
-	} else if t.CancelAt.IsZero() {
-		t.CancelAt = m.now
+		return Transition{Thread: t}, nil
 	}
-	return Transition{Thread: t}, nil
+	return Transition{Thread: m.asked()}, nil
+}
+
+// asked is the thread whose work is to be stopped by whoever has it: its owner, or for handed-off work, any conductor at once.
+func (m move) asked() Thread {
+	t := m.thread
+	if !t.CancelAt.IsZero() {
+		return t
+	}
+	t.CancelAt = m.now
+	if m.away() {
+		t.RunAt, t.Throttled = m.now, 0
+	}
+	return t
 }
 
 // deadline ends what nobody works on; running work is asked to stop first.
@@ -286,11 +363,7 @@ func (m move) deadline() (Transition, error) {
 	if m.idle() {
 		return m.end(TimedOut, Outcome{Code: CodeDeadline, Error: m.deadlineText()})
 	}
-	t := m.thread
-	if t.CancelAt.IsZero() {
-		t.CancelAt = m.now
-	}
-	return Transition{Thread: t}, nil
+	return Transition{Thread: m.asked()}, nil
 }
 
 func (m move) deadlineText() string {
@@ -318,8 +391,8 @@ func (m move) lose() (Transition, error) {
 	if m.action.Delivery == AtMostOnce {
 		return m.end(Failed, Outcome{Code: CodeOutcomeUnknown, Error: o.Error})
 	}
-	if status, ok := m.noMore(); ok {
-		return m.end(status, o)
+	if m.noMore() {
+		return m.halt(t, o)
 	}
 	if t.Spent > m.action.Policy.Retries && spent {
 		return m.end(RetriesExhausted, o)
@@ -329,11 +402,8 @@ func (m move) lose() (Transition, error) {
 }
 
 // noMore says that no attempt may follow: somebody asked, or the deadline did.
-func (m move) noMore() (Status, bool) {
-	if m.thread.CancelAt.IsZero() && !m.thread.Draining {
-		return 0, false
-	}
-	return m.stopped(), true
+func (m move) noMore() bool {
+	return !m.thread.CancelAt.IsZero() || m.thread.Draining
 }
 
 // stopped is the end of work that was asked to stop: by its deadline, or by somebody.
@@ -366,6 +436,9 @@ func (m move) enter(t Thread, status Status, e Event) (Transition, error) {
 	e.ActionID, e.Seq, e.Status = m.action.ID, t.Seq, status
 	e.Attempt, e.Spent = t.Attempt, t.Spent
 	e.At, e.Source = m.now, m.in.Source
+	if !m.in.At.IsZero() {
+		e.At = m.in.At
+	}
 	e.Code, e.Error, e.Ref = Cut(e.Code), Cut(e.Error), Cut(e.Ref)
 	return Transition{Thread: t, Event: &e}, nil
 }

@@ -74,12 +74,26 @@ func TestTransitions(t *testing.T) {
 func input(t *testing.T, word string, th *action.Thread) action.Input {
 	t.Helper()
 	kinds := map[string]action.InputKind{"claim": action.Claim, "began": action.Began, "cancel": action.AskCancel,
-		"drain": action.AskDrain, "deadline": action.PassDeadline, "lease lost": action.LoseLease, "attempt overdue": action.OverrunAttempt}
+		"drain": action.AskDrain, "deadline": action.PassDeadline, "lease lost": action.LoseLease, "attempt overdue": action.OverrunAttempt, "stop": action.Stopping}
 	if word == "deadline" {
 		th.Deadline = now.Add(-time.Second)
 	}
 	if kind, ok := kinds[word]; ok {
 		return action.Input{Kind: kind, By: owner}
+	}
+	if word == "asked stop" {
+		th.CancelAt = now.Add(-time.Second)
+		return action.Input{Kind: action.Stopping}
+	}
+	if rest, ok := strings.CutPrefix(word, "asked "); ok {
+		in := input(t, rest, th)
+		th.CancelAt = now.Add(-time.Second)
+		return in
+	}
+	if word, ok := strings.CutPrefix(word, "stop-"); ok {
+		in := input(t, "observer-"+word, th)
+		in.Kind = action.Stopping
+		return in
 	}
 	if word == "claim-handoff" {
 		return action.Input{Kind: action.Claim, By: owner, HandOff: true}
@@ -94,7 +108,7 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 		in.Outcome = outcome(action.Retry)
 	case "none":
 	default:
-		for k := action.Done; k <= action.GivenBack; k++ {
+		for k := action.Done; k <= action.Expired; k++ {
 			if k.String() == what {
 				in.Outcome = outcome(k)
 			}

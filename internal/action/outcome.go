@@ -19,9 +19,10 @@ const (
 	BadInput               // will never pass, and the input is at fault: INVALID
 	Stopped                // ended because somebody canceled: CANCELED
 	GivenBack              // not done because this process is going away; spends nothing, due now
+	Expired                // its own time limit ended it: TIMED_OUT
 )
 
-var outcomeNames = [...]string{"none", "done", "retry", "retry-after", "throttle", "fatal", "invalid", "canceled", "given-back"}
+var outcomeNames = [...]string{"none", "done", "retry", "retry-after", "throttle", "fatal", "invalid", "canceled", "given-back", "timed-out"}
 
 func (k OutcomeKind) String() string {
 	if int(k) >= len(outcomeNames) {

@@ -3,238 +3,39 @@ package blob
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// staleAfter is the age at which a temporary file belongs to a writer that is surely gone.
-const staleAfter = 24 * time.Hour
-
-// Dir is a store in a folder: every object is written to a temporary name, synced and renamed.
-// Safe for concurrent use, also by several processes.
-type Dir struct{ root string }
-
-// Open makes or opens the store at location: file:/DIR or a plain path.
-// A folder that cannot be made or entered is fault.Unavailable.
-func Open(location string) (*Dir, error) {
-	root, err := folder(location)
-	if err != nil {
-		return nil, err
-	}
-	d := &Dir{root: root}
-	if err := os.MkdirAll(d.temporary(), 0o700); err != nil {
-		return nil, explain(fmt.Errorf("open blob store: %w", err), root)
-	}
-	if err := d.sweep(time.Now().Add(-staleAfter)); err != nil {
-		return nil, explain(fmt.Errorf("open blob store: %w", err), root)
-	}
-	return d, nil
+// Store keeps objects. Stores are safe for concurrent use, also by several processes.
+type Store interface {
+	// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in bytes.
+	// An empty key means "sha256/<digest>". Nothing is visible under the key before all of it is there, and
+	// what was there before stays when Put fails. A store that cannot take it is fault.Unavailable.
+	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
+	// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The caller closes it.
+	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
+	// Has reports whether an object is there.
+	Has(ctx context.Context, key string) (bool, error)
 }
 
-// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in bytes.
-// An empty key means "sha256/<digest>". Nothing is visible under the key before all of it is there,
-// and what was there before stays when Put fails. A full or forbidden disk is fault.Unavailable.
-func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
-	if key != "" {
-		if _, err := d.path(key); err != nil {
-			return "", "", 0, err
-		}
+// Open makes or opens the store at location: file:/DIR, a plain path, or
+// s3://BUCKET/PREFIX?endpoint=URL&region=NAME. What cannot be a store is fault.Invalid.
+func Open(ctx context.Context, location string) (Store, error) {
+	if strings.HasPrefix(location, bucketScheme) {
+		return OpenBucket(ctx, location)
 	}
-	temp, digest, size, err := d.receive(ctx, r)
-	if err != nil {
-		return "", "", 0, explain(fmt.Errorf("store %s: %w", naming(key), err), d.root)
-	}
-	if key == "" {
-		key = "sha256/" + digest
-	}
-	if err := d.publish(temp, key); err != nil {
-		return "", "", 0, explain(fmt.Errorf("store blob %s: %w", key, errors.Join(err, os.Remove(temp))), d.root)
-	}
-	return key, digest, size, nil
+	return OpenDir(location)
 }
 
-// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The caller closes it.
-func (d *Dir) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
-	path, err := d.path(key)
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, 0, err
-	}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fault.New(fault.NotFound, "there is no blob %s", key)
-	}
-	if err != nil {
-		return nil, 0, explain(fmt.Errorf("read blob %s: %w", key, err), d.root)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, 0, explain(fmt.Errorf("read blob %s: %w", key, errors.Join(err, file.Close())), d.root)
-	}
-	return file, info.Size(), nil
-}
-
-// Has reports whether an object is there.
-func (d *Dir) Has(ctx context.Context, key string) (bool, error) {
-	path, err := d.path(key)
-	if err != nil {
-		return false, err
-	}
-	if err := context.Cause(ctx); err != nil {
-		return false, err
-	}
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, explain(fmt.Errorf("look for blob %s: %w", key, err), d.root)
-	}
-	return info.Mode().IsRegular(), nil
-}
-
-// folder is the absolute path that a location names.
-func folder(location string) (string, error) {
-	if !strings.HasPrefix(location, "file:") {
-		if location == "" || strings.Contains(location, "://") {
-			return "", fault.New(fault.Invalid, "blob store %q: want file:/DIR or a path", location)
-		}
-		return filepath.Abs(location)
-	}
-	u, err := url.Parse(location)
-	if err != nil || u.Path == "" || (u.Host != "" && u.Host != "localhost") {
-		return "", fault.New(fault.Invalid, "blob store %q: want file:/DIR or a path", location)
-	}
-	return filepath.Clean(u.Path), nil
-}
-
-func (d *Dir) temporary() string { return filepath.Join(d.root, "tmp") }
-
-// path is the file of a key. Keys are slash-separated names; none leaves the store or meets its temporary files.
-func (d *Dir) path(key string) (string, error) {
+// checkKey refuses what is no key: slash-separated names, none of which leaves
+// the store or meets a folder's temporary files.
+func checkKey(key string) error {
 	if !fs.ValidPath(key) || key == "." || key == "tmp" || strings.HasPrefix(key, "tmp/") || strings.ContainsRune(key, 0) {
-		return "", fault.New(fault.Invalid, "%q is no key of a blob", key)
-	}
-	return filepath.Join(d.root, filepath.FromSlash(key)), nil
-}
-
-// receive copies r into a synced temporary file, which it removes again on an error.
-func (d *Dir) receive(ctx context.Context, r io.Reader) (path, digest string, size int64, err error) {
-	file, err := os.CreateTemp(d.temporary(), "put-*")
-	if err != nil {
-		return "", "", 0, err
-	}
-	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(file, sum), &reader{ctx, r})
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", "", 0, errors.Join(err, os.Remove(file.Name()))
-	}
-	return file.Name(), hex.EncodeToString(sum.Sum(nil)), size, nil
-}
-
-// publish gives a temporary file its name and makes the name durable.
-func (d *Dir) publish(temp, key string) error {
-	path, err := d.path(key)
-	if err != nil {
-		return err
-	}
-	if err := d.makeParents(filepath.Dir(path)); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// makeParents makes the folders of a key; each new name is synced, or a crash could lose the object under it.
-func (d *Dir) makeParents(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	if dir != d.root {
-		if err := d.makeParents(filepath.Dir(dir)); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
-// sweep removes what writers left that were killed before the given time.
-func (d *Dir) sweep(before time.Time) error {
-	entries, err := os.ReadDir(d.temporary())
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || !info.ModTime().Before(before) {
-			continue // gone meanwhile, or in use
-		}
-		if err := os.Remove(filepath.Join(d.temporary(), entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+		return fault.New(fault.Invalid, "%q is no key of a blob", key)
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// reader ends with the context's cause.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *reader) Read(p []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
-}
-
-func naming(key string) string {
-	if key == "" {
-		return "a blob"
-	}
-	return "blob " + key
-}
-
-// explain gives errors of the disk a code and says what to do about them.
-func explain(err error, root string) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fault.Wrap(fault.Unavailable, err).WithHint("make room on the disk of %s, then try again", root)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault.Wrap(fault.Unavailable, err).WithHint("let this user write to %s", root)
-	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ENOTDIR):
-		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk of %s", root)
-	}
-	return err
 }

@@ -25,6 +25,7 @@ type Config struct {
 	TemplateEnv []string           // the environment names that env in templates may read; default none
 	Defaults    action.Policy      // of every handler that says nothing else
 	Handlers    map[string]Handler // by name
+	Caboose     Caboose
 }
 
 // Ledger says where the log is.
@@ -34,7 +35,7 @@ type Ledger struct {
 
 // Blob says where snapshots and artifacts are kept.
 type Blob struct {
-	URL string // file:DIR or a folder; "" (default): blobs in the home
+	URL string // file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME; "" (default): blobs in the home
 }
 
 // Server says where the API listens.
@@ -48,12 +49,19 @@ type Conductor struct {
 	Drain   time.Duration // how long running attempts may go on when the process ends; default 25s
 }
 
+// Caboose says how workflows are looked after.
+type Caboose struct {
+	Workers int           // workflows at a time, of each handler; default 4
+	Resync  time.Duration // between looks at all of them; default 10m
+}
+
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
 		Server:    Server{Listen: "127.0.0.1:7070"},
 		Conductor: Conductor{Workers: 200, Drain: 25 * time.Second},
 		Defaults:  action.DefaultPolicy(),
+		Caboose:   Caboose{Workers: 4, Resync: 10 * time.Minute},
 	}
 }
 
@@ -120,7 +128,14 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	}
 	conductor := root.Get("conductors").Get("default")
 	if n := conductor.Get("workers"); fits(n, document.Number) {
-		c.Conductor.Workers = r.workers(n)
+		c.Conductor.Workers = r.workers(n, "conductors.default.workers")
+	}
+	caboose := root.Get("caboose")
+	if n := caboose.Get("workers"); fits(n, document.Number) {
+		c.Caboose.Workers = r.workers(n, "caboose.workers")
+	}
+	if n := caboose.Get("resync"); fits(n, document.Scalar) {
+		c.Caboose.Resync = r.span(n, "caboose.resync")
 	}
 	if n := conductor.Get("drain"); fits(n, document.Scalar) {
 		c.Conductor.Drain = r.span(n, "conductors.default.drain")
@@ -163,10 +178,10 @@ func (r *reader) listen(n *document.Node) string {
 	return n.Text
 }
 
-func (r *reader) workers(n *document.Node) int {
+func (r *reader) workers(n *document.Node, path string) int {
 	workers, err := strconv.Atoi(n.Text)
 	if err != nil || workers < 1 || workers > 10_000 {
-		r.Add(n, "value-invalid", "conductors.default.workers", "want a whole number from 1 to 10000, found %s", n.Text)
+		r.Add(n, "value-invalid", path, "want a whole number from 1 to 10000, found %s", n.Text)
 	}
 	return workers
 }

@@ -15,19 +15,21 @@ import (
 const (
 	TypeWebhook = "webhook"
 	TypeShell   = "shell"
+	TypeArgo    = "argo"
 	TypeNoop    = "noop"
 )
 
 // Handler is one entry of handlers: what its actions may say, how often they are tried, and what is done.
 type Handler struct {
 	Name       string
-	Type       string // webhook, shell or noop
+	Type       string // webhook, shell, argo or noop
 	Delivery   action.Delivery
 	Policy     action.Policy
 	Parameters Parameters
 	Secrets    []secret.Source
 	Request    *webhook.Request // of a webhook
 	Command    *Command         // of a shell
+	Argo       *Argo            // of an argo
 	lane       *webhook.Template
 }
 
@@ -36,6 +38,15 @@ type Command struct {
 	Argv      []string // no shell, unless Argv[0] is one
 	Env       []string // names that the command gets from this process's environment, besides PATH and HOME
 	ExitCodes map[int]webhook.Verdict
+}
+
+// Argo is where a handler's workflows are made.
+type Argo struct {
+	Kubeconfig string // a file; "": the cluster that this process runs in
+	Context    string // in the file; "": its current one
+	Namespace  string // "": the context's
+	InstanceID string // of the controller that runs them; "": the one without
+	Finalizer  bool   // keep a workflow until it is archived
 }
 
 // KindAction is the kind of an action that somebody added by naming a handler.

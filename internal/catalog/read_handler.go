@@ -28,7 +28,7 @@ var typeNames = map[string]struct {
 	here bool
 }{
 	"webhook": {TypeWebhook, true}, "synchttp": {TypeWebhook, true}, "shell": {TypeShell, true}, "noop": {TypeNoop, true},
-	"argo": {"argo", false}, "argoworkflows": {"argo", false}, "cirrus": {"cirrus", false},
+	"argo": {TypeArgo, true}, "argoworkflows": {TypeArgo, true}, "cirrus": {"cirrus", false},
 }
 
 // handlers reads every handler of the file.
@@ -62,7 +62,7 @@ func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 	n := f.Value.Get("type")
 	if n == nil || n.Kind != document.String {
 		if f.Value.Kind == document.Map && n == nil {
-			r.Add(at, "field-missing", path, `the field "type" is missing: webhook, shell or noop`)
+			r.Add(at, "field-missing", path, `the field "type" is missing: webhook, shell, argo or noop`)
 			return "", false
 		}
 		return TypeNoop, true // the check says what is wrong
@@ -70,7 +70,7 @@ func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 	known, ok := typeNames[strings.ToLower(n.Text)]
 	switch {
 	case !ok:
-		r.Choice(n, path+".type", []string{TypeWebhook, TypeShell, TypeNoop})
+		r.Choice(n, path+".type", []string{TypeWebhook, TypeShell, TypeArgo, TypeNoop})
 	case !known.here:
 		r.Add(n, "not-supported", path, "the type %q is not yet supported", known.name)
 	case f.Key == TypeNoop && known.name != TypeNoop:
@@ -103,6 +103,8 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 		r.unused(n.Get("secrets"), h)
 	case TypeShell:
 		h.Command = r.command(n.Get("command"))
+	case TypeArgo:
+		h.Parameters, h.Argo = argoParameters(), r.argo(n.Get("argoConf"))
 	}
 	if lane := n.Get("lane"); fits(lane, document.Text) {
 		var err error
@@ -111,6 +113,38 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 		}
 	}
 	return h
+}
+
+// argo reads where workflows are made.
+func (r *handlerReader) argo(n *document.Node) *Argo {
+	options := n.Get("k8sOptions")
+	overrides := options.Get("configOverrides")
+	a := &Argo{Kubeconfig: r.location(options.Get("kubeconfig"), "file:"), Finalizer: true, InstanceID: n.Str("instanceId"),
+		Context: overrides.Str("currentContext"), Namespace: overrides.Get("context").Str("namespace")}
+	a.Kubeconfig = strings.TrimPrefix(a.Kubeconfig, "file:")
+	if keep := n.Get("finalizer"); fits(keep, document.Flag) {
+		a.Finalizer = strings.EqualFold(keep.Text, "true")
+	}
+	return a
+}
+
+// argoParameters are what an action of an argo handler may say.
+func argoParameters() Parameters {
+	texts := map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
+	return Parameters{
+		fixed("template", false, map[string]any{"type": "string", "pattern": "^(cluster)?workflowtemplate/[^/]+$"}),
+		fixed("parameters", true, map[string]any{"type": "object"}),
+		fixed("serviceAccount", true, map[string]any{"type": "string"}),
+		fixed("labels", true, texts),
+		fixed("annotations", true, texts),
+	}
+}
+
+// fixed is a parameter that the handler's type brings.
+func fixed(name string, optional bool, schema map[string]any) Parameter {
+	p := Parameter{Name: name, Optional: optional}
+	p.schema, _ = compile(name, schema) // it is written here, and tested
+	return p
 }
 
 // parameters reads the schemas.

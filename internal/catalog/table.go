@@ -13,7 +13,7 @@ func keys() []document.Key {
 			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
 		}, later("listenUrl", "partition", "retention", "heartbeat")...)},
 		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
-			{Name: "url", Shape: document.Text, Help: "file:DIR or a folder"},
+			{Name: "url", Shape: document.Text, Help: "file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"},
 		}},
 		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
 			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
@@ -26,7 +26,11 @@ func keys() []document.Key {
 		}},
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
 		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},
-		{Name: "callbacks", Later: true}, {Name: "workflows", Later: true}, {Name: "schedules", Later: true}, {Name: "caboose", Later: true},
+		{Name: "callbacks", Later: true}, {Name: "workflows", Later: true}, {Name: "schedules", Later: true},
+		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
+			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
+			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},
+		}},
 	}
 }
 
@@ -63,8 +67,11 @@ func handlerKeys(kind string) []document.Key {
 		{Name: "delivery", Shape: document.Text, Values: []string{"at-least-once", "at-most-once"}, Default: "at-least-once"},
 	}, policyKeys()...)
 	keys = append(keys, later("workers", "limits", "breaker")...)
-	if kind == TypeNoop {
+	switch kind {
+	case TypeNoop:
 		return keys
+	case TypeArgo:
+		return append(keys, document.Key{Name: "argoConf", Shape: document.Object, Help: "where workflows are made", Keys: argoKeys()})
 	}
 	keys = append(keys,
 		document.Key{Name: "parameters", Shape: document.Object, Help: "a JSON Schema per name; one without default is required"},
@@ -85,6 +92,23 @@ func handlerKeys(kind string) []document.Key {
 			{Name: "ttl", Shape: document.Scalar, Help: "how long it is remembered; default: for one attempt"},
 		}},
 		document.Key{Name: "request", Shape: document.Object, Required: true, Keys: requestKeys()})
+}
+
+// argoKeys are of workflows' cluster.
+func argoKeys() []document.Key {
+	return []document.Key{
+		{Name: "instanceId", Shape: document.Text, Help: "of the controller that runs them; empty: the one without"},
+		{Name: "finalizer", Shape: document.Flag, Default: "true", Help: "keeps a workflow until it is archived"},
+		{Name: "k8sOptions", Shape: document.Object, Keys: []document.Key{
+			{Name: "kubeconfig", Shape: document.Text, Help: "a file; empty: the cluster that this process runs in"},
+			{Name: "configOverrides", Shape: document.Object, Keys: []document.Key{
+				{Name: "currentContext", Shape: document.Text, Help: "in the file; empty: its own"},
+				{Name: "context", Shape: document.Object, Keys: []document.Key{
+					{Name: "namespace", Shape: document.Text, Help: "default: the context's"},
+				}},
+			}},
+		}},
+	}
 }
 
 // requestKeys are a webhook's.

@@ -20,7 +20,7 @@ type session struct {
 	dir    string // of the project, or where it would be
 	kind   sessionKind
 	ledger *ledger.Ledger // nil with --server
-	blobs  *blob.Dir      // nil with --server
+	blobs  blob.Store     // nil with --server
 	config catalog.Config // zero with --server
 	url    string         // of the ledger or the server, for messages
 	api    *server.Server // once the role api was made
@@ -87,7 +87,7 @@ func (s *session) connect(ctx context.Context) error {
 	if blobs == "" {
 		blobs = s.home.blobs()
 	}
-	store, err := blob.Open(blobs)
+	store, err := blob.Open(ctx, blobs)
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}

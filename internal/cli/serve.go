@@ -42,23 +42,24 @@ Ctrl-C lets running attempts end (conductors.default.drain), a second one exits 
 }
 
 // allRoles lists the roles that exist so far, in the order of starting.
-func allRoles() []string { return []string{roleConductor, roleDeployer, roleAPI} }
+func allRoles() []string { return []string{roleConductor, roleDeployer, roleCaboose, roleAPI} }
 
 // laterRoles are known, and not there yet.
 func laterRoles() []string {
-	return []string{"caboose", "promoter", "flow", "broker", "provisioner", "aggregator", "watchdog"}
+	return []string{"promoter", "flow", "broker", "provisioner", "aggregator", "watchdog"}
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
-		Short: "Run chosen roles in one process: api, conductor, deployer",
+		Short: "Run chosen roles in one process: api, caboose, conductor, deployer",
 		Long: `Runs roles against a log. On PostgreSQL any number of processes may run the same role: they
 share the work, and when one dies the others take over. On the log in a home only one
 process runs roles; it holds waybill.lock.
 
   api        the HTTP API and the web page
+  caboose    looks after workflows: archives them, records how they end
   conductor  does the work: builds, copies, switches, tests
   deployer   decides what comes next`,
 		Example:   examples("waybill serve conductor deployer --store postgres://waybill@db/waybill", "waybill serve api --listen 0.0.0.0:7070"),

@@ -9,12 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -27,6 +30,7 @@ const (
 	roleAPI       = "api"
 	roleConductor = "conductor"
 	roleDeployer  = "deployer"
+	roleCaboose   = "caboose"
 )
 
 // roleOptions is how roles run in one process.
@@ -59,6 +63,12 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 		case roleDeployer:
 			d := deployer.New(s.ledger.View(), deployer.Config{Instance: instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
+		case roleCaboose:
+			c, err := s.caboose(o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case roleAPI:
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
@@ -83,6 +93,24 @@ func (s *session) conductor(ctx context.Context, o roleOptions) (*conductor.Cond
 	}), nil
 }
 
+// caboose looks after the workflows of every argo handler.
+func (s *session) caboose(o roleOptions) (*caboose.Caboose, error) {
+	clusters := map[string]*kube.Cluster{}
+	for name, cfg := range s.config.Handlers {
+		if cfg.Type != catalog.TypeArgo {
+			continue
+		}
+		var err error
+		if clusters[name], err = openCluster(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return caboose.New(s.ledger.View(), s.blobs, caboose.Config{
+		Instance: instance(), Clusters: clusters, Workers: s.config.Caboose.Workers, Pace: caboose.Pace{Resync: s.config.Caboose.Resync},
+		Log: o.log, Metrics: obs.NewCaboose(o.registerer()),
+	}), nil
+}
+
 // handlers are by the name that actions carry.
 func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]conductor.Handler, error) {
 	id, err := s.ledger.ID(ctx)
@@ -99,8 +127,7 @@ func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]condu
 	}
 	builds := build.New(build.Config{Builds: s.home.builds(), Program: []string{program}, Ledger: s.ledger, Blobs: s.blobs, Log: o.log})
 	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}
-	s.addConfigured(handlers, o.log)
-	return handlers, nil
+	return handlers, s.addConfigured(handlers, o.log)
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.

@@ -133,7 +133,7 @@ func (c *Conductor) finish(a *attempt, o action.Outcome) {
 	delete(c.running, claim{a.ID, a.Thread.Attempt})
 	c.metrics.Running.Set(float64(len(c.running)))
 	if a.owner == c.instance.ID {
-		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o})
+		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: c.handsOff(a.Handler)})
 	} else {
 		c.metrics.LateCompletions.WithLabelValues(a.Handler).Inc()
 	}

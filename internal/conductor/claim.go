@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -25,7 +26,8 @@ func (t *turner) wants(work context.Context, claiming bool) ([]ledger.Want, erro
 	n := min(free, len(t.lanes))
 	wants := make([]ledger.Want, n)
 	for i, lane := range t.lanes[:n] {
-		wants[i] = ledger.Want{Lane: lane, N: free / n}
+		handler, _, _ := strings.Cut(lane, "/")
+		wants[i] = ledger.Want{Lane: lane, N: free / n, HandOff: t.handsOff(handler)}
 		if i < free%n {
 			wants[i].N++
 		}

@@ -43,6 +43,8 @@ type Membership interface {
 type Signals interface {
 	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
 	CancelAsked(ctx context.Context, owner action.ID) ([]action.ID, error)
+	Stops(ctx context.Context, owner ledger.Instance, handlers []string) ([]ledger.Claimed, error)
+	Stopped(ctx context.Context, owner ledger.Instance, id action.ID, o action.Outcome) error
 }
 
 // Config is how a conductor works.
@@ -64,6 +66,7 @@ type Conductor struct {
 	log      *slog.Logger
 	metrics  *obs.Conductor
 	handlers []string // sorted names
+	handOffs []string // those whose work goes on elsewhere
 
 	ready  chan struct{} // something may be ready to claim
 	ended  chan struct{} // an attempt ended
@@ -86,7 +89,7 @@ func New(l Ledger, cfg Config) *Conductor {
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewConductor(nil)
 	}
-	return &Conductor{
+	c := &Conductor{
 		ledger:   l,
 		cfg:      cfg,
 		log:      obs.Component(cfg.Log, "conductor"),
@@ -97,7 +100,16 @@ func New(l Ledger, cfg Config) *Conductor {
 		sooner:   make(chan struct{}, 1),
 		running:  map[claim]*attempt{},
 	}
+	for _, name := range c.handlers {
+		if _, ok := cfg.Handlers[name].(HandOff); ok {
+			c.handOffs = append(c.handOffs, name)
+		}
+	}
+	return c
 }
+
+// handsOff reports whether the work of a handler goes on elsewhere.
+func (c *Conductor) handsOff(handler string) bool { return slices.Contains(c.handOffs, handler) }
 
 // Run works until ctx ends, then drains (see the package's documentation) and
 // returns nil. It returns an error when the ledger refuses this instance for good.
@@ -113,7 +125,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	defer stop()
 	var loops sync.WaitGroup
 	loops.Go(func() { c.beats(work) })
-	loops.Go(func() { c.cancels(work) })
+	loops.Go(func() { c.cancels(ctx, work) })
 	loops.Go(func() { c.watch(ctx) })
 	loops.Go(func() { c.dues(ctx) })
 	loops.Go(func() { c.maintain(ctx) })

@@ -123,6 +123,11 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	var turned ledger.Turned
 	for _, c := range completions {
 		if r := f.rows[c.ID]; r.ClaimedBy == owner.ID && r.Attempt == c.Attempt {
+			if c.HandOff && c.Outcome.Kind == action.Done {
+				r.Status, r.ClaimedBy = action.Queued, action.ID{}
+				r.outcomes = append(r.outcomes, c.Outcome)
+				continue
+			}
 			r.complete(c.Outcome)
 		} else {
 			turned.Late = append(turned.Late, c.ID)
@@ -161,7 +166,10 @@ func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) 
 	for _, id := range f.order {
 		r := f.rows[id]
 		if len(claimed) < w.N && r.action.Lane == w.Lane && r.ready() {
-			r.Status, r.ClaimedBy = action.Running, owner
+			r.ClaimedBy = owner
+			if !w.HandOff {
+				r.Status = action.Running
+			}
 			r.Attempt++
 			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
 		}
@@ -170,7 +178,7 @@ func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) 
 }
 
 func (r *row) ready() bool {
-	return r.ClaimedBy.IsZero() && r.Status.Live() && !r.waiting
+	return r.ClaimedBy.IsZero() && (r.Status == action.Pending || r.Status == action.Backoff) && !r.waiting
 }
 
 func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit int) ([]string, error) {
@@ -255,6 +263,30 @@ func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.I
 		}
 	}
 	return asked, nil
+}
+
+func (f *fake) Stops(_ context.Context, _ ledger.Instance, handlers []string) (stops []ledger.Claimed, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rows {
+		if r.cancel && r.Status == action.Queued && !r.RunAt.After(time.Now()) && slices.Contains(handlers, r.action.Handler) {
+			r.RunAt = time.Now().Add(action.StopLease)
+			stops = append(stops, ledger.Claimed{Action: r.action, Thread: r.Thread})
+		}
+	}
+	return stops, nil
+}
+
+func (f *fake) Stopped(_ context.Context, _ ledger.Instance, id action.ID, o action.Outcome) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.rows[id]
+	r.outcomes = append(r.outcomes, o)
+	r.RunAt = time.Now().Add(time.Second)
+	if o.Kind == action.Done {
+		r.Status = action.Canceled
+	}
+	return nil
 }
 
 func (f *fake) Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error {

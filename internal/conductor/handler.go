@@ -24,6 +24,15 @@ type Handler interface {
 	Do(ctx context.Context, a Attempt) action.Outcome
 }
 
+// HandOff is a handler whose work goes on elsewhere once it was accepted: Done
+// means QUEUED, and an observer says how it ends. Being one is the trait.
+type HandOff interface {
+	Handler
+	// Stop ends work that may have been handed off. Done: it was asked to end, or is not there; Fatal: it
+	// cannot be stopped, and the action is given up; anything else is tried again.
+	Stop(ctx context.Context, a Attempt) action.Outcome
+}
+
 // Causes with which an attempt's context ends.
 var (
 	ErrAttemptTimeout = errors.New("the attempt took too long")

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -68,11 +69,16 @@ func (c *Conductor) sleepUntilSooner(ctx context.Context, d time.Duration) {
 	}
 }
 
-// cancels ends the attempts that somebody asked to cancel.
-func (c *Conductor) cancels(work context.Context) {
+// cancels ends the attempts that somebody asked to cancel, and until ctx ends, work that was handed off.
+func (c *Conductor) cancels(ctx, work context.Context) {
 	var away member.Backoff
+	var stops sync.WaitGroup
+	defer stops.Wait()
 	for work.Err() == nil {
 		again, err := c.cancelAsked(work)
+		if err == nil && ctx.Err() == nil {
+			err = c.stopAsked(work, &stops)
+		}
 		if err == nil {
 			err = c.ledger.Wait(work, ledger.TopicCancel, again)
 		}

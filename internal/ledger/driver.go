@@ -118,7 +118,7 @@ type actionTx interface {
 	LockThreads(ids []action.ID) (map[action.ID]action.Thread, error)
 	// LiveKeys finds live actions by their unique keys.
 	LiveKeys(keys []string) (map[string]action.ID, error)
-	// Claim takes ready rows as RUNNING for the owner and returns them in the order of their rank.
+	// Claim takes ready rows for the owner, as RUNNING unless they are to be handed off, and returns them in the order of their rank.
 	// The owner must be alive, where instances are kept.
 	Claim(owner action.ID, wants []Want) ([]Claimed, error)
 	// Lanes lists lanes with ready work after a lane, in order.
@@ -166,6 +166,7 @@ const (
 	PastDeadline                    // and nobody was asked to stop yet
 	CancelAsked                     // claimed by owner, who was asked to stop
 	ClaimsOf                        // claimed by owner
+	StopAsked                       // handed off, to be stopped, and nobody does just now
 )
 
 // HeadRow is a Head with what only the ledger needs.

@@ -163,12 +163,10 @@ func (t *txn) stillDead(self action.ID) (func(action.ID) bool, error) {
 // claimant is the name under which an action was claimed last.
 func (t *txn) claimant(id action.ID) (string, error) {
 	events, err := t.Events(id)
-	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Status == action.Running {
-			return events[i].Source, err
-		}
+	if n := len(events); n > 0 && events[n-1].Status == action.Running {
+		return events[n-1].Source, err
 	}
-	return "an unknown process", err
+	return "an unknown process", err // the claim of a hand-off leaves no event
 }
 
 // Cancel ends an action: unclaimed at once, claimed by request to its owner.

@@ -80,9 +80,9 @@ func (t *txn) settle(moves []settled) error {
 	return nil
 }
 
-// touchAsked wakes the owner of a claim that somebody wants to end.
+// touchAsked wakes who can end work that somebody wants to end: the owner of its claim, or whoever stops handed-off work.
 func (t *txn) touchAsked(thread action.Thread) {
-	if !thread.ClaimedBy.IsZero() && !thread.CancelAt.IsZero() {
+	if !thread.CancelAt.IsZero() {
 		t.touch(TopicCancel)
 	}
 }

@@ -103,12 +103,14 @@ type Completion struct {
 	ID      action.ID
 	Attempt int
 	Outcome action.Outcome
+	HandOff bool // Done means that the work was accepted elsewhere: QUEUED
 }
 
 // Want asks for up to N ready actions of one lane.
 type Want struct {
-	Lane string
-	N    int
+	Lane    string
+	N       int
+	HandOff bool // a claim changes no status: whoever observes the work says when it begins
 }
 
 // Turned is what a Turn did.

@@ -44,7 +44,7 @@ func (t *txn) complete(owner Instance, completions []Completion, done *Turned) e
 			continue
 		}
 		delete(byID, c.ID) // its second completion is late
-		next, err := t.endAttempt(owner, f, c.Outcome)
+		next, err := t.endAttempt(owner, f, c)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (t *txn) complete(owner Instance, completions []Completion, done *Turned) e
 
 // endAttempt is what an outcome does. One that the state machine refuses is a
 // bug of its handler and fails the action, since it would be refused for ever.
-func (t *txn) endAttempt(owner Instance, f live, o action.Outcome) (action.Transition, error) {
-	in := action.Input{Kind: action.Ended, Owner: true, Outcome: o, Source: owner.Name}
+func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transition, error) {
+	in := action.Input{Kind: action.Ended, Owner: true, HandOff: c.HandOff, Outcome: c.Outcome, Source: owner.Name}
 	next, err := action.Next(f.action, f.thread, in, t.Now())
 	if err == nil {
 		return next, nil
@@ -68,7 +68,7 @@ func (t *txn) endAttempt(owner Instance, f live, o action.Outcome) (action.Trans
 	return action.Next(f.action, f.thread, in, t.Now())
 }
 
-// claim takes ready actions and writes that they run.
+// claim takes ready actions and writes that they run; of hand-offs nothing is written before they are accepted.
 func (t *txn) claim(owner Instance, wants []Want) ([]Claimed, error) {
 	if len(wants) == 0 {
 		return nil, nil
@@ -77,10 +77,15 @@ func (t *txn) claim(owner Instance, wants []Want) ([]Claimed, error) {
 	if err != nil || len(claimed) == 0 {
 		return nil, err
 	}
-	events := make([]action.Event, len(claimed))
-	for i, c := range claimed {
-		events[i] = action.Event{ActionID: c.ID, Seq: c.Thread.Seq, Status: c.Thread.Status, Attempt: c.Thread.Attempt,
-			Spent: c.Thread.Spent, At: t.Now(), Source: owner.Name}
+	var events []action.Event
+	for _, c := range claimed {
+		if c.Thread.Status == action.Running {
+			events = append(events, action.Event{ActionID: c.ID, Seq: c.Thread.Seq, Status: c.Thread.Status, Attempt: c.Thread.Attempt,
+				Spent: c.Thread.Spent, At: t.Now(), Source: owner.Name})
+		}
+	}
+	if len(events) == 0 {
+		return claimed, nil
 	}
 	return claimed, t.InsertEvents(events)
 }

@@ -30,4 +30,7 @@ const (
 	KeySeq        = "seq"
 	KeyEpoch      = "epoch"
 	KeyInvariant  = "invariant"
+	KeyCause      = "cause"
+	KeyWorkflow   = "workflow"
+	KeyShard      = "shard"
 )

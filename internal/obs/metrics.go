@@ -30,6 +30,7 @@ type Conductor struct {
 	Attempts        *prometheus.CounterVec   // handler, outcome
 	AttemptSeconds  *prometheus.HistogramVec // handler, outcome
 	StartLatency    *prometheus.HistogramVec // handler; due → started
+	StopSeconds     *prometheus.HistogramVec // handler, outcome; of handed-off work
 	LateCompletions *prometheus.CounterVec   // handler; refused by the fence
 	Rescues         prometheus.Counter       // claims taken back from dead instances
 	LeasesLost      prometheus.Counter       // times this instance was declared dead
@@ -46,6 +47,7 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 		Attempts:        create.NewCounterVec(at.counter("attempts_total", "Attempts that ended."), []string{"handler", "outcome"}),
 		AttemptSeconds:  create.NewHistogramVec(at.histogram("attempt_seconds", "How long attempts took.", long()), []string{"handler", "outcome"}),
 		StartLatency:    create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),
+		StopSeconds:     create.NewHistogramVec(at.histogram("stop_seconds", "How long stopping handed-off work took.", long()), []string{"handler", "outcome"}),
 		LateCompletions: create.NewCounterVec(at.counter("late_completions_total", "Completions that the fence refused."), []string{"handler"}),
 		Rescues:         create.NewCounter(at.counter("rescues_total", "Claims taken back from dead instances.")),
 		LeasesLost:      create.NewCounter(at.counter("leases_lost_total", "Times this instance was declared dead.")),
@@ -53,6 +55,29 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 		TurnRows:        create.NewHistogramVec(at.histogram("turn_rows", "Rows of a turn.", prometheus.ExponentialBuckets(1, 4, 6)), []string{"edge"}),
 		Running:         create.NewGauge(at.gauge("running", "Attempts in progress.")),
 		Unflushed:       create.NewGauge(at.gauge("unflushed", "Ended attempts that are not recorded yet.")),
+	}
+}
+
+// Caboose is the metrics of the caboose (conductor.md, section 10).
+type Caboose struct {
+	Workflows       *prometheus.CounterVec // state: running, successful, failed, canceled, …; recorded
+	ArchiveFailures prometheus.Counter
+	DeleteFailures  prometheus.Counter
+	Orphans         prometheus.Gauge // workflows seen that are no action's
+	Lost            prometheus.Counter
+	Shards          prometheus.Gauge // owned by this instance
+}
+
+// NewCaboose makes the metrics and registers them; a nil registerer leaves them unregistered.
+func NewCaboose(to prometheus.Registerer) *Caboose {
+	create, at := promauto.With(to), named("caboose")
+	return &Caboose{
+		Workflows:       create.NewCounterVec(at.counter("workflows_total", "Workflows recorded, by what they did."), []string{"state"}),
+		ArchiveFailures: create.NewCounter(at.counter("archive_failures_total", "Tries to archive a workflow that failed.")),
+		DeleteFailures:  create.NewCounter(at.counter("delete_failures_total", "Tries to delete an archived workflow that failed.")),
+		Orphans:         create.NewGauge(at.gauge("orphans", "Workflows that belong to no action; they are left alone.")),
+		Lost:            create.NewCounter(at.counter("lost_total", "Workflows that vanished before their end was seen.")),
+		Shards:          create.NewGauge(at.gauge("shards", "Shards of workflows that this instance looks after, of 64.")),
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 // name as the hint), Conflict, Refused, Invalid.
 type Service struct {
 	ledger   *ledger.Ledger
-	blobs    *blob.Dir
+	blobs    blob.Store
 	handlers Handlers
 	folds    folds
 }
 
 // NewService makes the service of a ledger and its blob store. Actions can be ordered of the handlers; nil: of none.
-func NewService(l *ledger.Ledger, blobs *blob.Dir, handlers Handlers) *Service {
+func NewService(l *ledger.Ledger, blobs blob.Store, handlers Handlers) *Service {
 	return &Service{ledger: l, blobs: blobs, handlers: handlers, folds: folds{byPipeline: map[string]*fold{}}}
 }

@@ -45,7 +45,7 @@ stages:
 // World is a running Waybill.
 type World struct {
 	Ledger  *ledger.Ledger
-	Blobs   *blob.Dir
+	Blobs   blob.Store
 	Service *server.Service
 	Script  *Script
 }
@@ -78,7 +78,7 @@ func StartShared(t testing.TB) *World {
 // On runs a world on a ledger, which is closed when the test ends.
 func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 	t.Helper()
-	blobs, err := blob.Open(filepath.Join(dir, "blobs"))
+	blobs, err := blob.Open(t.Context(), filepath.Join(dir, "blobs"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,12 @@ func checks() map[string]func(*testing.T, setup) {
 		"IllegalTransitionsAreRefused":   illegalTransitionsAreRefused,
 		"ActionsAreSelected":             actionsAreSelected,
 		"AnyTextIsStored":                anyTextIsStored,
+		// hand-off
+		"HandOffsAreClaimedInSilence": handOffsAreClaimedInSilence,
+		"LostHandOffsAreMadeAgain":    lostHandOffsAreMadeAgain,
+		"ObserversMayRepeat":          observersMayRepeat,
+		"HandedOffWorkIsStopped":      handedOffWorkIsStopped,
+		"DeadlinesStopHandedOffWork":  deadlinesStopHandedOffWork,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

@@ -248,6 +248,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"past deadline":    choose(ledger.PastDeadline),
 		"cancel asked":     choose(ledger.CancelAsked),
 		"claims of one":    choose(ledger.ClaimsOf),
+		"stop asked":       choose(ledger.StopAsked),
 		"live keys":        func(tx ledger.Tx) error { _, err := tx.LiveKeys([]string{"x"}); return err },
 		"threads":          func(tx ledger.Tx) error { _, err := tx.LockThreads([]action.ID{id}); return err },
 		"actions":          func(tx ledger.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },

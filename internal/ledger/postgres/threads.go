@@ -81,13 +81,14 @@ picked AS MATERIALIZED (
 		ORDER BY t.rank, t.id LIMIT w.n FOR UPDATE SKIP LOCKED) AS p
 	WHERE EXISTS (SELECT 1 FROM instance WHERE id = $1 AND lease_until > now())),
 claimed AS (
-	UPDATE thread t SET ready = false, status = 3, seq = seq + 1, attempt = attempt + 1, claimed_by = $1,
+	UPDATE thread t SET ready = false, attempt = attempt + 1, claimed_by = $1,
+		status = CASE WHEN t.lane = ANY ($4) THEN t.status ELSE 3 END, seq = CASE WHEN t.lane = ANY ($4) THEN t.seq ELSE t.seq + 1 END,
 		lease = now() + attempt_limit, started_at = coalesce(started_at, now())
 	WHERE t.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING t.*)
 SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t CROSS JOIN LATERAL (
 	SELECT * FROM action a WHERE a.id = t.id AND a.created_at = t.created_at OFFSET 0) AS a`
 
-// Claim takes ready rows as RUNNING for the owner and returns them in the order of their rank.
+// Claim takes ready rows for the owner, as RUNNING unless they are to be handed off, and returns them in the order of their rank.
 func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, error) {
 	type ranked struct {
 		ledger.Claimed
@@ -102,9 +103,21 @@ func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, erro
 		r.Thread = thread.result()
 		r.Action, err = of.result()
 		return r, err
-	}, claim, uuid(owner), column(wants, func(w ledger.Want) string { return w.Lane }), column(wants, func(w ledger.Want) int32 { return int32(w.N) }))
+	}, claim, uuid(owner), column(wants, func(w ledger.Want) string { return w.Lane }), column(wants, func(w ledger.Want) int32 { return int32(w.N) }),
+		handOffs(wants))
 	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })
 	return column(rows, func(r ranked) ledger.Claimed { return r.Claimed }), err
+}
+
+// handOffs are the lanes whose work is to be handed off.
+func handOffs(wants []ledger.Want) []string {
+	lanes := []string{}
+	for _, w := range wants {
+		if w.HandOff {
+			lanes = append(lanes, w.Lane)
+		}
+	}
+	return lanes
 }
 
 // Lanes lists lanes with ready work after a lane, in order: a skip scan of
@@ -136,6 +149,8 @@ func choices(c ledger.Choice) (string, error) {
 		return "claimed_by = $1 AND cancel_at IS NOT NULL", nil
 	case ledger.ClaimsOf:
 		return "claimed_by = $1", nil
+	case ledger.StopAsked:
+		return "cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3) AND run_at <= now() AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	}
 	return "", fmt.Errorf("there is no choice %d of threads", c)
 }

@@ -85,11 +85,12 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 		err = s.Scan(append([]any{ident{&c.id}, &c.rank}, threadTo(&c.Thread)...)...)
 		return c, err
 	}
-	claims, err := rows(t, scan, `UPDATE thread AS t SET ready = 0, claimed_by = ?1, status = 3, seq = seq + 1, attempt = attempt + 1,
+	claims, err := rows(t, scan, `UPDATE thread AS t SET ready = 0, claimed_by = ?1, attempt = attempt + 1,
+			status = CASE WHEN ?5 THEN status ELSE 3 END, seq = CASE WHEN ?5 THEN seq ELSE seq + 1 END,
 			lease = CASE attempt_limit WHEN 0 THEN NULL ELSE ?2 + attempt_limit END, started_at = coalesce(started_at, ?2)
 		WHERE id IN (SELECT id FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
-			started_at, cancel_at, draining, deadline`, id(owner), micros(t.now), w.Lane, w.N)
+			started_at, cancel_at, draining, deadline`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
@@ -146,6 +147,8 @@ func chosen(c ledger.Choice) string {
 		return `claimed_by = ?1 AND cancel_at IS NOT NULL`
 	case ledger.ClaimsOf:
 		return `claimed_by = ?1`
+	case ledger.StopAsked:
+		return `cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3) AND run_at <= ?2`
 	}
 	return `0`
 }

@@ -73,7 +73,7 @@ func (l *log) RegisterArtifact(_ context.Context, _ string, _ int64, a ledger.Ar
 type setup struct {
 	t       *testing.T
 	log     *log
-	blobs   *blob.Dir
+	blobs   blob.Store
 	builds  string
 	handler *build.Handler
 	action  action.Action
@@ -87,7 +87,7 @@ func fresh(t *testing.T, file string, artifacts ...schedule.Artifact) *setup {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	blobs, err := blob.Open(filepath.Join(home, "blobs"))
+	blobs, err := blob.Open(t.Context(), filepath.Join(home, "blobs"))
 	if err != nil {
 		t.Fatal(err)
 	}

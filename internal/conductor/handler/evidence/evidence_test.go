@@ -20,7 +20,7 @@ func id() action.ID {
 
 func TestAnExchangeOutlivesItsAttempt(t *testing.T) {
 	t.Parallel()
-	blobs, err := blob.Open(t.TempDir())
+	blobs, err := blob.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 // world is a handler with its store.
 type world struct {
 	*shell.Handler
-	blobs *blob.Dir
+	blobs blob.Store
 }
 
 // setup makes the handler of a script, and of further keys of its command.
@@ -37,7 +37,7 @@ func setup(t *testing.T, script, more string) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := blob.Open(t.TempDir())
+	blobs, err := blob.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestAMissingProgramSpendsNoAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := blob.Open(t.TempDir())
+	blobs, err := blob.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

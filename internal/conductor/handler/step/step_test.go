@@ -90,7 +90,7 @@ type world struct {
 	t       *testing.T
 	home    string
 	dir     string // of the service on oak
-	blobs   *blob.Dir
+	blobs   blob.Store
 	handler *Handler
 
 	mu        sync.Mutex
@@ -104,7 +104,7 @@ type world struct {
 func newWorld(t *testing.T, path string) *world {
 	t.Helper()
 	home := filepath.Join(t.TempDir(), "home")
-	blobs, err := blob.Open(filepath.Join(home, "blobs"))
+	blobs, err := blob.Open(t.Context(), filepath.Join(home, "blobs"))
 	if err != nil {
 		t.Fatal(err)
 	}

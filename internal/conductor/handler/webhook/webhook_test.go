@@ -29,7 +29,7 @@ import (
 // world is a handler with its store, its secret's file, and its target.
 type world struct {
 	*webhook.Handler
-	blobs *blob.Dir
+	blobs blob.Store
 	token string
 }
 
@@ -59,7 +59,7 @@ handlers:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.blobs, err = blob.Open(t.TempDir()); err != nil {
+	if w.blobs, err = blob.Open(t.Context(), t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	w.Handler = webhook.New(config.Handlers["notify"], evidence.Archive{Blobs: w.blobs})

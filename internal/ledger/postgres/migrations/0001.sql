@@ -246,6 +246,7 @@ CREATE INDEX thread_due ON thread (run_at) WHERE NOT ready AND claimed_by IS NUL
 CREATE INDEX thread_owner ON thread (claimed_by) WHERE claimed_by IS NOT NULL;
 CREATE INDEX thread_lease ON thread (lease) WHERE lease IS NOT NULL;
 CREATE UNIQUE INDEX thread_unique ON thread (unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX thread_stop ON thread (run_at) WHERE cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3);
 CREATE INDEX thread_deadline ON thread (deadline) WHERE deadline IS NOT NULL;
 
 -- What package action decides; this refuses what slips past it. 1 PENDING, 2 QUEUED, 3 RUNNING, 4 BACKOFF.

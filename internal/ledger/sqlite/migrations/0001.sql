@@ -243,6 +243,7 @@ CREATE INDEX thread_claim ON thread (lane, rank, id) WHERE ready = 1;
 CREATE INDEX thread_due ON thread (run_at) WHERE ready = 0 AND claimed_by IS NULL AND status IN (1, 4);
 CREATE INDEX thread_owner ON thread (claimed_by) WHERE claimed_by IS NOT NULL;
 CREATE UNIQUE INDEX thread_unique ON thread (unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX thread_stop ON thread (run_at) WHERE cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3);
 CREATE INDEX thread_deadline ON thread (deadline) WHERE deadline IS NOT NULL;
 
 -- Legal changes of status: bit 4·(old-1)+(new-1). PENDING to all, QUEUED to all

@@ -1,0 +1,114 @@
+// Package blobtest is what every store of blobs must do.
+package blobtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+const (
+	hello  = "hello"
+	digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+)
+
+// Run checks an empty store.
+func Run(t *testing.T, store blob.Store) {
+	t.Run("NamesContentByItsDigest", func(t *testing.T) {
+		for range 2 {
+			key, sum, size, err := store.Put(t.Context(), "", strings.NewReader(hello))
+			if err != nil || key != "sha256/"+digest || sum != digest || size != int64(len(hello)) {
+				t.Fatalf("Put = %s, %s, %d, %v", key, sum, size, err)
+			}
+		}
+		wantContent(t, store, "sha256/"+digest, hello)
+	})
+	t.Run("ReplacesWholeObjects", func(t *testing.T) {
+		for _, content := range []string{strings.Repeat("long ", 1<<18), "short", ""} {
+			put(t, store, "a/b", content)
+			wantContent(t, store, "a/b", content)
+		}
+	})
+	t.Run("FailedPutLeavesTheOldObject", func(t *testing.T) {
+		put(t, store, "kept", "old")
+		broken := io.MultiReader(strings.NewReader("new"), failing{})
+		if _, _, _, err := store.Put(t.Context(), "kept", broken); !errors.Is(err, errBroken) {
+			t.Errorf("got %v, want the reader's error", err)
+		}
+		wantContent(t, store, "kept", "old")
+	})
+	t.Run("MissingIsNotFound", func(t *testing.T) {
+		if _, _, err := store.Get(t.Context(), "a/missing"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Get: %v", err)
+		}
+		if there, err := store.Has(t.Context(), "a/missing"); there || err != nil {
+			t.Errorf("Has: %v, %v", there, err)
+		}
+	})
+	t.Run("RefusesWhatIsNoKey", func(t *testing.T) {
+		for _, key := range []string{"../x", "/x", "a//b", "a/", ".", "tmp/x", "a\x00b"} {
+			_, _, _, err := store.Put(t.Context(), key, strings.NewReader("x"))
+			_, _, getErr := store.Get(t.Context(), key)
+			_, hasErr := store.Has(t.Context(), key)
+			if !fault.Is(err, fault.Invalid) || !fault.Is(getErr, fault.Invalid) || !fault.Is(hasErr, fault.Invalid) {
+				t.Errorf("%q: %v, %v, %v", key, err, getErr, hasErr)
+			}
+		}
+	})
+	t.Run("WritersOfOneObjectDoNotMeet", func(t *testing.T) {
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() { put(t, store, "contested", strings.Repeat(fmt.Sprint(i), 4096)) })
+		}
+		all.Wait()
+		got := content(t, store, "contested")
+		if len(got) != 4096 || strings.Trim(got, got[:1]) != "" {
+			t.Errorf("a mixture: %d bytes", len(got))
+		}
+	})
+}
+
+var errBroken = errors.New("the source broke")
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errBroken }
+
+func put(t *testing.T, store blob.Store, key, content string) {
+	t.Helper()
+	if _, _, _, err := store.Put(t.Context(), key, strings.NewReader(content)); err != nil {
+		t.Error(err)
+	}
+}
+
+func content(t *testing.T, store blob.Store, key string) string {
+	t.Helper()
+	r, size, err := store.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(all)) != size {
+		t.Errorf("Get says %d bytes and yields %d", size, len(all))
+	}
+	return string(all)
+}
+
+func wantContent(t *testing.T, store blob.Store, key, want string) {
+	t.Helper()
+	if got := content(t, store, key); got != want {
+		t.Errorf("%s: got %d bytes, want %d", key, len(got), len(want))
+	}
+	if there, err := store.Has(t.Context(), key); !there || err != nil {
+		t.Errorf("Has(%s) = %v, %v", key, there, err)
+	}
+}

@@ -1,0 +1,160 @@
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+const (
+	bucketScheme  = "s3://"
+	defaultRegion = "us-east-1" // where an endpoint is named and no region: such servers have none
+)
+
+// Bucket is a store in an S3 bucket, Amazon's or a compatible server's.
+// Objects appear whole: S3 shows one when all of it has arrived.
+type Bucket struct {
+	client *s3.Client
+	bucket string
+	prefix string // "" or ending in a slash
+	name   string // for messages
+}
+
+// OpenBucket reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Credentials, and
+// the region unless it is named, are found as Amazon's own tools find them. The
+// bucket is not asked for: whether it answers is news of each call.
+func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
+	u, err := url.Parse(location)
+	if err != nil || u.Scheme != "s3" || u.Host == "" {
+		return nil, fault.New(fault.Invalid, "blob store %q: want s3://BUCKET/PREFIX?endpoint=URL&region=NAME", location)
+	}
+	query := u.Query()
+	for key := range query {
+		if key != "endpoint" && key != "region" {
+			return nil, fault.New(fault.Invalid, "blob store %q: %q is not known, want endpoint or region", location, key)
+		}
+	}
+	endpoint, region := query.Get("endpoint"), query.Get("region")
+	settings, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "blob store %q: read the settings of AWS: %w", location, err)
+	}
+	settings.Region = firstOf(region, settings.Region, defaultRegion)
+	prefix := strings.Trim(u.Path, "/")
+	if prefix != "" {
+		prefix += "/"
+	}
+	client := s3.NewFromConfig(settings, func(o *s3.Options) {
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired // compatible servers know no others
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		if endpoint != "" {
+			o.BaseEndpoint, o.UsePathStyle = aws.String(endpoint), true
+		}
+	})
+	return &Bucket{client: client, bucket: u.Host, prefix: prefix, name: bucketScheme + u.Host + "/" + prefix}, nil
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// Put implements Store. What is stored is first received whole, since S3 wants its size and the key may be its digest.
+func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
+	if key != "" {
+		if err := checkKey(key); err != nil {
+			return "", "", 0, err
+		}
+	}
+	file, err := os.CreateTemp("", "waybill-put-*")
+	if err != nil {
+		return "", "", 0, explain(fmt.Errorf("store %s: %w", naming(key), err), os.TempDir())
+	}
+	defer func() {
+		_ = file.Close() // it was only read, or is given up
+		_ = os.Remove(file.Name())
+	}()
+	sum := sha256.New()
+	if size, err = io.Copy(io.MultiWriter(file, sum), &reader{ctx, r}); err != nil {
+		return "", "", 0, explain(fmt.Errorf("store %s: %w", naming(key), err), os.TempDir())
+	}
+	digest = hex.EncodeToString(sum.Sum(nil))
+	if key == "" {
+		key = "sha256/" + digest
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return "", "", 0, fmt.Errorf("store blob %s: %w", key, err)
+	}
+	_, err = b.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.bucket, Key: b.path(key), Body: file, ContentLength: &size})
+	if err != nil {
+		return "", "", 0, b.explain(ctx, "store", key, err)
+	}
+	return key, digest, size, nil
+}
+
+// Get implements Store.
+func (b *Bucket) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
+	if err := checkKey(key); err != nil {
+		return nil, 0, err
+	}
+	object, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: b.path(key)})
+	if err != nil {
+		return nil, 0, b.explain(ctx, "read", key, err)
+	}
+	return object.Body, aws.ToInt64(object.ContentLength), nil
+}
+
+// Has implements Store.
+func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	_, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.bucket, Key: b.path(key)})
+	if err == nil {
+		return true, nil
+	}
+	if err = b.explain(ctx, "look for", key, err); fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return false, err
+}
+
+func (b *Bucket) path(key string) *string { return aws.String(b.prefix + key) }
+
+// explain gives errors of S3 a code. A missing bucket is a fault of the store, not of the object.
+func (b *Bucket) explain(ctx context.Context, what, key string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%s blob %s: %w", what, key, cause)
+	}
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "NoSuchBucket" {
+		return fault.New(fault.Unavailable, "%s blob %s: %w", what, key, err).WithHint("make the bucket of %s", b.name)
+	}
+	answer, ok := errors.AsType[*awshttp.ResponseError](err)
+	if ok && answer.HTTPStatusCode() == http.StatusNotFound && what != "store" {
+		return fault.New(fault.NotFound, "there is no blob %s", key)
+	}
+	wrapped := fault.New(fault.Unavailable, "%s blob %s: %w", what, key, err)
+	if ok && answer.HTTPStatusCode() == http.StatusForbidden {
+		return wrapped.WithHint("let these credentials read and write %s", b.name)
+	}
+	return wrapped
+}

@@ -1,0 +1,210 @@
+package caboose
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Ledger is what the caboose needs of the log; see the methods of ledger.Ledger.
+type Ledger interface {
+	member.Registry
+	Heartbeat(ctx context.Context, i ledger.Instance) error
+	Instances(ctx context.Context) ([]ledger.InstanceRow, error)
+	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
+	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
+	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
+}
+
+// Archive is where completed workflows are kept; blob.Store is one.
+type Archive interface {
+	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
+}
+
+// Config is how a caboose works.
+type Config struct {
+	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
+	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
+	Workers  int                      // workflows handled at a time, of each cluster; default 4
+	Pace     Pace                     // default: conductor.md, section 7
+	Log      *slog.Logger             // default: none
+	Metrics  *obs.Caboose             // default: unregistered
+}
+
+// Pace is how long the caboose waits. What is zero has its default.
+type Pace struct {
+	Resync      time.Duration // between looks at all workflows; 10m
+	Retry       time.Duration // before archiving, or recording, is tried again, doubling; 1s
+	RetryMax    time.Duration // at most; 5m
+	DeleteAgain time.Duration // before deleting is tried again; 5m
+	Missing     time.Duration // between looks for vanished workflows; 10m
+	MissingWait time.Duration // until one that is not there is looked for again; 2m
+}
+
+func (p Pace) withDefaults() Pace {
+	for at, usual := range map[*time.Duration]time.Duration{&p.Resync: 10 * time.Minute, &p.Retry: time.Second, &p.RetryMax: 5 * time.Minute,
+		&p.DeleteAgain: 5 * time.Minute, &p.Missing: 10 * time.Minute, &p.MissingWait: 2 * time.Minute} {
+		if *at <= 0 {
+			*at = usual
+		}
+	}
+	return p
+}
+
+const defaultWorkers = 4
+
+// Caboose observes workflows. Make it with New, run it once.
+type Caboose struct {
+	ledger   Ledger
+	archive  Archive
+	cfg      Config
+	log      *slog.Logger
+	metrics  *obs.Caboose
+	watchers []*watcher
+
+	mu       sync.Mutex
+	instance ledger.Instance
+	mine     [shards]bool
+}
+
+// New makes a caboose.
+func New(l Ledger, archive Archive, cfg Config) *Caboose {
+	if cfg.Workers <= 0 {
+		cfg.Workers = defaultWorkers
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = obs.NewCaboose(nil)
+	}
+	cfg.Pace = cfg.Pace.withDefaults()
+	if len(cfg.Instance.Roles) == 0 {
+		cfg.Instance.Roles = []string{role}
+	}
+	return &Caboose{ledger: l, archive: archive, cfg: cfg, log: obs.Component(cfg.Log, role), metrics: cfg.Metrics}
+}
+
+// role is by what instances know each other.
+const role = "caboose"
+
+// Run observes until ctx ends, and returns nil. Work that is cut off is repeated by whoever comes next.
+// It returns an error when the ledger refuses this instance for good.
+func (c *Caboose) Run(ctx context.Context) error {
+	if len(c.cfg.Clusters) == 0 {
+		<-ctx.Done() // there is nothing to look after, and nobody who must know of us
+		return nil
+	}
+	if err := c.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // who is stopped before it joined has nothing to do
+		}
+		return err
+	}
+	for handler, cluster := range c.cfg.Clusters {
+		w, err := newWatcher(c, handler, cluster)
+		if err != nil {
+			return err
+		}
+		c.watchers = append(c.watchers, w)
+	}
+	c.reshard(ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() { c.beats(ctx) })
+	for _, w := range c.watchers {
+		loops.Go(func() { w.run(ctx) })
+	}
+	loops.Wait()
+	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
+	return nil
+}
+
+func (c *Caboose) join(ctx context.Context) error {
+	instance, err := member.Join(ctx, c.ledger, c.cfg.Instance, c.log)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.instance = instance
+	c.mu.Unlock()
+	return nil
+}
+
+func (c *Caboose) current() ledger.Instance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.instance
+}
+
+// beats says regularly that this instance is alive, and divides the work among those that are.
+func (c *Caboose) beats(ctx context.Context) {
+	for member.Pause(ctx, member.Jitter(ledger.HeartbeatEvery)) {
+		err := c.ledger.Heartbeat(ctx, c.current())
+		switch {
+		case err == nil, ctx.Err() != nil:
+		case fault.Is(err, fault.StaleClaim):
+			c.log.Warn("declared dead; joining anew", obs.KeyInstance, c.current().ID.String())
+			if err := c.join(ctx); err != nil && ctx.Err() == nil {
+				c.log.Error("cannot join anew", obs.Error(err))
+			}
+		default:
+			c.log.Warn("heartbeat failed", obs.Error(err))
+		}
+		c.reshard(ctx)
+	}
+}
+
+// reshard looks who is alive, and takes up the workflows of shards that are ours from now on.
+func (c *Caboose) reshard(ctx context.Context) {
+	rows, err := c.ledger.Instances(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Warn("looking for other instances failed; shards stay as they are", obs.Error(err))
+		}
+		return
+	}
+	mine := owned(c.current().ID, living(rows))
+	c.mu.Lock()
+	before := c.mine
+	c.mine = mine
+	c.mu.Unlock()
+	if mine == before {
+		return
+	}
+	count := 0
+	for _, own := range mine {
+		if own {
+			count++
+		}
+	}
+	c.metrics.Shards.Set(float64(count))
+	c.log.Info("shards changed", obs.KeyCount, count)
+	for _, w := range c.watchers {
+		w.lookAgain()
+	}
+}
+
+// living are the instances that share workflows with us.
+func living(rows []ledger.InstanceRow) (ids []action.ID) {
+	for _, r := range rows {
+		for _, has := range r.Roles {
+			if has == role {
+				ids = append(ids, r.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// owns reports whether a workflow is ours to look after.
+func (c *Caboose) owns(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mine[shardOf(name)]
+}

@@ -1,0 +1,28 @@
+// Package caboose observes workflows that were handed to Argo: it records that
+// they run and how they end, archives them, and deletes them last.
+//
+// # States
+//
+// A completed workflow goes through three steps, in this order: archived (its
+// object and its outputs are in blob storage), recorded (one transaction of the
+// ledger), deleted (with its uid as precondition, then without Waybill's
+// finalizer). Each may be repeated: keys of blobs are the same each time, the
+// ledger ignores what it knows, and a uid is deleted once. So a crash anywhere
+// costs a repetition and nothing else.
+//
+// # Who owns the truth
+//
+// The cluster says what workflows do, the ledger what actions did. What is kept
+// here in memory (which uids are done, what failed how often) spares both the
+// same questions at every resync; it may be lost at any time.
+//
+// # Invariants
+//
+// Nothing that is not archived is deleted. What belongs to no action is left
+// alone. A workflow that vanished is not run again, since it may have run.
+//
+// # Why there is no lock
+//
+// Instances share workflows by shard, and know their shards by who is alive.
+// Two may own one for a few seconds; the order above makes that harmless.
+package caboose

@@ -1,0 +1,197 @@
+package caboose
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// recordAnyway is the failed try to archive from which on users see the end all the same.
+const recordAnyway = 5
+
+// handle does what a workflow asks for now. again is when to come back after an error; zero: soon, then later and later.
+func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m *memory) (again time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("a workflow took longer than %s", callLimit))
+	defer cancel()
+	if m.orphan || m.deleted {
+		return 0, nil
+	}
+	id, err := action.ParseID(one.GetName())
+	if err != nil {
+		w.leave(m, one)
+		return 0, nil //nolint:nilerr // somebody else's workflow
+	}
+	began := phaseOf(one) == phaseRunning && !m.running
+	if !began && !completed(one) {
+		return 0, nil
+	}
+	if ours, err := w.belongs(ctx, id, one, m); err != nil || !ours {
+		return 0, err
+	}
+	if began {
+		return 0, w.running(ctx, id, one, m)
+	}
+	return w.complete(ctx, id, one, m)
+}
+
+// belongs reports whether the workflow is that of an action of this handler: nobody ends another one by a workflow's name.
+func (w *watcher) belongs(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (bool, error) {
+	if m.ours {
+		return true, nil
+	}
+	state, err := w.ledger.Action(ctx, id)
+	switch {
+	case err != nil && !fault.Is(err, fault.NoSuchAction):
+		return false, err
+	case err == nil && state.Handler == w.handler:
+		m.ours = true
+	case err == nil && w.cfg.Clusters[state.Handler] != nil: // who looks after that handler sees it as well
+	default:
+		w.leave(m, one)
+	}
+	return m.ours, nil
+}
+
+// leave notes that a workflow is no action's.
+func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
+	m.orphan = true
+	w.metrics.Orphans.Inc()
+	w.log.Info("workflow belongs to no action; left alone", obs.KeyWorkflow, one.GetName())
+}
+
+// running records that a workflow runs.
+func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) error {
+	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt")})
+	if err != nil {
+		return err
+	}
+	m.running = true
+	w.metrics.Workflows.WithLabelValues("running").Inc()
+	return nil
+}
+
+func (w *watcher) source() string { return role + " " + w.current().Name }
+
+// complete takes a completed workflow through its three steps. Nothing is deleted before it is archived and recorded.
+func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (time.Duration, error) {
+	if m.archived && m.recorded {
+		return w.remove(ctx, one, m)
+	}
+	full, err := w.workflows.Get(ctx, one.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || (err == nil && full.GetUID() != one.GetUID()) {
+		return 0, nil // it is gone: whoever misses it looks for it
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read workflow %s: %w", one.GetName(), err)
+	}
+	unkept := w.keep(ctx, id, full, m)
+	if unkept != nil && m.unkept < recordAnyway {
+		return 0, unkept
+	}
+	if err := w.record(ctx, id, full, m); err != nil {
+		return 0, err
+	}
+	if unkept != nil {
+		return 0, unkept
+	}
+	return w.remove(ctx, one, m)
+}
+
+// keep archives a workflow's object and its outputs, under the same keys each time.
+func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Unstructured, m *memory) error {
+	if m.archived {
+		return nil
+	}
+	object, err := json.Marshal(full.Object)
+	if err != nil {
+		return fmt.Errorf("archive workflow %s: %w", id, err)
+	}
+	for name, content := range map[string][]byte{"workflow.json": object, "outputs.json": outputsOf(full)} {
+		if _, _, _, err := w.archive.Put(ctx, archiveKey(id, name), bytes.NewReader(content)); err != nil {
+			m.unkept++
+			w.metrics.ArchiveFailures.Inc()
+			return fmt.Errorf("archive workflow %s: %w", id, err)
+		}
+	}
+	m.archived, m.unkept = true, 0
+	return nil
+}
+
+// archiveKey is where a file of an action lies: beside its other files, by the week in which it was born.
+func archiveKey(id action.ID, name string) string {
+	year, week := id.Time().ISOWeek()
+	return fmt.Sprintf("action/%dw%02d/%s/%s", year, week, id, name)
+}
+
+// record writes a workflow's end down, once.
+func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, m *memory) error {
+	if m.recorded {
+		return nil
+	}
+	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"),
+		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full)}
+	seen, err := w.ledger.Observe(ctx, o)
+	if err != nil {
+		return err
+	}
+	m.recorded = true
+	if len(seen.Ended) > 0 {
+		w.metrics.Workflows.WithLabelValues(strings.ToLower(phaseOf(full))).Inc()
+	}
+	return nil
+}
+
+// remove deletes an archived and recorded workflow, then lets it go.
+func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m *memory) (time.Duration, error) {
+	err := w.tryRemove(ctx, one)
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another one by that name
+		m.deleted = true
+		return 0, nil
+	}
+	w.metrics.DeleteFailures.Inc()
+	return w.cfg.Pace.DeleteAgain, fmt.Errorf("delete workflow %s: %w", one.GetName(), err)
+}
+
+func (w *watcher) tryRemove(ctx context.Context, one *unstructured.Unstructured) error {
+	uid, background := one.GetUID(), metav1.DeletePropagationBackground
+	err := w.workflows.Delete(ctx, one.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background})
+	if err != nil {
+		return err
+	}
+	now, err := w.workflows.Get(ctx, one.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	at := slices.Index(now.GetFinalizers(), kube.Finalizer)
+	if at < 0 || now.GetUID() != uid {
+		return nil // others hold it, or it is another one
+	}
+	path := fmt.Sprintf("/metadata/finalizers/%d", at)
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": uid},
+		{"op": "test", "path": path, "value": kube.Finalizer},
+		{"op": "remove", "path": path},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.workflows.Patch(ctx, one.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: "waybill"})
+	return err
+}

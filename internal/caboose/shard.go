@@ -1,0 +1,54 @@
+package caboose
+
+import (
+	"hash/fnv"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// shards is into how many parts workflows are divided.
+const shards = 64
+
+// shardOf is the part that a workflow's name lies in.
+func shardOf(name string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails (hash.Hash)
+	return int(h.Sum32() % shards)
+}
+
+// owned is the set of shards that self wins among the living by rendezvous
+// hashing: who comes or goes moves only the shards that it wins.
+func owned(self action.ID, living []action.ID) (mine [shards]bool) {
+	for shard := range mine {
+		mine[shard] = true
+		own := weight(shard, self)
+		for _, other := range living {
+			if other == self {
+				continue
+			}
+			theirs := weight(shard, other)
+			if theirs > own || (theirs == own && other.String() > self.String()) {
+				mine[shard] = false
+				break
+			}
+		}
+	}
+	return mine
+}
+
+// weight is an instance's claim to a shard.
+func weight(shard int, instance action.ID) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte{byte(shard)}) // never fails (hash.Hash)
+	_, _ = h.Write(instance[:])
+	return mix(h.Sum64())
+}
+
+// mix spreads the bits: FNV leaves those of short inputs close together.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

@@ -1,0 +1,171 @@
+package caboose
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is complete.
+func slim(object any) (any, error) {
+	w, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil // a tombstone
+	}
+	kept := &unstructured.Unstructured{Object: map[string]any{"apiVersion": w.GetAPIVersion(), "kind": w.GetKind()}}
+	if metadata, ok := w.Object["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+		kept.Object["metadata"] = metadata
+	}
+	for _, path := range [][]string{{"spec", "shutdown"}, {"spec", "activeDeadlineSeconds"},
+		{"status", "phase"}, {"status", "message"}, {"status", "progress"}, {"status", "startedAt"}, {"status", "finishedAt"}} {
+		if value, found, err := unstructured.NestedFieldNoCopy(w.Object, path...); found && err == nil {
+			if err := unstructured.SetNestedField(kept.Object, value, path...); err != nil {
+				return nil, fmt.Errorf("keep %s of workflow %s: %w", strings.Join(path, "."), w.GetName(), err)
+			}
+		}
+	}
+	return kept, nil
+}
+
+// Argo's phases.
+const (
+	phaseRunning   = "Running"
+	phaseSucceeded = "Succeeded"
+	phaseFailed    = "Failed"
+	phaseError     = "Error"
+)
+
+func phaseOf(w *unstructured.Unstructured) string { return text(w.Object, "status", "phase") }
+
+func completed(w *unstructured.Unstructured) bool {
+	switch phaseOf(w) {
+	case phaseSucceeded, phaseFailed, phaseError:
+		return true
+	}
+	return false
+}
+
+// outcomeOf is what a completed workflow means for its action. Whether a failure was a cancel is the ledger's to know.
+func outcomeOf(w *unstructured.Unstructured) action.Outcome {
+	o := action.Outcome{Ref: w.GetNamespace() + "/" + w.GetName()}
+	if phaseOf(w) == phaseSucceeded {
+		o.Kind, o.Output = action.Done, outputsOf(w)
+		return o
+	}
+	o.Kind, o.Code, o.Error = action.Fatal, "workflow_"+strings.ToLower(phaseOf(w)), messageOf(w)
+	if limit := limitOf(w); limit > 0 && moment(w, "finishedAt").Sub(moment(w, "startedAt")) >= limit {
+		o.Kind = action.Expired
+	}
+	if o.Error == "" {
+		o.Error = "the workflow ended as " + phaseOf(w) + " and says no more"
+	}
+	return o
+}
+
+// limitOf is how long the workflow may take, by itself or by its template; zero: as long as it likes.
+func limitOf(w *unstructured.Unstructured) time.Duration {
+	for _, spec := range [][]string{{"spec"}, {"status", "storedWorkflowTemplateSpec"}} {
+		switch limit := field(w.Object, append(spec, "activeDeadlineSeconds")...).(type) {
+		case int64:
+			return time.Duration(limit) * time.Second
+		case float64:
+			return time.Duration(limit) * time.Second
+		}
+	}
+	return 0
+}
+
+// moment is a time of the status; zero when it is not there.
+func moment(w *unstructured.Unstructured, name string) time.Time {
+	at, err := time.Parse(time.RFC3339, text(w.Object, "status", name))
+	if err != nil {
+		return time.Time{} // not there yet
+	}
+	return at.UTC()
+}
+
+// outputsOf is the workflow's output parameters as one object: those of its entry point, and those that it made
+// global. A value that is a JSON object or list is that, not its text.
+func outputsOf(w *unstructured.Unstructured) json.RawMessage {
+	outputs := map[string]any{}
+	entry, _ := nodesOf(w)[w.GetName()].(map[string]any)
+	own, _ := field(entry, "outputs", "parameters").([]any)
+	global, _ := field(w.Object, "status", "outputs", "parameters").([]any)
+	for _, one := range slices.Concat(own, global) {
+		parameter, _ := one.(map[string]any)
+		name, value := text(parameter, "name"), text(parameter, "value")
+		outputs[name] = value
+		if structured := json.RawMessage(value); strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
+			if json.Valid(structured) {
+				outputs[name] = structured
+			}
+		}
+	}
+	raw, _ := json.Marshal(outputs) // texts and valid JSON always marshal
+	return raw
+}
+
+// messageOf says why a workflow failed: the failed pod that finished last, else the workflow's own words.
+func messageOf(w *unstructured.Unstructured) string {
+	var latest, message string
+	for _, one := range nodesOf(w) {
+		node, _ := one.(map[string]any)
+		phase := text(node, "phase")
+		if text(node, "type") != "Pod" || (phase != phaseFailed && phase != phaseError) || text(node, "message") == "" {
+			continue
+		}
+		if at := text(node, "finishedAt"); at >= latest { // all of one form, in UTC
+			latest, message = at, fmt.Sprintf("%s: %s", text(node, "displayName"), text(node, "message"))
+		}
+	}
+	if message == "" {
+		message = text(w.Object, "status", "message")
+	}
+	return message
+}
+
+// maxNodes bounds what compressed node status may unpack to, in bytes.
+const maxNodes = 64 << 20
+
+// nodesOf is the status of a workflow's nodes, unpacked when Argo packed it; none when it lies elsewhere or is damaged.
+func nodesOf(w *unstructured.Unstructured) map[string]any {
+	packed := text(w.Object, "status", "compressedNodes")
+	if packed == "" {
+		nodes, _ := field(w.Object, "status", "nodes").(map[string]any)
+		return nodes
+	}
+	raw, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		return nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil
+	}
+	var nodes map[string]any
+	if json.NewDecoder(io.LimitReader(unpacked, maxNodes)).Decode(&nodes) != nil {
+		return nil
+	}
+	return nodes
+}
+
+func field(object map[string]any, path ...string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object, path...) // absent, or of another form: nil
+	return value
+}
+
+func text(object map[string]any, path ...string) string {
+	value, _ := field(object, path...).(string)
+	return value
+}

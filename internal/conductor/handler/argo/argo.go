@@ -1,0 +1,111 @@
+// Package argo is the handler that hands work to Argo Workflows: it creates a
+// workflow from a template, named after the action, so that twice is once. The
+// caboose observes what becomes of it (conductor.md, sections 4 and 7).
+package argo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/kube"
+)
+
+// labelInstance tells Argo's controllers apart where a cluster has several.
+const labelInstance = "workflows.argoproj.io/controller-instanceid"
+
+// Config is how workflows are made.
+type Config struct {
+	Cluster     *kube.Cluster
+	InstanceID  string // of the controller that runs them; "": the one without
+	NoFinalizer bool   // leave the finalizer off: a workflow that is deleted before it was archived is then lost
+}
+
+// Handler creates and stops workflows.
+type Handler struct{ cfg Config }
+
+var _ conductor.HandOff = (*Handler)(nil)
+
+// New makes a handler.
+func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
+
+// Do creates the workflow; Done says that the cluster has it.
+func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	p, problems := read(a.Action.Parameters)
+	if err := problems.Err(); err != nil {
+		return action.Outcome{Kind: action.BadInput, Code: "parameters", Error: err.Error()}
+	}
+	ref := h.cfg.Cluster.Namespace + "/" + a.Action.ID.String()
+	if err := h.findTemplate(ctx, p); err != nil {
+		return outcome(fmt.Errorf("look for the template %s: %w", p.Template, err), ref, missingTemplate)
+	}
+	_, err := h.workflows().Create(ctx, h.workflow(a.Action, p), metav1.CreateOptions{FieldManager: "waybill"})
+	if err != nil {
+		return outcome(fmt.Errorf("create the workflow %s: %w", ref, err), ref, missingPlace)
+	}
+	return action.Outcome{Kind: action.Done, Ref: ref}
+}
+
+// Stop asks Argo to end the workflow's pods at once. One that is not there needs nothing.
+func (h *Handler) Stop(ctx context.Context, a conductor.Attempt) action.Outcome {
+	ref := h.cfg.Cluster.Namespace + "/" + a.Action.ID.String()
+	patch := []byte(`{"spec":{"shutdown":"Terminate"}}`)
+	_, err := h.workflows().Patch(ctx, a.Action.ID.String(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "waybill"})
+	if err != nil {
+		return outcome(fmt.Errorf("stop the workflow %s: %w", ref, err), ref, nothingToStop)
+	}
+	return action.Outcome{Kind: action.Done, Ref: ref}
+}
+
+func (h *Handler) workflows() dynamic.ResourceInterface {
+	return h.cfg.Cluster.Resource(kube.Workflows()).Namespace(h.cfg.Cluster.Namespace)
+}
+
+// findTemplate makes a wrong name the action's fault at once: a workflow without its template would be accepted.
+func (h *Handler) findTemplate(ctx context.Context, p parameters) error {
+	kind, name, _ := strings.Cut(p.Template, "/")
+	var templates dynamic.ResourceInterface = h.cfg.Cluster.Resource(kube.ClusterWorkflowTemplates())
+	if kind == namespaced {
+		templates = h.cfg.Cluster.Resource(kube.WorkflowTemplates()).Namespace(h.cfg.Cluster.Namespace)
+	}
+	_, err := templates.Get(ctx, name, metav1.GetOptions{})
+	return err
+}
+
+// workflow is what is created.
+func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstructured {
+	kind, name, _ := strings.Cut(p.Template, "/")
+	spec := map[string]any{
+		"workflowTemplateRef": map[string]any{"name": name, "clusterScope": kind == clusterwide},
+	}
+	if arguments := p.arguments(); len(arguments) > 0 {
+		spec["arguments"] = map[string]any{"parameters": arguments}
+	}
+	if p.ServiceAccount != "" {
+		spec["serviceAccountName"] = p.ServiceAccount
+	}
+	w := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": spec}}
+	w.SetName(a.ID.String())
+	labels := map[string]string{}
+	maps.Copy(labels, p.Labels)
+	labels[kube.LabelAction] = a.ID.String()
+	if h.cfg.InstanceID != "" {
+		labels[labelInstance] = h.cfg.InstanceID
+	}
+	w.SetLabels(labels)
+	if len(p.Annotations) > 0 {
+		w.SetAnnotations(p.Annotations)
+	}
+	if !h.cfg.NoFinalizer {
+		w.SetFinalizers([]string{kube.Finalizer})
+	}
+	return w
+}

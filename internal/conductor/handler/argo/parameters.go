@@ -1,0 +1,62 @@
+package argo
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// The kinds of templates, as parameters name them.
+const (
+	namespaced  = "workflowtemplate"
+	clusterwide = "clusterworkflowtemplate"
+)
+
+// parameters is what an action says.
+type parameters struct {
+	Template       string                     `json:"template"`   // workflowtemplate/NAME or clusterworkflowtemplate/NAME
+	Parameters     map[string]json.RawMessage `json:"parameters"` // the workflow's arguments; what is no string is passed as JSON
+	ServiceAccount string                     `json:"serviceAccount"`
+	Labels         map[string]string          `json:"labels"`
+	Annotations    map[string]string          `json:"annotations"`
+}
+
+// Check reports every fault of the parameters.
+func (h *Handler) Check(raw json.RawMessage) fault.Problems {
+	_, problems := read(raw)
+	return problems
+}
+
+func read(raw json.RawMessage) (parameters, fault.Problems) {
+	var p parameters
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return p, fault.Problems{{Code: "parameters", Text: "parameters: " + err.Error()}}
+	}
+	kind, name, _ := strings.Cut(p.Template, "/")
+	if (kind != namespaced && kind != clusterwide) || name == "" || strings.Contains(name, "/") {
+		return p, fault.Problems{{Code: "template", Scope: "template",
+			Text: "want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found \"" + p.Template + "\""}}
+	}
+	return p, nil
+}
+
+// arguments are the workflow's parameters in a stable order.
+func (p parameters) arguments() []any {
+	var arguments []any
+	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
+		raw := p.Parameters[name]
+		value := string(raw)
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			value = text // else it is no string
+		}
+		arguments = append(arguments, map[string]any{"name": name, "value": value})
+	}
+	return arguments
+}

@@ -1,0 +1,62 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// stopLimit bounds one try to stop handed-off work; it ends before another instance may try.
+const stopLimit = action.StopLease / 2
+
+// stopAsked stops handed-off work that somebody asked to end, each in a goroutine of its own.
+func (c *Conductor) stopAsked(work context.Context, stops *sync.WaitGroup) error {
+	owner := c.current()
+	if len(c.handOffs) == 0 || owner.ID.IsZero() {
+		return nil
+	}
+	asked, err := c.ledger.Stops(work, owner, c.handOffs)
+	for _, a := range asked {
+		stops.Go(func() { c.stop(work, owner, a) })
+	}
+	return err
+}
+
+// stop makes one try and records how it went. What cannot be recorded is tried again when the lease has passed.
+func (c *Conductor) stop(work context.Context, owner ledger.Instance, a ledger.Claimed) {
+	ctx, cancel := context.WithTimeoutCause(work, stopLimit, fmt.Errorf("stopping took longer than %s", stopLimit))
+	defer cancel()
+	o := c.tryStop(ctx, a)
+	about := []any{obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyLane, a.Lane,
+		obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error}
+	if o.Kind != action.Done {
+		c.log.Warn("handed-off work is not stopped", about...)
+	}
+	if work.Err() != nil {
+		return
+	}
+	if err := c.ledger.Stopped(work, owner, a.ID, o); err != nil {
+		c.log.Warn("recording a stop failed; it is made again", append(about, obs.KeyRetryIn, action.StopLease.String(), obs.KeyCause, err.Error())...)
+	}
+}
+
+// tryStop calls the handler, and says how it went whatever the handler does.
+func (c *Conductor) tryStop(ctx context.Context, a ledger.Claimed) (o action.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("handler panicked", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler,
+				obs.KeyError, fmt.Sprint(p), obs.KeyStack, string(debug.Stack()))
+			o = action.Outcome{Kind: action.Retry, Code: codePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
+		}
+	}()
+	began := time.Now()
+	o = c.cfg.Handlers[a.Handler].(HandOff).Stop(ctx, Attempt{Action: a.Action, Number: a.Thread.Attempt, Spent: a.Thread.Spent})
+	c.metrics.StopSeconds.WithLabelValues(a.Handler, o.Kind.String()).Observe(time.Since(began).Seconds())
+	return o
+}

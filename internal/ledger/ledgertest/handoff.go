@@ -1,0 +1,258 @@
+package ledgertest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// handOff claims one action of the lane to be handed off.
+func (s setup) handOff(t *testing.T, i ledger.Instance, lane string) ledger.Claimed {
+	t.Helper()
+	turned, err := s.Turn(s.ctx, i, nil, []ledger.Want{{Lane: lane, N: 1, HandOff: true}})
+	check(t, err)
+	if len(turned.Claimed) != 1 {
+		t.Fatalf("claimed %d of lane %s, want 1", len(turned.Claimed), lane)
+	}
+	return turned.Claimed[0]
+}
+
+// settle completes the claim of a hand-off.
+func (s setup) settle(t *testing.T, i ledger.Instance, c ledger.Claimed, o action.Outcome) ledger.Turned {
+	t.Helper()
+	turned, err := s.Turn(s.ctx, i, []ledger.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
+	check(t, err)
+	return turned
+}
+
+// accepted is an action whose work goes on elsewhere.
+func (s setup) accepted(t *testing.T, i ledger.Instance, a action.Action) action.ID {
+	t.Helper()
+	id := s.enqueue(t, a)
+	s.settle(t, i, s.handOff(t, i, a.Handler), done())
+	if got := s.statusOf(t, id); got != action.Queued {
+		t.Fatalf("accepted work is %s", got)
+	}
+	return id
+}
+
+// statuses is an action's history in short.
+func (s setup) statuses(t *testing.T, id action.ID) (statuses []action.Status) {
+	t.Helper()
+	events, err := s.Events(s.ctx, id)
+	check(t, err)
+	for i, e := range events {
+		if e.Seq != i {
+			t.Errorf("event %d has seq %d", i, e.Seq)
+		}
+		statuses = append(statuses, e.Status)
+	}
+	return statuses
+}
+
+func (s setup) wantHistory(t *testing.T, id action.ID, want ...action.Status) {
+	t.Helper()
+	if diff := cmp.Diff(append([]action.Status{action.Pending}, want...), s.statuses(t, id)); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}
+
+// handOffsAreClaimedInSilence: nothing is written before the work was accepted, and local work beside it starts as ever.
+func handOffsAreClaimedInSilence(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	away := job("away")
+	away.Handler = "argo"
+	id, local := s.enqueue(t, away), s.enqueue(t, job("local"))
+	before, err := s.Action(s.ctx, id)
+	check(t, err)
+	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "argo", N: 5, HandOff: true}, {Lane: "noop", N: 5}})
+	check(t, err)
+	if len(turned.Claimed) != 2 {
+		t.Fatalf("claimed %+v", turned.Claimed)
+	}
+	i := slices.IndexFunc(turned.Claimed, func(c ledger.Claimed) bool { return c.ID == id })
+	c := turned.Claimed[i]
+	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, HandOff: true}, c.Thread.StartedAt)
+	check(t, err)
+	if diff := cmp.Diff(next.Thread, c.Thread); diff != "" {
+		t.Errorf("thread (-next +claimed):\n%s", diff)
+	}
+	s.wantHistory(t, id)
+	s.wantHistory(t, local, action.Running)
+	s.settle(t, host, c, action.Outcome{Kind: action.Done, Ref: "flows/x"})
+	s.wantHistory(t, id, action.Queued)
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	if !state.Thread.ClaimedBy.IsZero() || state.Ref != "flows/x" {
+		t.Errorf("accepted: %+v, ref %q", state.Thread, state.Ref)
+	}
+	if turned := s.settle(t, host, c, done()); len(turned.Late) != 1 {
+		t.Errorf("accepted twice: %+v", turned)
+	}
+	if !s.Embedded() {
+		check(t, s.Leave(s.ctx, host))
+	}
+	b := s.join(t, "host-b")
+	if n, _, err := s.Rescue(s.ctx, b.ID); err != nil || n != 1 { // the local one
+		t.Errorf("rescued %d, %v: work that goes on elsewhere is nobody's claim", n, err)
+	}
+	s.wantHistory(t, id, action.Queued)
+}
+
+// lostHandOffsAreMadeAgain: the process that was handing off is dead, and nobody knows whether it did.
+func lostHandOffsAreMadeAgain(t *testing.T, s setup) {
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	id := s.enqueue(t, job("x"))
+	s.handOff(t, a, "noop")
+	check(t, s.Leave(s.ctx, a))
+	if n, _, err := s.Rescue(s.ctx, b.ID); n != 1 && !s.Embedded() || err != nil {
+		t.Errorf("rescued %d, %v", n, err)
+	}
+	c := s.handOff(t, b, "noop")
+	if c.ID != id || c.Thread.Attempt != 2 || c.Thread.Status != action.Backoff {
+		t.Errorf("claimed again: %+v", c.Thread)
+	}
+	s.settle(t, b, c, done())
+	s.wantHistory(t, id, action.Backoff, action.Queued)
+}
+
+// observersMayRepeat: in one transaction for many, whatever is known already changes nothing.
+func observersMayRepeat(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	runs, ends, fails := s.accepted(t, host, job("runs")), s.accepted(t, host, job("ends")), s.accepted(t, host, job("fails"))
+	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	step := s.handOff(t, host, "step/"+oak)
+	s.settle(t, host, step, done())
+	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	seen := []ledger.Observation{
+		{ID: runs, Source: "caboose", Began: true, BeganAt: began},
+		{ID: ends, Source: "caboose", Began: true, BeganAt: began, EndedAt: began.Add(time.Minute),
+			Outcome: action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`), Ref: "archive"}},
+		{ID: fails, Source: "caboose", Outcome: action.Outcome{Kind: action.Fatal, Error: "exit 1"}},
+		{ID: step.ID, Source: "caboose", Began: true, Outcome: done()},
+		{ID: host.ID, Source: "caboose", Began: true},
+	}
+	var wantEnded []action.ID
+	for round := range 3 {
+		got, err := s.Observe(s.ctx, seen...)
+		check(t, err)
+		if diff := cmp.Diff([]action.ID{host.ID}, got.Unknown); diff != "" {
+			t.Errorf("round %d: unknown (-want +got):\n%s", round, diff)
+		}
+		if round == 0 {
+			wantEnded = []action.ID{ends, fails, step.ID}
+		}
+		if diff := cmp.Diff(wantEnded, got.Ended); diff != "" {
+			t.Errorf("round %d: ended (-want +got):\n%s", round, diff)
+		}
+		wantEnded = nil
+	}
+	s.wantHistory(t, runs, action.Queued, action.Running)
+	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
+	s.wantHistory(t, fails, action.Queued, action.Failed)
+	s.wantHistory(t, step.ID, action.Queued, action.Running, action.Successful)
+	events, err := s.Events(s.ctx, ends)
+	check(t, err)
+	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {
+		t.Errorf("events %+v", events)
+	}
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Newest: true, Limit: 1})
+	check(t, err)
+	if e := entries[0]; e.Event != schedule.HostDeployed || e.Class != schedule.Fact {
+		t.Errorf("the step's end gave %+v", e)
+	}
+	// an observer may put back what it saw wait, and an end that differs comes too late
+	_, err = s.Observe(s.ctx, ledger.Observation{ID: runs, Source: "caboose", Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
+		ledger.Observation{ID: ends, Outcome: action.Outcome{Kind: action.Fatal}})
+	check(t, err)
+	s.wantHistory(t, runs, action.Queued, action.Running, action.Backoff)
+	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
+}
+
+// handedOffWorkIsStopped: by one conductor at a time, again until it is accepted.
+func handedOffWorkIsStopped(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	handlers := []string{"noop"}
+	id := s.accepted(t, host, job("x"))
+	s.accepted(t, host, job("goes on"))
+	stops := func(want ...action.ID) {
+		t.Helper()
+		taken, err := s.Stops(s.ctx, host, handlers)
+		check(t, err)
+		var got []action.ID
+		for _, c := range taken {
+			got = append(got, c.ID)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("to stop (-want +got):\n%s", diff)
+		}
+	}
+	stops()
+	view := s.View()
+	check(t, s.Cancel(s.ctx, id, ledger.CancelNow))
+	check(t, view.Wait(s.ctx, ledger.TopicCancel, time.Time{})) // at once
+	if taken, err := s.Stops(s.ctx, host, []string{"another"}); err != nil || len(taken) != 0 {
+		t.Errorf("a conductor without the handler took %+v, %v", taken, err)
+	}
+	stops(id)
+	stops() // somebody is at it
+	check(t, s.Stopped(s.ctx, host, id, action.Outcome{Kind: action.Retry, Error: "no route"}))
+	stops() // it waits
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	if wait := state.Thread.RunAt.Sub(state.Thread.CancelAt); wait < 4*time.Minute || state.Thread.Status != action.Queued {
+		t.Errorf("a stop that failed: %+v waits %s", state.Thread, wait)
+	}
+	check(t, s.Stopped(s.ctx, host, id, done()))
+	s.wantHistory(t, id, action.Queued, action.Canceled)
+	check(t, s.Stopped(s.ctx, host, id, done())) // its answer was lost
+
+	// what an observer sees fail meanwhile was stopped
+	seen := s.accepted(t, host, job("y"))
+	check(t, s.Cancel(s.ctx, seen, ledger.CancelNow))
+	_, err = s.Observe(s.ctx, ledger.Observation{ID: seen, Began: true, Outcome: action.Outcome{Kind: action.Fatal, Error: "terminated"}})
+	check(t, err)
+	s.wantHistory(t, seen, action.Queued, action.Running, action.Canceled)
+
+	// canceled while it is being handed off: it may have been, so it is stopped
+	being := s.enqueue(t, job("z"))
+	c := s.handOff(t, host, "noop")
+	check(t, s.Cancel(s.ctx, being, ledger.CancelNow))
+	s.settle(t, host, c, action.Outcome{Kind: action.Retry, Error: "no answer"})
+	s.wantHistory(t, being, action.Queued)
+	stops(being)
+	check(t, s.Stopped(s.ctx, host, being, done()))
+	s.wantHistory(t, being, action.Queued, action.Canceled)
+}
+
+// deadlinesStopHandedOffWork: it is stopped first, then TIMED_OUT.
+func deadlinesStopHandedOffWork(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	short := job("short")
+	short.Policy.Deadline = action.Duration(50 * time.Millisecond)
+	id := s.enqueue(t, short)
+	s.settle(t, host, s.handOff(t, host, "noop"), done())
+	for {
+		taken, err := s.Stops(s.ctx, host, []string{"noop"})
+		check(t, err)
+		if len(taken) == 1 {
+			break
+		}
+		next, err := s.Due(s.ctx)
+		check(t, err)
+		check(t, s.View().Wait(s.ctx, ledger.TopicEntry, next))
+	}
+	check(t, s.Stopped(s.ctx, host, id, done()))
+	if got := s.statusOf(t, id); got != action.TimedOut {
+		t.Errorf("past its deadline: %s", got)
+	}
+}

@@ -1,0 +1,177 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Observation is what an observer saw of work that was handed off.
+type Observation struct {
+	ID      action.ID
+	Source  string         // who saw it
+	Began   bool           // it runs, or ran
+	BeganAt time.Time      // what the source's clock said; zero: unknown
+	Outcome action.Outcome // how it ended, or that it waits; the zero one: it goes on
+	EndedAt time.Time      // what the source's clock said; zero: unknown
+}
+
+// Observed is what an Observe did.
+type Observed struct {
+	Unknown []action.ID // there is no such action
+	Ended   []action.ID // actions that came to their end by this; those that had ended before need nothing
+}
+
+// Observe records what observers saw, in one transaction. It may be repeated:
+// what is known already, and news of what has ended, change nothing.
+func (l *Ledger) Observe(ctx context.Context, observations ...Observation) (seen Observed, err error) {
+	err = l.write(ctx, "observe", func(t *txn) error {
+		seen = Observed{}
+		return t.observe(observations, &seen)
+	})
+	return seen, err
+}
+
+func (t *txn) observe(observations []Observation, seen *Observed) error {
+	ids := make([]action.ID, len(observations))
+	for i, o := range observations {
+		ids[i] = o.ID
+	}
+	found, err := t.lockLive(ids)
+	if err != nil {
+		return err
+	}
+	now := make(map[action.ID]*settled, len(found))
+	for _, f := range found {
+		now[f.action.ID] = &settled{f.action, action.Transition{Thread: f.thread}}
+	}
+	var before []action.Event // of actions that another event follows
+	for _, o := range observations {
+		if at, live := now[o.ID]; live {
+			events, err := at.see(o, t.Now())
+			if err != nil {
+				return err
+			}
+			before = append(before, events...)
+		}
+	}
+	if seen.Unknown, err = t.unknown(ids, now); err != nil {
+		return err
+	}
+	var moves []settled
+	for _, f := range found {
+		at := now[f.action.ID]
+		if at.Ended() {
+			seen.Ended = append(seen.Ended, f.action.ID)
+		}
+		if at.Event != nil {
+			moves = append(moves, *at)
+		}
+	}
+	if len(before) > 0 {
+		if err := t.InsertEvents(before); err != nil {
+			return err
+		}
+	}
+	return t.settle(moves)
+}
+
+// see moves on by an observation, and returns the events that are not the last one. What has ended stays as it is.
+func (s *settled) see(o Observation, now time.Time) (before []action.Event, err error) {
+	for _, in := range o.inputs() {
+		if s.Ended() {
+			return before, nil
+		}
+		next, err := action.Next(s.action, s.Thread, in, now)
+		if err != nil {
+			return nil, err
+		}
+		if next.Event == nil {
+			continue // known already
+		}
+		if s.Event != nil {
+			before = append(before, *s.Event)
+		}
+		s.Transition = next
+	}
+	return before, nil
+}
+
+// inputs are what an observation means to the state machine, in order.
+func (o Observation) inputs() []action.Input {
+	var inputs []action.Input
+	if o.Began {
+		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt})
+	}
+	if o.Outcome.Kind != 0 {
+		inputs = append(inputs, action.Input{Kind: action.Ended, Source: o.Source, At: o.EndedAt, Outcome: o.Outcome})
+	}
+	return inputs
+}
+
+// unknown lists the ids that are no action's, live or ended.
+func (t *txn) unknown(ids []action.ID, found map[action.ID]*settled) ([]action.ID, error) {
+	var rest []action.ID
+	for _, id := range ids {
+		if found[id] == nil {
+			rest = append(rest, id)
+		}
+	}
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	ended, err := t.Actions(rest)
+	there := make(map[action.ID]bool, len(ended))
+	for _, a := range ended {
+		there[a.ID] = true
+	}
+	var unknown []action.ID
+	for _, id := range rest {
+		if !there[id] {
+			unknown = append(unknown, id)
+		}
+	}
+	return unknown, err
+}
+
+// Stops takes handed-off actions of the handlers that somebody asked to stop,
+// or whose deadline did. No other instance takes them within action.StopLease.
+func (l *Ledger) Stops(ctx context.Context, owner Instance, handlers []string) (stops []Claimed, err error) {
+	var asked []action.ID
+	err = l.read(ctx, "look for work to stop", func(tx Tx) error {
+		asked, err = tx.Select(StopAsked, owner.ID, sweep)
+		return err
+	})
+	if err != nil || len(asked) == 0 {
+		return nil, err
+	}
+	serves := make(map[string]bool, len(handlers))
+	for _, h := range handlers {
+		serves[h] = true
+	}
+	err = l.write(ctx, "take work to stop", func(t *txn) error {
+		stops = nil
+		return t.each(asked, func(f live) (action.Input, bool) {
+			in := action.Input{Kind: action.Stopping, Source: owner.Name}
+			if _, err := action.Next(f.action, f.thread, in, t.Now()); err != nil || !serves[f.action.Handler] {
+				return in, false // ended, or taken by another one meanwhile; or another one's to stop
+			}
+			stops = append(stops, Claimed{Action: f.action, Thread: f.thread})
+			return in, true
+		})
+	})
+	return stops, err
+}
+
+// Stopped records how stopping handed-off work went: accepted, or in vain for
+// ever, it ends the action; anything else is tried again later.
+func (l *Ledger) Stopped(ctx context.Context, owner Instance, id action.ID, o action.Outcome) error {
+	return l.write(ctx, "record the stop of action "+id.String(), func(t *txn) error {
+		return t.each([]action.ID{id}, func(f live) (action.Input, bool) {
+			in := action.Input{Kind: action.Stopping, Outcome: o, Source: owner.Name}
+			_, err := action.Next(f.action, f.thread, in, t.Now())
+			return in, err == nil // else an observer was faster
+		})
+	})
+}
