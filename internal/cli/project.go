@@ -76,6 +76,19 @@ func (a *app) readProject(path string) (project, error) {
 	return p, nil
 }
 
+// checkBuilds reads the build files that the stages name: their faults are told before anything is written.
+func (a *app) checkBuilds(p project) error {
+	for _, stage := range p.definition.Stages {
+		if stage.Build == nil || stage.Build.External {
+			continue
+		}
+		if _, err := a.readBuildFile(p.dir, stage.Build.File, a.shorten(filepath.Join(p.dir, stage.Build.File))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tree labels what the project's folder holds now. The home is no part of it.
 func (p project) tree(ctx context.Context, h home) (git.Tree, error) {
 	return git.Open(p.dir, h.dir, filepath.Join(p.dir, homeName)).Tree(ctx)

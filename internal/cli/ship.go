@@ -72,6 +72,9 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if _, err := upTo(p.definition, flags.until); err != nil {
 		return err
 	}
+	if err := a.checkBuilds(p); err != nil {
+		return err
+	}
 	s, err := a.open(ctx, p.dir, create)
 	if err != nil {
 		return err
