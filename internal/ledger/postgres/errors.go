@@ -87,15 +87,19 @@ func unreachable(config *pgx.ConnConfig, err error) error {
 	case ok:
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses: %s", place, answer.Message)
 	}
-	return fault.New(fault.Unavailable, "no PostgreSQL answers on %s: %s", place, lastLine(err)).
+	return fault.New(fault.Unavailable, "no PostgreSQL answers on %s: %s", place, innermost(err)).
 		WithHint("is it running, and is the address right?")
 }
 
 func portText(port uint16) string { return strconv.Itoa(int(port)) }
 
-// lastLine is the innermost cause, which says most in fewest words.
-func lastLine(err error) string {
+// innermost is the cause below all others, which says most in fewest words; of several tries the last one's.
+func innermost(err error) string {
 	for {
+		if tries, ok := err.(interface{ Unwrap() []error }); ok && len(tries.Unwrap()) > 0 {
+			err = tries.Unwrap()[len(tries.Unwrap())-1]
+			continue
+		}
 		inner := errors.Unwrap(err)
 		if inner == nil {
 			return err.Error()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -57,7 +58,8 @@ func (d *Driver) ioError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.New(fault.LedgerAway, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	}
-	return fault.New(fault.LedgerAway, "%s cannot be read or written: %w", d.path, err)
+	return fault.New(fault.LedgerAway, "%s cannot be read or written: %w", d.path, err).
+		WithHint("is the disk full or failing? df %s", filepath.Dir(d.path))
 }
 
 func (d *Driver) unusable(cause error) error {
