@@ -22,7 +22,7 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	}
 	s := &t.Service
 	args := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep),
-		pair("hold", tenths(s.Ready.For)), pair("within", tenths(s.Ready.Within)), pair("hooks", t.hooks()), pair("bytes", len(unit)), "--")
+		pair("hold", tenths(s.Ready.For)), pair("within", tenths(t.within(ctx))), pair("hooks", t.hooks()), pair("bytes", len(unit)), "--")
 	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(args, s.Shared...)...)
 	if err != nil {
 		return Output{}, err
@@ -54,6 +54,13 @@ func (t *attempt) limit(ctx context.Context) int {
 		left = time.Hour
 	}
 	return max(1, int((left - 2*time.Second).Seconds()))
+}
+
+// within is how long the service has to become ready. An attempt that is shorter leaves time to go back to what ran
+// before, and to say what the service said, instead of only that it took too long.
+func (t *attempt) within(ctx context.Context) action.Duration {
+	ready, most := t.Service.Ready, time.Duration(t.limit(ctx))*time.Second*4/5
+	return max(ready.For, min(ready.Within, action.Duration(most)))
 }
 
 func (t *attempt) hooks() string {

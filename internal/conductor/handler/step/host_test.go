@@ -66,6 +66,17 @@ func TestServiceThatDiesIsTakenBack(t *testing.T) {
 	})
 }
 
+func TestServiceThatDiesIsTakenBackBeforeItsAttemptEnds(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.timeout = 12 * time.Second // the service would have 20s
+		w.revise(1, "echo out of memory; exit 3")
+		w.done(1, schedule.HostReplicated)
+		ctx, cancel := context.WithTimeout(t.Context(), w.timeout)
+		defer cancel()
+		w.wantOutcome(w.do(ctx, 1, schedule.HostDeployed), action.Retry, "did not stay up", "out of memory")
+	})
+}
+
 func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, `[ "$1" = oak ] || exit 5; `+forever)

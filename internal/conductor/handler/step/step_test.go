@@ -99,6 +99,7 @@ type world struct {
 	own       []schedule.Step
 	revisions map[int64]ledger.Revision
 	attempts  int
+	timeout   time.Duration // of an attempt
 }
 
 func newWorld(t *testing.T, path string) *world {
@@ -108,7 +109,7 @@ func newWorld(t *testing.T, path string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]ledger.Revision{},
+	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]ledger.Revision{},
 		service: schedule.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
 			Ready: schedule.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
 	w.handler, err = New(Config{Home: home, Ledger: w, Blobs: blobs, LedgerID: "ledger-1", Env: []string{"PATH=" + path}})
@@ -129,7 +130,7 @@ func (w *world) stopAll() {
 func (w *world) definition() schedule.Definition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	policy := action.Policy{AttemptTimeout: action.Duration(time.Minute)}
+	policy := action.Policy{AttemptTimeout: action.Duration(w.timeout)}
 	chain := []schedule.Step{{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: policy},
 		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: policy}, {Name: schedule.Test, Event: schedule.HostTested, Policy: policy}}
 	return schedule.Definition{Pipeline: "greeter", Keep: schedule.Keep{Releases: 3}, Service: w.service,
