@@ -77,12 +77,15 @@ type Action struct {
 	ParentID   ID              `json:"parentId,omitzero"` // the action that asked for this one
 	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
 	Parameters json.RawMessage `json:"parameters,omitempty"`
-	Policy     Policy          `json:"policy"`
-	Delivery   Delivery        `json:"delivery"`
-	RunAt      time.Time       `json:"runAt,omitzero"` // not before; zero: now
-	CreatedBy  string          `json:"createdBy,omitempty"`
-	CreatedAt  time.Time       `json:"createdAt,omitzero"` // the id's own time
-	Step       *Step           `json:"step,omitempty"`     // set for a deployment's step, and only then
+	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty then.
+	ParametersRef string    `json:"parametersRef,omitempty"`
+	Policy        Policy    `json:"policy"`
+	Delivery      Delivery  `json:"delivery"`
+	RunAt         time.Time `json:"runAt,omitzero"` // not before; zero: now
+	CreatedBy     string    `json:"createdBy,omitempty"`
+	CreatedAt     time.Time `json:"createdAt,omitzero"` // the id's own time
+	Trace         string    `json:"trace,omitempty"`    // W3C traceparent of who enqueued it
+	Step          *Step     `json:"step,omitempty"`     // set for a deployment's step, and only then
 }
 
 // DefaultPriority is that of an action that names none.
@@ -119,6 +122,7 @@ type Thread struct {
 	CancelAt  time.Time `json:"cancelAt,omitzero"`  // when somebody asked to cancel
 	Draining  bool      `json:"draining,omitempty"` // the running attempt may end, none follows
 	Deadline  time.Time `json:"deadline,omitzero"`  // TIMED_OUT from here on; zero: never
+	Progress  int       `json:"progress,omitempty"` // of handed-off work, per cent; 0: unknown
 }
 
 // Event is one change of a thread's status. Order is by Seq, never by At.

@@ -46,14 +46,16 @@ type Input struct {
 	Outcome  Outcome   // Ended, Stopping
 	Source   string    // who says so, for the event
 	Who      string    // LoseLease, OverrunAttempt: the process that had it, for the text
+	Progress int       // Began: per cent; 0: unknown
 	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now
 }
 
 // Transition is what an input does: the thread as it is from now on, its event, and whether that is the end.
 type Transition struct {
-	Thread Thread
-	Event  *Event          // nil: the status is the same, nothing is written to the history
-	Output json.RawMessage // of a successful end
+	Thread    Thread
+	Event     *Event          // nil: the status is the same, nothing is written to the history
+	Output    json.RawMessage // of a successful end
+	OutputRef string          // its blob key, when it is too big for the row
 }
 
 // Ended reports whether the action has come to its end.
@@ -165,10 +167,12 @@ func (m move) lease() time.Time {
 }
 
 func (m move) began() (Transition, error) {
-	if m.thread.Status == Running {
-		return Transition{Thread: m.thread}, nil
+	t := m.thread
+	t.Progress = min(max(t.Progress, m.in.Progress), 100)
+	if t.Status == Running {
+		return Transition{Thread: t}, nil
 	}
-	return m.enter(released(m.thread), Running, Event{})
+	return m.enter(released(t), Running, Event{})
 }
 
 // ended is the end of an attempt, told by its owner or seen by an observer.
@@ -424,7 +428,7 @@ func (m move) backoff(t Thread, o Outcome) (Transition, error) {
 func (m move) end(status Status, o Outcome) (Transition, error) {
 	next, err := m.enter(released(m.thread), status, Event{Code: o.Code, Error: o.Error, Ref: o.Ref})
 	if status == Successful {
-		next.Output = o.Output
+		next.Output, next.OutputRef = o.Output, o.OutputRef
 	}
 	return next, err
 }

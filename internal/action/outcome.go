@@ -38,7 +38,9 @@ type Outcome struct {
 	Error  string          `json:"error,omitempty"` // for people: what failed, and what to do
 	At     time.Time       `json:"at,omitzero"`     // Retry, Throttle: not before; RetryAfter: then
 	Output json.RawMessage `json:"output,omitempty"`
-	Ref    string          `json:"ref,omitempty"`
+	// OutputRef is the blob key of an output that is too big for the row; Output is empty then.
+	OutputRef string `json:"outputRef,omitempty"`
+	Ref       string `json:"ref,omitempty"`
 }
 
 // Policy is how often and when an action is tried.

@@ -213,6 +213,7 @@ type Ending struct {
 	Error      string
 	Ref        string
 	Output     []byte // JSON, or nil
+	OutputRef  string // blob key of an output that is too big for the row
 }
 
 // InstanceRow is a registered instance and how long it lives unless it renews.

@@ -107,7 +107,7 @@ func (t *txn) store(rows []ThreadRow, endings []Ending, events []action.Event) e
 
 func (t *txn) ending(m settled) Ending {
 	e := Ending{ID: m.action.ID, Lane: m.action.Lane, Thread: m.Thread, FinishedAt: t.Now(),
-		Code: m.Event.Code, Error: m.Event.Error, Ref: m.Event.Ref}
+		Code: m.Event.Code, Error: m.Event.Error, Ref: m.Event.Ref, OutputRef: m.OutputRef}
 	if len(m.Output) > 0 {
 		e.Output = cleanJSON(m.Output)
 	}

@@ -87,6 +87,7 @@ type ActionState struct {
 	Code       string          `json:"code,omitempty"`
 	Error      string          `json:"error,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
+	OutputRef  string          `json:"outputRef,omitempty"` // blob key of an output that is too big for the row
 	Ref        string          `json:"ref,omitempty"`
 	FinishedAt time.Time       `json:"finishedAt,omitzero"`
 }

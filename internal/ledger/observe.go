@@ -9,12 +9,13 @@ import (
 
 // Observation is what an observer saw of work that was handed off.
 type Observation struct {
-	ID      action.ID
-	Source  string         // who saw it
-	Began   bool           // it runs, or ran
-	BeganAt time.Time      // what the source's clock said; zero: unknown
-	Outcome action.Outcome // how it ended, or that it waits; the zero one: it goes on
-	EndedAt time.Time      // what the source's clock said; zero: unknown
+	ID       action.ID
+	Source   string         // who saw it
+	Began    bool           // it runs, or ran
+	BeganAt  time.Time      // what the source's clock said; zero: unknown
+	Progress int            // per cent of what runs; 0: unknown
+	Outcome  action.Outcome // how it ended, or that it waits; the zero one: it goes on
+	EndedAt  time.Time      // what the source's clock said; zero: unknown
 }
 
 // Observed is what an Observe did.
@@ -65,7 +66,7 @@ func (t *txn) observe(observations []Observation, seen *Observed) error {
 		if at.Ended() {
 			seen.Ended = append(seen.Ended, f.action.ID)
 		}
-		if at.Event != nil {
+		if at.Event != nil || at.Thread.Progress != f.thread.Progress {
 			moves = append(moves, *at)
 		}
 	}
@@ -87,8 +88,9 @@ func (s *settled) see(o Observation, now time.Time) (before []action.Event, err 
 		if err != nil {
 			return nil, err
 		}
-		if next.Event == nil {
-			continue // known already
+		if next.Event == nil { // known already, but how far it has come
+			s.Thread = next.Thread
+			continue
 		}
 		if s.Event != nil {
 			before = append(before, *s.Event)
@@ -102,7 +104,7 @@ func (s *settled) see(o Observation, now time.Time) (before []action.Event, err 
 func (o Observation) inputs() []action.Input {
 	var inputs []action.Input
 	if o.Began {
-		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt})
+		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt, Progress: o.Progress})
 	}
 	if o.Outcome.Kind != 0 {
 		inputs = append(inputs, action.Input{Kind: action.Ended, Source: o.Source, At: o.EndedAt, Outcome: o.Outcome})

@@ -256,3 +256,37 @@ func deadlinesStopHandedOffWork(t *testing.T, s setup) {
 		t.Errorf("past its deadline: %s", got)
 	}
 }
+
+// progressOnlyGrows: how far work has come is no event, and never goes back.
+func progressOnlyGrows(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	id := s.accepted(t, host, job("x"))
+	for _, seen := range []struct{ progress, want int }{{0, 0}, {40, 40}, {10, 40}, {250, 100}} {
+		_, err := s.Observe(s.ctx, ledger.Observation{ID: id, Source: "caboose", Began: true, Progress: seen.progress})
+		check(t, err)
+		state, err := s.Action(s.ctx, id)
+		check(t, err)
+		if state.Thread.Progress != seen.want {
+			t.Errorf("after %d: progress %d, want %d", seen.progress, state.Thread.Progress, seen.want)
+		}
+	}
+	s.wantHistory(t, id, action.Queued, action.Running)
+}
+
+// bigDocumentsAreReferred: a row may name the blob that holds what is too big for it, and who asked for the action.
+func bigDocumentsAreReferred(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	big := job("x")
+	big.Trace, big.ParametersRef = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "action/parameters"
+	id := s.enqueue(t, big)
+	c := s.claim(t, host, "noop", 1)[0]
+	if c.Trace != big.Trace || c.ParametersRef != big.ParametersRef || c.Parameters != nil {
+		t.Errorf("claimed %+v", c.Action)
+	}
+	s.end(t, host, c, action.Outcome{Kind: action.Done, OutputRef: "action/output"})
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	if state.OutputRef != "action/output" || state.Output != nil || state.Trace != big.Trace {
+		t.Errorf("read back %+v", state)
+	}
+}

@@ -72,6 +72,8 @@ func checks() map[string]func(*testing.T, setup) {
 		"ObserversMayRepeat":          observersMayRepeat,
 		"HandedOffWorkIsStopped":      handedOffWorkIsStopped,
 		"DeadlinesStopHandedOffWork":  deadlinesStopHandedOffWork,
+		"ProgressOnlyGrows":           progressOnlyGrows,
+		"BigDocumentsAreReferred":     bigDocumentsAreReferred,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

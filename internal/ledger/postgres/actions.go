@@ -62,13 +62,14 @@ func (t *tx) InsertActions(actions []action.Action) error {
 	}
 	number := func(a action.Action, n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: a.Step != nil} }
 	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
-			policy, delivery, run_at, created_by, pipeline, deployment, target, event_name, revision, definition_version)
+			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
-			policy::json, delivery, run_at, created_by, pipeline, deployment, target, event, revision, version
+			policy::json, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, version
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::uuid[], $9::uuid[], $10::text[],
-			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::text[], $19::bigint[], $20::bigint[])
+			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::text[],
+			$17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[])
 			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
-			policy, delivery, run_at, created_by, pipeline, deployment, target, event, revision, version)`,
+			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, version)`,
 		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ID) }),
 		column(actions, func(a action.Action) string { return a.Kind }),
 		column(actions, func(a action.Action) string { return a.Name }),
@@ -83,6 +84,8 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		column(actions, func(a action.Action) string { return string(a.Delivery) }),
 		column(actions, func(a action.Action) pgtype.Timestamptz { return stamp(a.RunAt) }),
 		column(actions, func(a action.Action) string { return a.CreatedBy }),
+		column(actions, func(a action.Action) string { return a.Trace }),
+		column(actions, func(a action.Action) string { return a.ParametersRef }),
 		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Pipeline) }),
 		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Deployment) }),
 		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Target) }),
@@ -116,10 +119,10 @@ func (t *tx) InsertEvents(events []action.Event) error {
 func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
 	done, err := t.exec(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
 			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,
-			cancel_at = n.cancel_at, draining = n.draining
+			cancel_at = n.cancel_at, draining = n.draining, progress = n.progress
 		FROM unnest($1::uuid[], $2::smallint[], $3::boolean[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::int[], $8::smallint[],
-			$9::smallint[], $10::smallint[], $11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::boolean[])
-			AS n (id, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, claimed_by, lease, started_at, cancel_at, draining)
+			$9::smallint[], $10::smallint[], $11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::smallint[])
+			AS n (id, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, claimed_by, lease, started_at, cancel_at, draining, progress)
 		WHERE thread.id = n.id`,
 		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
 		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
@@ -135,7 +138,8 @@ func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
 		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.Lease) }),
 		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.StartedAt) }),
 		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.CancelAt) }),
-		column(rows, func(r ledger.ThreadRow) bool { return r.Thread.Draining }))
+		column(rows, func(r ledger.ThreadRow) bool { return r.Thread.Draining }),
+		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Progress) }))
 	if err == nil && int(done) != len(rows) {
 		err = fmt.Errorf("update %d threads: %d are live", len(rows), done)
 	}
@@ -153,12 +157,13 @@ func (t *tx) EndThreads(rows []ledger.Ending) error {
 		return fmt.Errorf("end %d actions: %d are live", len(rows), ended)
 	}
 	_, err = t.exec(`INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining,
-			deadline, finished_at, code, error, ref, output)
+			deadline, finished_at, code, error, ref, output, output_ref)
 		SELECT id, uuid_v7_time(id), lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining,
-			deadline, finished_at, code, error, ref, output::json
+			deadline, finished_at, code, error, ref, output::json, output_ref
 		FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::timestamptz[],
-			$10::timestamptz[], $11::boolean[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[], $16::text[], $17::text[])
-			AS n (id, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining, deadline, finished_at, code, error, ref, output)`,
+			$10::timestamptz[], $11::boolean[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
+			AS n (id, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining, deadline, finished_at, code, error, ref, output,
+			output_ref)`,
 		ids,
 		column(rows, func(r ledger.Ending) string { return r.Lane }),
 		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Status) }),
@@ -175,12 +180,13 @@ func (t *tx) EndThreads(rows []ledger.Ending) error {
 		column(rows, func(r ledger.Ending) string { return r.Code }),
 		column(rows, func(r ledger.Ending) string { return r.Error }),
 		column(rows, func(r ledger.Ending) string { return r.Ref }),
-		column(rows, func(r ledger.Ending) pgtype.Text { return document(r.Output) }))
+		column(rows, func(r ledger.Ending) pgtype.Text { return document(r.Output) }),
+		column(rows, func(r ledger.Ending) string { return r.OutputRef }))
 	return err
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
-	a.policy::text, a.delivery, a.run_at, a.created_by, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionScan is where one action's columns are scanned to.
 type actionScan struct {
@@ -199,7 +205,7 @@ type actionScan struct {
 func (s *actionScan) columns() []any {
 	a := &s.action
 	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &a.Priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
-		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &s.pipeline, &s.deployment,
+		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &a.Trace, &a.ParametersRef, &s.pipeline, &s.deployment,
 		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version}
 }
 

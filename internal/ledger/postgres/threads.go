@@ -14,7 +14,7 @@ import (
 )
 
 const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease, t.started_at, t.cancel_at,
-	coalesce(t.draining, false), t.deadline`
+	coalesce(t.draining, false), t.deadline, coalesce(t.progress, 0)`
 
 // threadScan is where one thread's columns are scanned to; all are NULL for an action that has ended.
 type threadScan struct {
@@ -25,7 +25,7 @@ type threadScan struct {
 func (s *threadScan) columns() []any {
 	t := &s.thread
 	return []any{&s.status, &s.seq, &s.attempt, &s.spent, &s.lost, &s.throttled, timeOf{&t.RunAt}, idOf{&t.ClaimedBy}, timeOf{&t.Lease},
-		timeOf{&t.StartedAt}, timeOf{&t.CancelAt}, &t.Draining, timeOf{&t.Deadline}}
+		timeOf{&t.StartedAt}, timeOf{&t.CancelAt}, &t.Draining, timeOf{&t.Deadline}, &t.Progress}
 }
 
 func (s *threadScan) result() action.Thread {
@@ -188,7 +188,7 @@ func (t *tx) NextDue() (time.Time, error) {
 
 // stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
 const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.run_at, d.started_at, d.cancel_at,
-	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text`
+	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref`
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
@@ -224,7 +224,7 @@ func scanState(row pgx.Row) (state ledger.ActionState, err error) {
 	columns := append(thread.columns(), of.columns()...)
 	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.RunAt}, timeOf{&end.StartedAt},
 		timeOf{&end.CancelAt}, &draining, timeOf{&end.Deadline}, timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error},
-		textOf{&state.Ref}, &output)
+		textOf{&state.Ref}, &output, textOf{&state.OutputRef})
 	if err = row.Scan(columns...); err != nil {
 		return state, err
 	}

@@ -40,10 +40,10 @@ func (t *tx) InsertActions(actions []action.Action) error {
 			step = []any{s.Pipeline, s.Deployment, s.Target, s.Event, s.Revision, s.Version}
 		}
 		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, a.Priority, a.UniqueKey,
-			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy}, step...)
+			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef}, step...)
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by",
+		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref",
 		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
@@ -59,10 +59,10 @@ func (t *tx) InsertEvents(events []action.Event) error {
 func (t *tx) UpdateThreads(threads []ledger.ThreadRow) error {
 	for _, r := range threads {
 		_, err := t.exec(`UPDATE thread SET status = ?, ready = ?, rank = ?, run_at = ?, seq = ?, attempt = ?, spent = ?, lost = ?,
-			throttled = ?, claimed_by = ?, lease = ?, started_at = ?, cancel_at = ?, draining = ?, deadline = ? WHERE id = ?`,
+			throttled = ?, claimed_by = ?, lease = ?, started_at = ?, cancel_at = ?, draining = ?, deadline = ?, progress = ? WHERE id = ?`,
 			r.Thread.Status, r.Ready, micros(r.Rank), micros(r.Thread.RunAt), r.Thread.Seq, r.Thread.Attempt, r.Thread.Spent, r.Thread.Lost,
 			r.Thread.Throttled, id(r.Thread.ClaimedBy), micros(r.Thread.Lease), micros(r.Thread.StartedAt), micros(r.Thread.CancelAt),
-			r.Thread.Draining, micros(r.Thread.Deadline), id(r.ID))
+			r.Thread.Draining, micros(r.Thread.Deadline), r.Thread.Progress, id(r.ID))
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (t *tx) EndThreads(endings []ledger.Ending) error {
 	for i, e := range endings {
 		ids[i] = e.ID
 		values[i] = []any{id(e.ID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
-			micros(e.Thread.StartedAt), micros(e.FinishedAt), e.Code, e.Error, e.Ref, document(e.Output)}
+			micros(e.Thread.StartedAt), micros(e.FinishedAt), e.Code, e.Error, e.Ref, document(e.Output), e.OutputRef}
 	}
 	n, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ids))
 	if err == nil && n != len(ids) {
@@ -86,11 +86,11 @@ func (t *tx) EndThreads(endings []ledger.Ending) error {
 		return err
 	}
 	return t.insert(table{name: "thread_done", columns: []string{"id", "lane", "status", "seq", "attempt", "spent", "lost",
-		"started_at", "finished_at", "code", "error", "ref", "output"}}, values)
+		"started_at", "finished_at", "code", "error", "ref", "output", "output_ref"}}, values)
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
-	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionRow is an action as it is scanned.
 type actionRow struct {
@@ -102,7 +102,7 @@ type actionRow struct {
 
 func (r *actionRow) to() []any {
 	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.Priority, &r.UniqueKey, ident{&r.ParentID},
-		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy,
+		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef,
 		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.version}
 }
 

@@ -13,11 +13,11 @@ import (
 )
 
 const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease,
-	t.started_at, t.cancel_at, t.draining, t.deadline`
+	t.started_at, t.cancel_at, t.draining, t.deadline, t.progress`
 
 func threadTo(t *action.Thread) []any {
 	return []any{&t.Status, &t.Seq, &t.Attempt, &t.Spent, &t.Lost, &t.Throttled, moment{&t.RunAt}, ident{&t.ClaimedBy}, moment{&t.Lease},
-		moment{&t.StartedAt}, moment{&t.CancelAt}, &t.Draining, moment{&t.Deadline}}
+		moment{&t.StartedAt}, moment{&t.CancelAt}, &t.Draining, moment{&t.Deadline}, &t.Progress}
 }
 
 // identified is a thread with its action's id.
@@ -90,7 +90,7 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 			lease = CASE attempt_limit WHEN 0 THEN NULL ELSE ?2 + attempt_limit END, started_at = coalesce(started_at, ?2)
 		WHERE id IN (SELECT id FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
-			started_at, cancel_at, draining, deadline`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff)
+			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (t *tx) NextDue() (time.Time, error) {
 // stateColumns are an action's, its thread's, and its end's; a live one shows its last event's code and error.
 const stateColumns = actionColumns + `, ` + threadColumns + `,
 	d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
-	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output`
+	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref`
 
 const stateJoins = ` LEFT JOIN thread_done d ON d.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 
@@ -248,11 +248,13 @@ func scanState(s scanner) (ledger.ActionState, error) {
 		doneAttempt, doneSpent       sql.NullInt64
 		doneLost                     sql.NullInt64
 		doneStarted                  time.Time
+		progress                     sql.NullInt64
 		code, errorText, ref, output sql.NullString
+		outputRef                    sql.NullString
 	)
 	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
-		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline},
-		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output)
+		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline}, &progress,
+		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef)
 	if err := s.Scan(to...); err != nil {
 		return state, err
 	}
@@ -263,13 +265,13 @@ func scanState(s scanner) (ledger.ActionState, error) {
 	if status.Valid {
 		state.Thread = action.Thread{Status: action.Status(status.Int64), Seq: int(seq.Int64), Attempt: int(attempt.Int64),
 			Spent: int(spent.Int64), Lost: int(lost.Int64), Throttled: int(throttled.Int64), RunAt: runAt, ClaimedBy: claimedBy,
-			Lease: lease, StartedAt: started, CancelAt: cancelAt, Draining: draining.Bool, Deadline: deadline}
+			Lease: lease, StartedAt: started, CancelAt: cancelAt, Draining: draining.Bool, Deadline: deadline, Progress: int(progress.Int64)}
 		state.Code, state.Error, state.Ref = code.String, errorText.String, ref.String
 		return state, nil
 	}
 	state.Thread = action.Thread{Status: action.Status(doneStatus.Int64), Seq: int(doneSeq.Int64), Attempt: int(doneAttempt.Int64),
 		Spent: int(doneSpent.Int64), Lost: int(doneLost.Int64), RunAt: r.RunAt, StartedAt: doneStarted}
-	state.Code, state.Error, state.Ref = code.String, errorText.String, ref.String
+	state.Code, state.Error, state.Ref, state.OutputRef = code.String, errorText.String, ref.String, outputRef.String
 	if output.Valid {
 		state.Output = json.RawMessage(output.String)
 	}
