@@ -1,0 +1,132 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/test/chaos"
+)
+
+// binary is the program under test, built once.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run makes the program, runs the tests and removes it.
+func run(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "waybill-chaos-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	if binary, err = chaos.Build(context.Background(), "../..", folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// world makes a world of the settings, on a database of the test's own unless they name one.
+func world(t *testing.T, s chaos.Settings) *chaos.World {
+	t.Helper()
+	s.Binary, s.Folder = binary, t.TempDir()
+	w, err := chaos.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// shared is a world on a database of the test's own on the common server.
+func shared(t *testing.T) *chaos.World { return world(t, chaos.Settings{Direct: pgtest.URL(t)}) }
+
+// serve starts a process that is killed at the test's end, and shows what it said when the test has failed.
+func serve(t *testing.T, w *chaos.World, roles ...string) *chaos.Process {
+	t.Helper()
+	p, err := w.Serve(t.Context(), roles...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", p.Name, p.Output)
+		}
+	})
+	return p
+}
+
+// joined starts a conductor and waits for it; the id is its instance's.
+func joined(t *testing.T, w *chaos.World) (*chaos.Process, action.ID) {
+	t.Helper()
+	p := serve(t, w, "conductor")
+	id, err := p.Joined(t.Context(), "conductor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, id
+}
+
+func order(t *testing.T, w *chaos.World, handler, parameters string, n int) {
+	t.Helper()
+	if err := w.Order(t.Context(), handler, parameters, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// judged waits until everything has ended and wants every promise kept.
+func judged(t *testing.T, w *chaos.World) chaos.Verdict {
+	t.Helper()
+	if err := w.Ended(t.Context(), 2*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return verdict(t, w)
+}
+
+func verdict(t *testing.T, w *chaos.World) chaos.Verdict {
+	t.Helper()
+	v, err := w.Judge(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, fault := range v.Faults {
+		if i == 20 {
+			t.Errorf("and %d faults more", len(v.Faults)-i)
+			break
+		}
+		t.Error(fault)
+	}
+	t.Logf("%d actions, %d attempts, %d leases lost, ends %v", v.Actions, v.Attempts, v.Lost, v.Ends)
+	return v
+}
+
+// takeoverLimit is what the specification allows: one lease and one heartbeat (conductor.md, section 3).
+const takeoverLimit = 20 * time.Second
+
+func TestOneOfTwoConductorsIsKilled(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	takeover, err := w.KillOneOfTwo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d claims were another's %s after the kill", takeover.Claims, takeover.Within)
+	if takeover.Within >= takeoverLimit {
+		t.Errorf("it took longer than %s", takeoverLimit)
+	}
+	v := verdict(t, w)
+	if v.Lost < takeover.Claims/2 {
+		t.Errorf("%d claims were held and %d were lost", takeover.Claims, v.Lost)
+	}
+}

@@ -1,0 +1,138 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// Process is one `waybill serve`. It ends with this process at the latest.
+type Process struct {
+	Name   string // of its instances in the log: host and process id
+	Output *Output
+	world  *World
+	handle *os.Process
+	ended  chan struct{}
+	err    error // once ended is closed
+}
+
+// Output is what a process prints.
+type Output struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.String()
+}
+
+// Lines are those that contain a text.
+func (o *Output) Lines(text string) []string {
+	var found []string
+	for line := range strings.Lines(o.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// Serve starts a process with the roles.
+func (w *World) Serve(ctx context.Context, roles ...string) (*Process, error) {
+	args := append([]string{"serve"}, roles...)
+	return w.run(ctx, append(args, "--log-format", "json", "--home", w.home(), "--config", w.file())...)
+}
+
+func (w *World) run(ctx context.Context, args ...string) (*Process, error) {
+	p := &Process{world: w, Output: new(Output), ended: make(chan struct{})}
+	command := exec.CommandContext(context.WithoutCancel(ctx), w.Binary, args...)
+	command.Dir = w.Folder
+	command.Stdout, command.Stderr = p.Output, p.Output
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the parent whose death kills it is the thread
+		err := command.Start()
+		started <- err
+		if err == nil {
+			p.err = command.Wait()
+			close(p.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p.handle = command.Process
+	host, err := os.Hostname()
+	p.Name = fmt.Sprintf("%s/%d", host, p.handle.Pid)
+	return p, err
+}
+
+// Kill ends the process without a word and waits for its end. A second call does nothing.
+func (p *Process) Kill() {
+	_ = p.handle.Kill() // an error says that it has ended
+	<-p.ended
+}
+
+// Terminate asks the process to end, as a supervisor does, and returns how it ended.
+func (p *Process) Terminate() error {
+	_ = p.handle.Signal(syscall.SIGTERM)
+	<-p.ended
+	return p.err
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Freeze stops the process in whatever it does, and Thaw lets it go on.
+func (p *Process) Freeze() error { return p.handle.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on.
+func (p *Process) Thaw() error { return p.handle.Signal(syscall.SIGCONT) }
+
+// Joined waits until the process stands in the log with a role, and returns the id.
+func (p *Process) Joined(ctx context.Context, role string) (id action.ID, err error) {
+	err = Until(ctx, p.Name+" joins as "+role, 30*time.Second, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.ended:
+			return false, fmt.Errorf("it has ended: %w\n%s", p.err, p.Output)
+		default:
+		}
+		instances, err := p.world.Ledger.Instances(ctx)
+		for _, i := range instances {
+			if i.Name == p.Name && has(i, role) {
+				id = i.ID
+				return true, nil
+			}
+		}
+		return false, err
+	})
+	return id, err
+}
+
+func has(i ledger.InstanceRow, role string) bool {
+	for _, r := range i.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// Takeover is what became of the claims of a process that was killed.
+type Takeover struct {
+	Claims int           // what it held
+	Within time.Duration // from the kill until the last of them was another's, or had ended
+}
+
+// KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until all has
+// ended (conductor.md, section 12, T6).
+func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
+	release := make(chan struct{})
+	w.Target.Answers(func(ctx context.Context, _ action.ID, _ int) int { // nobody is served before the kill
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return http.StatusNoContent
+	})
+	if err := w.Mixed(ctx); err != nil {
+		return t, err
+	}
+	var processes [2]*Process
+	for i := range processes {
+		if processes[i], err = w.Serve(ctx, "conductor"); err != nil {
+			return t, err
+		}
+		defer processes[i].Kill()
+	}
+	victim, err := processes[0].Joined(ctx, "conductor")
+	if err != nil {
+		return t, err
+	}
+	if _, err := processes[1].Joined(ctx, "conductor"); err != nil {
+		return t, err
+	}
+	err = Until(ctx, "the victim holds claims", 30*time.Second, func(ctx context.Context) (bool, error) {
+		held, err := w.Ledger.Claims(ctx, victim)
+		return len(held) >= 20, err
+	})
+	if err != nil {
+		return t, err
+	}
+	processes[0].Kill()
+	killed, err := w.Ledger.Now(ctx)
+	if err != nil {
+		return t, err
+	}
+	held, err := w.Ledger.Claims(ctx, victim)
+	if err != nil {
+		return t, err
+	}
+	close(release)
+	if err := w.Ended(ctx, 2*time.Minute); err != nil {
+		return t, fmt.Errorf("%w\n%s", err, processes[1].Output)
+	}
+	t.Claims = len(held)
+	t.Within, err = w.retaken(ctx, held, killed)
+	return t, err
+}
+
+// Mixed orders some of everything: what may happen twice, what may not, and what takes its time.
+func (w *World) Mixed(ctx context.Context) error {
+	for _, order := range []struct {
+		handler, parameters string
+		n                   int
+	}{{Effect, "{}", 200}, {Once, "{}", 100}, {Nothing, `{"sleep": "20ms"}`, 500}} {
+		if err := w.Order(ctx, order.handler, order.parameters, order.n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retaken is how long it took until each of the claims was another's, or its action had ended.
+func (w *World) retaken(ctx context.Context, held []ledger.Claimed, killed time.Time) (longest time.Duration, err error) {
+	for _, claim := range held {
+		events, err := w.Ledger.Events(ctx, claim.ID)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range events {
+			if e.Attempt > claim.Thread.Attempt || e.Status.Ended() {
+				longest = max(longest, e.At.Sub(killed))
+				break
+			}
+		}
+	}
+	return longest, nil
+}

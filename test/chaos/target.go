@@ -1,0 +1,112 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Target is what actions reach: it counts who came, and answers as it is told.
+type Target struct {
+	listener net.Listener
+	server   *http.Server
+	stop     context.CancelFunc
+	ended    chan struct{}
+
+	mu       sync.Mutex
+	arrivals map[action.ID][]int // attempts that came, in their order
+	answer   Answer
+}
+
+// Answer says how a visit is answered; it may wait. An answer of 0 is none: the connection is cut.
+type Answer func(ctx context.Context, id action.ID, attempt int) (status int)
+
+// OK answers everything well, at once.
+func OK(context.Context, action.ID, int) int { return http.StatusNoContent }
+
+func newTarget(ctx context.Context) (*Target, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{listener: listener, ended: make(chan struct{}), arrivals: map[action.ID][]int{}, answer: OK}
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	t.stop = stop
+	t.server = &http.Server{Handler: t, BaseContext: func(net.Listener) context.Context { return base }}
+	go func() {
+		defer close(t.ended)
+		_ = t.server.Serve(listener) // it ends by Close
+	}()
+	return t, nil
+}
+
+// Address is host:port.
+func (t *Target) Address() string { return t.listener.Addr().String() }
+
+// Answers changes how visits are answered from now on.
+func (t *Target) Answers(a Answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answer = a
+}
+
+// Arrivals are the attempts of an action that came, in their order.
+func (t *Target) Arrivals(id action.ID) []int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]int(nil), t.arrivals[id]...)
+}
+
+// Visits is how many came in all.
+func (t *Target) Visits() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, attempts := range t.arrivals {
+		n += len(attempts)
+	}
+	return n
+}
+
+// Close ends the target, and whoever waits for an answer.
+func (t *Target) Close() error {
+	t.stop()
+	err := t.server.Close()
+	<-t.ended
+	return err
+}
+
+// ServeHTTP takes a visit at /ID/ATTEMPT.
+func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, attempt, err := visit(r.URL.Path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	t.mu.Lock()
+	t.arrivals[id] = append(t.arrivals[id], attempt)
+	answer := t.answer
+	t.mu.Unlock()
+	status := answer(r.Context(), id, attempt)
+	if status == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(status)
+}
+
+func visit(path string) (id action.ID, attempt int, err error) {
+	first, second, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if id, err = action.ParseID(first); err != nil {
+		return id, 0, err
+	}
+	if attempt, err = strconv.Atoi(second); err != nil {
+		return id, 0, fmt.Errorf("attempt %q: %w", second, err)
+	}
+	return id, attempt, nil
+}
