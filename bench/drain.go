@@ -31,39 +31,73 @@ func (c *counter) Do(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done}
 }
 
-// drain measures how fast a conductor empties a queue of actions that do
-// nothing, with the whole history of events written.
+// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole history of events
+// written; with --rival river, beside River, round by round in turn.
 func drain(ctx context.Context, o Options) ([]Result, error) {
-	if o.N == 0 {
-		o.N = 20_000
-	}
-	result := Result{Bench: "drain", Subject: fmt.Sprintf("waybill, %s actions, 100 workers", grouped(float64(o.N))), Driver: o.Driver, Unit: "actions/s"}
+	about := fmt.Sprintf("%s jobs, %d workers", grouped(float64(o.N)), o.Workers)
+	ours := Result{Bench: "drain", Subject: "waybill, " + about, Driver: o.Driver, Unit: "actions/s"}
+	theirs := Result{Bench: "drain", Subject: "River, " + about, Version: riverVersion(), Driver: o.Driver, Unit: "jobs/s"}
 	for range o.Rounds {
-		round, err := onLedger(ctx, o, func(l *ledger.Ledger) (Round, error) { return drainQueue(ctx, l, o.N) })
+		round, err := drainOurs(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		result.Rounds = append(result.Rounds, round)
+		ours.Rounds = append(ours.Rounds, round)
+		if o.Rival == "" {
+			continue
+		}
+		if round, err = drainRiver(ctx, o); err != nil {
+			return nil, fmt.Errorf("River: %w", err)
+		}
+		theirs.Rounds = append(theirs.Rounds, round)
 	}
-	result.summarize()
-	return []Result{result}, nil
+	ours.summarize()
+	if o.Rival == "" {
+		return []Result{ours}, nil
+	}
+	theirs.summarize()
+	ours.against(theirs, 2)
+	return []Result{ours, theirs}, nil
 }
 
-// drainQueue fills the queue, then measures from the conductor's start until every action has its end in the log.
-func drainQueue(ctx context.Context, l *ledger.Ledger, n int) (Round, error) {
+// drainOurs is one round on a ledger of its own.
+func drainOurs(ctx context.Context, o Options) (Round, error) {
+	s, err := openStore(ctx, o)
+	if err != nil {
+		return Round{}, err
+	}
+	defer s.remove()
+	if err := fill(ctx, s.Ledger, o.N); err != nil {
+		return Round{}, err
+	}
+	return s.measure(ctx, func() (Round, error) { return drainQueue(ctx, s.Ledger, o) })
+}
+
+// fill enqueues actions that do nothing.
+func fill(ctx context.Context, l *ledger.Ledger, n int) error {
 	for done := 0; done < n; done += 1000 {
 		batch := make([]action.Action, min(1000, n-done))
 		for i := range batch {
-			batch[i] = action.Action{Kind: "job", Name: "nothing", Handler: "noop", Lane: "noop", CreatedBy: "bench"}
+			batch[i] = job()
 		}
 		if _, err := l.Enqueue(ctx, batch...); err != nil {
-			return Round{}, err
+			return err
 		}
 	}
+	return nil
+}
+
+// job is an action that does nothing, with the policy that a handler without settings has.
+func job() action.Action {
+	return action.Action{Kind: "job", Name: "nothing", Handler: "noop", Lane: "noop", CreatedBy: "bench", Policy: action.DefaultPolicy()}
+}
+
+// drainQueue measures from the conductor's start until every action has its end in the log.
+func drainQueue(ctx context.Context, l *ledger.Ledger, o Options) (Round, error) {
 	handler := &counter{done: make(chan struct{})}
-	handler.left.Store(int64(n))
+	handler.left.Store(int64(o.N))
 	c := conductor.New(l.View(), conductor.Config{
-		Instance: ledger.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute,
+		Instance: ledger.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: o.Workers, Drain: time.Minute,
 	})
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -79,7 +113,7 @@ func drainQueue(ctx context.Context, l *ledger.Ledger, n int) (Round, error) {
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		return Round{}, err
 	}
-	round := measured(n, start)
+	round := measured(o.N, start)
 	left, err := l.Actions(ctx, ledger.ActionQuery{LiveOnly: true, Limit: 1})
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%s is still %s", left[0].ID, left[0].Thread.Status)

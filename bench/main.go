@@ -1,33 +1,65 @@
-// Command bench measures Waybill. Each figure of docs/performance.md is one
-// command here, with the machine's size in the output:
-//
-//	go run . append --driver sqlite       entries/s through Ledger.Append, batch 1, 100, 1000
-//	go run . drain --driver sqlite        actions/s through a conductor with a handler that does nothing
-//	go run . engine                       decisions/s of the scheduler, 1k, 10k, 100k hosts
-//
-// With --driver postgres a database is wanted: --dsn, or WAYBILL_TEST_POSTGRES, which
-// `go run ./test/postgres -- COMMAND` sets. Where there is a rival, both are
-// measured in turn in the same run and the ratio of the medians is printed.
+// Command bench measures Waybill. Each figure of docs/performance.md is one command here, with the machine's size in
+// the output; `go run . help` lists them. With --driver postgres a server is wanted: --dsn, or WAYBILL_TEST_POSTGRES,
+// which `go run ./test/postgres -- COMMAND` sets. Where there is a rival, both are measured in turn in the same run, on
+// the same server, each round on fresh, vacuumed and analysed tables, and the ratio of the medians is judged.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"slices"
 )
 
-// Options are what every bench takes.
+// Options are what the benches take; each has those that it names.
 type Options struct {
-	Driver string // sqlite | postgres
-	DSN    string // of an empty PostgreSQL database; "": one is made on WAYBILL_TEST_POSTGRES
-	Rounds int
-	JSON   string // file to write the results to as well
-	N      int    // operations in a round; 0: the bench's own number
+	Driver  string // sqlite | postgres
+	DSN     string // of a PostgreSQL server on which databases may be made; "": WAYBILL_TEST_POSTGRES
+	Rounds  int
+	JSON    string // file to write the results to as well
+	N       int    // operations in a round
+	Workers int
+	Rival   string
 }
 
 // bench measures one thing.
-type bench func(context.Context, Options) ([]Result, error)
+type bench struct {
+	about string // one line
+	flags func(*flag.FlagSet, *Options)
+	run   func(context.Context, Options) ([]Result, error)
+}
+
+// benches are all of them by name.
+func benches() map[string]bench {
+	return map[string]bench{
+		"append": {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
+		"drain":  {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
+		"engine": {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
+	}
+}
+
+// counted is the one flag --n.
+func counted(n int) func(*flag.FlagSet, *Options) {
+	return func(f *flag.FlagSet, o *Options) {
+		f.IntVar(&o.N, "n", n, "operations in a round; 0: the bench's own number")
+	}
+}
+
+func drainFlags(f *flag.FlagSet, o *Options) {
+	counted(200_000)(f, o)
+	f.IntVar(&o.Workers, "workers", 100, "attempts at the same time")
+	f.Func("rival", "river: measure River too, in turn, on the same server", func(name string) error {
+		if name != "river" {
+			return errors.New("the only rival is river")
+		}
+		o.Rival = name
+		return nil
+	})
+}
 
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
@@ -37,27 +69,56 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	benches := map[string]bench{"append": appendEntries, "drain": drain, "engine": engine}
-	if len(args) == 0 || benches[args[0]] == nil {
-		return fmt.Errorf("usage: go run . append|drain|engine [--driver sqlite|postgres] [--dsn URL] [--rounds 5] [--n N] [--json FILE]")
+	if len(args) == 0 || args[0] == "help" {
+		help(os.Stdout)
+		return nil
 	}
-	var o Options
+	b, ok := benches()[args[0]]
+	if !ok {
+		return fmt.Errorf("there is no bench %q; `go run . help` lists them", args[0])
+	}
+	o := Options{}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.StringVar(&o.Driver, "driver", "sqlite", "sqlite or postgres")
-	flags.StringVar(&o.DSN, "dsn", "", "an empty PostgreSQL database")
+	flags.StringVar(&o.DSN, "dsn", "", "a PostgreSQL server on which databases may be made; default WAYBILL_TEST_POSTGRES")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measurements of each subject")
 	flags.StringVar(&o.JSON, "json", "", "write the results to this file as well")
-	flags.IntVar(&o.N, "n", 0, "operations in a round")
+	if b.flags != nil {
+		b.flags(flags, &o)
+	}
 	if err := flags.Parse(args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
 		return err
 	}
-	results, err := benches[args[0]](ctx, o)
+	if o.Rival != "" && o.Driver != "postgres" {
+		return errors.New("--rival river needs --driver postgres")
+	}
+	server, settings, err := settingsOf(ctx, o)
 	if err != nil {
 		return err
+	}
+	results, err := b.run(ctx, o)
+	if err != nil {
+		return err
+	}
+	for i := range results {
+		results[i].Server, results[i].Settings = server, settings
 	}
 	print(os.Stdout, results)
 	if o.JSON == "" {
 		return nil
 	}
 	return save(o.JSON, results)
+}
+
+// help lists the benches.
+func help(w io.Writer) {
+	fmt.Fprintln(w, "usage: go run . NAME [--driver sqlite|postgres] [--dsn URL] [--rounds 5] [--json FILE] [flags of NAME: NAME --help]")
+	fmt.Fprintln(w)
+	all := benches()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(w, "  %-12s %s\n", name, all[name].about)
+	}
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,6 +19,10 @@ type Round struct {
 	Ops       int     `json:"ops"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`
+	P50       float64 `json:"p50_ms,omitempty"`
+	P99       float64 `json:"p99_ms,omitempty"`
+	WALBytes  int64   `json:"wal_bytes,omitempty"`
+	Buffers   int64   `json:"buffers,omitempty"` // of all connections; those still open may lag by a second
 }
 
 // measured makes a round of what was done since the start.
@@ -26,33 +33,58 @@ func measured(ops int, since time.Time) Round {
 
 // Result is one figure: several rounds of one subject.
 type Result struct {
-	Bench   string  `json:"bench"`
-	Subject string  `json:"subject"` // what was measured, such as "waybill, batch 100" or "bare insert, batch 100"
-	Driver  string  `json:"driver,omitempty"`
-	Unit    string  `json:"unit"` // of PerSecond, such as entries/s
-	Machine string  `json:"machine"`
-	Rounds  []Round `json:"rounds"`
-	Median  float64 `json:"median"`
-	Lowest  float64 `json:"lowest"`
-	Highest float64 `json:"highest"`
-	Ratio   float64 `json:"ratio,omitempty"` // of medians, to the rival of the same run
-	Rival   string  `json:"rival,omitempty"`
+	Bench    string            `json:"bench"`
+	Subject  string            `json:"subject"` // what was measured, such as "waybill, batch 100" or "River"
+	Version  string            `json:"version"` // of the subject
+	Driver   string            `json:"driver,omitempty"`
+	Server   string            `json:"server,omitempty"`
+	Settings map[string]string `json:"settings,omitempty"`
+	Unit     string            `json:"unit"` // of PerSecond, such as entries/s
+	Machine  string            `json:"machine"`
+	Rounds   []Round           `json:"rounds"`
+	Median   float64           `json:"median"`
+	Spread   [2]float64        `json:"spread"` // the lowest and the highest round
+	Rival    string            `json:"rival,omitempty"`
+	Ratio    float64           `json:"ratio,omitempty"`  // of medians, to the rival of the same run
+	Target   string            `json:"target,omitempty"` // what the figure is to be
+	Pass     *bool             `json:"pass,omitempty"`   // whether it is
 }
 
-// summarize fills in the median and the spread.
-func (r *Result) summarize() {
-	rates := make([]float64, len(r.Rounds))
+// summarize fills in the median and the spread of the rates.
+func (r *Result) summarize() { r.summarizeBy(func(round Round) float64 { return round.PerSecond }) }
+
+// summarizeBy fills in the median and the spread of something else.
+func (r *Result) summarizeBy(figure func(Round) float64) {
+	figures := make([]float64, len(r.Rounds))
 	for i, round := range r.Rounds {
-		rates[i] = round.PerSecond
+		figures[i] = figure(round)
 	}
-	slices.Sort(rates)
+	slices.Sort(figures)
 	r.Machine = machine()
-	r.Median, r.Lowest, r.Highest = rates[len(rates)/2], rates[0], rates[len(rates)-1]
+	if r.Version == "" {
+		r.Version = version()
+	}
+	r.Median, r.Spread = figures[len(figures)/2], [2]float64{figures[0], figures[len(figures)-1]}
 }
 
-// against sets the ratio to the rival of the same run.
-func (r *Result) against(rival Result) {
+// against sets the ratio to the rival of the same run, and whether it is at least what it is to be (0: nobody says).
+func (r *Result) against(rival Result, target float64) {
 	r.Ratio, r.Rival = r.Median/rival.Median, rival.Subject
+	if target > 0 {
+		r.judge(fmt.Sprintf("at least %g × %s", target, rival.Subject), r.Ratio >= target)
+	}
+}
+
+// judge says what the figure is to be and whether it is.
+func (r *Result) judge(target string, pass bool) { r.Target, r.Pass = target, &pass }
+
+// version is the revision of this repository that was measured.
+func version() string {
+	out, err := exec.CommandContext(context.Background(), "git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // machine is the size of this computer, since no figure means anything without it.
@@ -67,21 +99,29 @@ func machine() string {
 	return fmt.Sprintf("%d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// print writes the results as a table; the machine stands above it.
+// print writes the results as a table; the machine and the server stand above it.
 func print(w io.Writer, results []Result) {
-	fmt.Fprintf(w, "%s; median of %d rounds (lowest to highest)\n\n", machine(), len(results[0].Rounds))
-	fmt.Fprintf(w, "| %s | driver | per second | spread | ratio |\n|---|---|---:|---|---|\n", results[0].Bench)
+	first := results[0]
+	fmt.Fprintf(w, "%s; %s; median of %d rounds (lowest to highest)\n\n", machine(), first.Server, len(first.Rounds))
+	fmt.Fprintf(w, "| %s | driver | median | spread | ratio | target |\n|---|---|---:|---|---|---|\n", first.Bench)
 	for _, r := range results {
-		ratio := "–"
+		ratio, target := "–", "–"
 		if r.Ratio != 0 {
 			ratio = fmt.Sprintf("%.2f × %s", r.Ratio, r.Rival)
 		}
-		fmt.Fprintf(w, "| %s | %s | %s %s | %s to %s | %s |\n", r.Subject, r.Driver, grouped(r.Median), r.Unit, grouped(r.Lowest), grouped(r.Highest), ratio)
+		if r.Pass != nil {
+			target = r.Target + map[bool]string{true: ": met", false: ": not met"}[*r.Pass]
+		}
+		fmt.Fprintf(w, "| %s | %s | %s %s | %s to %s | %s | %s |\n", r.Subject, r.Driver,
+			grouped(r.Median), r.Unit, grouped(r.Spread[0]), grouped(r.Spread[1]), ratio, target)
 	}
 }
 
-// grouped writes a whole number with thousands apart, such as 12,345.
+// grouped writes a number for people: a large one whole with thousands apart, such as 12,345.
 func grouped(f float64) string {
+	if f < 100 {
+		return strconv.FormatFloat(f, 'f', 2, 64)
+	}
 	digits := fmt.Sprintf("%.0f", f)
 	var b strings.Builder
 	for i, d := range digits {

@@ -4,28 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-// onLedger opens an empty ledger for one round and closes it afterwards.
+// onLedger opens an empty ledger for one round and removes it afterwards.
 func onLedger(ctx context.Context, o Options, use func(*ledger.Ledger) (Round, error)) (Round, error) {
-	folder, err := os.MkdirTemp("", "waybill-bench-")
+	s, err := openStore(ctx, o)
 	if err != nil {
 		return Round{}, err
 	}
-	defer os.RemoveAll(folder)
-	l, drop, err := openLedger(ctx, o, filepath.Join(folder, "waybill.db"))
-	if err != nil {
-		return Round{}, err
-	}
-	defer drop()
-	defer l.Close()
-	return use(l)
+	defer s.remove()
+	return use(s.Ledger)
 }
 
 // registered defines the pipeline of one host and registers one revision with its deployment.
@@ -75,7 +67,7 @@ func appendEntries(ctx context.Context, o Options) ([]Result, error) {
 		}
 		ours.summarize()
 		bare.summarize()
-		ours.against(bare)
+		ours.against(bare, 0)
 		results = append(results, ours, bare)
 	}
 	return results, nil
