@@ -41,6 +41,10 @@ type Outcome struct {
 	// OutputRef is the blob key of an output that is too big for the row; Output is empty then.
 	OutputRef string `json:"outputRef,omitempty"`
 	Ref       string `json:"ref,omitempty"`
+
+	// PauseLane and DisableLane are news of the target: nothing in the lane starts before then, or until somebody enables it.
+	PauseLane   time.Time `json:"pauseLane,omitzero"`
+	DisableLane bool      `json:"disableLane,omitempty"`
 }
 
 // Policy is how often and when an action is tried.

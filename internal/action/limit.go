@@ -1,0 +1,320 @@
+package action
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// Limits is what may run in the lanes of a handler, over all instances
+// (conductor.md, sections 5 and 9). The zero value limits nothing.
+type Limits struct {
+	Rate    float64 // attempts a second in each lane; 0: the bucket binds only while the lane is slowed
+	Burst   int     // attempts that a lane may save up; 0: those of one second, at least 1
+	Lane    int     // attempts at a time in each lane; 0: any number
+	Handler int     // attempts at a time in all lanes of the handler together; 0: any number
+}
+
+// The figures of the adaptive bucket.
+const (
+	Window       = 10 * time.Second // over which results are judged
+	MaxPause     = time.Hour        // longest pause that a target may ask for
+	earlyAfter   = time.Second      // a window is judged from here on …
+	earlyBad     = 10               // … when so many results are bad
+	staleWindows = 10               // without a result, and what was learned no longer counts
+	badShare     = 0.5              // of a window's results, from where on the lane is slowed
+	goodShare    = 0.1              // up to which it is sped up
+	floorPart    = 64               // the floor is this part of the full rate
+	peakDecay    = 0.9              // of a rate that was only observed, per window
+	minPeak      = 1                // attempts a second
+)
+
+// Bucket is the adaptive token bucket and the breaker of one lane. Its methods
+// return what it is afterwards. Make it with Bucket{}.With.
+type Bucket struct {
+	Configured float64   `json:"configured"` // R, tokens a second; 0: none, R is the peak
+	Burst      int       `json:"burst,omitempty"`
+	Slots      int       `json:"slots,omitempty"`  // attempts at a time; 0: any number
+	Slowed     float64   `json:"slowed,omitempty"` // tokens a second while the lane is slowed; 0: it is not
+	SlowedAt   time.Time `json:"slowedAt,omitzero"`
+	Tokens     float64   `json:"tokens"`
+	RefilledAt time.Time `json:"refilledAt,omitzero"` // Tokens are as of then; zero: the bucket is new
+	WindowAt   time.Time `json:"windowAt,omitzero"`   // when the window under way began, or the quiet time since the last one
+	OK         int       `json:"ok"`                  // results in the window
+	Bad        int       `json:"bad"`
+	Peak       float64   `json:"peak,omitempty"` // results a second, the best of late
+	PausedBy   string    `json:"pausedBy,omitempty"`
+	PauseUntil time.Time `json:"pauseUntil,omitzero"` // zero while PausedBy is set: until somebody resumes
+	DisabledAt time.Time `json:"disabledAt,omitzero"`
+	Reason     string    `json:"reason,omitempty"` // why it is slowed, paused or disabled
+}
+
+// ByTarget is who pauses a lane when the target names a time (Retry-After).
+const ByTarget = "target"
+
+// With gives a bucket its configuration: a lane's rate, burst and slots.
+func (b Bucket) With(rate float64, burst, slots int, now time.Time) Bucket {
+	b.Configured, b.Burst, b.Slots = max(rate, 0), max(burst, 0), max(slots, 0)
+	if b.RefilledAt.IsZero() {
+		b.RefilledAt, b.Tokens = now, b.capacity()
+	}
+	b.Slowed = min(b.Slowed, b.Full())
+	b.Tokens = min(b.Tokens, b.capacity())
+	return b
+}
+
+// Full is R, the rate of the lane while its target is well: the configured one, else the peak.
+func (b Bucket) Full() float64 {
+	if b.Configured > 0 {
+		return b.Configured
+	}
+	return max(b.Peak, minPeak)
+}
+
+// Probe is P, the rate at which a target that refuses everything is asked.
+func (b Bucket) Probe() float64 {
+	return min(b.Full(), max(b.Full()/floorPart, 1/Window.Seconds()))
+}
+
+// Rate is r, the rate now.
+func (b Bucket) Rate() float64 {
+	if b.Slowed > 0 {
+		return b.Slowed
+	}
+	return b.Full()
+}
+
+// HalfOpen reports whether the lane is at its floor: one attempt runs at a time.
+func (b Bucket) HalfOpen() bool { return b.Slowed > 0 && b.Slowed <= b.Probe() }
+
+// Paused reports whether there is no token now, and later perhaps is.
+func (b Bucket) Paused(now time.Time) bool {
+	return b.PausedBy != "" && (b.PauseUntil.IsZero() || now.Before(b.PauseUntil))
+}
+
+// Disabled reports whether nothing runs until somebody enables the lane.
+func (b Bucket) Disabled() bool { return !b.DisabledAt.IsZero() }
+
+// Metered reports whether attempts need tokens: always with a configured rate, else only while something is wrong.
+func (b Bucket) Metered() bool {
+	return b.Configured > 0 || b.Troubled()
+}
+
+// Troubled reports whether the lane is slowed, paused or disabled.
+func (b Bucket) Troubled() bool { return b.Slowed > 0 || b.PausedBy != "" || b.Disabled() }
+
+// State is how the lane stands, in a word: open, slowed, half-open, paused or disabled.
+func (b Bucket) State(now time.Time) string {
+	switch {
+	case b.Disabled():
+		return "disabled"
+	case b.Paused(now):
+		return "paused"
+	case b.HalfOpen():
+		return "half-open"
+	case b.Slowed > 0:
+		return "slowed"
+	}
+	return "open"
+}
+
+// Concurrency is how many attempts may run at a time; 0: any number.
+func (b Bucket) Concurrency() int {
+	if b.HalfOpen() {
+		return 1
+	}
+	return b.Slots
+}
+
+// capacity is B. At the floor nothing is saved up: a burst of probes would be no probe.
+func (b Bucket) capacity() float64 {
+	switch {
+	case b.HalfOpen():
+		return 1
+	case b.Configured > 0 && b.Burst > 0:
+		return float64(b.Burst)
+	}
+	return max(b.Full(), 1)
+}
+
+// At brings the bucket up to now: tokens are refilled, and what has ended is judged.
+func (b Bucket) At(now time.Time) Bucket {
+	b = b.refill(now)
+	if b.OK+b.Bad > 0 && now.Sub(b.WindowAt) >= Window {
+		b = b.judge(b.WindowAt.Add(Window))
+	}
+	if b.PausedBy != "" && !b.Paused(now) {
+		b.PausedBy, b.WindowAt = "", later(b.WindowAt, b.PauseUntil)
+		b.PauseUntil = time.Time{}
+	}
+	if b.PausedBy == "" && b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= staleWindows*Window {
+		b = b.recover()
+	}
+	return b
+}
+
+func (b Bucket) refill(now time.Time) Bucket {
+	if passed := now.Sub(b.RefilledAt); passed > 0 {
+		b.Tokens = min(b.capacity(), b.Tokens+b.Rate()*passed.Seconds())
+		b.RefilledAt = now
+	}
+	return b
+}
+
+// judge ends the window and sets the rate by it.
+func (b Bucket) judge(end time.Time) Bucket {
+	n := float64(b.OK + b.Bad)
+	bad := float64(b.Bad) / n
+	b.Peak = max(n/max(end.Sub(b.WindowAt).Seconds(), earlyAfter.Seconds()), peakDecay*b.Peak, minPeak)
+	switch {
+	case bad >= badShare:
+		b = b.slow(max(b.Probe(), b.Rate()/4), end)
+	case bad <= goodShare && b.Slowed > 0:
+		if b.Slowed += b.Full() / 4; b.Slowed >= b.Full() {
+			b = b.recover()
+		}
+	}
+	b.WindowAt, b.OK, b.Bad = end, 0, 0
+	return b.unexplained()
+}
+
+// slow sets a lower rate. Whoever had no meter so far has no tokens either.
+func (b Bucket) slow(rate float64, now time.Time) Bucket {
+	if !b.Metered() {
+		b.Tokens, b.RefilledAt = 0, later(b.RefilledAt, now)
+	}
+	if b.Slowed == 0 {
+		b.SlowedAt = now
+	}
+	b.Slowed = rate
+	b.Tokens = min(b.Tokens, b.capacity())
+	return b
+}
+
+// recover goes back to the full rate.
+func (b Bucket) recover() Bucket {
+	b.Slowed, b.SlowedAt = 0, time.Time{}
+	return b.unexplained()
+}
+
+// Results is what came back from a lane since the last report.
+type Results struct {
+	OK, Bad int
+	Over    time.Duration // how long they were gathered
+	Reason  string        // of a bad one
+	Pause   time.Time     // the target wants no request before; zero: it named no time
+	Disable bool          // the target is gone for good
+}
+
+// Observe takes results into account; the bucket is brought up to now first.
+func (b Bucket) Observe(r Results, now time.Time) Bucket {
+	b = b.At(now)
+	if b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= Window { // a window begins with its first result
+		b.WindowAt = now.Add(-min(max(r.Over, 0), Window))
+	}
+	b.OK, b.Bad = b.OK+r.OK, b.Bad+r.Bad
+	if r.Reason != "" && (r.Bad > 0 || r.Disable) {
+		b.Reason = r.Reason
+	}
+	if b.Bad >= earlyBad && float64(b.Bad) >= badShare*float64(b.OK+b.Bad) && now.Sub(b.WindowAt) >= earlyAfter {
+		b = b.judge(now)
+	}
+	if r.Pause.After(now) {
+		b = b.pausedByTarget(r.Pause, now)
+	}
+	if r.Disable && !b.Disabled() {
+		b.DisabledAt = now
+	}
+	return b
+}
+
+// pausedByTarget gives no token until then, and afterwards those of the probe rate.
+func (b Bucket) pausedByTarget(until, now time.Time) Bucket {
+	b = b.slow(b.Probe(), now)
+	b.WindowAt, b.OK, b.Bad = now, 0, 0
+	if limit := now.Add(MaxPause); until.After(limit) {
+		until = limit
+	}
+	switch {
+	case b.PausedBy == "":
+		b.PausedBy, b.PauseUntil = ByTarget, until
+	case !b.PauseUntil.IsZero():
+		b.PauseUntil = later(b.PauseUntil, until)
+	}
+	return b
+}
+
+// Take takes up to want tokens; the bucket is brought up to now first.
+func (b Bucket) Take(want int, now time.Time) (Bucket, int) {
+	b = b.At(now)
+	if b.Disabled() || b.Paused(now) {
+		return b, 0
+	}
+	if b.HalfOpen() {
+		want = min(want, 1)
+	}
+	got := max(0, min(want, int(math.Floor(b.Tokens))))
+	b.Tokens -= float64(got)
+	return b, got
+}
+
+// Return puts tokens back that were taken and not used.
+func (b Bucket) Return(n int) Bucket {
+	b.Tokens = min(b.capacity(), b.Tokens+float64(max(n, 0)))
+	return b
+}
+
+// Pause gives no token until somebody resumes.
+func (b Bucket) Pause(by, reason string) Bucket {
+	b.PausedBy, b.PauseUntil = by, time.Time{}
+	if reason != "" {
+		b.Reason = reason
+	}
+	return b
+}
+
+// Resume ends a pause, whoever made it.
+func (b Bucket) Resume(now time.Time) Bucket {
+	b = b.At(now)
+	if b.PausedBy == "" {
+		return b
+	}
+	b.PausedBy, b.PauseUntil, b.WindowAt = "", time.Time{}, later(b.WindowAt, now)
+	return b.unexplained()
+}
+
+// Enable lets a disabled lane go on.
+func (b Bucket) Enable() Bucket {
+	b.DisabledAt = time.Time{}
+	return b.unexplained()
+}
+
+// unexplained drops a reason that stands for nothing any more.
+func (b Bucket) unexplained() Bucket {
+	if !b.Troubled() {
+		b.Reason = ""
+	}
+	return b
+}
+
+// Reset forgets what was learned of the target: the rate, the window, its pause. What people paused or was disabled stays so.
+func (b Bucket) Reset(now time.Time) Bucket {
+	b = b.At(now)
+	b.OK, b.Bad, b.WindowAt = 0, 0, now
+	if b.PausedBy == ByTarget {
+		b.PausedBy, b.PauseUntil = "", time.Time{}
+	}
+	return b.recover()
+}
+
+// Forgettable reports whether a new bucket would be the same.
+func (b Bucket) Forgettable(now time.Time) bool {
+	b = b.At(now)
+	quiet := b.OK+b.Bad == 0 && !b.Troubled()
+	return quiet && (b.Configured == 0 || b.Tokens >= b.capacity())
+}
+
+// PerSecond is a rate for people, to two places at least: 20/s, 0.31/s.
+func PerSecond(rate float64) string {
+	return strconv.FormatFloat(rate, 'g', 1+len(strconv.Itoa(int(rate))), 64) + "/s"
+}

@@ -1,0 +1,40 @@
+package action
+
+// SlotAsk is what one instance has of a limit on attempts at a time, and wants of it.
+type SlotAsk struct {
+	Held int // slots that it has, as far as it knows
+	Busy int // slots in use now
+	Want int // more than Held; 0: nothing waits for a slot
+}
+
+// SlotPool is a limit on attempts at a time, and who else has a part of it.
+type SlotPool struct {
+	Capacity int
+	Live     int  // instances that may want some, the asking one among them; at least 1
+	Others   int  // slots that other instances hold
+	Wanted   bool // another instance waits for some
+	Had      int  // slots that the asking instance holds by the books
+}
+
+// Share says how many slots the asking instance may use from now on, and how many it holds by the books: more
+// than it may use while attempts still run that the limit no longer allows. Slots that nothing waits for go back, and
+// so do idle ones above an even share while another instance waits. A step takes at most half an even share, so that
+// who comes first does not take all.
+func (p SlotPool) Share(ask SlotAsk) (slots, held int) {
+	live := max(p.Live, 1)
+	even := (p.Capacity + live - 1) / live
+	step := max(1, (p.Capacity+2*live-1)/(2*live))
+	keep := min(ask.Held, p.Had)
+	if ask.Want == 0 {
+		keep = 0
+	}
+	free := p.Capacity - p.Others
+	if p.Wanted {
+		keep = min(keep, even)
+		step = min(step, even-max(keep, ask.Busy))
+	}
+	keep = max(keep, ask.Busy)
+	more := max(0, min(ask.Want, step, free-keep))
+	slots = max(0, min(keep+more, free))
+	return slots, max(slots, ask.Busy)
+}
