@@ -44,6 +44,7 @@ type Tx interface {
 	entryTx
 	actionTx
 	instanceTx
+	limitTx
 	tokenTx
 
 	// Now is the transaction's time, UTC, in microseconds.
@@ -146,6 +147,40 @@ type instanceTx interface {
 	// BuryInstances ends the leases of those that are gone: their lease has passed,
 	// or nobody holds their guard now nor did at the last look, at least a second ago.
 	BuryInstances(self action.ID) error
+}
+
+// limitTx is the limiters of lanes and the slots that instances hold of them.
+type limitTx interface {
+	// LockLimiters makes those that are missing, locks and reads all of them in the order of keys, which are sorted.
+	LockLimiters(keys []string) ([]LimiterRow, error)
+	// Limiters reads without a lock, by key: all, or those that are slowed, paused or disabled.
+	Limiters(troubled bool) ([]LimiterRow, error)
+	// PutLimiters writes rows that are there.
+	PutLimiters(rows []LimiterRow) error
+	DeleteLimiters(keys []string) error
+	// Holds reads the slots of living instances; keys nil: of all. On the embedded log self, when it is not zero, is the one that lives.
+	Holds(keys []string, self action.ID) ([]HoldRow, error)
+	// PutHolds writes what instances hold; nothing is no row. It ends with its instance.
+	PutHolds(rows []HoldRow) error
+}
+
+// LimiterRow is the bucket of a lane, or of a handler.
+type LimiterRow struct {
+	Key string
+	action.Bucket
+}
+
+// Hold is an instance's part of a limit on attempts at a time.
+type Hold struct {
+	Slots  int
+	Wanted int // slots that it waits for
+}
+
+// HoldRow is a Hold with whose and of what it is.
+type HoldRow struct {
+	Key      string
+	Instance action.ID
+	Hold
 }
 
 // tokenTx is the access tokens.

@@ -58,7 +58,10 @@ func (l *Ledger) Embedded() bool { return l.driver.Embedded() }
 func (l *Ledger) Maintain(ctx context.Context) error {
 	ctx, cancel := bounded(ctx, "maintain the ledger")
 	defer cancel()
-	return named(ctx, "maintain the ledger", l.driver.Maintain(ctx))
+	if err := l.driver.Maintain(ctx); err != nil {
+		return named(ctx, "maintain the ledger", err)
+	}
+	return l.forgetLimits(ctx)
 }
 
 // Now is the database's time.

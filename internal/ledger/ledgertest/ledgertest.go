@@ -74,6 +74,14 @@ func checks() map[string]func(*testing.T, setup) {
 		"DeadlinesStopHandedOffWork":  deadlinesStopHandedOffWork,
 		"ProgressOnlyGrows":           progressOnlyGrows,
 		"BigDocumentsAreReferred":     bigDocumentsAreReferred,
+		// limits
+		"TokensAreSharedOut":           tokensAreSharedOut,
+		"RefusalsSlowALane":            refusalsSlowALane,
+		"SlotsAreSharedOut":            slotsAreSharedOut,
+		"DeadInstancesGiveSlotsBack":   deadInstancesGiveSlotsBack,
+		"LimitsHoldUnderManyInstances": limitsHoldUnderManyInstances,
+		"PeoplePauseAndDisableLanes":   peoplePauseAndDisableLanes,
+		"WellLanesLeaveNoLimiter":      wellLanesLeaveNoLimiter,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

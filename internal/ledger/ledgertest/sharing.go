@@ -264,8 +264,11 @@ func plansUseIndexes(t *testing.T, s setup) {
 			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active})
 			return err
 		},
-		"what runs where": func(tx ledger.Tx) error { _, err := tx.Resources(pipeline); return err },
-		"stages":          func(tx ledger.Tx) error { _, err := tx.StageRuns(pipeline, 1); return err },
+		"what runs where":   func(tx ledger.Tx) error { _, err := tx.Resources(pipeline); return err },
+		"limits in trouble": func(tx ledger.Tx) error { _, err := tx.Limiters(true); return err },
+		"some limits":       func(tx ledger.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
+		"slots":             func(tx ledger.Tx) error { _, err := tx.Holds([]string{"noop"}, action.ID{}); return err },
+		"stages":            func(tx ledger.Tx) error { _, err := tx.StageRuns(pipeline, 1); return err },
 		"actions of a step": func(tx ledger.Tx) error {
 			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: pipeline, Deployment: 1, Limit: 5})
 			return err

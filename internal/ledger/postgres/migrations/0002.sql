@@ -8,3 +8,34 @@ CREATE INDEX action_name ON action (kind, name, id);
 ALTER TABLE thread ADD COLUMN progress smallint NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 100); -- per cent
 
 ALTER TABLE thread_done ADD COLUMN output_ref text NOT NULL DEFAULT ''; -- blob key of an output that is not in the row
+
+-- What lanes may do, over all instances; a lane that is well and has no limits has no row.
+
+CREATE TABLE limiter (
+	key         text COLLATE "C" PRIMARY KEY,
+	configured  float8 NOT NULL DEFAULT 0, -- tokens a second; 0: none
+	burst       int    NOT NULL DEFAULT 0,
+	slots       int    NOT NULL DEFAULT 0, -- attempts at a time; 0: any number
+	slowed      float8 NOT NULL DEFAULT 0, -- tokens a second while slowed; 0: it is not
+	slowed_at   timestamptz,
+	tokens      float8 NOT NULL DEFAULT 0,
+	refilled_at timestamptz,
+	window_at   timestamptz,
+	ok          int    NOT NULL DEFAULT 0,
+	bad         int    NOT NULL DEFAULT 0,
+	peak        float8 NOT NULL DEFAULT 0,
+	paused_by   text   NOT NULL DEFAULT '',
+	pause_until timestamptz,
+	disabled_at timestamptz,
+	reason      text   NOT NULL DEFAULT ''
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX limiter_troubled ON limiter (key) WHERE slowed > 0 OR paused_by <> '' OR disabled_at IS NOT NULL;
+
+CREATE TABLE limiter_hold (
+	key         text COLLATE "C" NOT NULL REFERENCES limiter ON DELETE CASCADE,
+	instance_id uuid NOT NULL REFERENCES instance ON DELETE CASCADE, -- a dead instance's slots go back with it
+	slots       int  NOT NULL,
+	wanted      int  NOT NULL,
+	PRIMARY KEY (key, instance_id)
+) WITH (fillfactor = 50);
+CREATE INDEX limiter_hold_instance ON limiter_hold (instance_id);

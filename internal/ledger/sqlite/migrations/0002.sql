@@ -7,3 +7,33 @@ CREATE INDEX action_name ON action (kind, name, id);
 ALTER TABLE thread ADD COLUMN progress INTEGER NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 100); -- per cent
 
 ALTER TABLE thread_done ADD COLUMN output_ref TEXT NOT NULL DEFAULT ''; -- blob key of an output that is not in the row
+
+-- What lanes may do, over all instances; a lane that is well and has no limits has no row.
+
+CREATE TABLE limiter (
+  key         TEXT    PRIMARY KEY,
+  configured  REAL    NOT NULL DEFAULT 0,
+  burst       INTEGER NOT NULL DEFAULT 0,
+  slots       INTEGER NOT NULL DEFAULT 0,
+  slowed      REAL    NOT NULL DEFAULT 0,
+  slowed_at   INTEGER,
+  tokens      REAL    NOT NULL DEFAULT 0,
+  refilled_at INTEGER,
+  window_at   INTEGER,
+  ok          INTEGER NOT NULL DEFAULT 0,
+  bad         INTEGER NOT NULL DEFAULT 0,
+  peak        REAL    NOT NULL DEFAULT 0,
+  paused_by   TEXT    NOT NULL DEFAULT '',
+  pause_until INTEGER,
+  disabled_at INTEGER,
+  reason      TEXT    NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limiter_troubled ON limiter (key) WHERE slowed > 0 OR paused_by <> '' OR disabled_at IS NOT NULL;
+
+CREATE TABLE limiter_hold (
+  key         TEXT    NOT NULL REFERENCES limiter ON DELETE CASCADE,
+  instance_id BLOB    NOT NULL,
+  slots       INTEGER NOT NULL,
+  wanted      INTEGER NOT NULL,
+  PRIMARY KEY (key, instance_id)
+) STRICT, WITHOUT ROWID;
