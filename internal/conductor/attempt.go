@@ -121,6 +121,7 @@ func (c *Conductor) register(a *attempt) bool {
 		return false
 	}
 	c.running[key] = a
+	c.count(a.Lane, 1)
 	c.metrics.Running.Set(float64(len(c.running)))
 	return true
 }
@@ -129,8 +130,10 @@ func (c *Conductor) register(a *attempt) bool {
 // of one whose instance was declared dead is dropped: the fence would refuse it.
 func (c *Conductor) finish(a *attempt, o action.Outcome) {
 	c.report(a, o)
+	c.gate.ended(a.Lane, o, time.Now())
 	c.mu.Lock()
 	delete(c.running, claim{a.ID, a.Thread.Attempt})
+	c.count(a.Lane, -1)
 	c.metrics.Running.Set(float64(len(c.running)))
 	if a.owner == c.instance.ID {
 		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: c.handsOff(a.Handler)})

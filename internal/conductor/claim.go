@@ -2,8 +2,9 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -11,30 +12,115 @@ import (
 
 // wants says what the next turn claims: free workers dealt over the lanes with
 // ready work, each lane in its turn, so that a long lane costs the others nothing.
-func (t *turner) wants(work context.Context, claiming bool) ([]ledger.Want, error) {
+// Lanes that may start nothing now are held until they may.
+func (t *turner) wants(work context.Context) ([]ledger.Want, error) {
+	looked := t.look
+	postponed, err := t.find(work)
+	if err != nil {
+		return nil, err
+	}
 	free := t.free()
-	if !claiming || free == 0 {
+	if free == 0 {
 		return nil, nil
 	}
-	if t.look {
+	t.gate.begin()
+	held := t.held
+	t.held = nil
+	left := min(free, len(held)+len(t.lanes)) // lanes to deal to
+	var wants []ledger.Want
+	offer := func(lane string) {
+		got := t.gate.deal(lane, max(1, free/max(1, left)), t.busy)
+		if got == 0 {
+			t.held = append(t.held, lane)
+			return
+		}
+		wants = append(wants, ledger.Want{Lane: lane, N: got, HandOff: t.handsOff(handlerOf(lane))})
+		free, left = free-got, left-1
+	}
+	for len(held) > 0 && free > 0 {
+		offer(held[0])
+		held = held[1:]
+	}
+	t.held = append(t.held, held...)
+	for len(t.lanes) > 0 && free > 0 {
+		t.last = t.lanes[0]
+		t.lanes = t.lanes[1:]
+		offer(t.last)
+	}
+	if len(wants) == 0 && t.more {
+		t.look = true // what was found is held; there is more behind it
+	}
+	t.reopen = t.gate.reopens(t.held, time.Now())
+	if looked && !postponed.IsZero() && (t.reopen.IsZero() || postponed.Before(t.reopen)) {
+		t.reopen = postponed // something changed: perhaps a lane may go on that was paused or disabled
+	}
+	return wants, nil
+}
+
+// find looks for lanes with ready work where there may be new ones, and asks what they may do, or says when it will.
+func (t *turner) find(work context.Context) (postponed time.Time, err error) {
+	now := time.Now()
+	free := t.free()
+	if t.look && free > 0 {
 		lanes, err := t.ledger.Lanes(work, t.handlers, t.last, lanesAtOnce)
 		if err != nil {
-			return nil, err
+			return postponed, fmt.Errorf("look for ready lanes: %w", err)
 		}
-		t.lanes, t.look, t.more = lanes, false, len(lanes) == lanesAtOnce
-	}
-	n := min(free, len(t.lanes))
-	wants := make([]ledger.Want, n)
-	for i, lane := range t.lanes[:n] {
-		handler, _, _ := strings.Cut(lane, "/")
-		wants[i] = ledger.Want{Lane: lane, N: free / n, HandOff: t.handsOff(handler)}
-		if i < free%n {
-			wants[i].N++
+		known := make(map[string]bool, len(t.held))
+		for _, lane := range t.held {
+			known[lane] = true
 		}
-		t.last = lane
+		fresh := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return known[lane] })
+		t.lanes, t.look, t.more = fresh, false, len(lanes) == lanesAtOnce && len(fresh) > 0
 	}
-	t.lanes = t.lanes[n:]
-	return wants, nil
+	if postponed, err = t.ask(work, free, now); err != nil {
+		err = fmt.Errorf("ask for limits: %w", err)
+	}
+	return postponed, err
+}
+
+// ask reports to the ledger and asks what lanes may do, or says when it is time for that.
+func (t *turner) ask(work context.Context, free int, now time.Time) (later time.Time, err error) {
+	waiting := slices.Concat(t.held, t.lanes)
+	at, due := t.gate.due()
+	if len(waiting) > 0 {
+		if next := t.gate.nextAsk(waiting); !due || next.Before(at) {
+			at, due = next, true
+		}
+	}
+	if !due {
+		return later, nil
+	}
+	if at.After(now) {
+		return at, nil
+	}
+	asks := t.gate.asks(waiting, free, t.busy, now)
+	if len(asks)+len(waiting) == 0 {
+		return later, nil
+	}
+	grants, err := t.ledger.Grant(work, t.current(), asks)
+	if err != nil {
+		t.gate.lostAnswer(asks, now)
+		return later, err
+	}
+	t.gate.granted(asks, grants, now)
+	return later, nil
+}
+
+// busy is how many attempts of a lane run, or with a ledger.HandlerKey of all lanes of a handler.
+func (c *Conductor) busy(key string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.load[key]
+}
+
+// count adds to what runs in a lane. The caller holds mu.
+func (c *Conductor) count(lane string, n int) {
+	for _, key := range keysOf(lane) {
+		if c.load[key] += n; c.load[key] == 0 {
+			delete(c.load, key)
+		}
+	}
 }
 
 // free is how many actions may be claimed now.
@@ -67,6 +153,7 @@ func (t *turner) served(wants []ledger.Want, claimed []ledger.Claimed) {
 func (t *turner) startAll(ctx, work context.Context, owner ledger.Instance, claimed []ledger.Claimed) {
 	if ctx.Err() == nil {
 		for _, c := range claimed {
+			t.gate.spend(c.Lane)
 			t.start(work, owner.ID, c)
 		}
 		return

@@ -17,6 +17,7 @@ import (
 // Ledger is what the conductor needs of the log.
 type Ledger interface {
 	Queue
+	Limiters
 	Membership
 	Signals
 	// Maintain makes ahead what the next weeks need, such as partitions.
@@ -29,6 +30,11 @@ type Queue interface {
 	Lanes(ctx context.Context, handlers []string, after string, limit int) ([]string, error)
 	Claims(ctx context.Context, owner action.ID) ([]ledger.Claimed, error)
 	Due(ctx context.Context) (next time.Time, err error)
+}
+
+// Limiters is how lanes are kept to their limits over all instances; see ledger.Ledger.
+type Limiters interface {
+	Grant(ctx context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error)
 }
 
 // Membership is how instances know who is alive.
@@ -49,12 +55,13 @@ type Signals interface {
 
 // Config is how a conductor works.
 type Config struct {
-	Instance ledger.Instance    // Name and Version, for people; the id is made anew at every join
-	Handlers map[string]Handler // by the name that actions carry
-	Workers  int                // attempts at the same time; default 200
-	Drain    time.Duration      // how long running attempts may go on at shutdown; 0: they are handed back at once
-	Log      *slog.Logger       // default: none
-	Metrics  *obs.Conductor     // default: unregistered
+	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
+	Handlers map[string]Handler       // by the name that actions carry
+	Limits   map[string]action.Limits // of handlers' lanes, by handler; none: only a target that refuses work slows its lane
+	Workers  int                      // attempts at the same time; default 200
+	Drain    time.Duration            // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Log      *slog.Logger             // default: none
+	Metrics  *obs.Conductor           // default: unregistered
 }
 
 const defaultWorkers = 200
@@ -67,6 +74,7 @@ type Conductor struct {
 	metrics  *obs.Conductor
 	handlers []string // sorted names
 	handOffs []string // those whose work goes on elsewhere
+	gate     *gate
 
 	ready  chan struct{} // something may be ready to claim
 	ended  chan struct{} // an attempt ended
@@ -77,6 +85,7 @@ type Conductor struct {
 	mu         sync.Mutex
 	instance   ledger.Instance
 	running    map[claim]*attempt
+	load       map[string]int      // of running, by lane and ledger.HandlerKey
 	unflushed  []ledger.Completion // ended, not recorded; oldest first
 	firstEnded time.Time           // of the oldest in unflushed
 }
@@ -89,16 +98,21 @@ func New(l Ledger, cfg Config) *Conductor {
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewConductor(nil)
 	}
+	log := obs.Component(cfg.Log, "conductor")
+	gate := newGate(cfg.Limits, log)
+	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return gate.standings(time.Now()) })
 	c := &Conductor{
 		ledger:   l,
 		cfg:      cfg,
-		log:      obs.Component(cfg.Log, "conductor"),
+		log:      log,
+		gate:     gate,
 		metrics:  cfg.Metrics,
 		handlers: slices.Sorted(maps.Keys(cfg.Handlers)),
 		ready:    make(chan struct{}, 1),
 		ended:    make(chan struct{}, 1),
 		sooner:   make(chan struct{}, 1),
 		running:  map[claim]*attempt{},
+		load:     map[string]int{},
 	}
 	for _, name := range c.handlers {
 		if _, ok := cfg.Handlers[name].(HandOff); ok {

@@ -28,6 +28,8 @@ type fake struct {
 	changed map[ledger.Topic]chan struct{}
 	sizes   []int // completions of each turn
 
+	limits limiters
+
 	refuse    func(c []ledger.Completion) error // before a turn
 	loseTurns int                               // answers to lose after the commit
 }
@@ -248,6 +250,12 @@ func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
 func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
 	f.kill(i.ID)
 	return nil
+}
+
+func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limits.grant(owner.ID, asks, len(f.alive)), nil
 }
 
 func (f *fake) Rescue(context.Context, action.ID) (rescued, others int, err error) { return 0, 0, nil }

@@ -29,6 +29,8 @@ type turner struct {
 	look      bool      // something may be ready that lanes does not name
 	lanes     []string  // with ready work as far as known, next to be served first
 	more      bool      // the look found more lanes than it may take
+	held      []string  // with ready work that may not start now
+	reopen    time.Time // when to look at the held ones again; zero: when somebody says so
 	last      string    // lane after which the next look goes on
 	lost      bool      // a turn's answer was lost: it may have claimed
 	notBefore time.Time // the ledger was away
@@ -85,10 +87,22 @@ func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 	default:
 		wanted = false
 	}
+	if limits, due := t.limited(hungry); claiming && due && (!wanted || limits.Before(at)) {
+		at, wanted = limits, true
+	}
 	if at.Before(t.notBefore) {
 		at = t.notBefore
 	}
 	return at, wanted
+}
+
+// limited says when the limits of lanes want a turn; false: they do not.
+func (t *turner) limited(hungry bool) (time.Time, bool) {
+	at, due := t.gate.due()
+	if hungry && len(t.held) > 0 && !t.reopen.IsZero() && (!due || t.reopen.Before(at)) {
+		at, due = t.reopen, true
+	}
+	return at, due
 }
 
 // turn records, claims and starts. When the ledger is away everything is kept for later.
@@ -108,9 +122,12 @@ func (t *turner) tryTurn(ctx, work context.Context) error {
 			return fmt.Errorf("read own claims: %w", err)
 		}
 	}
-	wants, err := t.wants(work, ctx.Err() == nil)
-	if err != nil {
-		return fmt.Errorf("look for ready lanes: %w", err)
+	var wants []ledger.Want
+	if ctx.Err() == nil {
+		var err error
+		if wants, err = t.wants(work); err != nil {
+			return err
+		}
 	}
 	owner, completions := t.take()
 	if len(completions)+len(wants) == 0 {

@@ -33,4 +33,8 @@ const (
 	KeyCause      = "cause"
 	KeyWorkflow   = "workflow"
 	KeyShard      = "shard"
+	KeyRate       = "rate"
+	KeyReason     = "reason"
+	KeyUntil      = "until"
+	KeyBy         = "by"
 )

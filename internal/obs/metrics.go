@@ -38,12 +38,18 @@ type Conductor struct {
 	TurnRows        *prometheus.HistogramVec // edge: claim, complete
 	Running         prometheus.Gauge
 	Unflushed       prometheus.Gauge // ended attempts that are not recorded yet
+	Lanes           *Lanes           // handler, lane; those that are limited
 }
 
 // NewConductor makes the metrics and registers them; a nil registerer leaves them unregistered.
 func NewConductor(to prometheus.Registerer) *Conductor {
 	create, at := promauto.With(to), named("conductor")
+	lanes := newLanes()
+	if to != nil {
+		to.MustRegister(lanes)
+	}
 	return &Conductor{
+		Lanes:           lanes,
 		Attempts:        create.NewCounterVec(at.counter("attempts_total", "Attempts that ended."), []string{"handler", "outcome"}),
 		AttemptSeconds:  create.NewHistogramVec(at.histogram("attempt_seconds", "How long attempts took.", long()), []string{"handler", "outcome"}),
 		StartLatency:    create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),

@@ -1,0 +1,93 @@
+package conductor_test
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// limiters are those of the fake: the arithmetic is the real one, the rows are in memory.
+type limiters struct {
+	rows  map[string]action.Bucket
+	holds map[string]map[action.ID]ledger.Hold
+	asks  int // statements
+}
+
+// change does to a lane what a person would.
+func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.limits.rows == nil {
+		f.limits = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.Hold{}, f.limits.asks}
+	}
+	f.limits.rows[lane] = to(f.limits.rows[lane].With(0, 0, 0, time.Now()).At(time.Now()))
+	f.poke(ledger.TopicAction)
+}
+
+// bucket is how a lane stands.
+func (f *fake) bucket(lane string) action.Bucket {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limits.rows[lane].At(time.Now())
+}
+
+// statements is how often the limits were asked for.
+func (f *fake) statements() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limits.asks
+}
+
+func (l *limiters) grant(owner action.ID, asks []ledger.Ask, live int) (grants []ledger.Grant) {
+	if l.rows == nil {
+		*l = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.Hold{}, l.asks}
+	}
+	l.asks++
+	now, asked := time.Now(), map[string]bool{}
+	for _, a := range asks {
+		asked[a.Key] = true
+		b := l.rows[a.Key].With(a.Rate, a.Burst, a.Slots, now).Return(a.Unused).Observe(a.Results, now)
+		g := ledger.Grant{Key: a.Key, Tokens: ledger.Unlimited, Slots: ledger.Unlimited}
+		if b.Concurrency() > 0 {
+			g.Slots = l.share(owner, a, b.Concurrency(), live)
+		}
+		if g.Slots != ledger.Unlimited && g.Slots <= a.Busy {
+			a.Tokens = 0
+		}
+		if b.Metered() {
+			b, g.Tokens = b.Take(a.Tokens, now)
+		}
+		l.rows[a.Key], g.Bucket = b, b
+		grants = append(grants, g)
+	}
+	for key, b := range l.rows {
+		if b = b.At(now); b.Troubled() && !asked[key] {
+			grants = append(grants, ledger.Grant{Key: key, Bucket: b})
+		}
+	}
+	return grants
+}
+
+func (l *limiters) share(owner action.ID, a ledger.Ask, capacity, live int) int {
+	pool := action.SlotPool{Capacity: capacity, Live: live}
+	holds := l.holds[a.Key]
+	if holds == nil {
+		holds = map[action.ID]ledger.Hold{}
+		l.holds[a.Key] = holds
+	}
+	for id, h := range holds {
+		if id == owner {
+			pool.Had = h.Slots
+		} else {
+			pool.Others, pool.Wanted = pool.Others+h.Slots, pool.Wanted || h.Wanted > 0
+		}
+	}
+	slots, held := pool.Share(a.SlotAsk)
+	hold := ledger.Hold{Slots: held}
+	if a.Want > 0 && slots < a.Held+a.Want {
+		hold.Wanted = a.Want
+	}
+	holds[owner] = hold
+	return slots
+}
