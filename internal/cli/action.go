@@ -15,9 +15,10 @@ import (
 )
 
 func (a *app) actionCommand() *cobra.Command {
-	return group("action", "Add actions and read them: attempts, errors, what runs now",
+	return group("action", "Add actions and read them: attempts, errors, what runs now; limits of lanes",
 		"Every side effect is an action: it has an id, a handler, attempts and a history.",
-		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(), a.actionCancelCommand())
+		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(), a.actionCancelCommand(),
+		a.actionLimitsCommand())
 }
 
 func (a *app) actionListCommand() *cobra.Command {

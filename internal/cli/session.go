@@ -41,6 +41,8 @@ type operations interface {
 	AddAction(ctx context.Context, o server.Order) (server.Added, error)
 	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)
 	RetryAction(ctx context.Context, id action.ID, by string) (server.Added, error)
+	Limits(ctx context.Context) ([]ledger.Limiter, error)
+	Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)
 }
 
 var (

@@ -46,6 +46,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.log()
 	a.actions()
 	a.orders()
+	a.limits()
 }
 
 // schemaName puts the package before the names of other packages' types: several have an Artifact.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -89,7 +90,25 @@ type actionsPage struct {
 	Live     bool
 	Statuses []action.Status // to choose from
 	Actions  []ledger.ActionState
-	Older    string // address of the next part; "": there is none
+	Older    string           // address of the next part; "": there is none
+	Troubled []ledger.Limiter // lanes that are slowed, paused or disabled
+}
+
+// troubled are the lanes that do not run as they should.
+func (p *Pages) troubled(ctx context.Context) ([]ledger.Limiter, error) {
+	limits, err := p.service.Limits(ctx)
+	return slices.DeleteFunc(limits, func(l ledger.Limiter) bool { return !l.Troubled() }), err
+}
+
+// limitTone is the class of a lane's state.
+func limitTone(state string) string {
+	switch state {
+	case "disabled":
+		return "t-failed"
+	case "paused":
+		return "t-held"
+	}
+	return "t-backoff"
 }
 
 // actions is the page of all actions.
@@ -109,6 +128,9 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 		if q.After, err = action.ParseID(after); err != nil {
 			return content{}, fault.Wrap(fault.Invalid, err)
 		}
+	}
+	if page.Troubled, err = p.troubled(r.Context()); err != nil {
+		return content{}, err
 	}
 	page.Actions, err = p.service.Actions(r.Context(), q)
 	if len(page.Actions) > actionsLength {

@@ -85,6 +85,11 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 			first = a.ID.String()
 		}
 	}
+	for lane, kind := range map[string]string{"step/a-lane": "pause", "notify/hooks.example.org": "disable"} {
+		if _, err := s.Service.Limit(t.Context(), lane, ledger.LimitCommand{Kind: kind, By: "ana", Reason: "410: the target is gone for good"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	pages := []struct{ name, path, selector string }{
 		{"pipelines", "/", "article#pipeline-greeter .station.busy .coming"},
 		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
@@ -92,6 +97,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		{"deployment-running", fmt.Sprintf("/deployments/greeter/%d", running.Number), "#stage-prod .chain .t-running"},
 		{"log", "/pipelines/greeter/log", "table.log tr.c-fact"},
 		{"actions", "/actions", "tr[id^=action-] .t-failed"},
+		{"lanes", "/actions?live=1", "#lanes .t-held"},
 		{"action", "/actions/" + first, "#event-1 .state"},
 		{"missing", "/deployments/greeter/99", ".fault"},
 	}

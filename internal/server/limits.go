@@ -1,0 +1,27 @@
+package server
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// Limits lists the lanes that are limited, slowed, paused or disabled.
+func (s *Service) Limits(ctx context.Context) ([]ledger.Limiter, error) {
+	return s.ledger.Limits(ctx)
+}
+
+// Limit pauses, resumes, enables, disables or resets a lane; HANDLER/* is all lanes of a handler.
+func (s *Service) Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error) {
+	return s.ledger.Limit(ctx, lane, c)
+}
+
+// Limits is Service.Limits.
+func (c *Client) Limits(ctx context.Context) (limits []ledger.Limiter, err error) {
+	return limits, c.get(ctx, "/limits", nil, &limits)
+}
+
+// Limit is Service.Limit; the server takes who did it from the token.
+func (c *Client) Limit(ctx context.Context, lane string, k ledger.LimitCommand) (limit ledger.Limiter, err error) {
+	return limit, c.post(ctx, at("limits", lane), map[string]any{"command": k.Kind, "reason": k.Reason}, &limit)
+}

@@ -1,0 +1,43 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+func TestLimitsAreReadAndChanged(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	c, ctx := s.client(), t.Context()
+	if limits, err := c.Limits(ctx); err != nil || len(limits) != 0 {
+		t.Fatalf("at first: %+v, %v", limits, err)
+	}
+	const lane = "notify/hooks.example.org"
+	limit, err := c.Limit(ctx, lane, ledger.LimitCommand{Kind: "pause", Reason: "maintenance"})
+	if err != nil || limit.Key != lane || limit.State != "paused" || limit.PausedBy != "ana" || limit.Reason != "maintenance" {
+		t.Errorf("paused: %+v, %v", limit, err)
+	}
+	if _, err := c.Limit(ctx, "notify/*", ledger.LimitCommand{Kind: "disable"}); err != nil {
+		t.Error(err)
+	}
+	limits, err := c.Limits(ctx)
+	if err != nil || len(limits) != 2 || limits[0].Key != "notify/*" || limits[0].State != "disabled" || limits[1].State != "paused" {
+		t.Errorf("listed: %+v, %v", limits, err)
+	}
+	if _, err := c.Limit(ctx, lane, ledger.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unknown command: %v", err)
+	}
+	if _, err := c.Limit(ctx, "nobody", ledger.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an unknown lane: %v", err)
+	}
+	if status, _, _ := s.ask(t, "POST", "/api/v1/limits/notify%2Fhooks.example.org", `{"command": "resume"}`); status != 401 {
+		t.Errorf("without a token: status %d, want 401", status)
+	}
+	status, answer, _ := s.ask(t, "GET", "/api/v1/limits", "")
+	if status != 200 || !strings.Contains(answer, `"lane":"notify/hooks.example.org"`) || !strings.Contains(answer, `"state":"paused"`) {
+		t.Errorf("status %d: %s", status, answer)
+	}
+}
