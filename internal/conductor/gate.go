@@ -83,11 +83,11 @@ func (g *gate) ended(lane string, o action.Outcome, now time.Time) {
 	if o.Kind == action.Throttle {
 		t.Bad++
 		t.Reason = o.Error
-		if o.At.After(t.Pause) {
-			t.Pause = o.At
-		}
 	} else {
 		t.OK++
+	}
+	if o.PauseLane.After(t.Pause) {
+		t.Pause = o.PauseLane
 	}
 	if o.DisableLane {
 		t.Disable, t.Reason = true, o.Error

@@ -203,7 +203,7 @@ func TestRetryAfterPausesTheLane(t *testing.T) {
 		var busyUntil time.Time
 		stop := run(t, f, m.take(0, func() action.Outcome {
 			if time.Now().Before(busyUntil) {
-				return action.Outcome{Kind: action.Throttle, At: busyUntil, Error: "429"}
+				return action.Outcome{Kind: action.Throttle, At: busyUntil, PauseLane: busyUntil, Error: "429"}
 			}
 			return done()
 		}), limits(action.Limits{Rate: 10}))
