@@ -69,11 +69,13 @@ const (
 type Action struct {
 	ID         ID              `json:"id"`
 	Kind       string          `json:"kind"`              // job, callback, step, build, …
-	Name       string          `json:"name"`              // for people, such as "host-deployed prod/east/elm"
+	Name       string          `json:"name"`              // for people, such as "host-deployed prod/east/elm"; of a job its process
+	Version    int             `json:"version,omitempty"` // of a job: its process's version when it was asked for
 	Handler    string          `json:"handler"`           // who does it
 	Lane       string          `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
 	Priority   int             `json:"priority"`          // 0..1000, lower goes first; 0 in Enqueue means DefaultPriority
 	UniqueKey  string          `json:"uniqueKey"`         // unique among live actions; "" has none
+	CacheKey   ID              `json:"cacheKey,omitzero"` // of a job: the payload cache's, a UUID version 5
 	ParentID   ID              `json:"parentId,omitzero"` // the action that asked for this one
 	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
 	Parameters json.RawMessage `json:"parameters,omitempty"`

@@ -22,9 +22,10 @@ type Config struct {
 	Blob        Blob
 	Server      Server
 	Conductor   Conductor
-	TemplateEnv []string           // the environment names that env in templates may read; default none
-	Defaults    action.Policy      // of every handler that says nothing else
-	Handlers    map[string]Handler // by name
+	TemplateEnv []string            // the environment names that env in templates may read; default none
+	Defaults    action.Policy       // of every handler that says nothing else
+	Handlers    map[string]Handler  // by name
+	Workflows   map[string]Workflow // the processes, by id
 	Caboose     Caboose
 }
 
@@ -147,6 +148,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
 	}
 	r.handlers(root.Get("handlers"), c)
+	r.workflows(root, c)
 }
 
 // fits reports whether there is a value of the shape; another one has been reported by Check.

@@ -16,6 +16,7 @@ const (
 	TypeWebhook = "webhook"
 	TypeShell   = "shell"
 	TypeArgo    = "argo"
+	TypeCirrus  = "cirrus"
 	TypeNoop    = "noop"
 )
 

@@ -147,9 +147,9 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 		"type":        {"handlers: {a: {type: webhok}}\n", `server.yaml:1:22: handlers.a.type: "webhok" is none of webhook, shell, argo, noop (did you mean "webhook"?)`},
 		"no type":     {"handlers: {a: {}}\n", `server.yaml:1:12: handlers.a: the field "type" is missing: webhook, shell, argo or noop`},
 		"later type":  {"handlers: {a: {type: Cirrus}}\n", `server.yaml:1:22: handlers.a: the type "cirrus" is not yet supported`},
-		"later keys": {"handlers: {a: {type: noop, limits: {}}}\nworkflows: {}\nledger: {retention: 90d}\n",
+		"later keys": {"handlers: {a: {type: noop, limits: {}}}\nschedules: {}\nledger: {retention: 90d}\n",
 			"server.yaml:1:28: handlers.a.limits: \"limits\" is not yet supported\n" +
-				"server.yaml:2:1: workflows: \"workflows\" is not yet supported\nserver.yaml:3:10: ledger.retention: \"retention\" is not yet supported"},
+				"server.yaml:2:1: schedules: \"schedules\" is not yet supported\nserver.yaml:3:10: ledger.retention: \"retention\" is not yet supported"},
 		"reserved":   {"handlers: {step: {type: noop}}\n", `server.yaml:1:12: the handler's name "step" is reserved`},
 		"name":       {"handlers: {a/b: {type: noop}}\n", `server.yaml:1:12: handler "a/b": want a name of letters, digits, -, _ and . with at most 63 characters`},
 		"no mapping": {"handlers: {a: 1}\n", `server.yaml:1:15: handlers.a: want a mapping, found a number`},

@@ -24,6 +24,7 @@ type Parameter struct {
 	Name     string
 	Default  any  // when Optional
 	Optional bool // false: it must be given
+	document map[string]any
 	schema   *jsonschema.Schema
 }
 
@@ -39,14 +40,19 @@ func (ps Parameters) Names() []string {
 // Fill reads an action's parameters and puts in the defaults; numbers are json.Number. The problems are every fault
 // with its path: names that are not known, ones that are missing, values that break their schema.
 func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) {
-	given, err := object(raw)
+	given, err := object("parameters", raw)
 	if err != nil {
 		return nil, fault.Problems{{Code: "parameters", Text: err.Error()}}
 	}
+	return ps.fill("parameter", given)
+}
+
+// fill is Fill of decoded parameters; word is what an error calls one of them.
+func (ps Parameters) fill(word string, given map[string]any) (map[string]any, fault.Problems) {
 	var problems fault.Problems
 	for name := range given {
 		if !slices.Contains(ps.Names(), name) {
-			problems = append(problems, fault.Problem{Code: "parameter-unknown", Text: fmt.Sprintf("there is no parameter %q", name),
+			problems = append(problems, fault.Problem{Code: word + "-unknown", Text: fmt.Sprintf("there is no %s %q", word, name),
 				Suggestion: fault.Nearest(name, ps.Names())})
 		}
 	}
@@ -60,15 +66,15 @@ func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) 
 		case p.Optional:
 			filled[p.Name] = p.Default
 		default:
-			problems = append(problems, fault.Problem{Code: "parameter-missing", Text: fmt.Sprintf("the parameter %q is missing", p.Name)})
+			problems = append(problems, fault.Problem{Code: word + "-missing", Text: fmt.Sprintf("the %s %q is missing", word, p.Name)})
 		}
 	}
 	problems.Sort()
 	return filled, problems
 }
 
-// object reads a JSON object; nothing is an empty one.
-func object(raw json.RawMessage) (map[string]any, error) {
+// object reads a JSON object, which an error calls by a word such as parameters; nothing is an empty one.
+func object(word string, raw json.RawMessage) (map[string]any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 || string(raw) == "null" {
 		return map[string]any{}, nil
 	}
@@ -76,14 +82,14 @@ func object(raw json.RawMessage) (map[string]any, error) {
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("the parameters are no JSON: %w", err)
+		return nil, fmt.Errorf("the %s are no JSON: %w", word, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the parameters are no JSON: something stands behind the object")
+		return nil, fmt.Errorf("the %s are no JSON: something stands behind the object", word)
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
-		return nil, errors.New("the parameters are no JSON object")
+		return nil, fmt.Errorf("the %s are no JSON object", word)
 	}
 	return fields, nil
 }
@@ -93,13 +99,18 @@ func (p Parameter) check(value any) fault.Problems {
 	if p.schema == nil {
 		return nil
 	}
-	broken, ok := errors.AsType[*jsonschema.ValidationError](p.schema.Validate(value))
+	return broken(p.Name, p.schema.Validate(value))
+}
+
+// broken is every fault that a validation has found; root names the value in their paths.
+func broken(root string, err error) fault.Problems {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return nil
 	}
 	var problems fault.Problems
-	for _, leaf := range leaves(broken) {
-		problems = append(problems, fault.Problem{Code: "parameter-invalid", Scope: strings.Join(append([]string{p.Name}, leaf.InstanceLocation...), "/"),
+	for _, leaf := range leaves(invalid) {
+		problems = append(problems, fault.Problem{Code: "parameter-invalid", Scope: strings.Join(append([]string{root}, leaf.InstanceLocation...), "/"),
 			Text: words(leaf)})
 	}
 	return problems

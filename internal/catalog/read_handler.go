@@ -28,7 +28,7 @@ var typeNames = map[string]struct {
 	here bool
 }{
 	"webhook": {TypeWebhook, true}, "synchttp": {TypeWebhook, true}, "shell": {TypeShell, true}, "noop": {TypeNoop, true},
-	"argo": {TypeArgo, true}, "argoworkflows": {TypeArgo, true}, "cirrus": {"cirrus", false},
+	"argo": {TypeArgo, true}, "argoworkflows": {TypeArgo, true}, "cirrus": {TypeCirrus, false},
 }
 
 // handlers reads every handler of the file.
@@ -160,8 +160,9 @@ func (r *handlerReader) parameters(n *document.Node) Parameters {
 			continue
 		}
 		p := Parameter{Name: f.Key}
+		p.document, _ = plainValue(f.Value).(map[string]any) // it is a mapping
 		var err error
-		if p.schema, err = compile(f.Key, plainValue(f.Value)); err != nil {
+		if p.schema, err = compile(f.Key, p.document); err != nil {
 			r.schemaFault(f.Value, path, err)
 			continue
 		}

@@ -26,7 +26,8 @@ func keys() []document.Key {
 		}},
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
 		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},
-		{Name: "callbacks", Later: true}, {Name: "workflows", Later: true}, {Name: "schedules", Later: true},
+		{Name: "workflows", Shape: document.Object, Help: "the processes that jobs are made of, by id"},
+		{Name: "callbacks", Later: true}, {Name: "schedules", Later: true},
 		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},
@@ -92,6 +93,31 @@ func handlerKeys(kind string) []document.Key {
 			{Name: "ttl", Shape: document.Scalar, Help: "how long it is remembered; default: for one attempt"},
 		}},
 		document.Key{Name: "request", Shape: document.Object, Required: true, Keys: requestKeys()})
+}
+
+// workflowKeys are those of one process.
+func workflowKeys() []document.Key {
+	return []document.Key{
+		{Name: "title", Shape: document.Text, Help: "in a few words; default: the id"},
+		{Name: "description", Shape: document.Text},
+		{Name: "version", Shape: document.Number, Default: "1", Help: "a higher number than the cached job's forces a new one"},
+		{Name: "handler", Shape: document.Text, Required: true, Help: "who does its jobs"},
+		{Name: "argoOpts", Shape: document.Object, Help: "what a handler of type argo makes", Keys: []document.Key{
+			{Name: "template", Shape: document.Text, Required: true, Help: "workflowtemplate/NAME or clusterworkflowtemplate/NAME"},
+			{Name: "parameters", Shape: document.ScalarMap, Help: "templates of arguments besides the inputs, which are arguments too"},
+			{Name: "serviceAccount", Shape: document.Text, Help: "default: the template's"},
+			{Name: "labels", Shape: document.ScalarMap}, {Name: "annotations", Shape: document.ScalarMap},
+		}},
+		{Name: "cirrusOpts", Shape: document.Object, Help: "what a handler of type cirrus runs", Keys: []document.Key{
+			{Name: "sfnArn", Shape: document.Text, Help: "a state machine; without one the handler's queue gets the payload"},
+		}},
+		{Name: "inputSchema", Shape: document.Object, Help: "a JSON Schema of the inputs, together"},
+		{Name: "outputSchema", Shape: document.Object, Help: "a JSON Schema of the output"},
+		{Name: "cacheKeyHashIncludes", Shape: document.Texts, Help: "paths such as .features[].id: what makes two payloads the same; default: everything"},
+		{Name: "cacheKeyHashExcludes", Shape: document.Texts, Help: "paths that do not count; the deepest rule of a place wins"},
+		{Name: "sync", Shape: document.Scalar, Help: "how long a request may wait for the job's end; default: it never waits"},
+		{Name: "callbacks", Later: true},
+	}
 }
 
 // argoKeys are of workflows' cluster.

@@ -55,6 +55,6 @@ func (a *app) checkConfig(path string) error {
 		fmt.Fprintf(a.err, "waybill: %s\n", count(faults, "problem"))
 		return shown{err}
 	}
-	_, err = fmt.Fprintf(a.out, "%s is sound: %s\n", a.shorten(path), count(len(config.Handlers), "handler"))
+	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"), count(len(config.Workflows), "process"))
 	return err
 }

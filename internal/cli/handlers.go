@@ -31,7 +31,8 @@ func (s *session) addConfigured(handlers map[string]conductor.Handler, log *slog
 			if err != nil {
 				return err
 			}
-			handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: cfg.Argo.InstanceID, NoFinalizer: !cfg.Argo.Finalizer})
+			handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: cfg.Argo.InstanceID, NoFinalizer: !cfg.Argo.Finalizer,
+				Processes: s.config.ArgoProcesses(name)})
 		case catalog.TypeNoop:
 			handlers[name] = noop.Handler{}
 		}

@@ -38,9 +38,9 @@ type Data struct {
 	Action     map[string]any // what else is known of the action: name, handler, createdAt, …
 }
 
-// fields is the data under the names that templates use. Numbers of parameters should be json.Number, so that they
+// Fields is the data under the names that templates use. Numbers of parameters should be json.Number, so that they
 // are written as they came.
-func (d Data) fields() map[string]any {
+func (d Data) Fields() map[string]any {
 	return map[string]any{"id": d.ID, "uuid": d.ID, "attempt": d.Attempt,
 		"parameters": d.Parameters, "secrets": map[string]string(d.Secrets), "action": d.Action}
 }
@@ -59,7 +59,7 @@ type Call struct {
 // Render fills the templates and signs. An error says that the request cannot be made from this data; it may quote
 // values, so redact it.
 func (r *Request) Render(d Data, now time.Time) (Call, error) {
-	fields := d.fields()
+	fields := d.Fields()
 	call := Call{Method: r.Method, Header: http.Header{}, follow: r.FollowRedirects}
 	text, err := r.URL.Render(fields)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Request) Address(parameters map[string]any, secrets []string) (*url.URL
 		blank[name] = "x"
 	}
 	d := Data{ID: "x", Parameters: parameters, Secrets: blank, Action: map[string]any{}}
-	text, err := r.URL.Render(d.fields())
+	text, err := r.URL.Render(d.Fields())
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func names() Names {
 func data() map[string]any {
 	return Data{ID: "01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77", Attempt: 2, Secrets: secret.Values{"token": "t0ken"},
 		Parameters: map[string]any{"team": "Web", "text": `it's <"live">`, "n": json.Number("12345678901234567890"), "list": []any{"a", "b"}},
-		Action:     map[string]any{"createdAt": "2026-11-21T10:00:00+01:00"}}.fields()
+		Action:     map[string]any{"createdAt": "2026-11-21T10:00:00+01:00"}}.Fields()
 }
 
 func TestTemplatesRender(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
@@ -25,8 +26,9 @@ const labelInstance = "workflows.argoproj.io/controller-instanceid"
 // Config is how workflows are made.
 type Config struct {
 	Cluster     *kube.Cluster
-	InstanceID  string // of the controller that runs them; "": the one without
-	NoFinalizer bool   // leave the finalizer off: a workflow that is deleted before it was archived is then lost
+	InstanceID  string                          // of the controller that runs them; "": the one without
+	NoFinalizer bool                            // leave the finalizer off: a workflow that is deleted before it was archived is then lost
+	Processes   map[string]*catalog.ArgoOptions // what jobs' processes say, by their ids
 }
 
 // Handler creates and stops workflows.
@@ -39,15 +41,15 @@ func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 
 // Do creates the workflow; Done says that the cluster has it.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
-	p, problems := read(a.Action.Parameters)
-	if err := problems.Err(); err != nil {
+	p, err := h.parameters(a)
+	if err != nil {
 		return action.Outcome{Kind: action.BadInput, Code: "parameters", Error: err.Error()}
 	}
 	ref := h.cfg.Cluster.Namespace + "/" + a.Action.ID.String()
 	if err := h.findTemplate(ctx, p); err != nil {
 		return outcome(fmt.Errorf("look for the template %s: %w", p.Template, err), ref, missingTemplate)
 	}
-	_, err := h.workflows().Create(ctx, h.workflow(a.Action, p), metav1.CreateOptions{FieldManager: "waybill"})
+	_, err = h.workflows().Create(ctx, h.workflow(a.Action, p), metav1.CreateOptions{FieldManager: "waybill"})
 	if err != nil {
 		return outcome(fmt.Errorf("create the workflow %s: %w", ref, err), ref, missingPlace)
 	}

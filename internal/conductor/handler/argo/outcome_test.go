@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 )
 
@@ -68,5 +71,20 @@ func TestParametersAreChecked(t *testing.T) {
 		if o.Kind != action.BadInput || o.Error == "" {
 			t.Errorf("%s: %+v", bad, o)
 		}
+	}
+}
+
+func TestAJobGetsWhatItsProcessSaysAndItsInputs(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Processes: map[string]*catalog.ArgoOptions{"mirror": {Template: "workflowtemplate/mirror", ServiceAccount: "m"}}})
+	job := action.Action{Kind: catalog.KindJob, Name: "mirror", Parameters: []byte(`{"payload": {"b": 1, "a": 2}, "mode": "fast"}`)}
+	p, err := h.parameters(conductor.Attempt{Action: job})
+	want := []any{map[string]any{"name": "mode", "value": "fast"}, map[string]any{"name": "payload", "value": `{"b": 1, "a": 2}`}}
+	if diff := cmp.Diff(want, p.arguments()); err != nil || diff != "" || p.Template != "workflowtemplate/mirror" || p.ServiceAccount != "m" {
+		t.Errorf("%+v, %v (-want +got):\n%s", p, err, diff)
+	}
+	job.Name = "gone"
+	if o := h.Do(t.Context(), conductor.Attempt{Action: job}); o.Kind != action.BadInput || !strings.Contains(o.Error, `no process "gone"`) {
+		t.Errorf("a job without its process: %+v", o)
 	}
 }

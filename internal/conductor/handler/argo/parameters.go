@@ -3,11 +3,16 @@ package argo
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
 // The kinds of templates, as parameters name them.
@@ -29,6 +34,22 @@ type parameters struct {
 func (h *Handler) Check(raw json.RawMessage) fault.Problems {
 	_, problems := read(raw)
 	return problems
+}
+
+// parameters is what an attempt's action says, or of a job its process with the job's inputs.
+func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
+	if a.Action.Kind != catalog.KindJob {
+		p, problems := read(a.Action.Parameters)
+		return p, problems.Err()
+	}
+	o := h.cfg.Processes[a.Action.Name]
+	if o == nil {
+		return parameters{}, fmt.Errorf("there is no process %q any more that this handler does", a.Action.Name)
+	}
+	arguments, err := o.Arguments(a.Action.Parameters, webhook.Data{ID: a.Action.ID.String(), Attempt: a.Number,
+		Action: map[string]any{"name": a.Action.Name, "kind": a.Action.Kind, "handler": a.Action.Handler, "version": a.Action.Version,
+			"createdAt": a.Action.CreatedAt.UTC().Format(time.RFC3339), "createdBy": a.Action.CreatedBy}})
+	return parameters{Template: o.Template, Parameters: arguments, ServiceAccount: o.ServiceAccount, Labels: o.Labels, Annotations: o.Annotations}, err
 }
 
 func read(raw json.RawMessage) (parameters, fault.Problems) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -22,6 +23,7 @@ type parameters struct {
 	Outcome string          `json:"outcome"` // done | retry | retry-after | throttle | fatal | invalid; default done
 	Sleep   action.Duration `json:"sleep"`   // before it, such as 250ms; default none
 	Error   string          `json:"error"`   // its text
+	Output  json.RawMessage `json:"output"`  // what was made; default nothing
 }
 
 var outcomes = map[string]action.OutcomeKind{"": action.Done, "done": action.Done, "retry": action.Retry,
@@ -29,7 +31,7 @@ var outcomes = map[string]action.OutcomeKind{"": action.Done, "done": action.Don
 
 // Check reports unknown keys and values.
 func (Handler) Check(raw json.RawMessage) fault.Problems {
-	if _, err := read(raw); err != nil {
+	if _, err := read(raw, false); err != nil {
 		return fault.Problems{{Code: "parameters", Text: err.Error()}}
 	}
 	return nil
@@ -37,7 +39,7 @@ func (Handler) Check(raw json.RawMessage) fault.Problems {
 
 // Do sleeps, then returns the outcome; it comes back at once when ctx ends.
 func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
-	p, err := read(a.Action.Parameters)
+	p, err := read(a.Action.Parameters, a.Action.Kind == catalog.KindJob)
 	if err != nil {
 		return action.Outcome{Kind: action.BadInput, Error: err.Error()}
 	}
@@ -51,19 +53,25 @@ func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		}
 	}
 	outcome := action.Outcome{Kind: outcomes[p.Outcome], Error: p.Error}
+	if outcome.Kind == action.Done {
+		outcome.Output = p.Output
+	}
 	if outcome.Kind == action.RetryAfter {
 		outcome.At = time.Now().Add(time.Duration(p.Sleep))
 	}
 	return outcome
 }
 
-func read(raw json.RawMessage) (parameters, error) {
+// read is what the parameters say. A job has inputs besides, which are left alone.
+func read(raw json.RawMessage, besides bool) (parameters, error) {
 	var p parameters
 	if len(raw) == 0 {
 		return p, nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
+	if !besides {
+		decoder.DisallowUnknownFields()
+	}
 	if err := decoder.Decode(&p); err != nil {
 		return p, fmt.Errorf("parameters: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 )
@@ -52,4 +53,15 @@ func TestSleepEndsWithItsTimeOrItsContext(t *testing.T) {
 			t.Errorf("got %+v, want to come back when canceled", got)
 		}
 	})
+}
+
+func TestAJobMayHaveOtherInputsAndAnOutput(t *testing.T) {
+	a := attempt(`{"payload": {"n": 1}, "output": {"features": []}}`)
+	if got := (noop.Handler{}).Do(t.Context(), a); got.Kind != action.BadInput {
+		t.Errorf("an action of unknown parameters: %s", got.Kind)
+	}
+	a.Action.Kind = catalog.KindJob
+	if got := (noop.Handler{}).Do(t.Context(), a); got.Kind != action.Done || string(got.Output) != `{"features": []}` {
+		t.Errorf("a job: %s, %s", got.Kind, got.Output)
+	}
 }

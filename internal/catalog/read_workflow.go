@@ -1,0 +1,180 @@
+package catalog
+
+import (
+	"regexp"
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/payload"
+	"github.com/waybill-dev/waybill/internal/webhook"
+)
+
+// templatePath is how a workflow template is named.
+var templatePath = regexp.MustCompile(`^(cluster)?workflowtemplate/[^/]+$`)
+
+// workflows reads every process of the file, after its handlers.
+func (r *reader) workflows(root *document.Node, c *Config) {
+	n := root.Get("workflows")
+	if !fits(n, document.Object) {
+		return
+	}
+	c.Workflows = map[string]Workflow{}
+	for _, f := range n.Fields {
+		if !handlerName.MatchString(f.Key) {
+			r.Add(&document.Node{At: f.At}, "value-invalid", "", "process %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+			continue
+		}
+		path := r.Join("workflows", f.Key)
+		if r.Check(f.Value, document.Place{Path: path, At: f.At}, workflowKeys()) {
+			w := workflowReader{handlerReader{reader: r, path: path}, f}
+			c.Workflows[f.Key] = w.read(root.Get("handlers"), c)
+		}
+	}
+}
+
+// workflowReader reads one process.
+type workflowReader struct {
+	handlerReader
+	field document.Field
+}
+
+func (r *workflowReader) read(handlers *document.Node, c *Config) Workflow {
+	n := r.field.Value
+	w := Workflow{Name: r.field.Key, Title: n.Str("title"), Description: n.Str("description"), Version: 1}
+	if w.Title == "" {
+		w.Title = w.Name
+	}
+	if v := n.Get("version"); fits(v, document.Number) {
+		var err error
+		if w.Version, err = strconv.Atoi(v.Text); err != nil || w.Version < 1 {
+			r.Add(v, "value-invalid", r.path+".version", "want a whole number from 1, found %s", v.Text)
+		}
+	}
+	if sync := n.Get("sync"); fits(sync, document.Scalar) {
+		w.Sync = r.span(sync, r.path+".sync")
+	}
+	w.Input = r.schema(n.Get("inputSchema"), "inputSchema")
+	w.Output = r.schema(n.Get("outputSchema"), "outputSchema")
+	w.Cache = r.cacheRules(n)
+	w.handler = r.handlerOf(n.Get("handler"), handlers, c)
+	r.names = webhook.Names{Parameters: namesOf(w.Input.Values()), Env: c.TemplateEnv}
+	w.Argo = r.argoOptions(n.Get("argoOpts"))
+	if opts := n.Get("cirrusOpts"); fits(opts, document.Object) {
+		w.Cirrus = &CirrusOptions{SfnArn: opts.Str("sfnArn")}
+	}
+	r.options(n, w.handler.Type)
+	return w
+}
+
+func namesOf(values []Value) []string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// handlerOf finds the handler that does the jobs. One that is there and has faults of its own is told of there.
+func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handler {
+	if !fits(n, document.Text) || n.Text == "" {
+		return Handler{}
+	}
+	if h, ok := c.Handlers[n.Text]; ok {
+		return h
+	}
+	if n.Text == TypeNoop {
+		return Handler{Name: TypeNoop, Type: TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce}
+	}
+	if handlers.Get(n.Text) != nil {
+		return Handler{}
+	}
+	known := []string{TypeNoop}
+	if fits(handlers, document.Object) {
+		for _, f := range handlers.Fields {
+			known = append(known, f.Key)
+		}
+	}
+	r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".handler",
+		Text: "there is no handler " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
+	return Handler{}
+}
+
+// options says where the handler and what is said to it do not fit.
+func (r *workflowReader) options(n *document.Node, kind string) {
+	for key, owner := range map[string]string{"argoOpts": TypeArgo, "cirrusOpts": TypeCirrus} {
+		switch opts := n.Get(key); {
+		case kind == "": // the handler's own fault
+		case opts != nil && kind != owner:
+			r.Add(opts, "value-invalid", r.path+"."+key, "the handler is of the type %s, not %s", kind, owner)
+		case opts == nil && kind == owner && owner == TypeArgo:
+			r.Add(&document.Node{At: r.field.At}, "field-missing", r.path, `a handler of the type argo needs "argoOpts"`)
+		}
+	}
+}
+
+func (r *workflowReader) argoOptions(n *document.Node) *ArgoOptions {
+	if !fits(n, document.Object) {
+		return nil
+	}
+	path := r.path + ".argoOpts"
+	o := &ArgoOptions{Template: n.Str("template"), ServiceAccount: n.Str("serviceAccount"),
+		Labels: scalars(n.Get("labels")), Annotations: scalars(n.Get("annotations"))}
+	if t := n.Get("template"); fits(t, document.Text) && !templatePath.MatchString(t.Text) {
+		r.Add(t, "value-invalid", path+".template", "want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found %q", t.Text)
+	}
+	if parameters := n.Get("parameters"); fits(parameters, document.ScalarMap) {
+		o.Parameters = map[string]*webhook.Template{}
+		for _, f := range parameters.Fields {
+			t, err := webhook.ParseTemplate(f.Key, f.Value.Text, r.names)
+			if err != nil {
+				r.Add(f.Value, "template", path+".parameters."+f.Key, "%s", err)
+				continue
+			}
+			o.Parameters[f.Key] = t
+		}
+	}
+	return o
+}
+
+// scalars is a mapping of scalars by their texts.
+func scalars(n *document.Node) map[string]string {
+	if !fits(n, document.ScalarMap) {
+		return nil
+	}
+	texts := make(map[string]string, len(n.Fields))
+	for _, f := range n.Fields {
+		texts[f.Key] = f.Value.Text
+	}
+	return texts
+}
+
+// schema reads the JSON Schema of the inputs or the output.
+func (r *workflowReader) schema(n *document.Node, key string) Schema {
+	if !fits(n, document.Object) {
+		return Schema{}
+	}
+	plain, _ := plainValue(n).(map[string]any) // it is a mapping
+	compiled, err := compile(key, plain)
+	if err != nil {
+		r.schemaFault(n, r.path+"."+key, err)
+		return Schema{}
+	}
+	return Schema{Document: plain, compiled: compiled}
+}
+
+// cacheRules reads which inputs make two jobs the same.
+func (r *workflowReader) cacheRules(n *document.Node) payload.Rules {
+	var lists [2][]string
+	for i, key := range []string{payload.Includes, payload.Excludes} {
+		if fits(n.Get(key), document.Texts) {
+			lists[i] = n.Strs(key)
+		}
+	}
+	rules, faults := payload.ParseRules(lists[0], lists[1])
+	for _, f := range faults {
+		r.Add(n.Get(f.List).Items[f.Index], "value-invalid", document.Index(r.path+"."+f.List, f.Index), "%s", f.Error())
+	}
+	return rules
+}
