@@ -11,24 +11,32 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it.
-func (a *app) config(h home) (catalog.Config, error) {
+// config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it. source
+// is what the file says; nil: there is none.
+func (a *app) config(h home) (cfg catalog.Config, source []byte, err error) {
 	path, required := a.configPath(h)
-	cfg := catalog.Default()
-	source, err := os.ReadFile(path)
+	cfg = catalog.Default()
+	source, err = os.ReadFile(path)
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
-	if err != nil && (required || !absent) {
-		return cfg, fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
-	}
-	if err == nil {
+	switch {
+	case err != nil && (required || !absent):
+		return cfg, nil, fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
+	case err != nil:
+		source = nil
+	default:
 		if cfg, err = catalog.Read(path, source); err != nil {
-			return cfg, err
+			return cfg, nil, err
 		}
 	}
+	return cfg, source, a.override(&cfg)
+}
+
+// override puts what flags say over what the file says.
+func (a *app) override(cfg *catalog.Config) error {
 	if a.flags.store != "" {
 		cfg.Ledger.URL = a.flags.store
 	}
-	return cfg, checkStore(cfg.Ledger.URL)
+	return checkStore(cfg.Ledger.URL)
 }
 
 // configPath is where the configuration is read from; required is false for the home's, which need not be there.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/catalog"
@@ -17,27 +18,35 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// addConfigured adds the handlers of server.yaml to those that are built in.
-func (s *session) addConfigured(handlers map[string]conductor.Handler, log *slog.Logger) error {
+// equipment is what the roles need of a configuration, made before it is in force.
+type equipment struct {
+	table    conductor.Table
+	clusters map[string]*kube.Cluster // by handler: where its workflows are
+}
+
+// equip makes what the roles need of a configuration. builtIn are the handlers that no file describes.
+func (s *session) equip(cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
+	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn)}, clusters: map[string]*kube.Cluster{}}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
-	for name, cfg := range s.config.Handlers {
-		switch cfg.Type {
+	for name, h := range cfg.Handlers {
+		switch h.Type {
 		case catalog.TypeShell:
-			handlers[name] = shell.New(cfg, archive)
+			e.table.Handlers[name] = shell.New(h, archive)
 		case catalog.TypeWebhook:
-			handlers[name] = webhook.New(cfg, archive)
+			e.table.Handlers[name] = webhook.New(h, archive)
 		case catalog.TypeArgo:
-			cluster, err := openCluster(cfg)
+			cluster, err := openCluster(h)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: cfg.Argo.InstanceID, NoFinalizer: !cfg.Argo.Finalizer,
-				Processes: s.config.ArgoProcesses(name)})
+			e.clusters[name] = cluster
+			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
+				Processes: cfg.ArgoProcesses(name)})
 		case catalog.TypeNoop:
-			handlers[name] = noop.Handler{}
+			e.table.Handlers[name] = noop.Handler{}
 		}
 	}
-	return nil
+	return e, nil
 }
 
 // openCluster makes a client of the cluster where a handler's workflows are.
@@ -49,8 +58,9 @@ func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
 	return cluster, nil
 }
 
-// orderable are the handlers that people may order actions of: the configured ones, and noop.
-func orderable(c catalog.Config) server.Handlers {
+// orderable are the handlers that people may order actions of now: the configured ones, and noop.
+func (s *session) orderable() server.Handlers {
+	c := s.live.Now()
 	table := server.Handlers{catalog.TypeNoop: prepareNoop(catalog.Handler{
 		Name: catalog.TypeNoop, Type: catalog.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
 	for name, h := range c.Handlers {

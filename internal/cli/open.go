@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -21,9 +23,16 @@ type session struct {
 	kind   sessionKind
 	ledger *ledger.Ledger // nil with --server
 	blobs  blob.Store     // nil with --server
-	config catalog.Config // zero with --server
+	live   *catalog.Live  // the configuration in force; nil with --server
+	source []byte         // of it, as the file was at the start; nil: there was none
 	url    string         // of the ledger or the server, for messages
 	api    *server.Server // once the role api was made
+
+	// Of a process that runs roles, which go on through reloads of the configuration.
+	equipment atomic.Pointer[equipment]                        // what they need of the configuration in force
+	reequip   func(*catalog.Config) (commit func(), err error) // makes another one; nil: no role needs any
+	serves    []func(conductor.Table)                          // who is told of it
+	reloader  *catalog.Reloader
 }
 
 // sessionKind says who can do the work.
@@ -50,11 +59,11 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 		client := server.NewClient(url, a.clientToken(h), a.user())
 		return &session{operations: client, home: h, kind: remote, url: url}, nil
 	}
-	cfg, err := a.config(h)
+	cfg, source, err := a.config(h)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{home: h, dir: a.projectDir(dir), config: cfg, kind: embedded, url: h.database()}
+	s := &session{home: h, dir: a.projectDir(dir), live: catalog.NewLive(cfg), source: source, kind: embedded, url: h.database()}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.kind, s.url = shared, cfg.Ledger.URL
@@ -83,7 +92,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	blobs := s.config.Blob.URL
+	blobs := s.live.Now().Blob.URL
 	if blobs == "" {
 		blobs = s.home.blobs()
 	}
@@ -91,7 +100,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
-	s.ledger, s.blobs, s.operations = l, store, server.NewService(l, store, orderable(s.config))
+	s.ledger, s.blobs, s.operations = l, store, server.NewService(l, store, s.orderable)
 	return nil
 }
 

@@ -148,7 +148,7 @@ func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), er
 
 // storedElsewhere reports whether the log is not the home's own file.
 func (a *app) storedElsewhere(h home) bool {
-	cfg, err := a.config(h)
+	cfg, _, err := a.config(h)
 	return err != nil || cfg.Ledger.URL != ""
 }
 

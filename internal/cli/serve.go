@@ -109,7 +109,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return err
 	}
 	defer s.close()
-	options.drain = s.config.Conductor.Drain
+	options.drain = s.live.Now().Conductor.Drain
 	if s.kind == embedded {
 		lock, err := lifecycle.Lock(s.home.dir)
 		if err != nil {
@@ -121,6 +121,9 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err != nil {
 		return err
 	}
+	reload, stop := a.reloading(s, options)
+	defer stop()
+	roles = append(roles, reload)
 	if page {
 		a.greet(s)
 	}

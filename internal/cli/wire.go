@@ -9,15 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -51,24 +48,22 @@ func (o roleOptions) registerer() prometheus.Registerer {
 
 // roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
 func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]lifecycle.Role, error) {
+	if err := s.prepare(ctx, o, names); err != nil {
+		return nil, err
+	}
 	var roles []lifecycle.Role
 	for _, name := range names {
 		switch name {
 		case roleConductor:
-			c, err := s.conductor(ctx, o)
-			if err != nil {
-				return nil, err
-			}
+			c := s.conductor(o)
+			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case roleDeployer:
 			d := deployer.New(s.ledger.View(), deployer.Config{Instance: instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case roleCaboose:
-			c, err := s.caboose(o)
-			if err != nil {
-				return nil, err
-			}
-			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
+			metrics := obs.NewCaboose(o.registerer())
+			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
 		case roleAPI:
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
@@ -82,42 +77,21 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 }
 
 // conductor runs actions with every handler that exists.
-func (s *session) conductor(ctx context.Context, o roleOptions) (*conductor.Conductor, error) {
-	handlers, err := s.handlers(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) conductor(o roleOptions) *conductor.Conductor {
+	now := s.equipment.Load()
 	return conductor.New(s.ledger.View(), conductor.Config{
-		Instance: instance(), Handlers: handlers, Workers: s.config.Conductor.Workers, Drain: o.drain,
+		Instance: instance(), Handlers: now.table.Handlers, Workers: s.live.Now().Conductor.Workers, Drain: o.drain,
 		Log: o.log, Metrics: obs.NewConductor(o.registerer()),
-	}), nil
+	})
 }
 
-// caboose looks after the workflows of every argo handler.
-func (s *session) caboose(o roleOptions) (*caboose.Caboose, error) {
-	clusters := map[string]*kube.Cluster{}
-	for name, cfg := range s.config.Handlers {
-		if cfg.Type != catalog.TypeArgo {
-			continue
-		}
-		var err error
-		if clusters[name], err = openCluster(cfg); err != nil {
-			return nil, err
-		}
-	}
-	return caboose.New(s.ledger.View(), s.blobs, caboose.Config{
-		Instance: instance(), Clusters: clusters, Workers: s.config.Caboose.Workers, Pace: caboose.Pace{Resync: s.config.Caboose.Resync},
-		Log: o.log, Metrics: obs.NewCaboose(o.registerer()),
-	}), nil
-}
-
-// handlers are by the name that actions carry.
-func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]conductor.Handler, error) {
+// builtIn are the handlers that no file describes, by the name that actions carry.
+func (s *session) builtIn(ctx context.Context, log *slog.Logger) (map[string]conductor.Handler, error) {
 	id, err := s.ledger.ID(ctx)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := step.New(s.stepConfig(id.String(), o.log))
+	steps, err := step.New(s.stepConfig(id.String(), log))
 	if err != nil {
 		return nil, fmt.Errorf("make the handler of steps: %w", err)
 	}
@@ -125,9 +99,8 @@ func (s *session) handlers(ctx context.Context, o roleOptions) (map[string]condu
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
-	builds := build.New(build.Config{Builds: s.home.builds(), Program: []string{program}, Ledger: s.ledger, Blobs: s.blobs, Log: o.log})
-	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}
-	return handlers, s.addConfigured(handlers, o.log)
+	builds := build.New(build.Config{Builds: s.home.builds(), Program: []string{program}, Ledger: s.ledger, Blobs: s.blobs, Log: log})
+	return map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}, nil
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
@@ -138,9 +111,9 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 	}
 	address := o.listen
 	if address == "" {
-		address = s.config.Server.Listen
+		address = s.live.Now().Server.Listen
 	}
-	service := server.NewService(s.ledger, s.blobs, orderable(s.config))
+	service := server.NewService(s.ledger, s.blobs, s.orderable)
 	s.api = server.New(service, server.Options{
 		Listen: address, Token: token, Version: version().Version, Pages: web.New(service), Gatherer: o.registry, Log: o.log,
 	})

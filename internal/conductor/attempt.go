@@ -53,8 +53,11 @@ func (c *Conductor) start(work context.Context, owner action.ID, claimed ledger.
 
 // do makes the attempt, and says how it went whatever the handler does.
 func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
-	handler, ok := c.cfg.Handlers[a.Handler]
-	if !ok {
+	handler, ok := c.table.Load().Handlers[a.Handler]
+	switch {
+	case !ok && handlerOf(a.Lane) == a.Handler: // it was served when this was claimed
+		return action.Outcome{Kind: action.GivenBack, Code: codeNoHandler, Error: fmt.Sprintf("handler %q is not served here any more", a.Handler)}
+	case !ok:
 		return action.Outcome{Kind: action.Fatal, Code: codeNoHandler,
 			Error: fmt.Sprintf("no handler %q is configured here, yet lane %q leads here", a.Handler, a.Lane)}
 	}

@@ -62,7 +62,7 @@ func (t *turner) find(work context.Context) (postponed time.Time, err error) {
 	now := time.Now()
 	free := t.free()
 	if t.look && free > 0 {
-		lanes, err := t.ledger.Lanes(work, t.handlers, t.last, lanesAtOnce)
+		lanes, err := t.ledger.Lanes(work, t.table.Load().names, t.last, lanesAtOnce)
 		if err != nil {
 			return postponed, fmt.Errorf("look for ready lanes: %w", err)
 		}

@@ -3,9 +3,8 @@ package conductor
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -56,7 +55,7 @@ type Signals interface {
 // Config is how a conductor works.
 type Config struct {
 	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
-	Handlers map[string]Handler       // by the name that actions carry
+	Handlers map[string]Handler       // by the name that actions carry; Serve puts others in their place
 	Limits   map[string]action.Limits // of handlers' lanes, by handler; none: only a target that refuses work slows its lane
 	Workers  int                      // attempts at the same time; default 200
 	Drain    time.Duration            // how long running attempts may go on at shutdown; 0: they are handed back at once
@@ -68,13 +67,12 @@ const defaultWorkers = 200
 
 // Conductor runs actions. Make it with New, run it once.
 type Conductor struct {
-	ledger   Ledger
-	cfg      Config
-	log      *slog.Logger
-	metrics  *obs.Conductor
-	handlers []string // sorted names
-	handOffs []string // those whose work goes on elsewhere
-	gate     *gate
+	ledger  Ledger
+	cfg     Config
+	log     *slog.Logger
+	metrics *obs.Conductor
+	gate    *gate
+	table   atomic.Pointer[table] // what is served now
 
 	ready  chan struct{} // something may be ready to claim
 	ended  chan struct{} // an attempt ended
@@ -102,28 +100,20 @@ func New(l Ledger, cfg Config) *Conductor {
 	gate := newGate(cfg.Limits, log)
 	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return gate.standings(time.Now()) })
 	c := &Conductor{
-		ledger:   l,
-		cfg:      cfg,
-		log:      log,
-		gate:     gate,
-		metrics:  cfg.Metrics,
-		handlers: slices.Sorted(maps.Keys(cfg.Handlers)),
-		ready:    make(chan struct{}, 1),
-		ended:    make(chan struct{}, 1),
-		sooner:   make(chan struct{}, 1),
-		running:  map[claim]*attempt{},
-		load:     map[string]int{},
+		ledger:  l,
+		cfg:     cfg,
+		log:     log,
+		gate:    gate,
+		metrics: cfg.Metrics,
+		ready:   make(chan struct{}, 1),
+		ended:   make(chan struct{}, 1),
+		sooner:  make(chan struct{}, 1),
+		running: map[claim]*attempt{},
+		load:    map[string]int{},
 	}
-	for _, name := range c.handlers {
-		if _, ok := cfg.Handlers[name].(HandOff); ok {
-			c.handOffs = append(c.handOffs, name)
-		}
-	}
+	c.Serve(Table{Handlers: cfg.Handlers})
 	return c
 }
-
-// handsOff reports whether the work of a handler goes on elsewhere.
-func (c *Conductor) handsOff(handler string) bool { return slices.Contains(c.handOffs, handler) }
 
 // Run works until ctx ends, then drains (see the package's documentation) and
 // returns nil. It returns an error when the ledger refuses this instance for good.

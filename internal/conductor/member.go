@@ -25,7 +25,7 @@ func (c *Conductor) join(ctx context.Context) error {
 // identity is this process as others see it.
 func (c *Conductor) identity() ledger.Instance {
 	instance := c.cfg.Instance
-	instance.Handlers = slices.Clone(c.handlers)
+	instance.Handlers = slices.Clone(c.table.Load().names)
 	if len(instance.Roles) == 0 {
 		instance.Roles = []string{"conductor"}
 	}
@@ -69,7 +69,9 @@ func (c *Conductor) beats(work context.Context) {
 }
 
 func (c *Conductor) beat(work context.Context) {
-	err := c.ledger.Heartbeat(work, c.current())
+	self := c.current()
+	self.Handlers = c.table.Load().names
+	err := c.ledger.Heartbeat(work, self)
 	switch {
 	case err == nil, work.Err() != nil:
 	case fault.Is(err, fault.StaleClaim):

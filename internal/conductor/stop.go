@@ -18,10 +18,11 @@ const stopLimit = action.StopLease / 2
 // stopAsked stops handed-off work that somebody asked to end, each in a goroutine of its own.
 func (c *Conductor) stopAsked(work context.Context, stops *sync.WaitGroup) error {
 	owner := c.current()
-	if len(c.handOffs) == 0 || owner.ID.IsZero() {
+	handOffs := c.table.Load().handOffs
+	if len(handOffs) == 0 || owner.ID.IsZero() {
 		return nil
 	}
-	asked, err := c.ledger.Stops(work, owner, c.handOffs)
+	asked, err := c.ledger.Stops(work, owner, handOffs)
 	for _, a := range asked {
 		stops.Go(func() { c.stop(work, owner, a) })
 	}
@@ -56,7 +57,11 @@ func (c *Conductor) tryStop(ctx context.Context, a ledger.Claimed) (o action.Out
 		}
 	}()
 	began := time.Now()
-	o = c.cfg.Handlers[a.Handler].(HandOff).Stop(ctx, Attempt{Action: a.Action, Number: a.Thread.Attempt, Spent: a.Thread.Spent})
+	handler, ok := c.table.Load().Handlers[a.Handler].(HandOff)
+	if !ok {
+		return action.Outcome{Kind: action.Retry, Code: codeNoHandler, Error: fmt.Sprintf("handler %q is not served here any more", a.Handler)}
+	}
+	o = handler.Stop(ctx, Attempt{Action: a.Action, Number: a.Thread.Attempt, Spent: a.Thread.Spent})
 	c.metrics.StopSeconds.WithLabelValues(a.Handler, o.Kind.String()).Observe(time.Since(began).Seconds())
 	return o
 }

@@ -139,8 +139,8 @@ type actionTx interface {
 // instanceTx is the processes that share a database.
 type instanceTx interface {
 	PutInstance(i Instance, lease time.Duration, guard int64) error
-	// RenewInstance reports whether the row was there and alive.
-	RenewInstance(id action.ID, lease time.Duration) (bool, error)
+	// RenewInstance writes what it serves, and reports whether the row was there and alive.
+	RenewInstance(i Instance, lease time.Duration) (bool, error)
 	DeleteInstance(id action.ID) error
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)

@@ -31,13 +31,13 @@ func (l *Ledger) Join(ctx context.Context, i Instance) error {
 	})
 }
 
-// Heartbeat renews an instance; fault.StaleClaim says that it was declared dead: its claims are others' by now.
+// Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are others' by now.
 func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
 	if l.driver.Embedded() {
 		return nil
 	}
 	return l.write(ctx, "heartbeat of "+i.Name, func(t *txn) error {
-		alive, err := t.RenewInstance(i.ID, InstanceLease)
+		alive, err := t.RenewInstance(i, InstanceLease)
 		if err == nil && !alive {
 			err = fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
 		}

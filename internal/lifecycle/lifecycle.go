@@ -60,6 +60,14 @@ func signals(ctx context.Context, exit func(status int)) (context.Context, func(
 	})
 }
 
+// Hangups tells of SIGHUP, by which a supervisor asks for the configuration to be read again; several that nobody has
+// looked at yet are one. stop ends the watching, and so restores what the signal does by default: it ends the process.
+func Hangups() (asked <-chan os.Signal, stop func()) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	return caught, func() { signal.Stop(caught) }
+}
+
 // causeOf is why a signal ends a context.
 func causeOf(s os.Signal) error {
 	if s == syscall.SIGTERM {

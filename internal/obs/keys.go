@@ -37,4 +37,6 @@ const (
 	KeyReason     = "reason"
 	KeyUntil      = "until"
 	KeyBy         = "by"
+	KeyFile       = "file"
+	KeySections   = "sections"
 )

@@ -116,6 +116,21 @@ func NewDeployer(to prometheus.Registerer) *Deployer {
 	}
 }
 
+// Reload is the metrics of the configuration in force (conductor.md, section 10).
+type Reload struct {
+	OK        prometheus.Gauge // 1: what the file says is in force; 0: it has faults
+	Timestamp prometheus.Gauge // seconds since 1970, of the reload that put it in force
+}
+
+// NewReload makes the metrics and registers them; a nil registerer leaves them unregistered.
+func NewReload(to prometheus.Registerer) *Reload {
+	create, at := promauto.With(to), named("config")
+	return &Reload{
+		OK:        create.NewGauge(at.gauge("reload_ok", "1 while what the configuration file says is in force, 0 while it has faults.")),
+		Timestamp: create.NewGauge(at.gauge("reload_timestamp_seconds", "When the configuration in force came into force.")),
+	}
+}
+
 // named makes metric options under one component's prefix.
 type named string
 

@@ -37,10 +37,11 @@ type Added struct {
 // AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.Problems with every fault of
 // the parameters.
 func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
-	prepare, ok := s.handlers[o.Handler]
+	handlers := s.handlers()
+	prepare, ok := handlers[o.Handler]
 	if !ok {
 		unknown := fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler)
-		if near := fault.Nearest(o.Handler, slices.Sorted(maps.Keys(s.handlers))); near != "" {
+		if near := fault.Nearest(o.Handler, slices.Sorted(maps.Keys(handlers))); near != "" {
 			return Added{}, unknown.WithHint("did you mean %q?", near)
 		}
 		return Added{}, unknown.WithHint("handlers are described in server.yaml; waybill config check reads it")

@@ -19,12 +19,13 @@ import (
 func serveOrders(t *testing.T) *served {
 	t.Helper()
 	w := servertest.Start(t)
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
+	orders := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
 		if strings.Contains(string(raw), "bad") {
 			return action.Action{}, fault.Problems{{Code: "parameter-invalid", Scope: "n", Text: "it is bad"}}
 		}
 		return action.Action{Kind: "action", Name: "work", Handler: "work", Parameters: raw, Policy: action.DefaultPolicy()}, nil
-	}})
+	}}
+	w.Service = server.NewService(w.Ledger, w.Blobs, func() server.Handlers { return orders })
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {

@@ -17,11 +17,15 @@ import (
 type Service struct {
 	ledger   *ledger.Ledger
 	blobs    blob.Store
-	handlers Handlers
+	handlers func() Handlers
 	folds    folds
 }
 
-// NewService makes the service of a ledger and its blob store. Actions can be ordered of the handlers; nil: of none.
-func NewService(l *ledger.Ledger, blobs blob.Store, handlers Handlers) *Service {
+// NewService makes the service of a ledger and its blob store. Actions can be ordered of the handlers that there
+// are when they are; nil: of none.
+func NewService(l *ledger.Ledger, blobs blob.Store, handlers func() Handlers) *Service {
+	if handlers == nil {
+		handlers = func() Handlers { return nil }
+	}
 	return &Service{ledger: l, blobs: blobs, handlers: handlers, folds: folds{byPipeline: map[string]*fold{}}}
 }

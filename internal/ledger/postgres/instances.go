@@ -25,9 +25,10 @@ func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
-// RenewInstance reports whether the row was there and alive.
-func (t *tx) RenewInstance(id action.ID, lease time.Duration) (bool, error) {
-	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2 WHERE id = $1 AND lease_until > now()", uuid(id), interval(lease))
+// RenewInstance writes what it serves, and reports whether the row was there and alive.
+func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (bool, error) {
+	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2, handlers = $3 WHERE id = $1 AND lease_until > now()",
+		uuid(i.ID), interval(lease), texts(i.Handlers))
 	return renewed == 1, err
 }
 

@@ -13,7 +13,7 @@ import (
 
 func (t *tx) PutInstance(ledger.Instance, time.Duration, int64) error { return nil }
 
-func (t *tx) RenewInstance(action.ID, time.Duration) (bool, error) { return true, nil }
+func (t *tx) RenewInstance(ledger.Instance, time.Duration) (bool, error) { return true, nil }
 
 func (t *tx) DeleteInstance(action.ID) error { return nil }
 

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// prepare makes what the named roles need of the configuration in force, and sees to it that a reload does the same.
+func (s *session) prepare(ctx context.Context, o roleOptions, names []string) error {
+	var builtIn map[string]conductor.Handler
+	switch {
+	case slices.Contains(names, roleConductor):
+		var err error
+		if builtIn, err = s.builtIn(ctx, o.log); err != nil {
+			return err
+		}
+	case !slices.Contains(names, roleCaboose):
+		return nil // the others go by the file alone
+	}
+	s.reequip = func(cfg *catalog.Config) (commit func(), err error) {
+		next, err := s.equip(cfg, builtIn, o.log)
+		if err != nil {
+			return nil, err
+		}
+		return func() {
+			s.equipment.Store(next)
+			for _, serve := range s.serves {
+				serve(next.table)
+			}
+		}, nil
+	}
+	commit, err := s.reequip(s.live.Now())
+	if err != nil {
+		return err
+	}
+	commit()
+	return nil
+}
+
+// reloading is the role that puts a changed server.yaml in force. stop ends the watching for SIGHUP.
+func (a *app) reloading(s *session, o roleOptions) (role lifecycle.Role, stop func()) {
+	path, _ := a.configPath(s.home)
+	asked, stop := lifecycle.Hangups()
+	s.reloader = catalog.NewReloader(catalog.ReloadOptions{
+		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
+		Prepare: func(_ context.Context, cfg *catalog.Config) (commit func(), err error) {
+			if err := a.override(cfg); err != nil {
+				return nil, err
+			}
+			if s.reequip == nil {
+				return nil, nil
+			}
+			return s.reequip(cfg)
+		},
+	})
+	return lifecycle.Role{Name: "config", Run: s.reloader.Run}, stop
+}
+
+// runCaboose looks after the workflows of every handler that hands work to a cluster. When there are others after a
+// reload, another caboose takes over: what the first one leaves is done by whoever comes next.
+func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Caboose) error {
+	for ctx.Err() == nil {
+		cfg := s.live.Now()
+		c := caboose.New(s.ledger.View(), s.blobs, caboose.Config{
+			Instance: instance(), Clusters: s.equipment.Load().clusters, Workers: cfg.Caboose.Workers,
+			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
+		})
+		own, cancel := context.WithCancel(ctx)
+		var follower sync.WaitGroup
+		follower.Go(func() {
+			s.until(own, func(now *catalog.Config) bool { return !reflect.DeepEqual(watched(now), watched(cfg)) })
+			cancel()
+		})
+		err := c.Run(own)
+		cancel()
+		follower.Wait()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until returns when the configuration in force is as wanted, or ctx ends.
+func (s *session) until(ctx context.Context, wanted func(*catalog.Config) bool) {
+	for {
+		changed := s.live.Changed()
+		if wanted(s.live.Now()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watched is what a caboose goes by.
+func watched(cfg *catalog.Config) (parts struct {
+	caboose  catalog.Caboose
+	clusters map[string]catalog.Argo
+}) {
+	parts.caboose, parts.clusters = cfg.Caboose, map[string]catalog.Argo{}
+	for name, h := range cfg.Handlers {
+		if h.Argo != nil {
+			parts.clusters[name] = *h.Argo
+		}
+	}
+	return parts
+}

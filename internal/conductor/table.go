@@ -1,0 +1,36 @@
+package conductor
+
+import (
+	"maps"
+	"slices"
+)
+
+// Table is what a conductor serves. It is not changed once it was handed over.
+type Table struct {
+	Handlers map[string]Handler // by the name that actions carry
+}
+
+// table is a Table with what is asked of it often.
+type table struct {
+	Table
+	names    []string // sorted
+	handOffs []string // those whose work goes on elsewhere
+}
+
+// Serve puts another table in the place of the one that is served. Attempts that run keep their handlers; what was
+// claimed for a handler that is no more is given back.
+func (c *Conductor) Serve(t Table) {
+	next := &table{Table: t, names: slices.Sorted(maps.Keys(t.Handlers))}
+	for _, name := range next.names {
+		if _, ok := t.Handlers[name].(HandOff); ok {
+			next.handOffs = append(next.handOffs, name)
+		}
+	}
+	c.table.Store(next)
+	poke(c.ready)
+}
+
+// handsOff reports whether the work of a handler goes on elsewhere.
+func (c *Conductor) handsOff(handler string) bool {
+	return slices.Contains(c.table.Load().handOffs, handler)
+}
