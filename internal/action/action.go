@@ -73,7 +73,7 @@ type Action struct {
 	Version    int             `json:"version,omitempty"` // of a job: its process's version when it was asked for
 	Handler    string          `json:"handler"`           // who does it
 	Lane       string          `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
-	Priority   int             `json:"priority"`          // 0..1000, lower goes first; 0 in Enqueue means DefaultPriority
+	Priority   *int            `json:"priority"`          // 0..1000, lower goes first; nil in Enqueue means DefaultPriority; a stored one has it
 	UniqueKey  string          `json:"uniqueKey"`         // unique among live actions; "" has none
 	CacheKey   ID              `json:"cacheKey,omitzero"` // of a job: the payload cache's, a UUID version 5
 	ParentID   ID              `json:"parentId,omitzero"` // the action that asked for this one
@@ -92,6 +92,13 @@ type Action struct {
 
 // DefaultPriority is that of an action that names none.
 const DefaultPriority = 100
+
+// Again is an action that does what an ended one should have done, under an id of its own: the same in all but when.
+func (a Action) Again(id ID, by string) Action {
+	a.RetryOf, a.ID, a.CreatedBy = a.ID, id, by
+	a.RunAt, a.CreatedAt = time.Time{}, time.Time{}
+	return a
+}
 
 // Step names the deployment step that an action performs. Ending the action appends the step's entry.
 type Step struct {

@@ -24,10 +24,11 @@ const (
 	PassDeadline             // its deadline has passed
 	LoseLease                // the process that claimed it is dead
 	OverrunAttempt           // its attempt ran past the lease under a live owner
+	AskSnooze                // somebody wants it to wait until Outcome.At
 	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
 )
 
-var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "stopping"}
+var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "snooze", "stopping"}
 
 func (k InputKind) String() string {
 	if int(k) >= len(inputNames) {
@@ -43,7 +44,7 @@ type Input struct {
 	Owner    bool      // Ended: from whoever owns the claim, else from an observer
 	HandOff  bool      // Claim, Ended: the work goes on elsewhere after it was accepted
 	Embedded bool      // LoseLease: on the embedded log, where who killed it started it again
-	Outcome  Outcome   // Ended, Stopping
+	Outcome  Outcome   // Ended, Stopping; AskSnooze: At; AskCancel: Error, why
 	Source   string    // who says so, for the event
 	Who      string    // LoseLease, OverrunAttempt: the process that had it, for the text
 	Progress int       // Began: per cent; 0: unknown
@@ -71,6 +72,7 @@ const (
 	CodeGivenBack      = "given_back"
 	CodeDeadline       = "deadline"
 	CodeCanceled       = "canceled"
+	CodeSnoozed        = "snoozed"
 )
 
 // BackoffWithoutTime is the code of an outcome that asks for a later time and names none: a bug of the handler.
@@ -106,6 +108,8 @@ func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
 		return m.deadline()
 	case LoseLease, OverrunAttempt:
 		return m.lose()
+	case AskSnooze:
+		return m.snooze()
 	case Stopping:
 		return m.stopping()
 	}
@@ -357,6 +361,19 @@ func (m move) asked() Thread {
 		t.RunAt, t.Throttled = m.now, 0
 	}
 	return t
+}
+
+// snooze moves the time of what waits.
+func (m move) snooze() (Transition, error) {
+	switch {
+	case !m.idle():
+		return Transition{}, fault.New(fault.NotReady, "action %s is %s: only what waits can be put off", m.action.ID, m.thread.Status)
+	case m.in.Outcome.At.IsZero():
+		return Transition{}, fault.New(BackoffWithoutTime, "action %s: snooze names no time", m.action.ID)
+	}
+	t := m.thread
+	t.RunAt = m.in.Outcome.At
+	return m.backoff(t, Outcome{Code: CodeSnoozed})
 }
 
 // deadline ends what nobody works on; running work is asked to stop first.

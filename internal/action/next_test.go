@@ -78,6 +78,9 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 	if word == "deadline" {
 		th.Deadline = now.Add(-time.Second)
 	}
+	if word == "snooze" {
+		return action.Input{Kind: action.AskSnooze, Outcome: action.Outcome{At: now.Add(time.Hour)}}
+	}
 	if kind, ok := kinds[word]; ok {
 		return action.Input{Kind: kind, By: owner}
 	}

@@ -17,8 +17,8 @@ import (
 func (a *app) actionCommand() *cobra.Command {
 	return group("action", "Add actions and read them: attempts, errors, what runs now; limits of lanes",
 		"Every side effect is an action: it has an id, a handler, attempts and a history.",
-		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(), a.actionCancelCommand(),
-		a.actionLimitsCommand())
+		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(),
+		a.actionReplayCommand(), a.actionSnoozeCommand(), a.actionCancelCommand(), a.actionLimitsCommand())
 }
 
 func (a *app) actionListCommand() *cobra.Command {
@@ -33,10 +33,11 @@ func (a *app) actionListCommand() *cobra.Command {
 		ValidArgsFunction: a.completeDeployments,
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if status != "" {
-				var err error
-				if query.Status, err = action.ParseStatus(status); err != nil {
+				one, err := action.ParseStatus(status)
+				if err != nil {
 					return fault.Wrap(fault.Invalid, err)
 				}
+				query.Statuses = []action.Status{one}
 			}
 			return a.withSession(c, func(ctx context.Context, s *session) error {
 				if len(arguments) > 0 {
@@ -52,6 +53,7 @@ func (a *app) actionListCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&status, "status", "", "only those with this status, such as running or failed")
 	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler: step, build or noop")
+	_ = c.RegisterFlagCompletionFunc("handler", a.completeHandlers)
 	c.Flags().BoolVar(&query.LiveOnly, "live", false, "only those that have not ended")
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
 	return c

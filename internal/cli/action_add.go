@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -17,6 +21,7 @@ import (
 type addFlags struct {
 	parameters []string
 	at         string
+	priority   int
 	watch      bool
 	order      server.Order
 }
@@ -42,10 +47,13 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	}
 	c.Flags().StringArrayVarP(&flags.parameters, "parameter", "p", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&flags.at, "at", "", "not before this time (RFC 3339), or this far from now, such as 2h")
-	c.Flags().IntVar(&flags.order.Priority, "priority", 0, "1 to 1000, lower goes first (default 100)")
-	c.Flags().StringVar(&flags.order.UniqueKey, "unique-key", "", "while an action with this key lives, it is the answer")
+	c.Flags().IntVar(&flags.priority, "priority", action.DefaultPriority, "0 to 1000, lower goes first")
+	c.Flags().StringVar(&flags.order.UniqueKey, "unique-key", "", "unique among live actions")
+	c.Flags().StringVar(&flags.order.OnConflict, "on-conflict", "return",
+		"when the key is that of a live action: return it, reject this one, or replace it unless somebody works on it")
 	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
+	offer(c, "on-conflict", ledger.OnConflicts()...)
 	return c
 }
 
@@ -54,10 +62,14 @@ func (f *addFlags) read(now time.Time) (err error) {
 	if f.order.Parameters, err = readParameters(f.parameters); err != nil {
 		return err
 	}
-	if p := f.order.Priority; p < 0 || p > 1000 {
-		return fault.New(fault.Invalid, "--priority %d: want 1 to 1000", p)
+	if f.priority < 0 || f.priority > 1000 {
+		return fault.New(fault.Invalid, "--priority %d: want 0 to 1000", f.priority)
 	}
-	f.order.At, err = readAt(f.at, now)
+	f.order.Priority = &f.priority
+	if way := f.order.OnConflict; !slices.Contains(ledger.OnConflicts(), way) {
+		return fault.New(fault.Invalid, "--on-conflict %s: want %s", way, strings.Join(ledger.OnConflicts(), ", "))
+	}
+	f.order.At, err = readAt("--at", f.at, now)
 	return err
 }
 
@@ -86,17 +98,17 @@ func readParameters(given []string) (json.RawMessage, error) {
 	return json.Marshal(parameters)
 }
 
-// readAt reads a moment, or how far it is from now; "" is none.
-func readAt(text string, now time.Time) (time.Time, error) {
+// readAt reads a flag's moment, or how far it is from now; "" is none.
+func readAt(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	ahead, err := time.ParseDuration(text)
+	ahead, err := definition.ParseDuration(text)
 	if err != nil || ahead < 0 {
-		return time.Time{}, fault.New(fault.Invalid, "--at %s: want a time such as 2026-12-01T03:00:00Z, or a duration such as 2h", text)
+		return time.Time{}, fault.New(fault.Invalid, "%s %s: want a time such as 2026-12-01T03:00:00Z, or a duration such as 2h or 7d", flag, text)
 	}
 	return now.Add(ahead), nil
 }

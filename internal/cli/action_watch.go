@@ -53,6 +53,40 @@ happened by then stays so. A step of a deployment is canceled with its deploymen
 	}
 }
 
+func (a *app) actionSnoozeCommand() *cobra.Command {
+	var text string
+	c := &cobra.Command{
+		Use:   "snooze ID --until TIME",
+		Short: "Let an action that waits do so until another time",
+		Long: `Puts off the next attempt of an action that waits for one, or has it made sooner: --until 0s is
+now. It costs no attempt. A step of a deployment is held with its deployment.`,
+		Example: examples("waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2h",
+			"waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2026-12-01T03:00:00Z"),
+		Args: arguments(1, 1, "ID"),
+	}
+	c.RunE = a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+		now := time.Now()
+		until, err := readAt("--until", text, now)
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			return fault.New(fault.Invalid, "snooze wants to know until when").WithHint("--until 2h, or a time")
+		}
+		state, err := s.SnoozeAction(ctx, id, until, a.user())
+		if err != nil {
+			return err
+		}
+		if a.json() {
+			return a.printJSON(state)
+		}
+		_, err = fmt.Fprintf(a.out, "%s: next attempt %s\n", id, clock(now, state.Thread.RunAt))
+		return err
+	})
+	c.Flags().StringVar(&text, "until", "", "this time (RFC 3339), or this far from now, such as 2h or 7d; at most a year ahead")
+	return c
+}
+
 func (a *app) actionRetryCommand() *cobra.Command {
 	var watch bool
 	c := &cobra.Command{

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -128,3 +131,20 @@ func (a *app) completeRevisions(c *cobra.Command, given []string, _ string) ([]s
 		return labels, err
 	})
 }
+
+// offer completes a flag with fixed words.
+func offer(c *cobra.Command, flag string, words ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+// completeHandlers offers the handlers of the configuration and those that are built in.
+func (a *app) completeHandlers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.config(a.homeOf(a.dir))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(cfg.Handlers)), builtIn()...)))), cobra.ShellCompDirectiveNoFileComp
+}
+
+// builtIn names the handlers that need no configuration.
+func builtIn() []string { return []string{catalog.TypeNoop, "step", "build"} }

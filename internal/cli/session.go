@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -39,7 +40,9 @@ type operations interface {
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
 	AddAction(ctx context.Context, o server.Order) (server.Added, error)
+	SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error)
 	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)
+	ReplayActions(ctx context.Context, o server.ReplayOrder) (ledger.Replayed, error)
 	RetryAction(ctx context.Context, id action.ID, by string) (server.Added, error)
 	Limits(ctx context.Context) ([]ledger.Limiter, error)
 	Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)

@@ -234,7 +234,7 @@ func threadRow(a action.Action, t action.Thread, now time.Time) ThreadRow {
 	}
 	idle := t.ClaimedBy.IsZero() && (t.Status == action.Pending || t.Status == action.Backoff)
 	row.Ready = idle && !t.RunAt.After(now)
-	row.Rank = t.RunAt.Add(time.Duration(a.Priority) * priorityStep)
+	row.Rank = t.RunAt.Add(time.Duration(*a.Priority) * priorityStep)
 	return row
 }
 

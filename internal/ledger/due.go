@@ -192,9 +192,8 @@ func (t *txn) mayCancel(id action.ID) error {
 	if err != nil {
 		return err
 	}
-	if s := state.Step; s != nil {
-		return fault.New(fault.OwnedByDeploy, "action %s is a step of %s#%d", id, s.Pipeline, s.Deployment).
-			WithHint("waybill deployment cancel %s#%d", s.Pipeline, s.Deployment)
+	if err := ownedBy(state.Action, "cancel"); err != nil {
+		return err
 	}
 	if state.Thread.Status.Ended() {
 		return fault.New(fault.Terminal, "action %s has ended: %s", id, state.Thread.Status)

@@ -76,8 +76,8 @@ func (t *txn) prepare(a action.Action) (action.Action, error) {
 		a.ID = newID(now)
 	}
 	a.CreatedAt = a.ID.Time()
-	if a.Priority == 0 {
-		a.Priority = action.DefaultPriority
+	if a.Priority == nil {
+		a.Priority = new(action.DefaultPriority)
 	}
 	if a.Lane == "" {
 		a.Lane = a.Handler
@@ -96,8 +96,8 @@ func refuse(a action.Action, now time.Time) error {
 	switch {
 	case a.Kind == "" || a.Handler == "":
 		return fault.New(fault.Invalid, "action %q needs a kind and a handler", a.Name)
-	case a.Priority < 0 || a.Priority > 1000:
-		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", a.Priority, a.Name)
+	case *a.Priority < 0 || *a.Priority > 1000:
+		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", *a.Priority, a.Name)
 	case a.RunAt.Sub(now) > farthest:
 		return fault.New(fault.Invalid, "action %q is to run more than a year ahead", a.Name)
 	case len(a.Parameters) > 0 && !storable(a.Parameters):

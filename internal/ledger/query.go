@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -29,16 +31,49 @@ type DeploymentQuery struct {
 	Limit    int   // 0: all
 }
 
-// ActionQuery selects actions, newest first.
+// ActionQuery selects actions, newest first. What is left zero selects nothing.
 type ActionQuery struct {
+	Kind       string
+	Name       string
 	Handler    string
-	Status     action.Status // 0: all
+	Lane       string
+	CreatedBy  string
+	Parent     action.ID
+	RetryOf    action.ID
+	Statuses   []action.Status // any of them
+	Since      time.Time       // created then or later
+	Until      time.Time       // created before
 	Pipeline   string
 	Deployment int64
 	Target     string
 	LiveOnly   bool
-	After      action.ID // keyset: only older ids
+	After      action.ID // keyset: only older ids; with Oldest only newer ones
+	Oldest     bool      // the oldest first
 	Limit      int       // 0: all
+}
+
+// From is the lowest id that an action created at Since or later can have; zero: none.
+func (q ActionQuery) From() action.ID { return lowest(q.Since) }
+
+// To is the lowest id that an action created at Until or later can have; zero: none.
+func (q ActionQuery) To() action.ID { return lowest(q.Until) }
+
+// lowest is the smallest id of a moment.
+func lowest(at time.Time) action.ID {
+	if at.IsZero() {
+		return action.ID{}
+	}
+	return action.NewID(at, [10]byte{})
+}
+
+// Live lists the statuses wanted of actions that have not ended.
+func (q ActionQuery) Live() []action.Status { return those(q.Statuses, action.Status.Live) }
+
+// Ended lists the statuses wanted of actions that have ended.
+func (q ActionQuery) Ended() []action.Status { return those(q.Statuses, action.Status.Ended) }
+
+func those(some []action.Status, which func(action.Status) bool) []action.Status {
+	return slices.DeleteFunc(slices.Clone(some), func(s action.Status) bool { return !which(s) })
 }
 
 // Heads lists every pipeline's head, by name.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -22,9 +23,10 @@ type Order struct {
 	Handler    string          `json:"handler"`
 	Parameters json.RawMessage `json:"parameters,omitempty"` // a JSON object
 	At         time.Time       `json:"at,omitzero"`          // not before; at most a year ahead
-	Priority   int             `json:"priority,omitempty"`   // 1..1000, lower goes first; 0: 100
-	UniqueKey  string          `json:"uniqueKey,omitempty"`  // while an action with this key lives, it is the answer
+	Priority   *int            `json:"priority,omitempty"`   // 0..1000, lower goes first; nil: 100
+	UniqueKey  string          `json:"uniqueKey,omitempty"`  // unique among live actions; OnConflict says what becomes of a second one
 	Deadline   string          `json:"deadline,omitempty"`   // such as 2h or 7d from now, or never; "": the handler's
+	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see ledger.OnConflict
 	By         string          `json:"-"`
 }
 
@@ -53,12 +55,15 @@ func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 	if err := o.complete(&a, time.Now()); err != nil {
 		return Added{}, err
 	}
-	return s.enqueue(ctx, a)
+	return s.enqueue(ctx, a, ledger.OnConflict(o.OnConflict))
 }
 
 // complete puts the rest of the order into the action.
 func (o Order) complete(a *action.Action, now time.Time) error {
 	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
+	if o.OnConflict != "" && !slices.Contains(ledger.OnConflicts(), o.OnConflict) {
+		return fault.New(fault.Invalid, "onConflict %q: want %s", o.OnConflict, strings.Join(ledger.OnConflicts(), ", "))
+	}
 	switch o.Deadline {
 	case "":
 	case "never":
@@ -77,19 +82,27 @@ func (o Order) complete(a *action.Action, now time.Time) error {
 	return nil
 }
 
-func (s *Service) enqueue(ctx context.Context, a action.Action) (Added, error) {
-	made, err := s.ledger.Enqueue(ctx, a)
+func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (Added, error) {
+	made, err := s.ledger.EnqueueUnique(ctx, a, way)
 	if err != nil {
 		return Added{}, err
 	}
-	state, err := s.ledger.Action(ctx, made[0].ID)
-	return Added{state, made[0].Created}, err
+	state, err := s.ledger.Action(ctx, made.ID)
+	return Added{state, made.Created}, err
 }
 
 // CancelAction ends an action: at once when nobody works on it, else as soon as its attempt lets go. The answer is
 // where it stands now. fault.Terminal when it has ended, fault.OwnedByDeploy for a deployment's step.
 func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error) {
 	if err := s.ledger.Cancel(ctx, id, ledger.CancelNow); err != nil {
+		return ledger.ActionState{}, err
+	}
+	return s.ledger.Action(ctx, id)
+}
+
+// SnoozeAction lets an action that waits do so until another time. See ledger.Ledger.Snooze for the errors.
+func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error) {
+	if err := s.ledger.Snooze(ctx, id, until, by); err != nil {
 		return ledger.ActionState{}, err
 	}
 	return s.ledger.Action(ctx, id)
@@ -110,7 +123,5 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 		return Added{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
-	return s.enqueue(ctx, action.Action{Kind: old.Kind, Name: old.Name, Handler: old.Handler, Lane: old.Lane, Priority: old.Priority,
-		UniqueKey: old.UniqueKey, ParentID: old.ParentID, RetryOf: id, Parameters: old.Parameters, Policy: old.Policy,
-		Delivery: old.Delivery, CreatedBy: by})
+	return s.enqueue(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)
 }

@@ -52,12 +52,24 @@ func TestOrdersOverHTTP(t *testing.T) {
 		return status, made, answer
 	}
 	status, made, location := post(at, `{"handler": "work", "parameters": {"n": 12345678901234567890}, "priority": 7, "uniqueKey": "k", "deadline": "2d"}`)
-	if status != 201 || !made.Created || location != at+"/"+made.ID.String() || made.CreatedBy == "" || made.Priority != 7 ||
+	if status != 201 || !made.Created || location != at+"/"+made.ID.String() || made.CreatedBy == "" || *made.Priority != 7 ||
 		!strings.Contains(string(made.Parameters), "12345678901234567890") || made.Policy.Deadline != action.Duration(48*time.Hour) {
 		t.Errorf("%d %+v %s", status, made, location)
 	}
 	if status, again, _ := post(at, `{"handler": "work", "uniqueKey": "k"}`); status != 200 || again.Created || again.ID != made.ID {
 		t.Errorf("%d %+v", status, again)
+	}
+	if status, _, answer := post(at, `{"handler": "work", "uniqueKey": "k", "onConflict": "reject"}`); status != 409 || !strings.Contains(answer, "waybill:duplicate_key") {
+		t.Errorf("rejected: %d %s", status, answer)
+	}
+	if status, urgent, _ := post(at, `{"handler": "work", "uniqueKey": "u", "priority": 0}`); status != 201 || *urgent.Priority != 0 {
+		t.Errorf("priority 0: %d %+v", status, urgent)
+	}
+	if status, replaced, _ := post(at, `{"handler": "work", "uniqueKey": "u", "onConflict": "replace"}`); status != 201 || *replaced.Priority != action.DefaultPriority {
+		t.Errorf("replaced: %d %+v", status, replaced)
+	}
+	if status, later, answer := post(at+"/"+made.ID.String()+"/snooze", `{"until": "`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`); status != 202 || later.Thread.Status != action.Backoff {
+		t.Errorf("snooze: %d %+v %s", status, later, answer)
 	}
 	if status, _, answer := post(at+"/"+made.ID.String()+"/retry", ""); status != 409 || !strings.Contains(answer, "waybill:not_ready") {
 		t.Errorf("a live action is retried: %d %s", status, answer)
@@ -68,12 +80,19 @@ func TestOrdersOverHTTP(t *testing.T) {
 	if status, _, answer := post(at+"/"+made.ID.String()+"/cancel", ""); status != 409 || !strings.Contains(answer, "waybill:terminal") {
 		t.Errorf("cancel again: %d %s", status, answer)
 	}
+	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": ["canceled"], "dryRun": true}`, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
+		t.Errorf("replay, dry: %d %s", status, answer)
+	}
+	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": []}`, "Authorization", bearer, "Content-Type", "application/json"); status < 400 || status >= 500 {
+		t.Errorf("replay of nothing: %d %s", status, answer)
+	}
 	status, retried, _ := post(at+"/"+made.ID.String()+"/retry", "")
-	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || retried.Priority != 7 || string(retried.Parameters) != string(made.Parameters) {
+	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || *retried.Priority != 7 || string(retried.Parameters) != string(made.Parameters) {
 		t.Errorf("retry: %d %+v", status, retried)
 	}
 	for body, want := range map[string]string{
-		`{"handler": "wrk"}`: "waybill:no_such_handler", `{"handler": "work", "parameters": {"bad": 1}}`: "it is bad",
+		`{"handler": "work", "onConflict": "perhaps"}`: "onConflict",
+		`{"handler": "wrk"}`:                           "waybill:no_such_handler", `{"handler": "work", "parameters": {"bad": 1}}`: "it is bad",
 		`{"handler": "work", "deadline": "soon"}`: "want a duration", `{"handler": "work", "priority": 2000}`: "1000",
 		`{"handler": "work", "at": "2030-01-01T00:00:00Z", "deadline": "never"}`: "more than a year ahead", `{}`: "handler",
 	} {
@@ -109,6 +128,13 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	if state, err := c.CancelAction(t.Context(), made.ID); err != nil || state.Thread.Status != action.Canceled {
 		t.Errorf("%+v %v", state, err)
 	}
+	since := made.CreatedAt
+	if done, err := c.ReplayActions(t.Context(), server.ReplayOrder{Status: []string{"canceled"}, Since: since}); err != nil || done.Created != 1 || !done.Next.IsZero() {
+		t.Errorf("replay: %+v %v", done, err)
+	}
+	if _, err := c.SnoozeAction(t.Context(), made.ID, time.Now().Add(time.Hour), "ana"); !fault.Is(err, fault.Terminal) {
+		t.Errorf("snooze: %v", err)
+	}
 	if err := <-followed; err != nil {
 		t.Error(err)
 	}
@@ -139,8 +165,9 @@ func TestStepsAreNotOrdered(t *testing.T) {
 		}
 		_, err = s.client().RetryAction(t.Context(), actions[0].ID, "ana")
 		_, canceled := s.client().CancelAction(t.Context(), actions[0].ID)
-		if !fault.Is(err, fault.OwnedByDeploy) || !fault.Is(canceled, fault.OwnedByDeploy) {
-			t.Errorf("retry: %v; cancel: %v", err, canceled)
+		_, snoozed := s.client().SnoozeAction(t.Context(), actions[0].ID, time.Now().Add(time.Hour), "ana")
+		if !fault.Is(err, fault.OwnedByDeploy) || !fault.Is(canceled, fault.OwnedByDeploy) || !fault.Is(snoozed, fault.OwnedByDeploy) {
+			t.Errorf("retry: %v; cancel: %v; snooze: %v", err, canceled, snoozed)
 		}
 		return
 	}

@@ -47,6 +47,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.actions()
 	a.orders()
 	a.limits()
+	a.replays()
 }
 
 // schemaName puts the package before the names of other packages' types: several have an Artifact.

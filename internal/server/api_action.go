@@ -20,8 +20,9 @@ type addInput struct {
 		Handler    string         `json:"handler"`
 		Parameters map[string]any `json:"parameters,omitempty" doc:"as the handler's schemas want them"`
 		At         time.Time      `json:"at,omitempty" doc:"not before; at most a year ahead"`
-		Priority   int            `json:"priority,omitempty" minimum:"1" maximum:"1000" doc:"lower goes first; default 100"`
-		UniqueKey  string         `json:"uniqueKey,omitempty" doc:"while an action with this key lives, it is the answer"`
+		Priority   *int           `json:"priority,omitempty" minimum:"0" maximum:"1000" doc:"lower goes first; default 100"`
+		UniqueKey  string         `json:"uniqueKey,omitempty" doc:"unique among live actions"`
+		OnConflict string         `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"when the key is that of a live action: answer with it, refuse, or cancel it unless somebody has claimed it"`
 		Deadline   string         `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
 	}
 	RawBody []byte
@@ -36,7 +37,8 @@ func (in *addInput) order(by string) (Order, error) {
 		return Order{}, fault.New(fault.Invalid, "the request is no JSON: %w", err)
 	}
 	b := in.Body
-	return Order{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, Deadline: b.Deadline, By: by}, nil
+	return Order{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
+		Deadline: b.Deadline, By: by}, nil
 }
 
 // addedOut is an ordered action: 201, or 200 when it was there.
@@ -54,6 +56,14 @@ func added(a Added, status int, err error) (*addedOut, error) {
 		status = http.StatusOK
 	}
 	return &addedOut{Status: status, Location: path.Join(prefix, "actions", a.ID.String()), Body: a}, nil
+}
+
+// snoozeInput is until when.
+type snoozeInput struct {
+	ActionPath
+	Body struct {
+		Until time.Time `json:"until" doc:"at most a year ahead; a time that has passed is now"`
+	}
 }
 
 // orders registers what people do with actions.
@@ -77,6 +87,15 @@ func (a *api) orders() {
 		}
 		made, err := a.service.RetryAction(ctx, id, IdentityOf(ctx).Name)
 		return added(made, http.StatusAccepted, err)
+	})
+	snooze := write("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Let an action that waits do so until another time")
+	snooze.DefaultStatus = http.StatusAccepted
+	get(a, snooze, func(ctx context.Context, in *snoozeInput) (ledger.ActionState, error) {
+		id, err := action.ParseID(in.ID)
+		if err != nil {
+			return ledger.ActionState{}, fault.Wrap(fault.Invalid, err)
+		}
+		return a.service.SnoozeAction(ctx, id, in.Body.Until, IdentityOf(ctx).Name)
 	})
 	cancel := write("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
 	cancel.DefaultStatus = http.StatusAccepted

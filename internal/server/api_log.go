@@ -101,9 +101,11 @@ func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
 	}
 	var err error
 	if in.Status != "" {
-		if q.Status, err = action.ParseStatus(in.Status); err != nil {
+		status, err := action.ParseStatus(in.Status)
+		if err != nil {
 			return q, fault.Wrap(fault.Invalid, err)
 		}
+		q.Statuses = append(q.Statuses, status)
 	}
 	if in.After != "" {
 		if q.After, err = action.ParseID(in.After); err != nil {

@@ -244,7 +244,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		return o.Entries(ctx, ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: schedule.Fact, After: 3, Limit: 4})
 	})
 	same("actions", func(o operations) (any, error) {
-		return o.Actions(ctx, ledger.ActionQuery{Pipeline: "greeter", Status: action.Successful, Limit: 3})
+		return o.Actions(ctx, ledger.ActionQuery{Pipeline: "greeter", Statuses: []action.Status{action.Successful}, Limit: 3})
 	})
 	actions, err := c.Actions(ctx, ledger.ActionQuery{Limit: 1})
 	if err != nil || len(actions) != 1 {

@@ -178,8 +178,8 @@ func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []sched
 func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
 	query := numbers("deployment", q.Deployment, "limit", int64(q.Limit))
 	texts(query, "handler", q.Handler, "pipeline", q.Pipeline, "target", q.Target)
-	if q.Status != 0 {
-		query.Set("status", strings.ToLower(q.Status.String()))
+	for _, status := range q.Statuses {
+		query.Add("status", strings.ToLower(status.String()))
 	}
 	if q.LiveOnly {
 		query.Set("live", "true")

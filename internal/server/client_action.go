@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -19,6 +20,14 @@ func (c *Client) AddAction(ctx context.Context, o Order) (made Added, err error)
 // CancelAction is Service.CancelAction.
 func (c *Client) CancelAction(ctx context.Context, id action.ID) (state ledger.ActionState, err error) {
 	return state, c.post(ctx, at("actions", id.String(), "cancel"), struct{}{}, &state)
+}
+
+// SnoozeAction is Service.SnoozeAction; the server takes who did it from the token.
+func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time, _ string) (state ledger.ActionState, err error) {
+	body := struct {
+		Until time.Time `json:"until"`
+	}{until}
+	return state, c.post(ctx, at("actions", id.String(), "snooze"), body, &state)
 }
 
 // RetryAction is Service.RetryAction; the server takes who did it from the token.

@@ -30,7 +30,7 @@ type durations struct {
 type stepName struct{ target, event string }
 
 func (s *Service) durations(ctx context.Context, pipeline string, d *schedule.Definition) (*durations, error) {
-	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: pipeline, Status: action.Successful, Limit: lookedAtMax})
+	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: pipeline, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", pipeline, err)
 	}

@@ -120,9 +120,11 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 	q := ledger.ActionQuery{Pipeline: page.Pipeline, LiveOnly: page.Live, Limit: actionsLength + 1}
 	var err error
 	if page.Status != "" {
-		if q.Status, err = action.ParseStatus(page.Status); err != nil {
+		status, err := action.ParseStatus(page.Status)
+		if err != nil {
 			return content{}, fault.Wrap(fault.Invalid, err)
 		}
+		q.Statuses = []action.Status{status}
 	}
 	if after := r.FormValue("after"); after != "" {
 		if q.After, err = action.ParseID(after); err != nil {

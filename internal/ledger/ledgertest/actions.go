@@ -319,7 +319,11 @@ func actionsAreSelected(t *testing.T, s setup) {
 	at := time.Now().Add(-time.Hour)
 	for i, name := range []string{"one", "two", "three"} {
 		a := job(name)
-		a.ID = action.DerivedID(at.Add(time.Duration(i)*time.Second), name)
+		a.ID, a.CreatedBy = action.DerivedID(at.Add(time.Duration(i)*time.Second), name), "ana"
+		if name == "three" {
+			a.ParentID = action.DerivedID(at.Add(time.Second), "two")
+			a.RetryOf = a.ParentID
+		}
 		names[s.enqueue(t, a)] = name
 	}
 	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
@@ -338,10 +342,20 @@ func actionsAreSelected(t *testing.T, s setup) {
 		"older ones":          {ledger.ActionQuery{After: two}, "one"},
 		"of a handler":        {ledger.ActionQuery{Handler: "noop"}, "three two one"},
 		"live":                {ledger.ActionQuery{LiveOnly: true}, "step three two"},
-		"pending":             {ledger.ActionQuery{Status: action.Pending}, "three two"},
-		"successful":          {ledger.ActionQuery{Status: action.Successful}, "one"},
+		"pending":             {ledger.ActionQuery{Statuses: []action.Status{action.Pending}}, "three two"},
+		"successful":          {ledger.ActionQuery{Statuses: []action.Status{action.Successful}}, "one"},
 		"of a deployment":     {ledger.ActionQuery{Pipeline: pipeline, Deployment: 1}, "step"},
 		"of a target":         {ledger.ActionQuery{Pipeline: pipeline, Target: oak, LiveOnly: true}, "step"},
+		"of two statuses":     {ledger.ActionQuery{Statuses: []action.Status{action.Pending, action.Successful}}, "three two one"},
+		"the oldest first":    {ledger.ActionQuery{Oldest: true, Handler: "noop", Limit: 2}, "one two"},
+		"newer ones":          {ledger.ActionQuery{Oldest: true, After: two}, "three step"},
+		"since a time":        {ledger.ActionQuery{Since: at.Add(time.Second), Kind: "job"}, "three two"},
+		"before a time":       {ledger.ActionQuery{Until: at.Add(time.Second)}, "one"},
+		"of a lane":           {ledger.ActionQuery{Lane: "step/" + oak}, "step"},
+		"of a name":           {ledger.ActionQuery{Kind: "job", Name: "two", CreatedBy: "ana"}, "two"},
+		"of a parent":         {ledger.ActionQuery{Parent: two}, "three"},
+		"that repeat one":     {ledger.ActionQuery{RetryOf: two}, "three"},
+		"of nobody":           {ledger.ActionQuery{CreatedBy: "bob"}, ""},
 		"of no such target":   {ledger.ActionQuery{Pipeline: pipeline, Target: "x"}, ""},
 		"live of the handler": {ledger.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
 	} {

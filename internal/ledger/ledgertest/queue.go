@@ -83,16 +83,16 @@ func claimsAreExclusive(t *testing.T, s setup) {
 
 func lowerPriorityGoesFirst(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
-	for name, priority := range map[string]int{"late": 900, "usual": 0, "early": 1} {
+	for name, priority := range map[string]*int{"late": new(900), "usual": nil, "early": new(1), "first": new(0)} {
 		a := job(name)
 		a.Priority = priority
 		s.enqueue(t, a)
 	}
 	var order []string
-	for _, c := range s.claim(t, host, "noop", 3) {
+	for _, c := range s.claim(t, host, "noop", 4) {
 		order = append(order, c.Name)
 	}
-	if diff := cmp.Diff([]string{"early", "usual", "late"}, order); diff != "" {
+	if diff := cmp.Diff([]string{"first", "early", "usual", "late"}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }

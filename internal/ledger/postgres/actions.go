@@ -75,7 +75,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		column(actions, func(a action.Action) string { return a.Name }),
 		column(actions, func(a action.Action) string { return a.Handler }),
 		column(actions, func(a action.Action) string { return a.Lane }),
-		column(actions, func(a action.Action) int16 { return int16(a.Priority) }),
+		column(actions, func(a action.Action) int16 { return int16(*a.Priority) }),
 		column(actions, func(a action.Action) pgtype.Text { return optional(a.UniqueKey) }),
 		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ParentID) }),
 		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.RetryOf) }),
@@ -200,11 +200,12 @@ type actionScan struct {
 	event      string
 	revision   pgtype.Int8
 	version    pgtype.Int8
+	priority   int
 }
 
 func (s *actionScan) columns() []any {
 	a := &s.action
-	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &a.Priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
+	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &s.priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
 		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &a.Trace, &a.ParametersRef, &s.pipeline, &s.deployment,
 		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version}
 }
@@ -212,7 +213,7 @@ func (s *actionScan) columns() []any {
 // result is the scanned action.
 func (s *actionScan) result() (action.Action, error) {
 	a := s.action
-	a.Delivery = action.Delivery(s.delivery)
+	a.Delivery, a.Priority = action.Delivery(s.delivery), &s.priority
 	if s.parameters.Valid {
 		a.Parameters = json.RawMessage(s.parameters.String)
 	}

@@ -197,13 +197,23 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 		f.and("a.id = ANY (?)", uuids(ids))
 		f.and("a.created_at = ANY (?)", times(ids))
 	}
+	f.when(q.Kind != "", "a.kind = ?", q.Kind)
+	f.when(q.Name != "", "a.name = ?", q.Name)
 	f.when(q.Handler != "", "a.handler = ?", q.Handler)
-	f.when(q.Status.Live(), "t.status = ?", int16(q.Status))
-	f.when(q.Status.Ended(), "d.status = ?", int16(q.Status))
+	f.when(q.Lane != "", "a.lane = ?", q.Lane)
+	f.when(q.CreatedBy != "", "a.created_by = ?", q.CreatedBy)
+	f.when(!q.Parent.IsZero(), "a.parent_id = ?", uuid(q.Parent))
+	f.when(!q.RetryOf.IsZero(), "a.retry_of = ?", uuid(q.RetryOf))
+	f.stand(q.Live(), q.Ended())
+	f.between(q)
 	f.when(q.Pipeline != "", "a.pipeline = ?", q.Pipeline)
 	f.when(q.Deployment != 0, "a.deployment = ?", q.Deployment)
 	f.when(q.Target != "", "a.target = ?", q.Target)
-	f.when(!q.After.IsZero(), "a.id < ?", uuid(q.After))
+	order, behind := " ORDER BY a.id DESC", "a.id < ?"
+	if q.Oldest {
+		order, behind = " ORDER BY a.id", "a.id > ?"
+	}
+	f.when(!q.After.IsZero(), behind, uuid(q.After))
 	if q.LiveOnly {
 		f.conditions = append(f.conditions, "t.id IS NOT NULL")
 	}
@@ -211,7 +221,33 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 	return query(t, scanState, "SELECT "+stateColumns+` FROM action a
 		LEFT JOIN thread t ON t.id = a.id
 		LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq AND l.created_at = a.created_at
-		LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`+f.where()+" ORDER BY a.id DESC"+limited, f.arguments...)
+		LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`+f.where()+order+limited, f.arguments...)
+}
+
+// stand selects actions by where they stand.
+func (f *filter) stand(live, ended []action.Status) {
+	numbers := func(s action.Status) int16 { return int16(s) }
+	switch {
+	case len(live) > 0 && len(ended) > 0:
+		f.conditions = append(f.conditions, "(t.status = ANY ("+f.argument(column(live, numbers))+") OR d.status = ANY ("+
+			f.argument(column(ended, numbers))+"))")
+	case len(live) > 0:
+		f.and("t.status = ANY (?)", column(live, numbers))
+	case len(ended) > 0:
+		f.and("d.status = ANY (?)", column(ended, numbers))
+	}
+}
+
+// between selects actions by when they were created; their partitions are chosen by created_at.
+func (f *filter) between(q ledger.ActionQuery) {
+	if from := q.From(); !from.IsZero() {
+		f.and("a.id >= ?", uuid(from))
+		f.and("a.created_at >= ?", from.Time())
+	}
+	if to := q.To(); !to.IsZero() {
+		f.and("a.id < ?", uuid(to))
+		f.and("a.created_at < ?", to.Time())
+	}
 }
 
 func scanState(row pgx.Row) (state ledger.ActionState, err error) {

@@ -39,7 +39,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		if s := a.Step; s != nil {
 			step = []any{s.Pipeline, s.Deployment, s.Target, s.Event, s.Revision, s.Version}
 		}
-		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, a.Priority, a.UniqueKey,
+		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, *a.Priority, a.UniqueKey,
 			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef}, step...)
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
@@ -98,16 +98,18 @@ type actionRow struct {
 	parameters, pipeline, target, event sql.NullString
 	deployment, revision, version       sql.NullInt64
 	policy                              string
+	priority                            int
 }
 
 func (r *actionRow) to() []any {
-	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.Priority, &r.UniqueKey, ident{&r.ParentID},
+	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.priority, &r.UniqueKey, ident{&r.ParentID},
 		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef,
 		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.version}
 }
 
 // finish turns the scanned columns into the action.
 func (r *actionRow) finish() (action.Action, error) {
+	r.Priority = &r.priority
 	if r.parameters.Valid {
 		r.Parameters = json.RawMessage(r.parameters.String)
 	}

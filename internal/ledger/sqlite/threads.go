@@ -195,9 +195,10 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 // stateQuery is the statement of an ActionQuery. It begins with the live rows where only they are wanted.
 func stateQuery(q ledger.ActionQuery) (string, []any) {
 	query := `SELECT ` + stateColumns + ` FROM action a LEFT JOIN thread t ON t.id = a.id` + stateJoins
-	if q.LiveOnly || q.Status.Live() {
+	live, ended := q.Live(), q.Ended()
+	if q.LiveOnly || (len(live) > 0 && len(ended) == 0) {
 		query = `SELECT ` + stateColumns + ` FROM thread t CROSS JOIN action a ON a.id = t.id` + stateJoins
-	} else if q.Status.Ended() {
+	} else if len(ended) > 0 && len(live) == 0 {
 		query = `SELECT ` + stateColumns + ` FROM thread_done d CROSS JOIN action a ON a.id = d.id
 			LEFT JOIN thread t ON t.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 	}
@@ -207,13 +208,25 @@ func stateQuery(q ledger.ActionQuery) (string, []any) {
 		where = append(where, condition)
 		args = append(args, value)
 	}
-	if q.Status.Live() {
-		and(`t.status = ?`, q.Status)
-	} else if q.Status.Ended() {
-		and(`d.status = ?`, q.Status)
+	if len(q.Statuses) > 0 {
+		where = append(where, standing(live, ended)+` IN (`+strings.Repeat(`?,`, len(q.Statuses)-1)+`?)`)
+		for _, status := range q.Statuses {
+			args = append(args, status)
+		}
 	}
-	if q.Handler != "" {
-		and(`a.handler = ?`, q.Handler)
+	for _, c := range []struct{ column, value string }{{"kind", q.Kind}, {"name", q.Name}, {"handler", q.Handler}, {"lane", q.Lane},
+		{"created_by", q.CreatedBy}} {
+		if c.value != "" {
+			and(`a.`+c.column+` = ?`, c.value)
+		}
+	}
+	for _, c := range []struct {
+		condition string
+		value     action.ID
+	}{{`a.parent_id = ?`, q.Parent}, {`a.retry_of = ?`, q.RetryOf}, {`a.id >= ?`, q.From()}, {`a.id < ?`, q.To()}} {
+		if !c.value.IsZero() {
+			and(c.condition, id(c.value))
+		}
 	}
 	if q.Pipeline != "" {
 		and(`a.pipeline = ?`, q.Pipeline)
@@ -224,13 +237,28 @@ func stateQuery(q ledger.ActionQuery) (string, []any) {
 	if q.Target != "" {
 		and(`a.target = ?`, q.Target)
 	}
+	order, behind := ` ORDER BY a.id DESC`, `a.id < ?`
+	if q.Oldest {
+		order, behind = ` ORDER BY a.id`, `a.id > ?`
+	}
 	if !q.After.IsZero() {
-		and(`a.id < ?`, id(q.After))
+		and(behind, id(q.After))
 	}
 	if len(where) > 0 {
 		query += ` WHERE ` + strings.Join(where, ` AND `)
 	}
-	return query + ` ORDER BY a.id DESC LIMIT ?`, append(args, limit(q.Limit))
+	return query + order + ` LIMIT ?`, append(args, limit(q.Limit))
+}
+
+// standing is where a status is that is one of these.
+func standing(live, ended []action.Status) string {
+	switch {
+	case len(ended) == 0:
+		return `t.status`
+	case len(live) == 0:
+		return `d.status`
+	}
+	return `coalesce(t.status, d.status)`
 }
 
 // scanState reads an action with its thread or its end.

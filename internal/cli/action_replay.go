@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// replayFlags are what `waybill action replay` may be told.
+type replayFlags struct {
+	since, until, resume string
+	order                server.ReplayOrder
+}
+
+func (a *app) actionReplayCommand() *cobra.Command {
+	var flags replayFlags
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Do a range of ended actions once more",
+		Long: `Makes a new action for every ended one of a range, 500 in a transaction, the oldest first. The
+ended ones stay what they are, and the new ones keep to the limits of their lanes. Whoever is
+interrupted goes on with --resume: nothing is done twice. Steps of deployments are retried
+with their deployments; name a handler to leave them out.`,
+		Example: examples("waybill action replay --status failed --since 2h --dry-run",
+			"waybill action replay --handler notify --status retries_exhausted --status failed --since 2026-12-01T03:00:00Z --until 2026-12-01T05:00:00Z"),
+		Args: arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.read(time.Now()); err != nil {
+				return err
+			}
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				flags.order.By = a.user()
+				return a.replay(ctx, s, flags.order)
+			})
+		},
+	}
+	c.Flags().StringArrayVar(&flags.order.Status, "status", nil, "how they ended, such as failed; may be repeated")
+	c.Flags().StringVar(&flags.order.Handler, "handler", "", "only actions of this handler")
+	c.Flags().StringVar(&flags.since, "since", "", "only those created since this time (RFC 3339), or this long ago, such as 2h or 7d")
+	c.Flags().StringVar(&flags.until, "until", "", "only those created before this time, or this long ago (default: now)")
+	c.Flags().BoolVar(&flags.order.DryRun, "dry-run", false, "only count them")
+	c.Flags().StringVar(&flags.resume, "resume", "", "go on with the replay of this id")
+	offer(c, "status", endNames()...)
+	_ = c.RegisterFlagCompletionFunc("handler", a.completeHandlers)
+	return c
+}
+
+// endNames lists the statuses of actions that have ended, as people write them.
+func endNames() []string {
+	var names []string
+	for s := action.Successful; s <= action.RetriesExhausted; s++ {
+		names = append(names, strings.ToLower(s.String()))
+	}
+	return names
+}
+
+// read turns flags into the order.
+func (f *replayFlags) read(now time.Time) (err error) {
+	if len(f.order.Status) == 0 {
+		return fault.New(fault.Invalid, "replay wants to know which actions").WithHint("--status failed, or another end; it may be repeated")
+	}
+	if f.resume != "" {
+		if f.order.ID, err = action.ParseID(f.resume); err != nil {
+			return fault.Wrap(fault.Invalid, err)
+		}
+	}
+	if f.order.Since, err = readPast("--since", f.since, now); err != nil {
+		return err
+	}
+	f.order.Until, err = readPast("--until", f.until, now)
+	return err
+}
+
+// readPast reads a flag's moment, or how long ago it is; "" is none.
+func readPast(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	ago, err := definition.ParseDuration(text)
+	if err != nil || ago < 0 {
+		return time.Time{}, fault.New(fault.Invalid, "%s %s: want a time such as 2026-12-01T03:00:00Z, or how long ago, such as 2h or 7d", flag, text)
+	}
+	return now.Add(-ago).Truncate(time.Second), nil
+}
+
+// replayReport is what a replay did, or would do.
+type replayReport struct {
+	ID      string `json:"id"`
+	Found   int    `json:"found"`
+	Created int    `json:"created"`
+	DryRun  bool   `json:"dryRun"`
+}
+
+// replay counts first, so that a range that cannot be replayed is refused before anything is stored.
+func (a *app) replay(ctx context.Context, ops operations, order server.ReplayOrder) error {
+	look := order
+	look.DryRun = true
+	counted, err := replaySteps(ctx, ops, &look, func(replayReport) {})
+	if err != nil {
+		return err
+	}
+	counted.DryRun = order.DryRun
+	if order.DryRun || counted.Found == 0 {
+		return a.replayed(counted)
+	}
+	if order.ID.IsZero() {
+		order.ID = look.ID
+	}
+	progress := a.replayProgress(counted.Found)
+	report, err := replaySteps(ctx, ops, &order, progress)
+	if err != nil {
+		fmt.Fprintf(a.err, "waybill: %d of %d were looked at; go on with\n  %s\n", report.Found, counted.Found, resumeCommand(order))
+		return err
+	}
+	return a.replayed(report)
+}
+
+// replaySteps steps through the range, and leaves the replay's id in the order.
+func replaySteps(ctx context.Context, ops operations, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
+	report := replayReport{DryRun: order.DryRun}
+	for {
+		step, err := ops.ReplayActions(ctx, *order)
+		if err != nil {
+			return report, err
+		}
+		order.ID, order.After = step.ID, step.Next
+		report.ID = step.ID.String()
+		report.Found += step.Found
+		report.Created += step.Created
+		each(report)
+		if step.Next.IsZero() {
+			return report, nil
+		}
+	}
+}
+
+// replayProgress tells a person at a terminal how far it is.
+func (a *app) replayProgress(total int) func(replayReport) {
+	w := io.Discard
+	if onTerminal(a.err) && !a.json() {
+		w = a.err
+	}
+	return func(r replayReport) { fmt.Fprintf(w, "replayed %d of %d\n", r.Found, total) }
+}
+
+// resumeCommand is how to go on with a replay that was interrupted.
+func resumeCommand(o server.ReplayOrder) string {
+	words := []string{"waybill action replay --resume", o.ID.String()}
+	for _, s := range o.Status {
+		words = append(words, "--status", s)
+	}
+	if o.Handler != "" {
+		words = append(words, "--handler", o.Handler)
+	}
+	if !o.Since.IsZero() {
+		words = append(words, "--since", o.Since.Format(time.RFC3339))
+	}
+	if !o.Until.IsZero() {
+		words = append(words, "--until", o.Until.Format(time.RFC3339))
+	}
+	return strings.Join(words, " ")
+}
+
+func (a *app) replayed(r replayReport) error {
+	if a.json() {
+		return a.printJSON(r)
+	}
+	if r.Found == 0 {
+		_, err := fmt.Fprintln(a.out, "no actions in that range")
+		return err
+	}
+	if r.DryRun {
+		_, err := fmt.Fprintf(a.out, "would replay %s\n", count(r.Found, "action"))
+		return err
+	}
+	fmt.Fprintf(a.out, "replayed %s\n", count(r.Created, "action"))
+	if rest := r.Found - r.Created; rest > 0 {
+		fmt.Fprintf(a.out, "%d were replayed before, or another action with their key lives\n", rest)
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package ledgertest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+func equalKeysMayBeRefused(t *testing.T, s setup) {
+	a := job("x")
+	a.UniqueKey = "key"
+	first, err := s.EnqueueUnique(s.ctx, a, ledger.RejectNew)
+	check(t, err)
+	_, err = s.EnqueueUnique(s.ctx, a, ledger.RejectNew)
+	wantCode(t, err, fault.DuplicateKey)
+	again, err := s.EnqueueUnique(s.ctx, a, ledger.ReturnExisting)
+	check(t, err)
+	if !first.Created || again.Created || again.ID != first.ID {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+	check(t, s.Cancel(s.ctx, first.ID, ledger.CancelNow))
+	if after, err := s.EnqueueUnique(s.ctx, a, ledger.RejectNew); err != nil || !after.Created {
+		t.Errorf("an ended action holds its key: %+v, %v", after, err)
+	}
+}
+
+func equalKeysMayReplace(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	a := job("x")
+	a.UniqueKey = "key"
+	first := s.enqueue(t, a)
+	second, err := s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting)
+	check(t, err)
+	if !second.Created || s.statusOf(t, first) != action.Canceled {
+		t.Errorf("the waiting one is %s, the new one %+v", s.statusOf(t, first), second)
+	}
+	c := s.claim(t, host, "noop", 1)[0]
+	if c.ID != second.ID {
+		t.Fatalf("claimed %s, want %s", c.ID, second.ID)
+	}
+	third, err := s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting)
+	check(t, err)
+	if third.Created || third.ID != second.ID || s.statusOf(t, second.ID) != action.Running {
+		t.Errorf("one that is worked on was replaced: %+v", third)
+	}
+}
+
+// replacersLeaveOne has many replace each other: whatever the order, one lives and all others were canceled.
+func replacersLeaveOne(t *testing.T, s setup) {
+	const callers = 8
+	a := job("x")
+	a.UniqueKey = "key"
+	made := make([]ledger.Enqueued, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			var err error
+			if made[i], err = s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting); err != nil && !fault.Is(err, fault.LedgerAway) {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	count := map[action.Status]int{}
+	for _, m := range made {
+		if m.Created {
+			count[s.statusOf(t, m.ID)]++
+		}
+	}
+	if count[action.Pending] != 1 || len(count) > 2 || count[action.Canceled]+1 < 2 {
+		t.Errorf("of %d: %v", callers, count)
+	}
+}
+
+// overtakingIsBounded claims one by one from a lane in which actions of all priorities arrive: nobody is overtaken by
+// one that became due later than the difference of their priorities, in steps, after it.
+func overtakingIsBounded(t *testing.T, s setup) {
+	const step = time.Second
+	host := s.join(t, "host-a")
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	var many []action.Action
+	for i := range 200 {
+		a := job(fmt.Sprint(i))
+		a.Priority = new(i * 7919 % 1001)
+		a.RunAt = now.Add(time.Duration(1+i*6151%1800) * time.Second) // they become due over half an hour
+		many = append(many, a)
+	}
+	_, err = s.Enqueue(s.ctx, many...)
+	check(t, err)
+	check(t, s.database.Exec("UPDATE thread SET ready = true")) // half an hour later
+	var claimed []ledger.Claimed
+	for range many {
+		claimed = append(claimed, s.claim(t, host, "noop", 1)...)
+	}
+	for i, first := range claimed {
+		for _, second := range claimed[i+1:] { // first overtook second, if it came later
+			bound := time.Duration(*second.Priority-*first.Priority) * step
+			if late := first.Thread.RunAt.Sub(second.Thread.RunAt); late > 0 && late > bound {
+				t.Fatalf("priority %d overtook priority %d that was due %s before it", *first.Priority, *second.Priority, late)
+			}
+		}
+	}
+}
+
+func snoozedActionsWait(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	id := s.enqueue(t, job("x"))
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	until := now.Add(time.Hour)
+	check(t, s.Snooze(s.ctx, id, until, "ana"))
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	if th := state.Thread; th.Status != action.Backoff || !th.RunAt.Equal(until) || th.Spent != 0 || state.Code != action.CodeSnoozed {
+		t.Errorf("snoozed: %+v %s", th, state.Code)
+	}
+	s.claim(t, host, "noop", 0)
+	check(t, s.Snooze(s.ctx, id, now.Add(-time.Hour), "ana")) // now
+	c := s.claim(t, host, "noop", 1)[0]
+	wantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.NotReady)
+	wantCode(t, s.Snooze(s.ctx, action.DerivedID(now, "nobody"), until, "ana"), fault.NoSuchAction)
+	s.end(t, host, c, action.Outcome{Kind: action.Retry})
+	wantCode(t, s.Snooze(s.ctx, id, now.Add(400*24*time.Hour), "ana"), fault.Invalid)
+	wantCode(t, s.Snooze(s.ctx, id, now.Add(30*24*time.Hour), "ana"), fault.Invalid) // behind its deadline
+	check(t, s.Cancel(s.ctx, id, ledger.CancelNow))
+	wantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.Terminal)
+}
+
+func replaysAreMadeOnce(t *testing.T, s setup) {
+	const jobs = 1203 // three transactions
+	host := s.join(t, "host-a")
+	var many []action.Action
+	for i := range jobs {
+		a := job(fmt.Sprint(i))
+		a.Parameters, a.Priority, a.ParentID = []byte(`{"n": 1}`), new(7), action.DerivedID(time.Now(), "parent")
+		many = append(many, a)
+	}
+	_, err := s.Enqueue(s.ctx, many...)
+	check(t, err)
+	for ended := 0; ended < jobs; {
+		var completions []ledger.Completion
+		for _, c := range s.claim(t, host, "noop", min(500, jobs-ended)) {
+			completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}})
+		}
+		_, err := s.Turn(s.ctx, host, completions, nil)
+		check(t, err)
+		ended += len(completions)
+	}
+	lives := s.enqueue(t, job("lives"))
+	failed := ledger.Replay{Handler: "noop", Statuses: []action.Status{action.Failed}, By: "ana"}
+	dry := failed
+	dry.DryRun = true
+	if n, _ := s.replay(t, &dry, 9); n != jobs {
+		t.Errorf("would replay %d, want %d", n, jobs)
+	}
+	cut := failed
+	found, created := s.replay(t, &cut, 1) // interrupted after its first step
+	if found != 500 || created != 500 {
+		t.Errorf("first step: found %d, created %d", found, created)
+	}
+	again := failed
+	again.ID = cut.ID
+	if found, created := s.replay(t, &again, 9); found != jobs || created != jobs-500 {
+		t.Errorf("resumed: found %d, created %d, want %d and %d", found, created, jobs, jobs-500)
+	}
+	made, err := s.Actions(s.ctx, ledger.ActionQuery{LiveOnly: true, CreatedBy: "ana"})
+	check(t, err)
+	if len(made) != jobs {
+		t.Fatalf("%d live, want %d", len(made), jobs)
+	}
+	old, err := s.Action(s.ctx, made[0].RetryOf)
+	check(t, err)
+	want := old.Again(made[0].ID, "ana")
+	want.RunAt, want.CreatedAt = made[0].RunAt, made[0].CreatedAt
+	if diff := cmp.Diff(want, made[0].Action); diff != "" {
+		t.Errorf("replayed (-want +got):\n%s", diff)
+	}
+	if got := s.statusOf(t, lives); got != action.Pending {
+		t.Errorf("a live action is %s", got)
+	}
+	_, err = s.Replay(s.ctx, ledger.Replay{Statuses: []action.Status{action.Running}})
+	wantCode(t, err, fault.Invalid)
+}
+
+// replay takes some steps of a replay, and leaves its id in it.
+func (s setup) replay(t *testing.T, r *ledger.Replay, steps int) (found, created int) {
+	t.Helper()
+	for range steps {
+		done, err := s.Replay(s.ctx, *r)
+		check(t, err)
+		r.ID, r.After = done.ID, done.Next
+		found, created = found+done.Found, created+done.Created
+		if done.Next.IsZero() {
+			break
+		}
+	}
+	return found, created
+}
+
+func deploymentsOwnTheirSteps(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	states, err := s.Actions(s.ctx, ledger.ActionQuery{Handler: "step"})
+	check(t, err)
+	step := states[0]
+	wantCode(t, s.Snooze(s.ctx, step.ID, time.Now().Add(time.Hour), "ana"), fault.OwnedByDeploy)
+	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeploy)
+	thief := job("thief")
+	thief.UniqueKey = step.UniqueKey
+	_, err = s.EnqueueUnique(s.ctx, thief, ledger.ReplaceWaiting)
+	wantCode(t, err, fault.OwnedByDeploy)
+	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
+	for _, dry := range []bool{true, false} {
+		_, err = s.Replay(s.ctx, ledger.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry})
+		wantCode(t, err, fault.OwnedByDeploy)
+		if hint := fault.HintOf(err); hint != "waybill deployment retry greeter#1" {
+			t.Errorf("hint %q", hint)
+		}
+	}
+}

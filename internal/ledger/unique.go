@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// OnConflict says what becomes of an action whose unique key is that of a live one.
+type OnConflict string
+
+// The ways (conductor.md, section 5, "Unique keys").
+const (
+	ReturnExisting OnConflict = "return"  // it is not stored: the live one is the answer
+	RejectNew      OnConflict = "reject"  // it is refused: fault.DuplicateKey
+	ReplaceWaiting OnConflict = "replace" // the live one is canceled, unless somebody has claimed it: then it is the answer
+)
+
+// OnConflicts lists them, the default first.
+func OnConflicts() []string {
+	return []string{string(ReturnExisting), string(RejectNew), string(ReplaceWaiting)}
+}
+
+// EnqueueUnique stores one action, in one transaction with what happens to the live one that has its key.
+func (l *Ledger) EnqueueUnique(ctx context.Context, a action.Action, way OnConflict) (made Enqueued, err error) {
+	if way == ReturnExisting || way == "" || a.UniqueKey == "" {
+		some, err := l.Enqueue(ctx, a)
+		if err != nil {
+			return Enqueued{}, err
+		}
+		return some[0], nil
+	}
+	err = l.write(ctx, "enqueue", func(t *txn) error {
+		made, err = t.enqueueUnique(a, way)
+		return err
+	})
+	return made, err
+}
+
+func (t *txn) enqueueUnique(a action.Action, way OnConflict) (Enqueued, error) {
+	live, err := t.LiveKeys([]string{a.UniqueKey})
+	if err != nil {
+		return Enqueued{}, err
+	}
+	id, taken := live[a.UniqueKey]
+	switch {
+	case taken && way == RejectNew:
+		return Enqueued{}, fault.New(fault.DuplicateKey, "the key %q is that of a live action: %s", a.UniqueKey, id).
+			WithHint("waybill action show %s", id)
+	case taken && way == ReplaceWaiting:
+		if gone, err := t.giveWay(id); err != nil || !gone {
+			return Enqueued{ID: id}, err
+		}
+	}
+	made, err := t.enqueue([]action.Action{a})
+	if err != nil {
+		return Enqueued{}, err
+	}
+	if !made[0].Created && made[0].ID != a.ID {
+		return Enqueued{}, ErrRace // somebody else took the key since it was looked at
+	}
+	return made[0], nil
+}
+
+// giveWay cancels a live action that nobody has claimed; false: somebody has.
+func (t *txn) giveWay(id action.ID) (bool, error) {
+	found, err := t.lockLive([]action.ID{id})
+	if err != nil {
+		return false, err
+	}
+	if len(found) == 0 {
+		return false, ErrRace // it has just ended
+	}
+	f := found[0]
+	if err := ownedBy(f.action, "cancel"); err != nil {
+		return false, err
+	}
+	in := action.Input{Kind: action.AskCancel, Source: "api", Outcome: action.Outcome{Error: "replaced by another action with the same key"}}
+	next, err := action.Next(f.action, f.thread, in, t.Now())
+	if err != nil || !next.Ended() {
+		return false, err
+	}
+	return true, t.settle([]settled{{f.action, next}})
+}
+
+// ownedBy refuses what only the commands of a deployment may do to its steps; verb is such a command.
+func ownedBy(a action.Action, verb string) error {
+	s := a.Step
+	if s == nil {
+		return nil
+	}
+	return fault.New(fault.OwnedByDeploy, "action %s is a step of %s#%d", a.ID, s.Pipeline, s.Deployment).
+		WithHint("waybill deployment %s %s#%d", verb, s.Pipeline, s.Deployment)
+}

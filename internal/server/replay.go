@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// ReplayOrder asks for one step of a replay: see ledger.Replay.
+type ReplayOrder struct {
+	ID      action.ID `json:"id,omitzero" doc:"of a replay that is to go on; default: a new one"`
+	Handler string    `json:"handler,omitempty" doc:"only actions of this handler"`
+	Status  []string  `json:"status" minItems:"1" doc:"how they ended, such as failed or retries_exhausted"`
+	Since   time.Time `json:"since,omitzero" doc:"only those created then or later"`
+	Until   time.Time `json:"until,omitzero" doc:"only those created before"`
+	After   action.ID `json:"after,omitzero" doc:"the answer's next; leave it out at first"`
+	DryRun  bool      `json:"dryRun,omitempty" doc:"only count"`
+	By      string    `json:"-"`
+}
+
+// ReplayActions takes one step of a replay, at most 500 actions; the answer's Next says where the next one begins.
+func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Replayed, error) {
+	r := ledger.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
+	for _, name := range o.Status {
+		status, err := action.ParseStatus(name)
+		if err != nil {
+			return ledger.Replayed{}, fault.Wrap(fault.Invalid, err)
+		}
+		r.Statuses = append(r.Statuses, status)
+	}
+	return s.ledger.Replay(ctx, r)
+}
+
+// ReplayActions is Service.ReplayActions; the server takes who asks from the token.
+func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done ledger.Replayed, err error) {
+	return done, c.post(ctx, "/actions/replay", o, &done)
+}
+
+type replayInput struct{ Body ReplayOrder }
+
+// replays registers the replay of a range.
+func (a *api) replays() {
+	op := write("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "New actions that do what ended ones should have done, 500 a request")
+	op.DefaultStatus = http.StatusAccepted
+	huma.Register(a.huma, op, func(ctx context.Context, in *replayInput) (*Out[ledger.Replayed], error) {
+		in.Body.By = IdentityOf(ctx).Name
+		done, err := a.service.ReplayActions(ctx, in.Body)
+		return answer(done, err)
+	})
+}
