@@ -139,7 +139,7 @@ func offer(c *cobra.Command, flag string, words ...string) {
 
 // completeHandlers offers the handlers of the configuration and those that are built in.
 func (a *app) completeHandlers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	cfg, err := a.config(a.homeOf(a.dir))
+	cfg, _, err := a.config(a.homeOf(a.dir))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
