@@ -27,6 +27,8 @@ const (
 	OwnedByDeploy Code = "owned_by_deployment"
 	NoSuchHandler Code = "no_such_handler"
 	DuplicateKey  Code = "duplicate_key"
+	NoSuchProcess Code = "no_such_process"
+	KeyReused     Code = "idempotency_key_reused"
 	LedgerAway    Code = "ledger_unavailable"
 	StaleEpoch    Code = "stale_epoch" // the lease of the pipeline is somebody else's by now
 	Corrupt       Code = "corrupt"     // a stored file is damaged, or of a newer version
@@ -67,6 +69,8 @@ var statuses = map[Code]status{
 	OwnedByDeploy: {http.StatusConflict, ExitRefused},
 	NoSuchHandler: {http.StatusNotFound, ExitUsage},
 	DuplicateKey:  {http.StatusConflict, ExitRefused},
+	NoSuchProcess: {http.StatusNotFound, ExitUsage},
+	KeyReused:     {http.StatusUnprocessableEntity, ExitRefused},
 	LedgerAway:    {http.StatusServiceUnavailable, ExitUnavailable},
 	StaleEpoch:    {http.StatusConflict, ExitRefused},
 	Corrupt:       {http.StatusInternalServerError, ExitUnavailable},

@@ -46,6 +46,7 @@ type Tx interface {
 	instanceTx
 	limitTx
 	tokenTx
+	cacheTx
 
 	// Now is the transaction's time, UTC, in microseconds.
 	Now() time.Time
@@ -189,6 +190,20 @@ type tokenTx interface {
 	// Tokens reads one by hash, or all when hash is nil.
 	Tokens(hash []byte) ([]Token, error)
 	RevokeToken(name string) (int, error)
+}
+
+// cacheTx is which jobs answer for equal requests, and which were dismissed.
+type cacheTx interface {
+	// PointCache points the keys of entries to their actions where there is no entry or its action is an answer no
+	// more; with always, wherever there is one. It locks all of them, and returns the keys that it pointed anew. Entries
+	// come in the order of their keys, each once.
+	PointCache(entries []CacheEntry, always bool) ([]action.ID, error)
+	// CacheEntries reads by key where keys is not nil, of both scopes, else by query.
+	CacheEntries(keys []action.ID, q CacheQuery) ([]CacheEntry, error)
+	// SetInvalidAfter writes the time of the entry under e.Key, where e.ActionID is zero or the entry's.
+	SetInvalidAfter(e CacheEntry) error
+	// InsertDismissal stores who dismissed an action now, unless somebody has.
+	InsertDismissal(id action.ID, by string) error
 }
 
 // Choice is a set of live actions.

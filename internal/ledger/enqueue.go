@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -14,7 +15,7 @@ const farthest = 366 * 24 * time.Hour
 // Enqueued says what became of one action of Enqueue.
 type Enqueued struct {
 	ID      action.ID
-	Created bool // false: a live action with the same unique key, or this very action, is there; ID is its
+	Created bool // false: a live action with the same unique key, a job that answers for the same payload, or this very action is there; ID is its
 }
 
 // Enqueue stores actions, each PENDING, in one transaction.
@@ -37,6 +38,9 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	}
 	known, err := t.known(prepared)
 	if err != nil {
+		return nil, err
+	}
+	if err := t.cached(prepared, known); err != nil {
 		return nil, err
 	}
 	made := make([]Enqueued, len(prepared))
@@ -119,13 +123,33 @@ func newThread(a action.Action) action.Thread {
 type there struct {
 	keys map[string]action.ID
 	ids  map[action.ID]bool
+	jobs map[action.ID]action.ID // which one answers, by cache key
 }
 
 func (k there) find(a action.Action) (action.ID, bool) {
 	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
 		return id, true
 	}
+	if id, ok := k.jobs[a.CacheKey]; ok && id != a.ID && !k.ids[a.ID] {
+		return id, true
+	}
 	return a.ID, k.ids[a.ID]
+}
+
+// cached lets the payload cache answer for the jobs that are new.
+func (t *txn) cached(actions []action.Action, known there) error {
+	var jobs []action.Action
+	for _, a := range actions {
+		if _, there := known.find(a); !there && !a.CacheKey.IsZero() {
+			jobs = append(jobs, a)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	answers, err := t.answers(jobs)
+	maps.Copy(known.jobs, answers)
+	return err
 }
 
 func (k there) add(a action.Action) {
@@ -150,7 +174,7 @@ func (t *txn) known(actions []action.Action) (there, error) {
 	if err != nil {
 		return there{}, err
 	}
-	k := there{keys: map[string]action.ID{}, ids: map[action.ID]bool{}}
+	k := there{keys: map[string]action.ID{}, ids: map[action.ID]bool{}, jobs: map[action.ID]action.ID{}}
 	for _, a := range found {
 		k.ids[a.ID] = true
 	}

@@ -90,6 +90,7 @@ type ActionState struct {
 	OutputRef  string          `json:"outputRef,omitempty"` // blob key of an output that is too big for the row
 	Ref        string          `json:"ref,omitempty"`
 	FinishedAt time.Time       `json:"finishedAt,omitzero"`
+	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // when a client deleted the ended job
 }
 
 // Claimed is an action together with the fence of the claim.

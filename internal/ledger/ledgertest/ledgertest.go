@@ -89,6 +89,16 @@ func checks() map[string]func(*testing.T, setup) {
 		"LimitsHoldUnderManyInstances": limitsHoldUnderManyInstances,
 		"PeoplePauseAndDisableLanes":   peoplePauseAndDisableLanes,
 		"WellLanesLeaveNoLimiter":      wellLanesLeaveNoLimiter,
+		// the cache
+		"GoodAnswersAreCached":          goodAnswersAreCached,
+		"EntriesExpireOnDemand":         entriesExpireOnDemand,
+		"RetriesAnswerFromThenOn":       retriesAnswerFromThenOn,
+		"DismissedJobsKeepTheirEnd":     dismissedJobsKeepTheirEnd,
+		"EntriesAreListedByKey":         entriesAreListedByKey,
+		"EqualPayloadsRaceForOneJob":    equalPayloadsRaceForOneJob,
+		"RepeatedRequestsMakeOneAction": repeatedRequestsMakeOneAction,
+		"IdempotencyKeysStandForADay":   idempotencyKeysStandForADay,
+		"RepeatsRaceForOneAction":       repeatsRaceForOneAction,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

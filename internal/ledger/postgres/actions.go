@@ -62,14 +62,17 @@ func (t *tx) InsertActions(actions []action.Action) error {
 	}
 	number := func(a action.Action, n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: a.Step != nil} }
 	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
-			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version)
+			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
+			version, cache_key)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
-			policy::json, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, version
+			policy::json, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition,
+			version, cache_key
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::uuid[], $9::uuid[], $10::text[],
 			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::text[],
-			$17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[])
+			$17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
+			$23::int[], $24::uuid[])
 			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
-			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, version)`,
+			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition, version, cache_key)`,
 		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ID) }),
 		column(actions, func(a action.Action) string { return a.Kind }),
 		column(actions, func(a action.Action) string { return a.Name }),
@@ -91,7 +94,9 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Target) }),
 		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Event) }),
 		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Revision) }),
-		column(actions, func(a action.Action) pgtype.Int8 { return number(a, int64(step(a).Version)) }))
+		column(actions, func(a action.Action) pgtype.Int8 { return number(a, int64(step(a).Version)) }),
+		column(actions, func(a action.Action) int32 { return int32(a.Version) }),
+		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.CacheKey) }))
 	return err
 }
 
@@ -186,7 +191,7 @@ func (t *tx) EndThreads(rows []ledger.Ending) error {
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
-	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionScan is where one action's columns are scanned to.
 type actionScan struct {
@@ -206,7 +211,7 @@ type actionScan struct {
 func (s *actionScan) columns() []any {
 	a := &s.action
 	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &s.priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
-		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &a.Trace, &a.ParametersRef, &s.pipeline, &s.deployment,
+		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &a.Trace, &a.ParametersRef, &a.Version, idOf{&a.CacheKey}, &s.pipeline, &s.deployment,
 		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version}
 }
 

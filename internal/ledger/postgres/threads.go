@@ -188,7 +188,8 @@ func (t *tx) NextDue() (time.Time, error) {
 
 // stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
 const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.run_at, d.started_at, d.cancel_at,
-	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref`
+	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
+	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id)`
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
@@ -260,7 +261,7 @@ func scanState(row pgx.Row) (state ledger.ActionState, err error) {
 	columns := append(thread.columns(), of.columns()...)
 	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.RunAt}, timeOf{&end.StartedAt},
 		timeOf{&end.CancelAt}, &draining, timeOf{&end.Deadline}, timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error},
-		textOf{&state.Ref}, &output, textOf{&state.OutputRef})
+		textOf{&state.Ref}, &output, textOf{&state.OutputRef}, timeOf{&state.Dismissed})
 	if err = row.Scan(columns...); err != nil {
 		return state, err
 	}

@@ -40,10 +40,10 @@ func (t *tx) InsertActions(actions []action.Action) error {
 			step = []any{s.Pipeline, s.Deployment, s.Target, s.Event, s.Revision, s.Version}
 		}
 		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, *a.Priority, a.UniqueKey,
-			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef}, step...)
+			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef, a.Version, id(a.CacheKey)}, step...)
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref",
+		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key",
 		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
@@ -90,21 +90,21 @@ func (t *tx) EndThreads(endings []ledger.Ending) error {
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
-	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionRow is an action as it is scanned.
 type actionRow struct {
 	action.Action
 	parameters, pipeline, target, event sql.NullString
-	deployment, revision, version       sql.NullInt64
+	deployment, revision, definition    sql.NullInt64
 	policy                              string
 	priority                            int
 }
 
 func (r *actionRow) to() []any {
 	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.priority, &r.UniqueKey, ident{&r.ParentID},
-		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef,
-		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.version}
+		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey},
+		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.definition}
 }
 
 // finish turns the scanned columns into the action.
@@ -115,7 +115,7 @@ func (r *actionRow) finish() (action.Action, error) {
 	}
 	if r.pipeline.Valid {
 		r.Step = &action.Step{Pipeline: r.pipeline.String, Deployment: r.deployment.Int64, Target: r.target.String,
-			Event: r.event.String, Revision: r.revision.Int64, Version: int(r.version.Int64)}
+			Event: r.event.String, Revision: r.revision.Int64, Version: int(r.definition.Int64)}
 	}
 	if err := json.Unmarshal([]byte(r.policy), &r.Policy); err != nil {
 		return action.Action{}, fmt.Errorf("read policy of action %s: %w", r.ID, err)

@@ -179,7 +179,7 @@ func (t *tx) NextDue() (time.Time, error) {
 // stateColumns are an action's, its thread's, and its end's; a live one shows its last event's code and error.
 const stateColumns = actionColumns + `, ` + threadColumns + `,
 	d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
-	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref`
+	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref, (SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id)`
 
 const stateJoins = ` LEFT JOIN thread_done d ON d.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 
@@ -282,7 +282,7 @@ func scanState(s scanner) (ledger.ActionState, error) {
 	)
 	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
 		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline}, &progress,
-		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef)
+		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef, moment{&state.Dismissed})
 	if err := s.Scan(to...); err != nil {
 		return state, err
 	}

@@ -39,3 +39,29 @@ CREATE TABLE limiter_hold (
 	PRIMARY KEY (key, instance_id)
 ) WITH (fillfactor = 50);
 CREATE INDEX limiter_hold_instance ON limiter_hold (instance_id);
+
+-- Jobs, and which of them answers for equal requests.
+
+ALTER TABLE action
+	ADD COLUMN version   int NOT NULL DEFAULT 0, -- of a job: its process's
+	ADD COLUMN cache_key uuid;                   -- of a job: its payload's
+
+CREATE TABLE cache_entry (
+	key           uuid        PRIMARY KEY,
+	scope         text        NOT NULL CHECK (scope IN ('payload', 'idempotency')),
+	name          text        NOT NULL, -- of the process; of who sent an Idempotency-Key
+	version       int         NOT NULL, -- of the process; of an Idempotency-Key 1 when its request made the action, else 0
+	body_hash     bytea,
+	action_id     uuid        NOT NULL,
+	invalid_after timestamptz,
+	created_at    timestamptz NOT NULL
+);
+CREATE INDEX cache_entry_name ON cache_entry (scope, name, key);
+CREATE INDEX cache_entry_action ON cache_entry (action_id);
+
+-- Ended jobs that a client deleted; the actions themselves are untouched.
+CREATE TABLE dismissal (
+	id           uuid        PRIMARY KEY,
+	dismissed_at timestamptz NOT NULL,
+	dismissed_by text        NOT NULL
+);

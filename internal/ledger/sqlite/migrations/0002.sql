@@ -37,3 +37,28 @@ CREATE TABLE limiter_hold (
   wanted      INTEGER NOT NULL,
   PRIMARY KEY (key, instance_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Jobs, and which of them answers for equal requests.
+
+ALTER TABLE action ADD COLUMN version INTEGER NOT NULL DEFAULT 0; -- of a job: its process's
+ALTER TABLE action ADD COLUMN cache_key BLOB;                     -- of a job: its payload's
+
+CREATE TABLE cache_entry (
+  key           BLOB    NOT NULL PRIMARY KEY CHECK (length(key) = 16),
+  scope         TEXT    NOT NULL CHECK (scope IN ('payload', 'idempotency')),
+  name          TEXT    NOT NULL, -- of the process; of who sent an Idempotency-Key
+  version       INTEGER NOT NULL, -- of the process; of an Idempotency-Key 1 when its request made the action, else 0
+  body_hash     BLOB,
+  action_id     BLOB    NOT NULL,
+  invalid_after INTEGER,
+  created_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX cache_entry_name ON cache_entry (scope, name, key);
+CREATE INDEX cache_entry_action ON cache_entry (action_id);
+
+-- Ended jobs that a client deleted; the actions themselves are untouched.
+CREATE TABLE dismissal (
+  id           BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  dismissed_at INTEGER NOT NULL,
+  dismissed_by TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,217 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// CacheScope is what a key of the cache stands for.
+type CacheScope string
+
+// The scopes.
+const (
+	PayloadScope     CacheScope = "payload"     // a process's payload: equal ones are one job while it is a good answer
+	IdempotencyScope CacheScope = "idempotency" // one request of one principal, for IdempotencyAge
+)
+
+// IdempotencyAge is how long an Idempotency-Key stands for its first request.
+const IdempotencyAge = 24 * time.Hour
+
+// CacheEntry says which action answers for a key.
+type CacheEntry struct {
+	Key          action.ID  `json:"key"`
+	Scope        CacheScope `json:"-"`
+	Name         string     `json:"process"` // its id; of an idempotency key: who sent it
+	Version      int        `json:"version"` // of the process; of an idempotency key: 1 when its request made the action, else 0
+	Body         []byte     `json:"-"`       // hash of an idempotent request's body
+	ActionID     action.ID  `json:"jobId"`
+	InvalidAfter time.Time  `json:"invalidAfter,omitzero"` // an ended job is no answer from here on; zero: for ever
+	CreatedAt    time.Time  `json:"createdAt"`             // since when it is this action
+}
+
+// CacheQuery selects payloads' entries in the order of their keys.
+type CacheQuery struct {
+	Name  string    // of a process; "": all
+	After action.ID // keyset: only greater keys
+	Limit int       // 0: all
+}
+
+// Idempotency names one request: who sends it again gets what it made the first time.
+type Idempotency struct {
+	Principal string
+	Key       string
+	Body      [sha256.Size]byte // of everything that makes the request what it is
+}
+
+// entryKey is the row's: one principal's keys are no other's.
+func (i Idempotency) entryKey() action.ID {
+	h := sha256.New()
+	h.Write([]byte(i.Principal))
+	h.Write([]byte{0})
+	h.Write([]byte(i.Key))
+	return action.ID(h.Sum(nil)[:16])
+}
+
+// answers looks up which action answers for each job that has a key: an earlier one, or the job itself. A job that is a
+// retry is always its own answer. The entries are locked in the order of keys until the transaction ends.
+func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
+	asked := map[bool][]CacheEntry{}
+	for _, a := range jobs {
+		retry := !a.RetryOf.IsZero()
+		if !slices.ContainsFunc(asked[retry], func(e CacheEntry) bool { return e.Key == a.CacheKey }) {
+			asked[retry] = append(asked[retry], CacheEntry{Key: a.CacheKey, Scope: PayloadScope, Name: a.Name, Version: a.Version, ActionID: a.ID, CreatedAt: t.Now()})
+		}
+	}
+	by := map[action.ID]action.ID{}
+	for retry, entries := range asked {
+		found, err := t.recall(entries, retry)
+		if err != nil {
+			return nil, err
+		}
+		for key, e := range found {
+			if _, ok := by[key]; !ok || retry {
+				by[key] = e.ActionID
+			}
+		}
+	}
+	return by, nil
+}
+
+// recall points keys to the entries' actions where nothing answers for them any more, or always, and returns what
+// stands under each key then.
+func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntry, error) {
+	slices.SortFunc(entries, func(a, b CacheEntry) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	pointed, err := t.PointCache(entries, always)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[action.ID]CacheEntry, len(entries))
+	var others []action.ID
+	for _, e := range entries {
+		if slices.Contains(pointed, e.Key) {
+			found[e.Key] = e
+		} else {
+			others = append(others, e.Key)
+		}
+	}
+	if len(others) == 0 {
+		return found, nil
+	}
+	known, err := t.CacheEntries(others, CacheQuery{})
+	for _, e := range known {
+		found[e.Key] = e
+	}
+	return found, err
+}
+
+// EnqueueOnce is Enqueue of one action for a request that may be sent again: the repeat gets the same answer, for
+// IdempotencyAge. fault.KeyReused when the key stood for another request.
+func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action) (made Enqueued, err error) {
+	err = l.write(ctx, "enqueue", func(t *txn) error {
+		made, err = t.enqueueOnce(i, a)
+		return err
+	})
+	return made, err
+}
+
+func (t *txn) enqueueOnce(i Idempotency, a action.Action) (Enqueued, error) {
+	if a.ID.IsZero() {
+		a.ID = newID(t.Now())
+	}
+	entry := CacheEntry{Key: i.entryKey(), Scope: IdempotencyScope, Name: i.Principal, Version: 1, Body: i.Body[:], ActionID: a.ID, CreatedAt: t.Now()}
+	found, err := t.recall([]CacheEntry{entry}, false)
+	if err != nil {
+		return Enqueued{}, err
+	}
+	first := found[entry.Key]
+	switch {
+	case first.ActionID == a.ID: // nobody used the key before
+	case !bytes.Equal(first.Body, entry.Body):
+		return Enqueued{}, fault.New(fault.KeyReused, "the Idempotency-Key %q stood for another request %s ago", i.Key,
+			t.Now().Sub(first.CreatedAt).Round(time.Second)).WithHint("send a new key with a new request")
+	default:
+		return Enqueued{ID: first.ActionID, Created: first.Version == 1}, nil
+	}
+	made, err := t.enqueue([]action.Action{a})
+	if err != nil {
+		return Enqueued{}, err
+	}
+	if made[0].Created {
+		return made[0], nil
+	}
+	entry.ActionID, entry.Version = made[0].ID, 0
+	_, err = t.PointCache([]CacheEntry{entry}, true)
+	return made[0], err
+}
+
+// CacheEntries lists payloads' entries by query.
+func (l *Ledger) CacheEntries(ctx context.Context, q CacheQuery) (entries []CacheEntry, err error) {
+	err = l.read(ctx, "read the payload cache", func(tx Tx) error {
+		entries, err = tx.CacheEntries(nil, q)
+		return err
+	})
+	return entries, err
+}
+
+// CacheEntry reads a payload's entry; fault.NotFound when there is none.
+func (l *Ledger) CacheEntry(ctx context.Context, key action.ID) (entry CacheEntry, err error) {
+	err = l.read(ctx, "read the payload cache", func(tx Tx) error {
+		entry, err = oneEntry(tx, key)
+		return err
+	})
+	return entry, err
+}
+
+func oneEntry(tx Tx, key action.ID) (CacheEntry, error) {
+	found, err := tx.CacheEntries([]action.ID{key}, CacheQuery{})
+	if err != nil {
+		return CacheEntry{}, err
+	}
+	if len(found) == 0 || found[0].Scope != PayloadScope {
+		return CacheEntry{}, fault.New(fault.NotFound, "the payload cache has no entry %s", key)
+	}
+	return found[0], nil
+}
+
+// ExpireCache has an entry's job, once it has ended, answer for nothing from a moment on; a zero time: now.
+func (l *Ledger) ExpireCache(ctx context.Context, key action.ID, at time.Time) (entry CacheEntry, err error) {
+	err = l.write(ctx, "expire a payload", func(t *txn) error {
+		if at.IsZero() {
+			at = t.Now()
+		}
+		if _, err := oneEntry(t, key); err != nil {
+			return err
+		}
+		if err := t.SetInvalidAfter(CacheEntry{Key: key, InvalidAfter: at}); err != nil {
+			return err
+		}
+		entry, err = oneEntry(t, key)
+		return err
+	})
+	return entry, err
+}
+
+// Dismiss records that somebody deleted an ended job. The action keeps its end; equal payloads get a new job from now
+// on. The second time changes nothing. fault.NotReady while the action lives.
+func (l *Ledger) Dismiss(ctx context.Context, id action.ID, by string) error {
+	return l.write(ctx, "dismiss job "+id.String(), func(t *txn) error {
+		state, err := actionState(t, id)
+		if err != nil {
+			return err
+		}
+		if state.Thread.Status.Live() {
+			return fault.New(fault.NotReady, "job %s has not ended: %s", id, state.Thread.Status)
+		}
+		if err := t.SetInvalidAfter(CacheEntry{Key: state.CacheKey, ActionID: id, InvalidAfter: t.Now()}); err != nil {
+			return err
+		}
+		t.touch(TopicAction)
+		return t.InsertDismissal(id, by)
+	})
+}

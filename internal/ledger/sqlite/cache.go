@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// noAnswer is the entry, when excluded wants to stand in its place, whose action answers no more: a job that ended
+// otherwise than well, or of an earlier version, or for whom the time has come; an idempotency key that is too old.
+const noAnswer = `c.scope = 'payload' AND EXISTS (SELECT 1 FROM thread_done d WHERE d.id = c.action_id
+		AND (d.status NOT IN (5, 9) OR c.version < excluded.version OR c.invalid_after <= ?))
+	OR c.scope = 'idempotency' AND c.created_at <= ?`
+
+func (t *tx) PointCache(entries []ledger.CacheEntry, always bool) ([]action.ID, error) {
+	var pointed []action.ID
+	for _, e := range entries {
+		found, err := rows(t, scanID, `INSERT INTO cache_entry AS c (key, scope, name, version, body_hash, action_id, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (key) DO UPDATE SET name = excluded.name, version = excluded.version, body_hash = excluded.body_hash,
+				action_id = excluded.action_id, created_at = excluded.created_at, invalid_after = NULL
+			WHERE ? OR `+noAnswer+` RETURNING key`,
+			id(e.Key), e.Scope, e.Name, e.Version, e.Body, id(e.ActionID), micros(e.CreatedAt), always,
+			micros(t.now), micros(t.now.Add(-ledger.IdempotencyAge)))
+		if err != nil {
+			return nil, err
+		}
+		pointed = append(pointed, found...)
+	}
+	return pointed, nil
+}
+
+const cacheColumns = `key, scope, name, version, body_hash, action_id, invalid_after, created_at`
+
+func scanCache(s scanner) (e ledger.CacheEntry, err error) {
+	err = s.Scan(ident{&e.Key}, &e.Scope, &e.Name, &e.Version, &e.Body, ident{&e.ActionID}, moment{&e.InvalidAfter}, moment{&e.CreatedAt})
+	return e, err
+}
+
+func (t *tx) CacheEntries(keys []action.ID, q ledger.CacheQuery) ([]ledger.CacheEntry, error) {
+	if keys != nil {
+		return rows(t, scanCache, `SELECT `+cacheColumns+` FROM cache_entry WHERE key IN (`+listed+`)`, idList(keys))
+	}
+	where, args := []string{`scope = 'payload'`}, []any{}
+	if q.Name != "" {
+		where, args = append(where, `name = ?`), append(args, q.Name)
+	}
+	if !q.After.IsZero() {
+		where, args = append(where, `key > ?`), append(args, id(q.After))
+	}
+	return rows(t, scanCache, `SELECT `+cacheColumns+` FROM cache_entry WHERE `+strings.Join(where, ` AND `)+` ORDER BY key LIMIT ?`,
+		append(args, limit(q.Limit))...)
+}
+
+func (t *tx) SetInvalidAfter(e ledger.CacheEntry) error {
+	_, err := t.exec(`UPDATE cache_entry SET invalid_after = ?1 WHERE key = ?2 AND scope = 'payload' AND (?3 IS NULL OR action_id = ?3)`,
+		micros(e.InvalidAfter), id(e.Key), id(e.ActionID))
+	return err
+}
+
+func (t *tx) InsertDismissal(i action.ID, by string) error {
+	_, err := t.exec(`INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, id(i), micros(t.now), by)
+	return err
+}
