@@ -260,18 +260,15 @@ func (m move) stopping() (Transition, error) {
 	return Transition{Thread: t}, nil
 }
 
-// done is success, or for an owner that hands off, acceptance.
+// done is success, or for an owner that hands off, acceptance: QUEUED, unless that is all there will be.
 func (m move) done() (Transition, error) {
-	if !m.in.Owner || !m.in.HandOff {
-		if m.in.Owner && m.thread.Status != Running {
-			return Transition{}, m.illegal()
-		}
+	handed, running := m.in.HandOff, m.thread.Status == Running
+	switch {
+	case !m.in.Owner, !handed && running, handed && !running && m.in.Outcome.Final:
 		return m.end(Successful, m.in.Outcome)
-	}
-	switch m.thread.Status {
-	case Running:
+	case handed == running:
 		return Transition{}, m.illegal()
-	case Queued:
+	case m.thread.Status == Queued:
 		return Transition{Thread: m.thread}, nil
 	}
 	t := released(m.thread)

@@ -106,6 +106,9 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 	switch what {
 	case "accepted":
 		in.HandOff, in.Outcome = true, outcome(action.Done)
+	case "accepted-last":
+		in.HandOff, in.Outcome = true, outcome(action.Done)
+		in.Outcome.Final = true
 	case "last-retry":
 		th.Spent = plain().Policy.Retries
 		in.Outcome = outcome(action.Retry)

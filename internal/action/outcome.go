@@ -41,6 +41,7 @@ type Outcome struct {
 	// OutputRef is the blob key of an output that is too big for the row; Output is empty then.
 	OutputRef string `json:"outputRef,omitempty"`
 	Ref       string `json:"ref,omitempty"`
+	Final     bool   `json:"final,omitempty"` // Done, of a hand-off: nobody will observe the work; its acceptance is the end
 
 	// PauseLane and DisableLane are news of the target: nothing in the lane starts before then, or until somebody enables it.
 	PauseLane   time.Time `json:"pauseLane,omitzero"`

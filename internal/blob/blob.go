@@ -31,6 +31,15 @@ func Open(ctx context.Context, location string) (Store, error) {
 	return OpenDir(location)
 }
 
+// URL is where other programs find an object of a store, such as s3://BUCKET/KEY; false when only this machine has it.
+func URL(s Store, key string) (url string, ok bool) {
+	shared, ok := s.(interface{ URL(key string) string })
+	if !ok {
+		return "", false
+	}
+	return shared.URL(key), true
+}
+
 // checkKey refuses what is no key: slash-separated names, none of which leaves
 // the store or meets a folder's temporary files.
 func checkKey(key string) error {

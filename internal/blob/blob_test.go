@@ -31,6 +31,24 @@ func TestBucketsAreNamedByURL(t *testing.T) {
 	}
 }
 
+func TestOnlyBucketsAreSharedWithOthers(t *testing.T) {
+	t.Parallel()
+	bucket, err := blob.Open(t.Context(), "s3://archive/a?endpoint=http://127.0.0.1:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if url, ok := blob.URL(bucket, "action/x"); !ok || url != "s3://archive/a/action/x" {
+		t.Errorf("bucket: %q, %v", url, ok)
+	}
+	dir, err := blob.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if url, ok := blob.URL(dir, "action/x"); ok {
+		t.Errorf("folder: %q", url)
+	}
+}
+
 func TestBucketThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "waybill")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "waybill-secret")

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,17 +15,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 
+	account "github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-const (
-	bucketScheme  = "s3://"
-	defaultRegion = "us-east-1" // where an endpoint is named and no region: such servers have none
-)
+const bucketScheme = "s3://"
 
 // Bucket is a store in an S3 bucket, Amazon's or a compatible server's.
 // Objects appear whole: S3 shows one when all of it has arrived.
@@ -49,12 +47,12 @@ func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 			return nil, fault.New(fault.Invalid, "blob store %q: %q is not known, want endpoint or region", location, key)
 		}
 	}
-	endpoint, region := query.Get("endpoint"), query.Get("region")
-	settings, err := config.LoadDefaultConfig(ctx)
+	endpoint := query.Get("endpoint")
+	settings, err := account.Load(ctx, account.Config{Region: query.Get("region"), Endpoint: endpoint})
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "blob store %q: read the settings of AWS: %w", location, err)
+		return nil, fmt.Errorf("blob store %q: %w", location, err)
 	}
-	settings.Region = firstOf(region, settings.Region, defaultRegion)
+	settings.Region = cmp.Or(settings.Region, account.DefaultRegion)
 	prefix := strings.Trim(u.Path, "/")
 	if prefix != "" {
 		prefix += "/"
@@ -62,20 +60,9 @@ func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 	client := s3.NewFromConfig(settings, func(o *s3.Options) {
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired // compatible servers know no others
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-		if endpoint != "" {
-			o.BaseEndpoint, o.UsePathStyle = aws.String(endpoint), true
-		}
+		o.UsePathStyle = endpoint != ""
 	})
 	return &Bucket{client: client, bucket: u.Host, prefix: prefix, name: bucketScheme + u.Host + "/" + prefix}, nil
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // Put implements Store. What is stored is first received whole, since S3 wants its size and the key may be its digest.
@@ -137,6 +124,9 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	}
 	return false, err
 }
+
+// URL is where others who may read the bucket find an object.
+func (b *Bucket) URL(key string) string { return b.name + key }
 
 func (b *Bucket) path(key string) *string { return aws.String(b.prefix + key) }
 

@@ -23,7 +23,7 @@ const (
 // Handler is one entry of handlers: what its actions may say, how often they are tried, and what is done.
 type Handler struct {
 	Name       string
-	Type       string // webhook, shell, argo or noop
+	Type       string // webhook, shell, argo, cirrus or noop
 	Delivery   action.Delivery
 	Policy     action.Policy
 	Parameters Parameters
@@ -31,6 +31,7 @@ type Handler struct {
 	Request    *webhook.Request // of a webhook
 	Command    *Command         // of a shell
 	Argo       *Argo            // of an argo
+	Cirrus     *Cirrus          // of a cirrus
 	lane       *webhook.Template
 }
 

@@ -22,14 +22,12 @@ var reserved = []string{"step", "build", "gate", "worker", "pull-request", "noti
 // handlerName is what a handler may be called: it is the first part of its lanes.
 var handlerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
-// typeNames are the spellings of types, in lower case; false: known, and not yet supported.
-var typeNames = map[string]struct {
-	name string
-	here bool
-}{
-	"webhook": {TypeWebhook, true}, "synchttp": {TypeWebhook, true}, "shell": {TypeShell, true}, "noop": {TypeNoop, true},
-	"argo": {TypeArgo, true}, "argoworkflows": {TypeArgo, true}, "cirrus": {TypeCirrus, false},
-}
+// typeNames are the spellings of types, in lower case.
+var typeNames = map[string]string{"webhook": TypeWebhook, "synchttp": TypeWebhook, "shell": TypeShell, "noop": TypeNoop,
+	"argo": TypeArgo, "argoworkflows": TypeArgo, "cirrus": TypeCirrus}
+
+// types are what a handler may be.
+var types = []string{TypeWebhook, TypeShell, TypeArgo, TypeCirrus, TypeNoop}
 
 // handlers reads every handler of the file.
 func (r *reader) handlers(n *document.Node, c *Config) {
@@ -62,7 +60,7 @@ func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 	n := f.Value.Get("type")
 	if n == nil || n.Kind != document.String {
 		if f.Value.Kind == document.Map && n == nil {
-			r.Add(at, "field-missing", path, `the field "type" is missing: webhook, shell, argo or noop`)
+			r.Add(at, "field-missing", path, `the field "type" is missing: webhook, shell, argo, cirrus or noop`)
 			return "", false
 		}
 		return TypeNoop, true // the check says what is wrong
@@ -70,13 +68,11 @@ func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 	known, ok := typeNames[strings.ToLower(n.Text)]
 	switch {
 	case !ok:
-		r.Choice(n, path+".type", []string{TypeWebhook, TypeShell, TypeArgo, TypeNoop})
-	case !known.here:
-		r.Add(n, "not-supported", path, "the type %q is not yet supported", known.name)
-	case f.Key == TypeNoop && known.name != TypeNoop:
+		r.Choice(n, path+".type", types)
+	case f.Key == TypeNoop && known != TypeNoop:
 		r.Add(n, "value-invalid", path, `the handler "noop" is of the type noop`)
 	}
-	return known.name, ok && known.here
+	return known, ok
 }
 
 // handlerReader reads one handler.
@@ -105,6 +101,9 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 		h.Command = r.command(n.Get("command"))
 	case TypeArgo:
 		h.Parameters, h.Argo = argoParameters(), r.argo(n.Get("argoConf"))
+	case TypeCirrus:
+		h.Cirrus = r.cirrus(n.Get("cirrusConf"))
+		h.Parameters = cirrusParameters(h.Cirrus)
 	}
 	if lane := n.Get("lane"); fits(lane, document.Text) {
 		var err error

@@ -61,8 +61,8 @@ func (r *workflowReader) read(handlers *document.Node, c *Config) Workflow {
 	w.handler = r.handlerOf(n.Get("handler"), handlers, c)
 	r.names = webhook.Names{Parameters: namesOf(w.Input.Values()), Env: c.TemplateEnv}
 	w.Argo = r.argoOptions(n.Get("argoOpts"))
-	if opts := n.Get("cirrusOpts"); fits(opts, document.Object) {
-		w.Cirrus = &CirrusOptions{SfnArn: opts.Str("sfnArn")}
+	if w.handler.Cirrus != nil {
+		w.Cirrus = r.cirrusOptions(n.Get("cirrusOpts"), w.handler.Cirrus)
 	}
 	r.options(n, w.handler.Type)
 	return w

@@ -71,6 +71,8 @@ func handlerKeys(kind string) []document.Key {
 	switch kind {
 	case TypeNoop:
 		return keys
+	case TypeCirrus:
+		return append(keys, document.Key{Name: "cirrusConf", Shape: document.Object, Help: "where work goes on AWS", Keys: cirrusKeys()})
 	case TypeArgo:
 		return append(keys, document.Key{Name: "argoConf", Shape: document.Object, Help: "where workflows are made", Keys: argoKeys()})
 	}

@@ -130,7 +130,7 @@ func TestWorkflowFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:3:35: workflows.m.sync: want a duration such as 25s or 7d, found \"soon\"\n" +
 				"server.yaml:4:6: workflows.n: want a mapping, found a number"},
 		"handlers": {"handlers: {argo-prod: {type: argo}, bad: {typ: noop}}\nworkflows:\n  m: {handler: argo-prd}\n  n: {handler: argo-prod}\n  o: {handler: bad}\n  p: {handler: noop, argoOpts: {template: workflowtemplate/x}, cirrusOpts: {}}\n",
-			"server.yaml:1:37: handlers.bad: the field \"type\" is missing: webhook, shell, argo or noop\n" +
+			"server.yaml:1:37: handlers.bad: the field \"type\" is missing: webhook, shell, argo, cirrus or noop\n" +
 				"server.yaml:3:16: workflows.m.handler: there is no handler \"argo-prd\" (did you mean \"argo-prod\"?)\n" +
 				"server.yaml:4:3: workflows.n: a handler of the type argo needs \"argoOpts\"\n" +
 				"server.yaml:6:32: workflows.p.argoOpts: the handler is of the type noop, not argo\n" +

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/cirrus"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
@@ -22,11 +25,12 @@ import (
 type equipment struct {
 	table    conductor.Table
 	clusters map[string]*kube.Cluster // by handler: where its workflows are
+	accounts map[string]*aws.Account  // by handler: where Cirrus does its work
 }
 
 // equip makes what the roles need of a configuration. builtIn are the handlers that no file describes.
-func (s *session) equip(cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
-	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn)}, clusters: map[string]*kube.Cluster{}}
+func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
+	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn)}, clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	for name, h := range cfg.Handlers {
 		switch h.Type {
@@ -42,6 +46,14 @@ func (s *session) equip(cfg *catalog.Config, builtIn map[string]conductor.Handle
 			e.clusters[name] = cluster
 			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
 				Processes: cfg.ArgoProcesses(name)})
+		case catalog.TypeCirrus:
+			account, err := aws.Open(ctx, aws.Config{Region: h.Cirrus.Region, Endpoint: h.Cirrus.Endpoint, Profile: h.Cirrus.Profile})
+			if err != nil {
+				return nil, fmt.Errorf("handler %s: %w", name, err)
+			}
+			e.accounts[name] = account
+			e.table.Handlers[name] = cirrus.New(cirrus.Config{Account: account, Queue: h.Cirrus.SqsURL, Observed: h.Cirrus.EventsQueueURL != "",
+				Processes: cfg.CirrusProcesses(name), Blobs: s.blobs, Ledger: s.ledger})
 		case catalog.TypeNoop:
 			e.table.Handlers[name] = noop.Handler{}
 		}

@@ -30,7 +30,7 @@ type session struct {
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
 	equipment atomic.Pointer[equipment]                        // what they need of the configuration in force
-	reequip   func(*catalog.Config) (commit func(), err error) // makes another one; nil: no role needs any
+	reequip   func(context.Context, *catalog.Config) (commit func(), err error) // makes another one; nil: no role needs any
 	serves    []func(conductor.Table)                          // who is told of it
 	reloader  *catalog.Reloader
 }

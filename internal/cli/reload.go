@@ -25,8 +25,8 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 	case !slices.Contains(names, roleCaboose):
 		return nil // the others go by the file alone
 	}
-	s.reequip = func(cfg *catalog.Config) (commit func(), err error) {
-		next, err := s.equip(cfg, builtIn, o.log)
+	s.reequip = func(ctx context.Context, cfg *catalog.Config) (commit func(), err error) {
+		next, err := s.equip(ctx, cfg, builtIn, o.log)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 			}
 		}, nil
 	}
-	commit, err := s.reequip(s.live.Now())
+	commit, err := s.reequip(ctx, s.live.Now())
 	if err != nil {
 		return err
 	}
@@ -51,14 +51,14 @@ func (a *app) reloading(s *session, o roleOptions) (role lifecycle.Role, stop fu
 	asked, stop := lifecycle.Hangups()
 	s.reloader = catalog.NewReloader(catalog.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
-		Prepare: func(_ context.Context, cfg *catalog.Config) (commit func(), err error) {
+		Prepare: func(ctx context.Context, cfg *catalog.Config) (commit func(), err error) {
 			if err := a.override(cfg); err != nil {
 				return nil, err
 			}
 			if s.reequip == nil {
 				return nil, nil
 			}
-			return s.reequip(cfg)
+			return s.reequip(ctx, cfg)
 		},
 	})
 	return lifecycle.Role{Name: "config", Run: s.reloader.Run}, stop

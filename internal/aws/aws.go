@@ -1,0 +1,68 @@
+// Package aws reaches services of AWS: settings and credentials as Amazon's own
+// tools find them, Step Functions and SQS, and what their errors mean.
+package aws
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// DefaultRegion is where no region is named and none is needed: servers that stand in for Amazon's have none.
+const DefaultRegion = "us-east-1"
+
+// Config says whose services, and where. What is empty is found as Amazon's own tools find it.
+type Config struct {
+	Region   string // such as eu-north-1
+	Endpoint string // URL of a server that stands in for Amazon's
+	Profile  string // of the shared configuration and credentials files
+}
+
+// Load reads settings; it asks no service anything. A profile that is not there is fault.Invalid.
+func Load(ctx context.Context, c Config) (sdk.Config, error) {
+	options := []func(*config.LoadOptions) error{}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	settings, err := config.LoadDefaultConfig(ctx, options...)
+	if _, none := errors.AsType[config.SharedConfigProfileNotExistError](err); none {
+		return settings, fault.New(fault.Invalid, "there is no profile %q in the files of AWS: %w", c.Profile, err).
+			WithHint("put it into ~/.aws/config, or into the file that AWS_CONFIG_FILE names")
+	}
+	if err != nil {
+		return settings, fault.New(fault.Unavailable, "read the settings of AWS: %w", err)
+	}
+	settings.Region = cmp.Or(c.Region, settings.Region)
+	if c.Endpoint != "" {
+		settings.Region = cmp.Or(settings.Region, DefaultRegion)
+		settings.BaseEndpoint = sdk.String(c.Endpoint)
+	}
+	return settings, nil
+}
+
+// Account is Step Functions and SQS of one account in one region. Calls are made
+// once: whoever calls knows when to try again.
+type Account struct {
+	machines *sfn.Client
+	queues   *sqs.Client
+}
+
+// Open makes the clients; it asks no service anything. Settings without a region are fault.Invalid.
+func Open(ctx context.Context, c Config) (*Account, error) {
+	settings, err := Load(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if settings.Region == "" {
+		return nil, fault.New(fault.Invalid, "no region is named").WithHint("name it: cirrusConf.region, or AWS_REGION")
+	}
+	settings.Retryer = func() sdk.Retryer { return sdk.NopRetryer{} }
+	return &Account{machines: sfn.NewFromConfig(settings), queues: sqs.NewFromConfig(settings)}, nil
+}
