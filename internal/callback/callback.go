@@ -1,0 +1,92 @@
+// Package callback plans what follows the end of a job: of an ended action and its
+// documents it makes the actions that were asked for (conductor.md, section 6).
+//
+// Plan is pure. The ids that it makes are derived from the job's, so planning
+// twice is the same as once, and a receiver sees a stable webhook-id. What
+// cannot be planned is planned all the same, as an action that is FAILED at its
+// birth and says why: it holds back neither the job nor its siblings.
+//
+// Planner adds what is not pure: it fetches the documents of a job, and puts
+// parameters that are too big for a row into the blob store, before the
+// transaction that ends the job.
+package callback
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Kind is that of the actions that are planned here, but for chained jobs.
+const Kind = "callback"
+
+// Callback is one configured callback of a process.
+type Callback struct {
+	Name       string
+	Target     Target
+	PerFeature bool      // one per element of $.output.features
+	When       Ends      // of the job
+	Filter     *Filter   // which features; nil: all
+	Parameters []Parameter
+	Disabled   bool // kept and checked, never planned
+}
+
+// Target is what a callback runs.
+type Target struct {
+	Handler string // that does it
+	Process string // that is chained; "": the handler itself is called
+	// Prepare makes the action of these parameters; its error says what is wrong with them.
+	Prepare func(parameters json.RawMessage) (action.Action, error)
+	// Optional reports whether a parameter may be left out.
+	Optional func(parameter string) bool
+}
+
+// Ends is a set of end states: those that are named, and where any is negated, all others too. The zero value has none.
+type Ends struct{ named, negated statuses }
+
+type statuses uint16
+
+func (s statuses) has(one action.Status) bool { return s>>one&1 == 1 }
+
+// Add adds what a text names: an end state in any case, or ! and one.
+func (e *Ends) Add(text string) error {
+	name, negated := strings.CutPrefix(text, "!")
+	var status action.Status
+	for s := action.Successful; s <= action.RetriesExhausted; s++ {
+		if strings.EqualFold(name, s.String()) {
+			status = s
+		}
+	}
+	switch {
+	case status == 0:
+		return fmt.Errorf("%q is no end state", text)
+	case negated && e.named.has(status), !negated && e.negated.has(status):
+		return fmt.Errorf("%s contradicts !%[1]s", strings.ToLower(status.String()))
+	case negated:
+		e.negated |= 1 << status
+	default:
+		e.named |= 1 << status
+	}
+	return nil
+}
+
+// EndNames lists the end states as files write them.
+func EndNames() []string {
+	var names []string
+	for s := action.Successful; s <= action.RetriesExhausted; s++ {
+		names = append(names, strings.ToLower(s.String()))
+	}
+	return names
+}
+
+// Has reports whether an end is in the set.
+func (e Ends) Has(status action.Status) bool {
+	return status.Ended() && (e.named.has(status) || e.negated != 0 && !e.negated.has(status))
+}
+
+// Forgets reports whether failures count but not those that are out of retries, and nobody said so.
+func (e Ends) Forgets() bool {
+	return e.Has(action.Failed) && !e.Has(action.RetriesExhausted) && !e.negated.has(action.RetriesExhausted)
+}

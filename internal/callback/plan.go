@@ -1,0 +1,180 @@
+package callback
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Job is an ended action with the documents that its callbacks speak of.
+type Job struct {
+	Action     action.Action
+	Status     action.Status // its end
+	Error      string
+	StartedAt  time.Time // zero: it never ran
+	FinishedAt time.Time
+	Input      json.RawMessage
+	Output     json.RawMessage // counts only when it was successful
+	Depth      int             // how many jobs stand above it in its chain
+}
+
+// Planned is one action that follows a job.
+type Planned struct {
+	Action action.Action
+	Code   string // of Fault
+	Fault  string // why it is FAILED at its birth; "": it is to be done
+}
+
+// Bounds of what is planned.
+const (
+	maxFeatures = 10_000
+	maxDepth    = 32      // jobs in a chain
+	maxDocument = 8 << 20 // bytes of input or output
+)
+
+// Codes of planning faults.
+const (
+	CodeParameters   = "invalid_parameters"
+	CodeFeatures     = "no_features"
+	CodeManyFeatures = "too_many_features"
+	CodeFilter       = "filter"
+	CodeDocument     = "document"
+	CodeChainTooDeep = "chain_too_deep"
+)
+
+// whole is the index of an action that stands for all features; a single callback has 0.
+const whole = -1
+
+// Plan makes the actions of the callbacks that a job's end calls for. The same job gives the same actions.
+func Plan(job Job, callbacks []Callback) []Planned {
+	var wanted []*Callback
+	for i := range callbacks {
+		if c := &callbacks[i]; !c.Disabled && c.When.Has(job.Status) {
+			wanted = append(wanted, c)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	docs, err := job.documents()
+	var planned []Planned
+	for _, c := range wanted {
+		p := planner{job: job, callback: c, docs: docs}
+		switch {
+		case err != nil:
+			p.fail(whole, CodeDocument, err)
+		case c.PerFeature:
+			p.features()
+		default:
+			p.one(0, docs)
+		}
+		planned = append(planned, p.planned...)
+	}
+	return planned
+}
+
+// documents decodes what the job has. The output is empty unless it was successful.
+func (j Job) documents() (documents, error) {
+	output := j.Output
+	if j.Status != action.Successful {
+		output = nil
+	}
+	docs := documents{"workflow": map[string]any{
+		"uuid": j.Action.ID.String(), "name": j.Action.Name, "status": j.Status.String(),
+		"error": j.Error, "startedAt": moment(j.StartedAt), "finishedAt": moment(j.FinishedAt)}}
+	for name, raw := range map[string]json.RawMessage{"input": j.Input, "output": output} {
+		if len(raw) > maxDocument {
+			return nil, fmt.Errorf("the %s of the job has %d bytes; callbacks read at most %d", name, len(raw), maxDocument)
+		}
+		value, err := decode(raw)
+		if err != nil {
+			return nil, fmt.Errorf("the %s of the job is no JSON: %w", name, err)
+		}
+		docs[name] = value
+	}
+	return docs, nil
+}
+
+// moment is a time as documents have it; null when there is none.
+func moment(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// planner plans one callback of one job.
+type planner struct {
+	job      Job
+	callback *Callback
+	docs     documents
+	planned  []Planned
+}
+
+// features plans one action per feature that the filter lets through.
+func (p *planner) features() {
+	output, _ := p.docs["output"].(map[string]any)
+	all, ok := output["features"].([]any)
+	switch {
+	case !ok:
+		p.fail(whole, CodeFeatures, fmt.Errorf("$.output.features is no list: there is nothing to call back for"))
+		return
+	case len(all) > maxFeatures:
+		p.fail(whole, CodeManyFeatures, fmt.Errorf("$.output.features has %d elements; at most %d are called back for", len(all), maxFeatures))
+		return
+	}
+	for i, feature := range all {
+		docs := documents{"input": p.docs["input"], "output": output, "workflow": p.docs["workflow"], docFeature: feature}
+		if p.callback.Filter != nil {
+			yes, err := p.callback.Filter.matches(docs)
+			if err != nil {
+				p.fail(i, CodeFilter, fmt.Errorf("featureFilter on feature %d: %w", i, err))
+				continue
+			}
+			if !yes {
+				continue
+			}
+		}
+		p.one(i, docs)
+	}
+}
+
+// one plans the action for one feature, or for all.
+func (p *planner) one(index int, docs documents) {
+	raw, err := p.callback.parameters(docs)
+	if err != nil {
+		p.fail(index, CodeParameters, err)
+		return
+	}
+	if p.callback.Target.Process != "" && p.job.Depth+1 >= maxDepth {
+		p.fail(index, CodeChainTooDeep, fmt.Errorf("%d jobs have started each other in a row, process %s would be the next: is it a circle?",
+			p.job.Depth+1, p.callback.Target.Process))
+		return
+	}
+	a, err := p.callback.Target.Prepare(raw)
+	if err != nil {
+		p.fail(index, CodeParameters, err)
+		return
+	}
+	if p.callback.Target.Process == "" {
+		a.Kind, a.Name = Kind, p.callback.Name
+	}
+	p.add(index, a, "", "")
+}
+
+// fail plans an action that is FAILED at its birth.
+func (p *planner) fail(index int, code string, why error) {
+	a := action.Action{Kind: Kind, Name: p.callback.Name, Handler: p.callback.Target.Handler, Policy: action.DefaultPolicy(), Delivery: action.AtLeastOnce}
+	p.add(index, a, code, why.Error())
+}
+
+// add gives an action its place: its id is the same whenever it is planned, and lies in the job's partition.
+func (p *planner) add(index int, a action.Action, code, why string) {
+	job := p.job.Action
+	a.ID = action.DerivedID(job.ID.Time(), job.ID.String(), p.callback.Name, strconv.Itoa(index))
+	a.ParentID, a.CreatedBy, a.Trace = job.ID, "callback of "+job.Name, job.Trace
+	p.planned = append(p.planned, Planned{Action: a, Code: code, Fault: why})
+}
