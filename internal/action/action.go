@@ -80,14 +80,22 @@ type Action struct {
 	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty then.
-	ParametersRef string    `json:"parametersRef,omitempty"`
-	Policy        Policy    `json:"policy"`
-	Delivery      Delivery  `json:"delivery"`
-	RunAt         time.Time `json:"runAt,omitzero"` // not before; zero: now
-	CreatedBy     string    `json:"createdBy,omitempty"`
-	CreatedAt     time.Time `json:"createdAt,omitzero"` // the id's own time
-	Trace         string    `json:"trace,omitempty"`    // W3C traceparent of who enqueued it
-	Step          *Step     `json:"step,omitempty"`     // set for a deployment's step, and only then
+	ParametersRef string      `json:"parametersRef,omitempty"`
+	Policy        Policy      `json:"policy"`
+	Delivery      Delivery    `json:"delivery"`
+	RunAt         time.Time   `json:"runAt,omitzero"` // not before; zero: now
+	CreatedBy     string      `json:"createdBy,omitempty"`
+	CreatedAt     time.Time   `json:"createdAt,omitzero"`   // the id's own time
+	Trace         string      `json:"trace,omitempty"`      // W3C traceparent of who enqueued it
+	Subscriber    *Subscriber `json:"subscriber,omitempty"` // whom its progress and end are told
+	Step          *Step       `json:"step,omitempty"`       // set for a deployment's step, and only then
+}
+
+// Subscriber is whom an action's beginning and end are told, by POST; an empty address is told nothing.
+type Subscriber struct {
+	SuccessURI    string `json:"successUri,omitempty"`
+	InProgressURI string `json:"inProgressUri,omitempty"`
+	FailedURI     string `json:"failedUri,omitempty"`
 }
 
 // DefaultPriority is that of an action that names none.

@@ -26,9 +26,9 @@ const Kind = "callback"
 type Callback struct {
 	Name       string
 	Target     Target
-	PerFeature bool      // one per element of $.output.features
-	When       Ends      // of the job
-	Filter     *Filter   // which features; nil: all
+	PerFeature bool    // one per element of $.output.features
+	When       Ends    // of the job
+	Filter     *Filter // which features; nil: all
 	Parameters []Parameter
 	Disabled   bool // kept and checked, never planned
 }

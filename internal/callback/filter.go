@@ -27,11 +27,11 @@ type FilterError struct {
 
 func (e *FilterError) Error() string { return fmt.Sprintf("at character %d: %s", e.Offset+1, e.Text) }
 
-// ParseFilter compiles a filter. One that starts with @, ? or $ is a JSONPath filter and is translated to CEL.
+// ParseFilter compiles a filter. One that is a JSONPath filter, with @, ? or $ in it, is translated to CEL.
 // Its error is a *FilterError.
 func ParseFilter(text string) (*Filter, error) {
 	expression := strings.TrimSpace(text)
-	if strings.ContainsAny(text[:min(1, len(text))], "@?$") {
+	if isPath(text) {
 		var err error
 		if expression, err = translate(text); err != nil {
 			return nil, err
@@ -59,6 +59,28 @@ func ParseFilter(text string) (*Filter, error) {
 		return nil, &FilterError{Text: err.Error()}
 	}
 	return &Filter{cel: expression, program: program}, nil
+}
+
+// isPath reports whether a filter is JSONPath's: it begins with ?, or speaks of @ or $ outside of texts, which CEL does not have.
+func isPath(text string) bool {
+	var quote rune
+	escaped := false
+	for i, r := range strings.TrimSpace(text) {
+		switch {
+		case escaped:
+			escaped = false
+		case quote != 0:
+			escaped = r == '\\'
+			if r == quote {
+				quote = 0
+			}
+		case r == '\'' || r == '"':
+			quote = r
+		case r == '@' || r == '$' || r == '?' && i == 0:
+			return true
+		}
+	}
+	return false
 }
 
 // CEL is the expression, also of a filter that was written in another form.

@@ -83,7 +83,7 @@ func (j Job) documents() (documents, error) {
 		output = nil
 	}
 	docs := documents{"workflow": map[string]any{
-		"uuid": j.Action.ID.String(), "name": j.Action.Name, "status": j.Status.String(),
+		"uuid": j.Action.ID.String(), "name": j.Action.Name, "version": json.Number(strconv.Itoa(j.Action.Version)), "status": j.Status.String(),
 		"error": j.Error, "startedAt": moment(j.StartedAt), "finishedAt": moment(j.FinishedAt)}}
 	for name, raw := range map[string]json.RawMessage{"input": j.Input, "output": output} {
 		if len(raw) > maxDocument {

@@ -17,7 +17,7 @@ func translate(text string) (string, error) {
 	switch {
 	case p.accept("?"):
 		expression, err = p.or("feature")
-	case p.text[0] == '$':
+	case p.peek("$"):
 		expression, err = p.whole()
 	default:
 		expression, err = p.or("feature")
@@ -36,7 +36,15 @@ type translator struct {
 	text  []rune
 	at    int
 	names int // of the variables made so far
+	open  int // parentheses and ! around here
+	deep  int // filters around here
 }
+
+// How deep a filter may be nested.
+const (
+	maxOpen    = 100
+	maxFilters = 5 // each is read again for every one around it
+)
 
 func (p *translator) fault(format string, args ...any) error {
 	return &FilterError{Offset: p.at, Text: fmt.Sprintf(format, args...)}
@@ -115,6 +123,10 @@ func (p *translator) chain(this, sign, short string, part func(string) (string, 
 }
 
 func (p *translator) not(this string) (string, error) {
+	if p.open++; p.open > maxOpen {
+		return "", p.fault("more than %d parentheses and ! stand in each other", maxOpen)
+	}
+	defer func() { p.open-- }()
 	if p.accept("!") {
 		inner, err := p.not(this)
 		return "!" + inner, err

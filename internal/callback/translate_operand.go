@@ -235,13 +235,19 @@ var integer = regexp.MustCompile(`^(0|-?[1-9][0-9]*)`)
 
 // filter reads a filter within a query. Its text is read again for each variable that it is written for.
 func (p *translator) filter() (selector, error) {
-	start := p.at
-	if _, err := p.or("feature"); err != nil {
+	if p.deep == maxFilters {
+		return selector{}, p.fault("filters stand in each other more than %d deep", maxFilters)
+	}
+	start, around := p.at, p.deep
+	p.deep++
+	_, err := p.or("feature")
+	p.deep--
+	if err != nil {
 		return selector{}, err
 	}
 	end := p.at
 	return selector{filter: func(this string) (string, error) {
-		inner := &translator{text: p.text[:end], at: start, names: p.names}
+		inner := &translator{text: p.text[:end], at: start, names: p.names, deep: around + 1}
 		expression, err := inner.or(this)
 		p.names = inner.names
 		return expression, err

@@ -278,9 +278,10 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	big := job("x")
 	big.Trace, big.ParametersRef = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "action/parameters"
+	big.Subscriber = &action.Subscriber{SuccessURI: "https://example.org/done", FailedURI: "https://example.org/failed"}
 	id := s.enqueue(t, big)
 	c := s.claim(t, host, "noop", 1)[0]
-	if c.Trace != big.Trace || c.ParametersRef != big.ParametersRef || c.Parameters != nil {
+	if c.Trace != big.Trace || c.ParametersRef != big.ParametersRef || *c.Subscriber != *big.Subscriber || c.Parameters != nil {
 		t.Errorf("claimed %+v", c.Action)
 	}
 	s.end(t, host, c, action.Outcome{Kind: action.Done, OutputRef: "action/output"})

@@ -47,12 +47,17 @@ func scanID(row pgx.Row) (id action.ID, err error) {
 // InsertActions stores the immutable rows.
 func (t *tx) InsertActions(actions []action.Action) error {
 	policies := make([]string, len(actions))
+	subscribers := make([]pgtype.Text, len(actions))
 	for i, a := range actions {
 		policy, err := json.Marshal(a.Policy)
 		if err != nil {
 			return fmt.Errorf("encode the policy of action %s: %w", a.ID, err)
 		}
 		policies[i] = string(policy)
+		if a.Subscriber != nil {
+			raw, _ := json.Marshal(a.Subscriber) // texts always marshal
+			subscribers[i] = document(raw)
+		}
 	}
 	step := func(a action.Action) action.Step {
 		if a.Step == nil {
@@ -63,16 +68,17 @@ func (t *tx) InsertActions(actions []action.Action) error {
 	number := func(a action.Action, n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: a.Step != nil} }
 	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
-			version, cache_key)
+			version, cache_key, subscriber)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
 			policy::json, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition,
-			version, cache_key
+			version, cache_key, subscriber::json
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::uuid[], $9::uuid[], $10::text[],
 			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::text[],
 			$17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-			$23::int[], $24::uuid[])
+			$23::int[], $24::uuid[], $25::text[])
 			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
-			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition, version, cache_key)`,
+			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition, version, cache_key,
+			subscriber)`,
 		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ID) }),
 		column(actions, func(a action.Action) string { return a.Kind }),
 		column(actions, func(a action.Action) string { return a.Name }),
@@ -96,7 +102,8 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Revision) }),
 		column(actions, func(a action.Action) pgtype.Int8 { return number(a, int64(step(a).Version)) }),
 		column(actions, func(a action.Action) int32 { return int32(a.Version) }),
-		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.CacheKey) }))
+		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.CacheKey) }),
+		subscribers)
 	return err
 }
 
@@ -191,7 +198,8 @@ func (t *tx) EndThreads(rows []ledger.Ending) error {
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
-	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version,
+	a.subscriber::text`
 
 // actionScan is where one action's columns are scanned to.
 type actionScan struct {
@@ -205,6 +213,7 @@ type actionScan struct {
 	event      string
 	revision   pgtype.Int8
 	version    pgtype.Int8
+	subscriber pgtype.Text
 	priority   int
 }
 
@@ -212,7 +221,7 @@ func (s *actionScan) columns() []any {
 	a := &s.action
 	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &s.priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
 		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &a.Trace, &a.ParametersRef, &a.Version, idOf{&a.CacheKey}, &s.pipeline, &s.deployment,
-		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version}
+		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version, &s.subscriber}
 }
 
 // result is the scanned action.
@@ -221,6 +230,11 @@ func (s *actionScan) result() (action.Action, error) {
 	a.Delivery, a.Priority = action.Delivery(s.delivery), &s.priority
 	if s.parameters.Valid {
 		a.Parameters = json.RawMessage(s.parameters.String)
+	}
+	if s.subscriber.Valid {
+		if err := json.Unmarshal([]byte(s.subscriber.String), &a.Subscriber); err != nil {
+			return a, fmt.Errorf("decode the subscriber of action %s: %w", a.ID, err)
+		}
 	}
 	if s.pipeline.Valid {
 		a.Step = &action.Step{Pipeline: s.pipeline.String, Deployment: s.deployment.Int64, Target: s.target, Event: s.event,

@@ -2,7 +2,8 @@
 
 ALTER TABLE action
 	ADD COLUMN trace          text NOT NULL DEFAULT '', -- W3C traceparent of who enqueued it
-	ADD COLUMN parameters_ref text NOT NULL DEFAULT ''; -- blob key of parameters that are not in the row
+	ADD COLUMN parameters_ref text NOT NULL DEFAULT '', -- blob key of parameters that are not in the row
+	ADD COLUMN subscriber     json;                     -- whom its progress and end are told
 CREATE INDEX action_name ON action (kind, name, id);
 
 ALTER TABLE thread ADD COLUMN progress smallint NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 100); -- per cent

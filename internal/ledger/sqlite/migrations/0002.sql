@@ -2,6 +2,7 @@
 
 ALTER TABLE action ADD COLUMN trace TEXT NOT NULL DEFAULT '';          -- W3C traceparent of who enqueued it
 ALTER TABLE action ADD COLUMN parameters_ref TEXT NOT NULL DEFAULT ''; -- blob key of parameters that are not in the row
+ALTER TABLE action ADD COLUMN subscriber TEXT CHECK (subscriber IS NULL OR json_valid(subscriber)); -- whom its progress and end are told
 CREATE INDEX action_name ON action (kind, name, id);
 
 ALTER TABLE thread ADD COLUMN progress INTEGER NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 100); -- per cent

@@ -1,0 +1,255 @@
+package callback
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+var finished = time.Date(2026, 11, 20, 10, 0, 5, 0, time.UTC)
+
+// mirror is a job that was successful.
+func mirror(input, output string) Job {
+	return Job{
+		Action: action.Action{ID: action.DerivedID(finished.Add(-time.Minute), "mirror"), Kind: "job", Name: "mirror", Version: 2, Trace: "00-1-2-01"},
+		Status: action.Successful, StartedAt: finished.Add(-3 * time.Second), FinishedAt: finished,
+		Input: json.RawMessage(input), Output: json.RawMessage(output),
+	}
+}
+
+// publish is a handler that takes anything but a parameter of the name "bad"; "zone" has a default.
+func publish() Target {
+	return Target{Handler: "publish", Optional: func(name string) bool { return name == "zone" },
+		Prepare: func(raw json.RawMessage) (action.Action, error) {
+			if strings.Contains(string(raw), `"bad"`) {
+				return action.Action{}, errors.New(`there is no parameter "bad"`)
+			}
+			return action.Action{Kind: "action", Name: "publish", Handler: "publish", Lane: "publish/x", Parameters: raw}, nil
+		}}
+}
+
+func path(t *testing.T, name, text string) Parameter {
+	t.Helper()
+	p, err := ParsePath(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Parameter{Name: name, Path: p}
+}
+
+func ends(t *testing.T, names ...string) (e Ends) {
+	t.Helper()
+	for _, name := range names {
+		if err := e.Add(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+func filter(t *testing.T, text string) *Filter {
+	t.Helper()
+	f, err := ParseFilter(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// short is a plan in one line each: index-free ids are checked elsewhere.
+func short(planned []Planned) (lines []string) {
+	for _, p := range planned {
+		line := fmt.Sprintf("%s %s %s %s", p.Action.Kind, p.Action.Name, p.Action.Handler, p.Action.Parameters)
+		if p.Fault != "" {
+			line = fmt.Sprintf("FAILED %s %s: %s", p.Action.Name, p.Code, p.Fault)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestParametersComeFromPathsAndValues(t *testing.T) {
+	t.Parallel()
+	job := mirror(`{"payload": {"ids": [12345678901234567890, 1.50]}}`, `{"features": []}`)
+	c := Callback{Name: "tell", Target: publish(), When: ends(t, "successful"), Parameters: []Parameter{
+		path(t, "one", "$.input.payload.ids[0]"), path(t, "many", ".input.payload.ids[*]"), path(t, "zone", "$.output.zone"),
+		path(t, "status", "$.workflow['status','name','version','startedAt','finishedAt','error']"),
+		{Name: "fixed", Value: map[string]any{"n": json.Number("1e2")}},
+	}}
+	want := []string{`callback tell publish {"fixed":{"n":1e2},"many":[12345678901234567890,1.50],"one":12345678901234567890,` +
+		`"status":["SUCCESSFUL","mirror",2,"2026-11-20T10:00:02Z","2026-11-20T10:00:05Z",""]}`}
+	planned := Plan(job, []Callback{c})
+	if diff := cmp.Diff(want, short(planned)); diff != "" {
+		t.Error(diff)
+	}
+	a := planned[0].Action
+	if a.ParentID != job.Action.ID || !a.ID.Time().Equal(job.Action.ID.Time()) || a.Trace != job.Action.Trace || a.Lane != "publish/x" {
+		t.Errorf("its place: %+v", a)
+	}
+}
+
+func TestFeaturesAreCalledBackForByIndex(t *testing.T) {
+	t.Parallel()
+	job := mirror(`{"limit": 1}`, `{"features": [{"id": "a", "gsd": 0.5}, {"id": "b", "gsd": 3}, {"id": "c", "gsd": 0.1}]}`)
+	c := Callback{Name: "tell", Target: publish(), PerFeature: true, When: ends(t, "SUCCESSFUL"),
+		Parameters: []Parameter{path(t, "feature", "$.feature.id")}}
+	all := Plan(job, []Callback{c})
+	if diff := cmp.Diff([]string{`callback tell publish {"feature":"a"}`, `callback tell publish {"feature":"b"}`,
+		`callback tell publish {"feature":"c"}`}, short(all)); diff != "" {
+		t.Error(diff)
+	}
+	c.Filter = filter(t, "feature.gsd < 1.0 && feature.gsd < input.limit")
+	some := Plan(job, []Callback{c})
+	if len(some) != 2 || some[0].Action.ID != all[0].Action.ID || some[1].Action.ID != all[2].Action.ID {
+		t.Errorf("a filter changes ids: %v", short(some))
+	}
+}
+
+func TestFaultsFailTheirCallbackAlone(t *testing.T) {
+	t.Parallel()
+	always := ends(t, "!canceled")
+	good := Callback{Name: "good", Target: publish(), When: always}
+	chain := Callback{Name: "chain", When: always, Target: Target{Handler: "argo", Process: "next",
+		Prepare: func(raw json.RawMessage) (action.Action, error) {
+			return action.Action{Kind: "job", Name: "next", Handler: "argo", Parameters: raw}, nil
+		}}}
+	per := func(f *Filter, parameters ...Parameter) Callback {
+		return Callback{Name: "per", Target: publish(), When: always, PerFeature: true, Filter: f, Parameters: parameters}
+	}
+	many := `{"features": [` + strings.Repeat("1,", maxFeatures) + `1]}`
+	costly := `{"features": [[` + strings.Repeat("1,", 2000) + `1]]}`
+	deep := mirror("", "{}")
+	deep.Depth = maxDepth - 1
+	failed := mirror("", `{"features": [1]}`)
+	failed.Status, failed.Error = action.Failed, "exit 1"
+	for name, c := range map[string]struct {
+		job  Job
+		with Callback
+		want []string
+	}{
+		"no node": {mirror("", "{}"), Callback{Name: "x", Target: publish(), When: always, Parameters: []Parameter{path(t, "p", "$.input.q")}},
+			[]string{`FAILED x invalid_parameters: parameter "p": $["input"]["q"] selects nothing`}},
+		"schema": {mirror("", "{}"), Callback{Name: "x", Target: publish(), When: always, Parameters: []Parameter{{Name: "bad"}}},
+			[]string{`FAILED x invalid_parameters: there is no parameter "bad"`}},
+		"no features": {mirror("", `{"features": {}}`), per(nil),
+			[]string{"FAILED per no_features: $.output.features is no list: there is nothing to call back for"}},
+		"no output of a failed job": {failed, per(nil),
+			[]string{"FAILED per no_features: $.output.features is no list: there is nothing to call back for"}},
+		"too many": {mirror("", many), per(nil),
+			[]string{"FAILED per too_many_features: $.output.features has 10001 elements; at most 10000 are called back for"}},
+		"a feature without it": {mirror("", `{"features": [{"n": 1}, {}, {"n": "x"}, {"n": 3}]}`), per(filter(t, "feature.n > 2.0")), []string{
+			"FAILED per filter: featureFilter on feature 1: no such key: n", "FAILED per filter: featureFilter on feature 2: no such overload",
+			"callback per publish {}"}},
+		"costs too much": {mirror("", costly), per(filter(t, "feature.all(a, feature.all(b, b == a))")),
+			[]string{"FAILED per filter: featureFilter on feature 0: operation cancelled: actual cost limit exceeded"}},
+		"no JSON": {mirror("{", "{}"), Callback{Name: "x", Target: publish(), When: always},
+			[]string{"FAILED x document: the input of the job is no JSON: unexpected EOF", "FAILED good document: the input of the job is no JSON: unexpected EOF"}},
+		"a chain":       {mirror("", "{}"), chain, []string{"job next argo {}"}},
+		"a long chain":  {deep, chain, []string{"FAILED chain chain_too_deep: 32 jobs have started each other in a row, process next would be the next: is it a circle?"}},
+		"another end":   {mirror("", "{}"), Callback{Name: "x", When: ends(t, "failed")}, nil},
+		"disabled":      {mirror("", "{}"), Callback{Name: "x", When: always, Disabled: true}, nil},
+		"every feature": {mirror("", `{"features": []}`), per(nil), nil},
+	} {
+		want := c.want
+		if name != "no JSON" {
+			want = append(want, "callback good publish {}")
+		}
+		if diff := cmp.Diff(want, short(Plan(c.job, []Callback{c.with, good}))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWhenNamesEnds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                         "",
+		"successful":               "SUCCESSFUL",
+		"FAILED,Canceled":          "FAILED CANCELED",
+		"!successful":              "FAILED CANCELED TIMED_OUT INVALID RETRIES_EXHAUSTED",
+		"!successful,!failed":      "CANCELED TIMED_OUT INVALID RETRIES_EXHAUSTED",
+		"!failed,successful":       "SUCCESSFUL CANCELED TIMED_OUT INVALID RETRIES_EXHAUSTED",
+		"retries_exhausted":        "RETRIES_EXHAUSTED",
+		"timed_out,!canceled":      "SUCCESSFUL FAILED TIMED_OUT INVALID RETRIES_EXHAUSTED",
+		"failed,!failed":           "error: failed contradicts !failed",
+		"!FAILED,failed":           "error: failed contradicts !failed",
+		"running":                  `error: "running" is no end state`,
+		"!":                        `error: "!" is no end state`,
+		"!!failed":                 `error: "!!failed" is no end state`,
+		"successful,done":          `error: "done" is no end state`,
+		"failed,successful,failed": "SUCCESSFUL FAILED",
+	} {
+		var e Ends
+		var got []string
+		for _, one := range strings.Split(text, ",") {
+			if one == "" {
+				continue
+			}
+			if err := e.Add(one); err != nil {
+				got = []string{"error:", err.Error()}
+				break
+			}
+		}
+		if len(got) == 0 {
+			for s := action.Pending; s <= action.RetriesExhausted; s++ {
+				if e.Has(s) {
+					got = append(got, s.String())
+				}
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %q, want %q", text, strings.Join(got, " "), want)
+		}
+	}
+	for text, want := range map[string]bool{"failed": true, "failed,retries_exhausted": false, "!successful": false,
+		"failed,!retries_exhausted": false, "!retries_exhausted": false, "successful": false} {
+		if got := ends(t, strings.Split(text, ",")...).Forgets(); got != want {
+			t.Errorf("%q forgets exhausted retries: %v", text, got)
+		}
+	}
+}
+
+// TestPlanTwiceIsPlanOnce: whatever the job and the callbacks are, and no two actions of a plan are the same one.
+func TestPlanTwiceIsPlanOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		features := rapid.SliceOfN(rapid.SampledFrom([]string{`1`, `{"n": 1}`, `{"n": "x"}`, `null`}), 0, 20).Draw(r, "features")
+		job := mirror(rapid.SampledFrom([]string{`{"a": 1}`, ``, `{`}).Draw(r, "input"), `{"features": [`+strings.Join(features, ",")+`]}`)
+		job.Status = action.Status(rapid.IntRange(int(action.Successful), int(action.RetriesExhausted)).Draw(r, "status"))
+		job.Depth = rapid.IntRange(0, maxDepth).Draw(r, "depth")
+		var callbacks []Callback
+		for i := range rapid.IntRange(0, 4).Draw(r, "callbacks") {
+			c := Callback{Name: fmt.Sprint("c", i), Target: publish(), PerFeature: rapid.Bool().Draw(r, "perFeature"),
+				When: ends(t, rapid.SampledFrom([]string{"successful", "!successful", "!canceled"}).Draw(r, "when"))}
+			if rapid.Bool().Draw(r, "process") {
+				c.Target.Process = "next"
+			}
+			if rapid.Bool().Draw(r, "filtered") {
+				c.Filter = filter(t, rapid.SampledFrom([]string{"feature.n == 1.0", "@.n == 1", "true"}).Draw(r, "filter"))
+			}
+			if rapid.Bool().Draw(r, "parameter") {
+				c.Parameters = []Parameter{path(t, "p", rapid.SampledFrom([]string{"$.feature", "$.input.a", "$.workflow.status"}).Draw(r, "path"))}
+			}
+			callbacks = append(callbacks, c)
+		}
+		once, twice := Plan(job, callbacks), Plan(job, callbacks)
+		if diff := cmp.Diff(once, twice); diff != "" {
+			r.Fatalf("planned twice (-once +twice):\n%s", diff)
+		}
+		seen := map[action.ID]bool{}
+		for _, p := range once {
+			if seen[p.Action.ID] || p.Action.ParentID != job.Action.ID || !p.Action.ID.Time().Equal(job.Action.ID.Time()) {
+				r.Fatalf("the place of %s: %+v", p.Action.Name, p.Action)
+			}
+			seen[p.Action.ID] = true
+		}
+	})
+}
