@@ -135,7 +135,7 @@ type Thread struct {
 	RunAt     time.Time `json:"runAt"`     // not before
 	ClaimedBy ID        `json:"claimedBy,omitzero"`
 	Lease     time.Time `json:"lease,omitzero"`     // the running attempt's hard end
-	StartedAt time.Time `json:"startedAt,omitzero"` // first claim
+	StartedAt time.Time `json:"startedAt,omitzero"` // when it was RUNNING first
 	CancelAt  time.Time `json:"cancelAt,omitzero"`  // when somebody asked to cancel
 	Draining  bool      `json:"draining,omitempty"` // the running attempt may end, none follows
 	Deadline  time.Time `json:"deadline,omitzero"`  // TIMED_OUT from here on; zero: never

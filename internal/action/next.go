@@ -153,11 +153,11 @@ func (m move) claim() (Transition, error) {
 	t.Attempt++
 	t.ClaimedBy = m.in.By
 	t.Lease = m.lease()
-	if t.StartedAt.IsZero() {
-		t.StartedAt = m.now
-	}
 	if m.in.HandOff {
 		return Transition{Thread: t}, nil
+	}
+	if t.StartedAt.IsZero() {
+		t.StartedAt = m.now
 	}
 	return m.enter(t, Running, Event{})
 }
@@ -176,7 +176,11 @@ func (m move) began() (Transition, error) {
 	if t.Status == Running {
 		return Transition{Thread: t}, nil
 	}
-	return m.enter(released(t), Running, Event{})
+	next, err := m.enter(released(t), Running, Event{})
+	if t.StartedAt.IsZero() && err == nil {
+		next.Thread.StartedAt = next.Event.At
+	}
+	return next, err
 }
 
 // ended is the end of an attempt, told by its owner or seen by an observer.

@@ -90,6 +90,7 @@ type ActionState struct {
 	OutputRef  string          `json:"outputRef,omitempty"` // blob key of an output that is too big for the row
 	Ref        string          `json:"ref,omitempty"`
 	FinishedAt time.Time       `json:"finishedAt,omitzero"`
+	UpdatedAt  time.Time       `json:"updatedAt,omitzero"`   // of its last event
 	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // when a client deleted the ended job
 }
 

@@ -35,6 +35,10 @@ type DeploymentQuery struct {
 type ActionQuery struct {
 	Kind       string
 	Name       string
+	Names      []string      // any of them
+	Phases     []Phase       // any of them
+	Shortest   time.Duration // runs or ran at least that long; 0: any time, or none
+	Longest    time.Duration // runs or ran at most that long
 	Handler    string
 	Lane       string
 	CreatedBy  string

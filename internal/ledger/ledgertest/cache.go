@@ -286,3 +286,82 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 		t.Errorf("%d actions, %v", len(states), err)
 	}
 }
+
+// inEveryPhase makes a job of each phase and returns what each should be in.
+func (s setup) inEveryPhase(t *testing.T) map[action.ID]ledger.Phase {
+	t.Helper()
+	host := s.join(t, "host-a")
+	want := map[action.ID]ledger.Phase{}
+	end := func(name string, phase ledger.Phase, o action.Outcome) action.ID {
+		id := s.enqueue(t, job(name))
+		s.end(t, host, s.claim(t, host, "noop", 1)[0], o)
+		want[id] = phase
+		return id
+	}
+	end("b", ledger.Successful, done())
+	end("b", ledger.Failed, action.Outcome{Kind: action.Fatal, Error: "no"})
+	end("b", ledger.Failed, action.Outcome{Kind: action.BadInput, Error: "no"})
+	end("b", ledger.Running, action.Outcome{Kind: action.Retry, Error: "later"})
+	gone := end("b", ledger.Dismissed, done())
+	check(t, s.Dismiss(s.ctx, gone, "ana"))
+	canceled := s.enqueue(t, job("a"))
+	check(t, s.Cancel(s.ctx, canceled, ledger.CancelNow))
+	want[canceled] = ledger.Dismissed
+	handed := job("a")
+	handed.Lane, handed.Handler = "flow", "flow"
+	throttled := s.enqueue(t, handed)
+	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "flow", N: 1, HandOff: true}})
+	check(t, err)
+	s.end(t, host, turned.Claimed[0], action.Outcome{Kind: action.Throttle, Error: "over quota"})
+	want[throttled] = ledger.Accepted
+	running := s.enqueue(t, job("a"))
+	s.claim(t, host, "noop", 1)
+	want[running] = ledger.Running
+	want[s.enqueue(t, job("a"))] = ledger.Accepted
+	return want
+}
+
+func jobsAreSelectedByPhase(t *testing.T, s setup) {
+	want := s.inEveryPhase(t)
+	all, err := s.Actions(s.ctx, ledger.ActionQuery{Kind: "job"})
+	check(t, err)
+	for _, state := range all {
+		if got := state.Phase(); got != want[state.ID] {
+			t.Errorf("%s is %s, want %s", state.Thread.Status, got, want[state.ID])
+		}
+		if state.UpdatedAt.IsZero() || state.UpdatedAt.Before(state.FinishedAt) {
+			t.Errorf("%s was updated at %s", state.Thread.Status, state.UpdatedAt)
+		}
+	}
+	for _, phase := range ledger.Phases() {
+		found, err := s.Actions(s.ctx, ledger.ActionQuery{Kind: "job", Phases: []ledger.Phase{phase}})
+		check(t, err)
+		count := 0
+		for _, p := range want {
+			if p == phase {
+				count++
+			}
+		}
+		if len(found) != count {
+			t.Errorf("%s: found %d of %d", phase, len(found), count)
+		}
+		for _, state := range found {
+			if want[state.ID] != phase {
+				t.Errorf("%s was found as %s", state.Thread.Status, phase)
+			}
+		}
+	}
+	some, err := s.Actions(s.ctx, ledger.ActionQuery{Names: []string{"a", "c"}, Phases: []ledger.Phase{ledger.Accepted, ledger.Dismissed}})
+	check(t, err)
+	if len(some) != 3 {
+		t.Errorf("%d of two names and two phases, want 3", len(some))
+	}
+	started, err := s.Actions(s.ctx, ledger.ActionQuery{Longest: time.Hour})
+	check(t, err)
+	if len(started) != 6 {
+		t.Errorf("%d were at work for at most an hour, want 6", len(started))
+	}
+	if long, err := s.Actions(s.ctx, ledger.ActionQuery{Shortest: time.Hour}); err != nil || len(long) > 0 {
+		t.Errorf("%d were at work for an hour, %v", len(long), err)
+	}
+}

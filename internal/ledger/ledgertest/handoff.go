@@ -78,8 +78,12 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	}
 	i := slices.IndexFunc(turned.Claimed, func(c ledger.Claimed) bool { return c.ID == id })
 	c := turned.Claimed[i]
-	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, HandOff: true}, c.Thread.StartedAt)
+	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, HandOff: true},
+		c.Thread.Lease.Add(-time.Duration(c.Policy.AttemptTimeout)-action.LeaseGrace))
 	check(t, err)
+	if !c.Thread.StartedAt.IsZero() || turned.Claimed[1-i].Thread.StartedAt.IsZero() {
+		t.Errorf("started: handed off %s, local %s", c.Thread.StartedAt, turned.Claimed[1-i].Thread.StartedAt)
+	}
 	if diff := cmp.Diff(next.Thread, c.Thread); diff != "" {
 		t.Errorf("thread (-next +claimed):\n%s", diff)
 	}

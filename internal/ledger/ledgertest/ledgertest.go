@@ -99,6 +99,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"RepeatedRequestsMakeOneAction": repeatedRequestsMakeOneAction,
 		"IdempotencyKeysStandForADay":   idempotencyKeysStandForADay,
 		"RepeatsRaceForOneAction":       repeatsRaceForOneAction,
+		"JobsAreSelectedByPhase":        jobsAreSelectedByPhase,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

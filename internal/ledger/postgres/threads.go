@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -83,7 +84,7 @@ picked AS MATERIALIZED (
 claimed AS (
 	UPDATE thread t SET ready = false, attempt = attempt + 1, claimed_by = $1,
 		status = CASE WHEN t.lane = ANY ($4) THEN t.status ELSE 3 END, seq = CASE WHEN t.lane = ANY ($4) THEN t.seq ELSE t.seq + 1 END,
-		lease = now() + attempt_limit, started_at = coalesce(started_at, now())
+		lease = now() + attempt_limit, started_at = CASE WHEN t.lane = ANY ($4) THEN started_at ELSE coalesce(started_at, now()) END
 	WHERE t.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING t.*)
 SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t CROSS JOIN LATERAL (
 	SELECT * FROM action a WHERE a.id = t.id AND a.created_at = t.created_at OFFSET 0) AS a`
@@ -189,7 +190,7 @@ func (t *tx) NextDue() (time.Time, error) {
 // stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
 const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.run_at, d.started_at, d.cancel_at,
 	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
-	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id)`
+	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at)`
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
@@ -200,12 +201,14 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 	}
 	f.when(q.Kind != "", "a.kind = ?", q.Kind)
 	f.when(q.Name != "", "a.name = ?", q.Name)
+	f.when(len(q.Names) > 0, "a.name = ANY (?)", q.Names)
 	f.when(q.Handler != "", "a.handler = ?", q.Handler)
 	f.when(q.Lane != "", "a.lane = ?", q.Lane)
 	f.when(q.CreatedBy != "", "a.created_by = ?", q.CreatedBy)
 	f.when(!q.Parent.IsZero(), "a.parent_id = ?", uuid(q.Parent))
 	f.when(!q.RetryOf.IsZero(), "a.retry_of = ?", uuid(q.RetryOf))
 	f.stand(q.Live(), q.Ended())
+	f.phases(q)
 	f.between(q)
 	f.when(q.Pipeline != "", "a.pipeline = ?", q.Pipeline)
 	f.when(q.Deployment != 0, "a.deployment = ?", q.Deployment)
@@ -239,6 +242,34 @@ func (f *filter) stand(live, ended []action.Status) {
 	}
 }
 
+// isDismissed is that somebody deleted the job.
+const isDismissed = "EXISTS (SELECT FROM dismissal x WHERE x.id = a.id)"
+
+// phaseIs is what ledger.ActionState.Phase says, as a condition.
+func phaseIs(p ledger.Phase) string {
+	switch p {
+	case ledger.Accepted:
+		return "t.status IN (1, 2) OR t.status = 4 AND t.started_at IS NULL"
+	case ledger.Running:
+		return "t.status = 3 OR t.status = 4 AND t.started_at IS NOT NULL"
+	case ledger.Successful:
+		return "d.status = 5 AND NOT " + isDismissed
+	case ledger.Failed:
+		return "d.status IN (6, 8, 9, 10) AND NOT " + isDismissed
+	}
+	return "d.status = 7 OR " + isDismissed
+}
+
+// phases selects jobs by phase and by how long they run or ran.
+func (f *filter) phases(q ledger.ActionQuery) {
+	if len(q.Phases) > 0 {
+		f.conditions = append(f.conditions, "("+strings.Join(column(q.Phases, phaseIs), " OR ")+")")
+	}
+	const duration = "coalesce(d.finished_at, now()) - coalesce(d.started_at, t.started_at)"
+	f.when(q.Shortest > 0, duration+" >= ?", pgtype.Interval{Microseconds: q.Shortest.Microseconds(), Valid: true})
+	f.when(q.Longest > 0, duration+" <= ?", pgtype.Interval{Microseconds: q.Longest.Microseconds(), Valid: true})
+}
+
 // between selects actions by when they were created; their partitions are chosen by created_at.
 func (f *filter) between(q ledger.ActionQuery) {
 	if from := q.From(); !from.IsZero() {
@@ -261,7 +292,7 @@ func scanState(row pgx.Row) (state ledger.ActionState, err error) {
 	columns := append(thread.columns(), of.columns()...)
 	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.RunAt}, timeOf{&end.StartedAt},
 		timeOf{&end.CancelAt}, &draining, timeOf{&end.Deadline}, timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error},
-		textOf{&state.Ref}, &output, textOf{&state.OutputRef}, timeOf{&state.Dismissed})
+		textOf{&state.Ref}, &output, textOf{&state.OutputRef}, timeOf{&state.Dismissed}, timeOf{&state.UpdatedAt})
 	if err = row.Scan(columns...); err != nil {
 		return state, err
 	}

@@ -87,7 +87,7 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 	}
 	claims, err := rows(t, scan, `UPDATE thread AS t SET ready = 0, claimed_by = ?1, attempt = attempt + 1,
 			status = CASE WHEN ?5 THEN status ELSE 3 END, seq = CASE WHEN ?5 THEN seq ELSE seq + 1 END,
-			lease = CASE attempt_limit WHEN 0 THEN NULL ELSE ?2 + attempt_limit END, started_at = coalesce(started_at, ?2)
+			lease = CASE attempt_limit WHEN 0 THEN NULL ELSE ?2 + attempt_limit END, started_at = CASE WHEN ?5 THEN started_at ELSE coalesce(started_at, ?2) END
 		WHERE id IN (SELECT id FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
 			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff)
@@ -179,13 +179,14 @@ func (t *tx) NextDue() (time.Time, error) {
 // stateColumns are an action's, its thread's, and its end's; a live one shows its last event's code and error.
 const stateColumns = actionColumns + `, ` + threadColumns + `,
 	d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
-	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref, (SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id)`
+	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref,
+	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at)`
 
 const stateJoins = ` LEFT JOIN thread_done d ON d.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
 	if ids == nil {
-		query, args := stateQuery(q)
+		query, args := stateQuery(q, t.now)
 		return rows(t, scanState, query, args...)
 	}
 	return rows(t, scanState, `SELECT `+stateColumns+` FROM action a LEFT JOIN thread t ON t.id = a.id`+stateJoins+
@@ -193,7 +194,7 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 }
 
 // stateQuery is the statement of an ActionQuery. It begins with the live rows where only they are wanted.
-func stateQuery(q ledger.ActionQuery) (string, []any) {
+func stateQuery(q ledger.ActionQuery, now time.Time) (string, []any) {
 	query := `SELECT ` + stateColumns + ` FROM action a LEFT JOIN thread t ON t.id = a.id` + stateJoins
 	live, ended := q.Live(), q.Ended()
 	if q.LiveOnly || (len(live) > 0 && len(ended) == 0) {
@@ -213,6 +214,10 @@ func stateQuery(q ledger.ActionQuery) (string, []any) {
 		for _, status := range q.Statuses {
 			args = append(args, status)
 		}
+	}
+	for _, c := range phaseConditions(q, now) {
+		where = append(where, c.text)
+		args = append(args, c.values...)
 	}
 	for _, c := range []struct{ column, value string }{{"kind", q.Kind}, {"name", q.Name}, {"handler", q.Handler}, {"lane", q.Lane},
 		{"created_by", q.CreatedBy}} {
@@ -250,6 +255,57 @@ func stateQuery(q ledger.ActionQuery) (string, []any) {
 	return query + order + ` LIMIT ?`, append(args, limit(q.Limit))
 }
 
+// condition is a part of a WHERE, with the values of its placeholders.
+type condition struct {
+	text   string
+	values []any
+}
+
+// isDismissed is that somebody deleted the job.
+const isDismissed = `EXISTS (SELECT 1 FROM dismissal x WHERE x.id = a.id)`
+
+// phaseIs is what ledger.ActionState.Phase says, as a condition.
+func phaseIs(p ledger.Phase) string {
+	switch p {
+	case ledger.Accepted:
+		return `t.status IN (1, 2) OR t.status = 4 AND t.started_at IS NULL`
+	case ledger.Running:
+		return `t.status = 3 OR t.status = 4 AND t.started_at IS NOT NULL`
+	case ledger.Successful:
+		return `d.status = 5 AND NOT ` + isDismissed
+	case ledger.Failed:
+		return `d.status IN (6, 8, 9, 10) AND NOT ` + isDismissed
+	}
+	return `d.status = 7 OR ` + isDismissed
+}
+
+// phaseConditions select jobs by their processes, by phase and by how long they run or ran.
+func phaseConditions(q ledger.ActionQuery, now time.Time) []condition {
+	var all []condition
+	if len(q.Names) > 0 {
+		c := condition{text: `a.name IN (` + strings.Repeat(`?,`, len(q.Names)-1) + `?)`}
+		for _, name := range q.Names {
+			c.values = append(c.values, name)
+		}
+		all = append(all, c)
+	}
+	if len(q.Phases) > 0 {
+		texts := make([]string, len(q.Phases))
+		for i, p := range q.Phases {
+			texts[i] = phaseIs(p)
+		}
+		all = append(all, condition{text: `(` + strings.Join(texts, ` OR `) + `)`})
+	}
+	const duration = `coalesce(d.finished_at, ?) - coalesce(d.started_at, t.started_at)`
+	if q.Shortest > 0 {
+		all = append(all, condition{duration + ` >= ?`, []any{micros(now), q.Shortest.Microseconds()}})
+	}
+	if q.Longest > 0 {
+		all = append(all, condition{duration + ` <= ?`, []any{micros(now), q.Longest.Microseconds()}})
+	}
+	return all
+}
+
 // standing is where a status is that is one of these.
 func standing(live, ended []action.Status) string {
 	switch {
@@ -282,7 +338,8 @@ func scanState(s scanner) (ledger.ActionState, error) {
 	)
 	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
 		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline}, &progress,
-		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef, moment{&state.Dismissed})
+		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef,
+		moment{&state.Dismissed}, moment{&state.UpdatedAt})
 	if err := s.Scan(to...); err != nil {
 		return state, err
 	}
