@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime/pprof"
 	"slices"
 )
 
@@ -83,6 +84,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.DSN, "dsn", "", "a PostgreSQL server on which databases may be made; default WAYBILL_TEST_POSTGRES")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measurements of each subject")
 	flags.StringVar(&o.JSON, "json", "", "write the results to this file as well")
+	profile := flags.String("cpuprofile", "", "write a profile of this process to this file")
 	if b.flags != nil {
 		b.flags(flags, &o)
 	}
@@ -99,7 +101,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	results, err := b.run(ctx, o)
+	results, err := profiled(*profile, func() ([]Result, error) { return b.run(ctx, o) })
 	if err != nil {
 		return err
 	}
@@ -111,6 +113,23 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	}
 	return save(o.JSON, results)
+}
+
+// profiled runs a bench, under the profiler where a file is named for its findings.
+func profiled(path string, run func() ([]Result, error)) ([]Result, error) {
+	if path == "" {
+		return run()
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, err
+	}
+	defer pprof.StopCPUProfile()
+	return run()
 }
 
 // help lists the benches.

@@ -22,7 +22,9 @@ type Round struct {
 	P50       float64 `json:"p50_ms,omitempty"`
 	P99       float64 `json:"p99_ms,omitempty"`
 	WALBytes  int64   `json:"wal_bytes,omitempty"`
-	Buffers   int64   `json:"buffers,omitempty"` // of all connections; those still open may lag by a second
+	Buffers   int64   `json:"buffers,omitempty"`       // of all connections; those still open may lag by a second
+	ClientCPU float64 `json:"client_cpu_us,omitempty"` // of this process for each operation, which no neighbour changes
+	ServerCPU float64 `json:"server_cpu_us,omitempty"` // of the server's processes, where they are on this machine
 }
 
 // measured makes a round of what was done since the start.
@@ -103,7 +105,7 @@ func machine() string {
 func print(w io.Writer, results []Result) {
 	first := results[0]
 	fmt.Fprintf(w, "%s; %s; median of %d rounds (lowest to highest)\n\n", machine(), first.Server, len(first.Rounds))
-	fmt.Fprintf(w, "| %s | driver | median | spread | ratio | target |\n|---|---|---:|---|---|---|\n", first.Bench)
+	fmt.Fprintf(w, "| %s | driver | median | spread | CPU µs | ratio | target |\n|---|---|---:|---|---:|---|---|\n", first.Bench)
 	for _, r := range results {
 		ratio, target := "–", "–"
 		if r.Ratio != 0 {
@@ -112,9 +114,28 @@ func print(w io.Writer, results []Result) {
 		if r.Pass != nil {
 			target = r.Target + map[bool]string{true: ": met", false: ": not met"}[*r.Pass]
 		}
-		fmt.Fprintf(w, "| %s | %s | %s %s | %s to %s | %s | %s |\n", r.Subject, r.Driver,
-			grouped(r.Median), r.Unit, grouped(r.Spread[0]), grouped(r.Spread[1]), ratio, target)
+		fmt.Fprintf(w, "| %s | %s | %s %s | %s to %s | %s | %s | %s |\n", r.Subject, r.Driver,
+			grouped(r.Median), r.Unit, grouped(r.Spread[0]), grouped(r.Spread[1]), r.cpu(), ratio, target)
 	}
+}
+
+// cpu is the median CPU time of an operation, client + server.
+func (r *Result) cpu() string {
+	client, server := r.middle(func(r Round) float64 { return r.ClientCPU }), r.middle(func(r Round) float64 { return r.ServerCPU })
+	if client == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f + %.0f", client, server)
+}
+
+// middle is the median of something over the rounds.
+func (r *Result) middle(figure func(Round) float64) float64 {
+	figures := make([]float64, len(r.Rounds))
+	for i, round := range r.Rounds {
+		figures[i] = figure(round)
+	}
+	slices.Sort(figures)
+	return figures[len(figures)/2]
 }
 
 // grouped writes a number for people: a large one whole with thousands apart, such as 12,345.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -32,16 +33,23 @@ func onServer(ctx context.Context, dsn string, measure func() (Round, error)) (R
 	}
 	after, err := usage(ctx, db)
 	round.WALBytes, round.Buffers = after.wal-before.wal, after.buffers-before.buffers
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(round.Ops) }
+	round.ClientCPU, round.ServerCPU = each(after.client-before.client), each(after.server-before.server)
 	return round, err
 }
 
-// used is what a database has used since it was made.
-type used struct{ wal, buffers int64 }
+// used is what a database and the processes around it have used so far.
+type used struct {
+	wal, buffers   int64
+	client, server time.Duration // CPU
+}
 
 // usage reads what was used so far. The buffers of open connections may lag by a second.
 func usage(ctx context.Context, db *pgx.Conn) (u used, err error) {
-	err = db.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn() - '0/0', blks_hit + blks_read
-		FROM pg_stat_database WHERE datname = current_database()`).Scan(&u.wal, &u.buffers)
+	var pid int
+	err = db.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn() - '0/0', blks_hit + blks_read, pg_backend_pid()
+		FROM pg_stat_database WHERE datname = current_database()`).Scan(&u.wal, &u.buffers, &pid)
+	u.client, u.server = ownCPU(), serverCPU(pid)
 	return u, err
 }
 
