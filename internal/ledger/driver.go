@@ -111,8 +111,10 @@ type actionTx interface {
 	InsertActions(actions []action.Action) error
 	InsertEvents(events []action.Event) error
 	UpdateThreads(rows []ThreadRow) error
-	// EndThreads deletes the live rows and stores the last states; an id that is not live is an error.
-	EndThreads(rows []Ending) error
+	// EndThreads deletes the live rows, stores the last states and appends the events of the ends. It returns the ids
+	// of those that ended. With an owner, rows end that it has claimed by the attempt of their ending and that have no
+	// newer event than that claim, and the others stay as they are; without one, an id that is not live is an error.
+	EndThreads(owner action.ID, rows []Ending) ([]action.ID, error)
 
 	// Actions reads the immutable rows of those ids that exist.
 	Actions(ids []action.ID) ([]action.Action, error)
@@ -120,9 +122,9 @@ type actionTx interface {
 	LockThreads(ids []action.ID) (map[action.ID]action.Thread, error)
 	// LiveKeys finds live actions by their unique keys.
 	LiveKeys(keys []string) (map[string]action.ID, error)
-	// Claim takes ready rows for the owner, as RUNNING unless they are to be handed off, and returns them in the order of their rank.
-	// The owner must be alive, where instances are kept.
-	Claim(owner action.ID, wants []Want) ([]Claimed, error)
+	// Claim takes ready rows for the owner, as RUNNING with the event of that unless they are to be handed off, and
+	// returns them in the order of their rank. The owner must be alive, where instances are kept.
+	Claim(owner Instance, wants []Want) ([]Claimed, error)
 	// Lanes lists lanes with ready work after a lane, in order.
 	Lanes(handler, after string, limit int) ([]string, error)
 	// Select finds live actions by their state; owner is used by some of the choices.
@@ -253,17 +255,13 @@ func threadRow(a action.Action, t action.Thread, now time.Time) ThreadRow {
 	return row
 }
 
-// Ending is the last state of an action.
+// Ending is the last state of an action; it is reached now.
 type Ending struct {
-	ID         action.ID
-	Lane       string
-	Thread     action.Thread // with the status of the end
-	FinishedAt time.Time
-	Code       string
-	Error      string
-	Ref        string
-	Output     []byte // JSON, or nil
-	OutputRef  string // blob key of an output that is too big for the row
+	Lane      string
+	Thread    action.Thread // with the status of the end
+	Event     action.Event  // the last one
+	Output    []byte        // JSON, or nil
+	OutputRef string        // blob key of an output that is too big for the row
 }
 
 // InstanceRow is a registered instance and how long it lives unless it renews.

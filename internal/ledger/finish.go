@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -34,37 +36,79 @@ func (t *txn) each(ids []action.ID, input func(live) (action.Input, bool)) error
 	return t.settle(moves)
 }
 
-// settle writes transitions down. It is the one way to the end: whoever ends an
-// action deletes its thread, writes the last state and the event and, for a
-// deployment's step, appends the entry, all in this transaction. The heads of
-// the steps' pipelines are locked before the threads.
+// settle writes transitions of locked threads down.
 func (t *txn) settle(moves []settled) error {
-	if len(moves) == 0 {
-		return nil
-	}
-	var (
-		rows    []ThreadRow
-		endings []Ending
-		events  []action.Event
-		entries = map[string][]schedule.Entry{}
-	)
+	var rows []ThreadRow
+	var events []action.Event
+	var ends []settled
 	for _, m := range moves {
+		if m.Ended() {
+			ends = append(ends, m)
+			continue
+		}
 		if m.Event != nil {
 			events = append(events, *m.Event)
 			t.touch(TopicAction)
 		}
-		if !m.Ended() {
-			rows = append(rows, threadRow(m.action, m.Thread, t.Now()))
-			t.touchAsked(m.Thread)
-			continue
+		rows = append(rows, threadRow(m.action, m.Thread, t.Now()))
+		t.touchAsked(m.Thread)
+	}
+	if len(rows) > 0 {
+		if err := t.UpdateThreads(rows); err != nil {
+			return err
 		}
-		endings = append(endings, t.ending(m))
+	}
+	if len(events) > 0 {
+		if err := t.InsertEvents(events); err != nil {
+			return err
+		}
+	}
+	_, err := t.finish(action.ID{}, ends)
+	return err
+}
+
+// finish is the one way to the end: whoever ends an action deletes its thread,
+// writes the last state and the event and, for a deployment's step, appends the
+// entry, all in this transaction. The heads of the steps' pipelines are locked.
+// With an owner the threads need not be: those end that stand as its claim left
+// them. It returns the ones that ended.
+func (t *txn) finish(owner action.ID, moves []settled) ([]settled, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(moves, func(a, b settled) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
+	endings := make([]Ending, len(moves))
+	for i, m := range moves {
+		endings[i] = ending(m)
+	}
+	ids, err := t.EndThreads(owner, endings)
+	if err != nil {
+		return nil, err
+	}
+	t.touch(TopicAction)
+	ended := moves
+	if len(ids) < len(moves) {
+		ended = only(moves, ids)
+	}
+	return ended, t.appendEnds(ended)
+}
+
+// only are the moves of the actions that ids names.
+func only(moves []settled, ids []action.ID) []settled {
+	named := make(map[action.ID]bool, len(ids))
+	for _, id := range ids {
+		named[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(moves), func(m settled) bool { return !named[m.action.ID] })
+}
+
+// appendEnds appends what ends of steps say in the deployment log.
+func (t *txn) appendEnds(ended []settled) error {
+	entries := map[string][]schedule.Entry{}
+	for _, m := range ended {
 		if step := m.action.Step; step != nil {
 			entries[step.Pipeline] = append(entries[step.Pipeline], entryOf(m))
 		}
-	}
-	if err := t.store(rows, endings, events); err != nil {
-		return err
 	}
 	for _, head := range t.heads {
 		if len(entries[head.Pipeline]) == 0 {
@@ -87,27 +131,8 @@ func (t *txn) touchAsked(thread action.Thread) {
 	}
 }
 
-// store writes the action side of transitions.
-func (t *txn) store(rows []ThreadRow, endings []Ending, events []action.Event) error {
-	if len(rows) > 0 {
-		if err := t.UpdateThreads(rows); err != nil {
-			return err
-		}
-	}
-	if len(endings) > 0 {
-		if err := t.EndThreads(endings); err != nil {
-			return err
-		}
-	}
-	if len(events) == 0 {
-		return nil
-	}
-	return t.InsertEvents(events)
-}
-
-func (t *txn) ending(m settled) Ending {
-	e := Ending{ID: m.action.ID, Lane: m.action.Lane, Thread: m.Thread, FinishedAt: t.Now(),
-		Code: m.Event.Code, Error: m.Event.Error, Ref: m.Event.Ref, OutputRef: m.OutputRef}
+func ending(m settled) Ending {
+	e := Ending{Lane: m.action.Lane, Thread: m.Thread, Event: *m.Event, OutputRef: m.OutputRef}
 	if len(m.Output) > 0 {
 		e.Output = cleanJSON(m.Output)
 	}

@@ -106,7 +106,8 @@ type Completion struct {
 	ID      action.ID
 	Attempt int
 	Outcome action.Outcome
-	HandOff bool // Done means that the work was accepted elsewhere: QUEUED
+	HandOff bool     // Done means that the work was accepted elsewhere: QUEUED
+	Claimed *Claimed // as the claim returned it, so that it need not be read again; nil: it is read
 }
 
 // Want asks for up to N ready actions of one lane.
@@ -120,7 +121,6 @@ type Want struct {
 type Turned struct {
 	Claimed []Claimed
 	Late    []action.ID // completions that matched no claim
-	Ended   []action.ID // actions that came to their end
 }
 
 // Instance is one process that runs roles against a shared ledger.

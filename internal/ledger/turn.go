@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -16,7 +18,9 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 		if err := t.complete(owner, completions, &done); err != nil {
 			return err
 		}
-		done.Claimed, err = t.claim(owner, wants)
+		if len(wants) > 0 {
+			done.Claimed, err = t.Claim(owner, wants)
+		}
 		return err
 	})
 	return done, err
@@ -24,34 +28,98 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 
 // complete records the ends of attempts that are still the owner's, and names the others.
 func (t *txn) complete(owner Instance, completions []Completion, done *Turned) error {
+	actions, err := t.completed(completions)
+	if err != nil || len(completions) == 0 {
+		return err
+	}
+	if err := t.lock(pipelinesOf(slices.Collect(maps.Values(actions)))...); err != nil {
+		return err
+	}
+	rest, err := t.completePlain(owner, completions)
+	if err != nil || len(rest) == 0 {
+		return err
+	}
+	return t.completeLocked(owner, rest, actions, done)
+}
+
+// completed are the actions of completions: as they were claimed, else read.
+func (t *txn) completed(completions []Completion) (map[action.ID]action.Action, error) {
+	actions := make(map[action.ID]action.Action, len(completions))
+	var ids []action.ID
+	for _, c := range completions {
+		if c.Claimed != nil {
+			actions[c.ID] = c.Claimed.Action
+		} else {
+			ids = append(ids, c.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return actions, nil
+	}
+	read, err := t.Actions(ids)
+	for _, a := range read {
+		actions[a.ID] = a
+	}
+	return actions, err
+}
+
+// completePlain ends what has succeeded, from what its claim returned: while the claim stands nothing has changed
+// what success means. It returns the other completions, with those whose threads are not as the claim left them.
+func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Completion, err error) {
+	var moves []settled
+	seen := make(map[action.ID]bool, len(completions))
+	for _, c := range completions {
+		if c.Claimed == nil || c.HandOff || c.Outcome.Kind != action.Done || seen[c.ID] {
+			seen[c.ID] = true
+			continue
+		}
+		seen[c.ID] = true
+		next, err := t.endAttempt(owner, live{c.Claimed.Action, c.Claimed.Thread}, c)
+		if err == nil && next.Ended() { // else, locked, it is decided by what is there now
+			moves = append(moves, settled{c.Claimed.Action, next})
+		}
+	}
+	ended, err := t.finish(owner.ID, moves)
+	if err != nil || len(ended) == len(completions) {
+		return nil, err
+	}
+	recorded := make(map[action.ID]bool, len(ended))
+	for _, m := range ended {
+		recorded[m.action.ID] = true
+	}
+	for _, c := range completions {
+		if recorded[c.ID] {
+			delete(recorded, c.ID) // its second completion is late
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return rest, nil
+}
+
+// completeLocked locks the threads and decides by what is there.
+func (t *txn) completeLocked(owner Instance, completions []Completion, actions map[action.ID]action.Action, done *Turned) error {
 	ids := make([]action.ID, len(completions))
 	for i, c := range completions {
 		ids[i] = c.ID
 	}
-	found, err := t.lockLive(ids)
+	threads, err := t.LockThreads(ids)
 	if err != nil {
 		return err
 	}
-	byID := make(map[action.ID]live, len(found))
-	for _, f := range found {
-		byID[f.action.ID] = f
-	}
 	var moves []settled
 	for _, c := range completions {
-		f, ok := byID[c.ID]
-		if !ok || f.thread.ClaimedBy != owner.ID || f.thread.Attempt != c.Attempt {
+		thread, ok := threads[c.ID]
+		if !ok || thread.ClaimedBy != owner.ID || thread.Attempt != c.Attempt {
 			done.Late = append(done.Late, c.ID)
 			continue
 		}
-		delete(byID, c.ID) // its second completion is late
-		next, err := t.endAttempt(owner, f, c)
+		delete(threads, c.ID) // its second completion is late
+		next, err := t.endAttempt(owner, live{actions[c.ID], thread}, c)
 		if err != nil {
 			return err
 		}
-		if next.Ended() {
-			done.Ended = append(done.Ended, c.ID)
-		}
-		moves = append(moves, settled{f.action, next})
+		moves = append(moves, settled{actions[c.ID], next})
 	}
 	return t.settle(moves)
 }
@@ -66,28 +134,6 @@ func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transitio
 	}
 	in.Outcome = action.Outcome{Kind: action.Fatal, Code: string(fault.CodeOf(err)), Error: err.Error()}
 	return action.Next(f.action, f.thread, in, t.Now())
-}
-
-// claim takes ready actions and writes that they run; of hand-offs nothing is written before they are accepted.
-func (t *txn) claim(owner Instance, wants []Want) ([]Claimed, error) {
-	if len(wants) == 0 {
-		return nil, nil
-	}
-	claimed, err := t.Claim(owner.ID, wants)
-	if err != nil || len(claimed) == 0 {
-		return nil, err
-	}
-	var events []action.Event
-	for _, c := range claimed {
-		if c.Thread.Status == action.Running {
-			events = append(events, action.Event{ActionID: c.ID, Seq: c.Thread.Seq, Status: c.Thread.Status, Attempt: c.Thread.Attempt,
-				Spent: c.Thread.Spent, At: t.Now(), Source: owner.Name})
-		}
-	}
-	if len(events) == 0 {
-		return claimed, nil
-	}
-	return claimed, t.InsertEvents(events)
 }
 
 // Claims lists the live claims of an owner: after a Turn whose answer was lost, they say what it did.

@@ -54,6 +54,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"LowerPriorityGoesFirst":         lowerPriorityGoesFirst,
 		"LanesAreListedInACircle":        lanesAreListedInACircle,
 		"LateCompletionsAreDropped":      lateCompletionsAreDropped,
+		"SuccessNeedsNoLook":             successNeedsNoLook,
 		"BadOutcomeFailsItsActionAlone":  badOutcomeFailsItsActionAlone,
 		"TurnIsAllOrNothing":             turnIsAllOrNothing,
 		"DeadClaimsAreRescued":           deadClaimsAreRescued,

@@ -1,6 +1,8 @@
 package ledgertest
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -141,7 +144,7 @@ func lateCompletionsAreDropped(t *testing.T, s setup) {
 		"of an ended action":      s.end(t, b, second, done()),
 	} {
 		if len(turned.Late) != 1 {
-			t.Errorf("%s: late %v, ended %v", name, turned.Late, turned.Ended)
+			t.Errorf("%s: late %v", name, turned.Late)
 		}
 	}
 	if got := s.statusOf(t, id); got != action.Successful {
@@ -152,12 +155,77 @@ func lateCompletionsAreDropped(t *testing.T, s setup) {
 // endTwice completes a claim with two outcomes in one Turn.
 func (s setup) endTwice(t *testing.T, i ledger.Instance, c ledger.Claimed) ledger.Turned {
 	t.Helper()
-	once := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()}
+	once := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c}
 	again := once
 	again.Outcome = action.Outcome{Kind: action.Fatal}
 	turned, err := s.Turn(s.ctx, i, []ledger.Completion{once, again}, nil)
 	check(t, err)
 	return turned
+}
+
+// successNeedsNoLook compares an end that was decided from what the claim returned with one for which the thread
+// was locked and read, whatever happened to the claim in between.
+func successNeedsNoLook(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	for name, between := range map[string]func(action.ID) error{
+		"nothing":  func(action.ID) error { return nil },
+		"a cancel": func(id action.ID) error { return s.Cancel(s.ctx, id, ledger.CancelNow) },
+		"a drain":  func(id action.ID) error { return s.Cancel(s.ctx, id, ledger.Drain) },
+		"an observer": func(id action.ID) error {
+			_, err := s.Observe(s.ctx, ledger.Observation{ID: id, Source: "eye", Began: true})
+			return err
+		},
+		"another event": func(id action.ID) error { return s.addEvent(id) },
+	} {
+		s.enqueue(t, job("a"))
+		s.enqueue(t, job("b"))
+		output := action.Outcome{Kind: action.Done, Output: json.RawMessage(`{"n": 1}`), Ref: "here"}
+		var events [2][]action.Event
+		var ends [2]ledger.ActionState
+		for i, c := range s.claim(t, host, "noop", 2) {
+			check(t, between(c.ID))
+			completion := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: output}
+			if i == 0 {
+				completion.Claimed = &c
+			}
+			turned, err := s.Turn(s.ctx, host, []ledger.Completion{completion}, nil)
+			check(t, err)
+			if len(turned.Late) > 0 {
+				t.Errorf("%s: completion %d is late", name, i)
+			}
+			if events[i], err = s.Events(s.ctx, c.ID); err != nil {
+				t.Fatal(err)
+			}
+			if ends[i], err = s.Action(s.ctx, c.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unequal := cmpopts.IgnoreFields(action.Event{}, "ActionID", "At")
+		if diff := cmp.Diff(events[1], events[0], unequal); diff != "" {
+			t.Errorf("after %s, events (-locked +fenced):\n%s", name, diff)
+		}
+		unequal = cmpopts.IgnoreFields(ledger.ActionState{}, "Action", "FinishedAt", "Thread.RunAt", "Thread.StartedAt")
+		if diff := cmp.Diff(ends[1], ends[0], unequal); diff != "" {
+			t.Errorf("after %s, end (-locked +fenced):\n%s", name, diff)
+		}
+		if ends[0].Thread.Status != action.Successful {
+			t.Errorf("after %s the end is %s", name, ends[0].Thread.Status)
+		}
+	}
+}
+
+// addEvent makes a claimed thread have a newer event than its claim.
+func (s setup) addEvent(id action.ID) error {
+	return s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		threads, err := tx.LockThreads([]action.ID{id})
+		if err != nil {
+			return err
+		}
+		thread := threads[id]
+		thread.Seq++
+		e := action.Event{ActionID: id, Seq: thread.Seq, Status: thread.Status, Attempt: thread.Attempt, At: tx.Now(), Source: "test"}
+		return errors.Join(tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}), tx.InsertEvents([]action.Event{e}))
+	})
 }
 
 func deadClaimsAreRescued(t *testing.T, s setup) {

@@ -174,7 +174,7 @@ func (s setup) claim(t *testing.T, i ledger.Instance, lane string, n int) []ledg
 // end completes a claim.
 func (s setup) end(t *testing.T, i ledger.Instance, c ledger.Claimed, o action.Outcome) ledger.Turned {
 	t.Helper()
-	done, err := s.Turn(s.ctx, i, []ledger.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o}}, nil)
+	done, err := s.Turn(s.ctx, i, []ledger.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, Claimed: &c}}, nil)
 	check(t, err)
 	return done
 }

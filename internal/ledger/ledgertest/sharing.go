@@ -240,7 +240,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		return func(tx ledger.Tx) error { _, err := tx.Select(c, host.ID, 10); return err }
 	}
 	for name, statements := range map[string]func(ledger.Tx) error{
-		"claim":            func(tx ledger.Tx) error { _, err := tx.Claim(host.ID, []ledger.Want{{Lane: "noop", N: 1}}); return err },
+		"claim":            func(tx ledger.Tx) error { _, err := tx.Claim(host, []ledger.Want{{Lane: "noop", N: 1}}); return err },
 		"lanes":            func(tx ledger.Tx) error { _, err := tx.Lanes("noop", "", 10); return err },
 		"due":              func(tx ledger.Tx) error { _, err := tx.MakeReady(10); return err },
 		"next due":         func(tx ledger.Tx) error { _, err := tx.NextDue(); return err },

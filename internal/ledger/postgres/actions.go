@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,12 +17,13 @@ import (
 func (t *tx) InsertThreads(rows []ledger.ThreadRow) ([]action.ID, error) {
 	return query(t, scanID, `INSERT INTO thread (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled,
 			attempt_limit, deadline, draining, unique_key)
-		SELECT id, uuid_v7_time(id), lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, false, unique_key
-		FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::boolean[], $5::timestamptz[], $6::timestamptz[], $7::int[], $8::int[],
-			$9::smallint[], $10::smallint[], $11::smallint[], $12::interval[], $13::timestamptz[], $14::text[])
-			AS n (id, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, unique_key)
+		SELECT id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, false, unique_key
+		FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::smallint[], $5::boolean[], $6::timestamptz[], $7::timestamptz[], $8::int[], $9::int[],
+			$10::smallint[], $11::smallint[], $12::smallint[], $13::interval[], $14::timestamptz[], $15::text[])
+			AS n (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, unique_key)
 		ON CONFLICT DO NOTHING RETURNING id`,
 		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
+		column(rows, func(r ledger.ThreadRow) time.Time { return r.ID.Time() }),
 		column(rows, func(r ledger.ThreadRow) string { return r.Lane }),
 		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
 		column(rows, func(r ledger.ThreadRow) bool { return r.Ready }),
@@ -110,10 +112,11 @@ func (t *tx) InsertActions(actions []action.Action) error {
 // InsertEvents appends to the histories of actions.
 func (t *tx) InsertEvents(events []action.Event) error {
 	_, err := t.exec(`INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)
-		SELECT id, uuid_v7_time(id), seq, status, attempt, spent, at, source, until, code, error, ref
-		FROM unnest($1::uuid[], $2::int[], $3::smallint[], $4::int[], $5::smallint[], $6::timestamptz[], $7::text[], $8::timestamptz[],
-			$9::text[], $10::text[], $11::text[]) AS n (id, seq, status, attempt, spent, at, source, until, code, error, ref)`,
+		SELECT id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref
+		FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::timestamptz[], $8::text[], $9::timestamptz[],
+			$10::text[], $11::text[], $12::text[]) AS n (id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)`,
 		column(events, func(e action.Event) pgtype.UUID { return uuid(e.ActionID) }),
+		column(events, func(e action.Event) time.Time { return e.ActionID.Time() }),
 		column(events, func(e action.Event) int32 { return int32(e.Seq) }),
 		column(events, func(e action.Event) int16 { return int16(e.Status) }),
 		column(events, func(e action.Event) int32 { return int32(e.Attempt) }),
@@ -158,43 +161,51 @@ func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
 	return err
 }
 
-// EndThreads deletes the live rows and stores the last states; an id that is not live is an error.
-func (t *tx) EndThreads(rows []ledger.Ending) error {
-	ids := column(rows, func(r ledger.Ending) pgtype.UUID { return uuid(r.ID) })
-	ended, err := t.exec("DELETE FROM thread WHERE id = ANY ($1)", ids)
-	if err != nil {
-		return err
-	}
-	if int(ended) != len(rows) {
-		return fmt.Errorf("end %d actions: %d are live", len(rows), ended)
-	}
-	_, err = t.exec(`INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining,
-			deadline, finished_at, code, error, ref, output, output_ref)
-		SELECT id, uuid_v7_time(id), lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining,
-			deadline, finished_at, code, error, ref, output::json, output_ref
-		FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::timestamptz[],
-			$10::timestamptz[], $11::boolean[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[])
-			AS n (id, lane, status, seq, attempt, spent, lost, run_at, started_at, cancel_at, draining, deadline, finished_at, code, error, ref, output,
-			output_ref)`,
-		ids,
-		column(rows, func(r ledger.Ending) string { return r.Lane }),
+// end is the end of many actions in one statement: what was deleted is what is written down. Rows are found by their
+// ids, one by one; see planned.
+const end = `WITH n AS (
+	SELECT * FROM unnest($2::uuid[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::text[],
+		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
+		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref)),
+ended AS (
+	DELETE FROM thread t USING n
+	WHERE t.id = n.id AND ($1::uuid IS NULL OR (t.claimed_by = $1 AND t.attempt = n.attempt AND t.seq = n.seq - 1))
+	RETURNING t.created_at, t.lane, t.started_at, n.*),
+logged AS (
+	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, code, error, ref)
+	SELECT id, created_at, seq, status, attempt, spent, coalesce(at, now()), source, code, error, ref FROM ended)
+INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, started_at, finished_at, code, error, ref, output, output_ref)
+SELECT id, created_at, lane, status, seq, attempt, spent, lost, started_at, now(), coalesce(code, ''), coalesce(error, ''), coalesce(ref, ''),
+	output::json, coalesce(output_ref, '') FROM ended RETURNING id`
+
+// EndThreads deletes the live rows, stores the last states and appends the events of the ends.
+func (t *tx) EndThreads(owner action.ID, rows []ledger.Ending) ([]action.ID, error) {
+	ended, err := query(t, scanID, end, uuid(owner),
+		column(rows, func(r ledger.Ending) pgtype.UUID { return uuid(r.Event.ActionID) }),
 		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Status) }),
 		column(rows, func(r ledger.Ending) int32 { return int32(r.Thread.Seq) }),
 		column(rows, func(r ledger.Ending) int32 { return int32(r.Thread.Attempt) }),
 		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Spent) }),
 		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Lost) }),
-		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.RunAt) }),
-		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.StartedAt) }),
-		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.CancelAt) }),
-		column(rows, func(r ledger.Ending) bool { return r.Thread.Draining }),
-		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.Thread.Deadline) }),
-		column(rows, func(r ledger.Ending) pgtype.Timestamptz { return stamp(r.FinishedAt) }),
-		column(rows, func(r ledger.Ending) string { return r.Code }),
-		column(rows, func(r ledger.Ending) string { return r.Error }),
-		column(rows, func(r ledger.Ending) string { return r.Ref }),
-		column(rows, func(r ledger.Ending) pgtype.Text { return document(r.Output) }),
-		column(rows, func(r ledger.Ending) string { return r.OutputRef }))
-	return err
+		t.unlessNow(column(rows, func(r ledger.Ending) time.Time { return r.Event.At })),
+		column(rows, func(r ledger.Ending) string { return r.Event.Source }),
+		sparse(rows, func(r ledger.Ending) string { return r.Event.Code }),
+		sparse(rows, func(r ledger.Ending) string { return r.Event.Error }),
+		sparse(rows, func(r ledger.Ending) string { return r.Event.Ref }),
+		sparse(rows, func(r ledger.Ending) string { return string(r.Output) }),
+		sparse(rows, func(r ledger.Ending) string { return r.OutputRef }))
+	if err == nil && owner.IsZero() && len(ended) != len(rows) {
+		err = fmt.Errorf("end %d actions: %d are live", len(rows), len(ended))
+	}
+	return ended, err
+}
+
+// unlessNow is a column of times: NULL as a whole when all are the transaction's.
+func (t *tx) unlessNow(times []time.Time) []time.Time {
+	if slices.ContainsFunc(times, func(at time.Time) bool { return !at.Equal(t.now) }) {
+		return times
+	}
+	return nil
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,

@@ -109,9 +109,6 @@ func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]strin
 	err := d.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", func(t ledger.Tx) error {
 		explained := t.(*tx)
 		explained.plans = &plans
-		if _, err := explained.conn.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
-			return err
-		}
 		return fn(explained)
 	}, "ROLLBACK")
 	return plans, coded(err)
@@ -128,7 +125,7 @@ func (d *Driver) transact(ctx context.Context, begin string, fn func(ledger.Tx) 
 	t := &tx{ctx: ctx, conn: conn.Conn()}
 	start := new(pgx.Batch)
 	start.Queue(begin)
-	start.Queue("SELECT now()").QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
+	start.Queue(planned).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
 	if err = conn.SendBatch(ctx, start).Close(); err == nil {
 		t.now = t.now.UTC()
 		err = fn(t)
@@ -141,6 +138,12 @@ func (d *Driver) transact(ctx context.Context, begin string, fn func(ledger.Tx) 
 	}
 	return err
 }
+
+// planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
+// that was made while a table was small would read all of it when it is large. It is no setting of the connection,
+// since a pooler in between may refuse those.
+const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+	set_config('enable_mergejoin', 'off', true)) AS settings`
 
 // rollBack gives the connection back clean, or ends it.
 func (d *Driver) rollBack(ctx context.Context, conn *pgxpool.Conn) {

@@ -72,25 +72,28 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 	return found, err
 }
 
-// claim takes ready rows in one statement. The picked rows are fenced off by a
-// materialised CTE, so that no more are updated than were asked for, and
-// updated through an array: joined, the planner reads whole tables.
-const claim = `WITH want AS (SELECT * FROM unnest($2::text[], $3::int[]) AS w (lane, n)),
+// claim takes ready rows in one statement, and writes that those run which are not to be handed off. The picked rows
+// are fenced off by a materialised CTE, so that no more are updated than were asked for, and updated through an array
+// of the places where they were locked: joined, the planner reads whole tables.
+const claim = `WITH want AS (SELECT * FROM unnest($3::text[], $4::int[]) AS w (lane, n)),
 picked AS MATERIALIZED (
-	SELECT p.id FROM want w CROSS JOIN LATERAL (
-		SELECT id FROM thread t WHERE t.lane = w.lane AND t.ready
+	SELECT p.ctid FROM want w CROSS JOIN LATERAL (
+		SELECT t.ctid FROM thread t WHERE t.lane = w.lane AND t.ready
 		ORDER BY t.rank, t.id LIMIT w.n FOR UPDATE SKIP LOCKED) AS p
 	WHERE EXISTS (SELECT 1 FROM instance WHERE id = $1 AND lease_until > now())),
 claimed AS (
 	UPDATE thread t SET ready = false, attempt = attempt + 1, claimed_by = $1,
-		status = CASE WHEN t.lane = ANY ($4) THEN t.status ELSE 3 END, seq = CASE WHEN t.lane = ANY ($4) THEN t.seq ELSE t.seq + 1 END,
-		lease = now() + attempt_limit, started_at = CASE WHEN t.lane = ANY ($4) THEN started_at ELSE coalesce(started_at, now()) END
-	WHERE t.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING t.*)
+		status = CASE WHEN t.lane = ANY ($5) THEN t.status ELSE 3 END, seq = CASE WHEN t.lane = ANY ($5) THEN t.seq ELSE t.seq + 1 END,
+		lease = now() + attempt_limit, started_at = CASE WHEN t.lane = ANY ($5) THEN started_at ELSE coalesce(started_at, now()) END
+	WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM picked)) RETURNING t.*),
+logged AS (
+	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source)
+	SELECT id, created_at, seq, status, attempt, spent, now(), $2 FROM claimed WHERE status = 3)
 SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t CROSS JOIN LATERAL (
 	SELECT * FROM action a WHERE a.id = t.id AND a.created_at = t.created_at OFFSET 0) AS a`
 
-// Claim takes ready rows for the owner, as RUNNING unless they are to be handed off, and returns them in the order of their rank.
-func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, error) {
+// Claim takes ready rows for the owner, and returns them in the order of their rank.
+func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed, error) {
 	type ranked struct {
 		ledger.Claimed
 		rank time.Time
@@ -104,8 +107,8 @@ func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, erro
 		r.Thread = thread.result()
 		r.Action, err = of.result()
 		return r, err
-	}, claim, uuid(owner), column(wants, func(w ledger.Want) string { return w.Lane }), column(wants, func(w ledger.Want) int32 { return int32(w.N) }),
-		handOffs(wants))
+	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w ledger.Want) string { return w.Lane }),
+		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants))
 	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })
 	return column(rows, func(r ranked) ledger.Claimed { return r.Claimed }), err
 }
@@ -188,8 +191,8 @@ func (t *tx) NextDue() (time.Time, error) {
 }
 
 // stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
-const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.run_at, d.started_at, d.cancel_at,
-	d.draining, d.deadline, d.finished_at, coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
+const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
+	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
 	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at)`
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
@@ -286,20 +289,19 @@ func scanState(row pgx.Row) (state ledger.ActionState, err error) {
 	var thread threadScan
 	var of actionScan
 	var ended threadScan
-	var draining pgtype.Bool
 	var output pgtype.Text
 	end := &ended.thread
 	columns := append(thread.columns(), of.columns()...)
-	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.RunAt}, timeOf{&end.StartedAt},
-		timeOf{&end.CancelAt}, &draining, timeOf{&end.Deadline}, timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error},
-		textOf{&state.Ref}, &output, textOf{&state.OutputRef}, timeOf{&state.Dismissed}, timeOf{&state.UpdatedAt})
+	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.StartedAt},
+		timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error}, textOf{&state.Ref}, &output, textOf{&state.OutputRef},
+		timeOf{&state.Dismissed}, timeOf{&state.UpdatedAt})
 	if err = row.Scan(columns...); err != nil {
 		return state, err
 	}
 	state.Thread = thread.result()
 	if ended.status.Valid {
 		state.Thread = ended.result()
-		state.Thread.Draining = draining.Bool
+		state.Thread.RunAt = of.action.RunAt
 	}
 	if output.Valid {
 		state.Output = json.RawMessage(output.String)

@@ -75,22 +75,36 @@ func (t *tx) UpdateThreads(threads []ledger.ThreadRow) error {
 	return nil
 }
 
-func (t *tx) EndThreads(endings []ledger.Ending) error {
+func (t *tx) EndThreads(owner action.ID, endings []ledger.Ending) ([]action.ID, error) {
 	ids := make([]action.ID, len(endings))
-	values := make([][]any, len(endings))
 	for i, e := range endings {
-		ids[i] = e.ID
-		values[i] = []any{id(e.ID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
-			micros(e.Thread.StartedAt), micros(e.FinishedAt), e.Code, e.Error, e.Ref, document(e.Output), e.OutputRef}
+		ids[i] = e.Event.ActionID
 	}
-	n, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ids))
-	if err == nil && n != len(ids) {
-		err = fault.New(fault.Terminal, "%d of %d actions have ended already", len(ids)-n, len(ids))
-	}
+	standing, err := t.LockThreads(ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return t.insert(table{name: "thread_done", columns: []string{"id", "lane", "status", "seq", "attempt", "spent", "lost",
+	ended, events := make([]action.ID, 0, len(endings)), make([]action.Event, 0, len(endings))
+	values := make([][]any, 0, len(endings))
+	for _, e := range endings {
+		is, live := standing[e.Event.ActionID]
+		if !live && owner.IsZero() {
+			return nil, fault.New(fault.Terminal, "action %s has ended already", e.Event.ActionID)
+		}
+		if !owner.IsZero() && (is.ClaimedBy != owner || is.Attempt != e.Thread.Attempt || is.Seq != e.Thread.Seq-1) {
+			continue
+		}
+		ended, events = append(ended, e.Event.ActionID), append(events, e.Event)
+		values = append(values, []any{id(e.Event.ActionID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
+			micros(e.Thread.StartedAt), micros(t.now), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef})
+	}
+	if _, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ended)); err != nil {
+		return nil, err
+	}
+	if err := t.InsertEvents(events); err != nil {
+		return nil, err
+	}
+	return ended, t.insert(table{name: "thread_done", columns: []string{"id", "lane", "status", "seq", "attempt", "spent", "lost",
 		"started_at", "finished_at", "code", "error", "ref", "output", "output_ref"}}, values)
 }
 

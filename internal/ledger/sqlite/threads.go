@@ -62,16 +62,23 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 	return found, err
 }
 
-func (t *tx) Claim(owner action.ID, wants []ledger.Want) ([]ledger.Claimed, error) {
+func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed, error) {
 	var claimed []ledger.Claimed
 	for _, w := range wants {
-		some, err := t.claimLane(owner, w)
+		some, err := t.claimLane(owner.ID, w)
 		if err != nil {
 			return nil, err
 		}
 		claimed = append(claimed, some...)
 	}
-	return claimed, nil
+	var began []action.Event
+	for _, c := range claimed {
+		if c.Thread.Status == action.Running {
+			began = append(began, action.Event{ActionID: c.ID, Seq: c.Thread.Seq, Status: c.Thread.Status, Attempt: c.Thread.Attempt,
+				Spent: c.Thread.Spent, At: t.now, Source: owner.Name})
+		}
+	}
+	return claimed, t.InsertEvents(began)
 }
 
 // claimLane is the one place beside action.Next that knows what a claim does,
