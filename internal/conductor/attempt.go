@@ -139,7 +139,7 @@ func (c *Conductor) finish(a *attempt, o action.Outcome) {
 	c.count(a.Lane, -1)
 	c.metrics.Running.Set(float64(len(c.running)))
 	if a.owner == c.instance.ID {
-		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: c.handsOff(a.Handler)})
+		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: c.handsOff(a.Handler), Claimed: &a.Claimed})
 	} else {
 		c.metrics.LateCompletions.WithLabelValues(a.Handler).Inc()
 	}
