@@ -135,6 +135,62 @@ func assignedNames(f archtest.File) map[string]bool {
 	return names
 }
 
+// logCalls visits what every call of a logger is given: a logger is called log or Log wherever it stands.
+func logCalls(f archtest.File, visit func(message ast.Expr, rest []ast.Expr)) {
+	levels := map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !levels[method.Sel.Name] {
+			return true
+		}
+		name := ""
+		switch logger := method.X.(type) {
+		case *ast.Ident:
+			name = logger.Name
+		case *ast.SelectorExpr:
+			name = logger.Sel.Name
+		}
+		if strings.EqualFold(name, "log") {
+			visit(call.Args[0], call.Args[1:])
+		}
+		return true
+	})
+}
+
+func TestLogLinesHaveConstantTextsAndKeys(t *testing.T) {
+	seen := 0
+	for _, f := range load(t) {
+		if f.Test {
+			continue
+		}
+		logCalls(f, func(message ast.Expr, rest []ast.Expr) {
+			seen++
+			if text, ok := message.(*ast.BasicLit); !ok || text.Kind != token.STRING {
+				t.Errorf("%s: the message of a log line is a constant; what differs stands under a key", f.At(message.Pos()))
+			}
+			for i, key := range rest {
+				text, literal := key.(*ast.BasicLit)
+				if literal && text.Kind == token.STRING && (i == 0 || !isKey(rest[i-1])) {
+					t.Errorf("%s: %s is no key of package obs: keys are constants, so that a fact has one name", f.At(key.Pos()), text.Value)
+				}
+			}
+		})
+	}
+	if seen < 20 {
+		t.Errorf("found %d log lines: the rule would hold for nothing", seen)
+	}
+}
+
+// isKey reports whether an expression is one of the keys of package obs.
+func isKey(e ast.Expr) bool {
+	key, ok := e.(*ast.SelectorExpr)
+	return ok && strings.HasPrefix(key.Sel.Name, "Key")
+}
+
 func TestTextsAreOfThisProjectAlone(t *testing.T) {
 	for _, f := range load(t) {
 		for _, group := range f.AST.Comments {

@@ -22,6 +22,7 @@ type Ledger interface {
 	Instances(ctx context.Context) ([]ledger.InstanceRow, error)
 	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
+	Tell(change func(*ledger.Report))
 	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
 }
 

@@ -162,10 +162,27 @@ func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m 
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another one by that name
 		m.deleted = true
+		w.tell(one, nil)
 		return 0, nil
 	}
 	w.metrics.DeleteFailures.Inc()
+	w.tell(one, err)
 	return w.cfg.Pace.DeleteAgain, fmt.Errorf("delete workflow %s: %w", one.GetName(), err)
+}
+
+// tell has the status page name a workflow that cannot be deleted, or not any more.
+func (w *watcher) tell(one *unstructured.Unstructured, why error) {
+	name := w.handler + "/" + one.GetName()
+	w.ledger.Tell(func(r *ledger.Report) {
+		switch {
+		case why == nil:
+			delete(r.Undeletable, name)
+		case r.Undeletable == nil:
+			r.Undeletable = map[string]string{name: why.Error()}
+		default:
+			r.Undeletable[name] = why.Error()
+		}
+	})
 }
 
 func (w *watcher) tryRemove(ctx context.Context, one *unstructured.Unstructured) error {

@@ -119,6 +119,7 @@ func (w *watcher) gone(object any) {
 		if m := w.memory[one.GetUID()]; m != nil && m.orphan {
 			w.metrics.Orphans.Dec()
 		}
+		w.tell(one, nil)
 		delete(w.memory, one.GetUID())
 	}
 }

@@ -9,12 +9,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -30,9 +29,10 @@ type ReloadOptions struct {
 	// Prepare changes and checks a configuration that was read, before anything is in force, and makes what the roles
 	// need of it; commit puts that in place, just before the configuration is in force. Either may be nil.
 	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
-	Asked   <-chan os.Signal // reload now, whatever the content; nil: nobody asks
-	Log     *slog.Logger     // default: none
-	Metrics *obs.Reload      // default: unregistered
+	Asked   <-chan os.Signal    // reload now, whatever the content; nil: nobody asks
+	Tell    func(ledger.Reload) // how it went, at first and whenever that changes; nil: nobody is told
+	Log     *slog.Logger        // default: none
+	Metrics *obs.Reload         // default: unregistered
 }
 
 // Reloader puts a changed file in force while everything runs. A file with faults changes nothing.
@@ -40,18 +40,8 @@ type Reloader struct {
 	o   ReloadOptions
 	log *slog.Logger
 
-	mu   sync.Mutex
-	last Reload
+	last ledger.Reload
 	seen [sha256.Size]byte // of the content that was looked at last; zero: there was none
-}
-
-// Reload is how the configuration in force came to be, and what became of the file since.
-type Reload struct {
-	File    string    `json:"file,omitempty"`    // "": there is none
-	Since   time.Time `json:"since"`             // the configuration in force is in force since then
-	TriedAt time.Time `json:"triedAt,omitzero"`  // when the file was refused; zero: what it says is in force
-	Faults  []string  `json:"faults,omitempty"`  // why it was refused
-	Restart []string  `json:"restart,omitempty"` // sections that changed, and count from the next start only
 }
 
 // NewReloader makes the reloader of a configuration that has just come into force.
@@ -59,23 +49,18 @@ func NewReloader(o ReloadOptions) *Reloader {
 	if o.Metrics == nil {
 		o.Metrics = obs.NewReload(nil)
 	}
+	if o.Tell == nil {
+		o.Tell = func(ledger.Reload) {}
+	}
 	now := time.Now()
 	o.Metrics.OK.Set(1)
 	o.Metrics.Timestamp.Set(float64(now.Unix()))
-	r := &Reloader{o: o, log: obs.Component(o.Log, "config"), last: Reload{Since: now.UTC()}}
+	r := &Reloader{o: o, log: obs.Component(o.Log, "config"), last: ledger.Reload{Since: now.UTC()}}
 	if o.Read != nil {
 		r.last.File, r.seen = o.File, sha256.Sum256(o.Read)
 	}
+	o.Tell(r.last)
 	return r
-}
-
-// Last says how the last reload went.
-func (r *Reloader) Last() Reload {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last := r.last
-	last.Faults, last.Restart = slices.Clone(last.Faults), slices.Clone(last.Restart)
-	return last
 }
 
 // Run looks at the file until ctx ends, and returns nil.
@@ -140,9 +125,8 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	r.o.Live.Swap(next)
 	r.o.Metrics.OK.Set(1)
 	r.o.Metrics.Timestamp.Set(float64(time.Now().Unix()))
-	r.mu.Lock()
-	r.last = Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
-	r.mu.Unlock()
+	r.last = ledger.Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
+	r.o.Tell(r.last)
 	r.log.Info("configuration reloaded", obs.KeyFile, r.o.File, obs.KeyCount, len(next.Handlers), obs.KeyDuration, time.Since(began).Milliseconds())
 	if len(restart) > 0 {
 		r.log.Warn("changed, and in force from the next start only", obs.KeyFile, r.o.File, obs.KeySections, strings.Join(restart, " "))
@@ -157,9 +141,8 @@ func (r *Reloader) refuse(err error, sum [sha256.Size]byte, tell bool) {
 	}
 	r.seen = sum
 	r.o.Metrics.OK.Set(0)
-	r.mu.Lock()
 	r.last.File, r.last.TriedAt, r.last.Faults = r.o.File, time.Now().UTC(), strings.Split(err.Error(), "\n")
-	r.mu.Unlock()
+	r.o.Tell(r.last)
 	r.log.Error("configuration refused; what was in force stays", obs.KeyFile, r.o.File, obs.Error(err))
 }
 

@@ -17,18 +17,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // reloading is a reloader that runs in a bubble.
 type reloading struct {
-	t        *testing.T
-	file     string
-	live     *catalog.Live
-	reloader *catalog.Reloader
-	asked    chan os.Signal
-	log      *bytes.Buffer
-	metrics  *obs.Reload
+	t       *testing.T
+	file    string
+	live    *catalog.Live
+	last    ledger.Reload // what was told
+	asked   chan os.Signal
+	log     *bytes.Buffer
+	metrics *obs.Reload
 }
 
 // reload runs a reloader on a file with the content. prepare may be nil.
@@ -41,11 +42,11 @@ func reload(t *testing.T, source string, prepare func(context.Context, *catalog.
 		t.Fatal(err)
 	}
 	r.live = catalog.NewLive(config)
-	r.reloader = catalog.NewReloader(catalog.ReloadOptions{File: r.file, Read: []byte(source), Live: r.live, Prepare: prepare, Asked: r.asked,
-		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics})
+	reloader := catalog.NewReloader(catalog.ReloadOptions{File: r.file, Read: []byte(source), Live: r.live, Prepare: prepare, Asked: r.asked,
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics, Tell: func(now ledger.Reload) { r.last = now }})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.reloader.Run(ctx) }()
+	go func() { ended <- reloader.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -97,7 +98,7 @@ func TestAChangedFileComesIntoForceWhole(t *testing.T) {
 		if len(before.Handlers) != 1 {
 			t.Error("what was in force was changed; whoever goes by it sees half of each")
 		}
-		if got := testutil.ToFloat64(r.metrics.Timestamp); got != float64(r.reloader.Last().Since.Unix()) {
+		if got := testutil.ToFloat64(r.metrics.Timestamp); got != float64(r.last.Since.Unix()) {
 			t.Errorf("timestamp %v, want that of the reload", got)
 		}
 		if r.lines() != 1 {
@@ -120,7 +121,7 @@ func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
 			r.file + `:1:31: unknown key "retires" in handlers.wait`,
 			r.file + `:2:1: unknown key "foo"`,
 		}
-		if diff := cmp.Diff(want, r.reloader.Last().Faults); diff != "" {
+		if diff := cmp.Diff(want, r.last.Faults); diff != "" {
 			t.Error(diff)
 		}
 		if r.lines() != 1 {
@@ -128,7 +129,7 @@ func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
 		}
 		r.write(wait) // back to what is in force: that counts as well, for it is what the file says
 		r.look()
-		if last := r.reloader.Last(); testutil.ToFloat64(r.metrics.OK) != 1 || last.Faults != nil || !last.TriedAt.IsZero() {
+		if last := r.last; testutil.ToFloat64(r.metrics.OK) != 1 || last.Faults != nil || !last.TriedAt.IsZero() {
 			t.Errorf("it was mended, and stays %+v", last)
 		}
 	})
@@ -182,7 +183,7 @@ server: {listen: 127.0.0.1:1}
 conductors: {default: {workers: 3}}
 `)
 		r.look()
-		if diff := cmp.Diff([]string{"ledger", "blob", "server", "conductors"}, r.reloader.Last().Restart); diff != "" {
+		if diff := cmp.Diff([]string{"ledger", "blob", "server", "conductors"}, r.last.Restart); diff != "" {
 			t.Error(diff)
 		}
 		if now := r.live.Now(); now.Ledger.URL != "" || now.Server != catalog.Default().Server || now.Conductor.Workers != 200 {
@@ -208,8 +209,8 @@ func TestWhatCannotBePreparedIsRefused(t *testing.T) {
 		unsound = errors.New("no such cluster")
 		r.asked <- os.Interrupt
 		synctest.Wait()
-		want := catalog.Reload{File: r.file, Faults: []string{"no such cluster"}}
-		if diff := cmp.Diff(want, r.reloader.Last(), cmpopts.IgnoreFields(catalog.Reload{}, "Since", "TriedAt")); diff != "" {
+		want := ledger.Reload{File: r.file, Faults: []string{"no such cluster"}}
+		if diff := cmp.Diff(want, r.last, cmpopts.IgnoreFields(ledger.Reload{}, "Since", "TriedAt")); diff != "" {
 			t.Error(diff)
 		}
 		if r.live.Now() != before || committed != 1 {

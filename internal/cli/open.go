@@ -32,7 +32,6 @@ type session struct {
 	equipment atomic.Pointer[equipment]                                         // what they need of the configuration in force
 	reequip   func(context.Context, *catalog.Config) (commit func(), err error) // makes another one; nil: no role needs any
 	serves    []func(conductor.Table)                                           // who is told of it
-	reloader  *catalog.Reloader
 }
 
 // sessionKind says who can do the work.

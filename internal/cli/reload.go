@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -49,8 +50,9 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 func (a *app) reloading(s *session, o roleOptions) (role lifecycle.Role, stop func()) {
 	path, _ := a.configPath(s.home)
 	asked, stop := lifecycle.Hangups()
-	s.reloader = catalog.NewReloader(catalog.ReloadOptions{
+	reloader := catalog.NewReloader(catalog.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
+		Tell: func(now ledger.Reload) { s.ledger.Tell(func(r *ledger.Report) { r.Reload = &now }) },
 		Prepare: func(ctx context.Context, cfg *catalog.Config) (commit func(), err error) {
 			if err := a.override(cfg); err != nil {
 				return nil, err
@@ -61,7 +63,7 @@ func (a *app) reloading(s *session, o roleOptions) (role lifecycle.Role, stop fu
 			return s.reequip(ctx, cfg)
 		},
 	})
-	return lifecycle.Role{Name: "config", Run: s.reloader.Run}, stop
+	return lifecycle.Role{Name: "config", Run: reloader.Run}, stop
 }
 
 // runCaboose looks after the workflows of every handler that hands work to a cluster. When there are others after a

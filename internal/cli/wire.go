@@ -35,7 +35,8 @@ type roleOptions struct {
 	drain    time.Duration // how long running attempts may go on at shutdown; 0: they are handed back at once
 	log      *slog.Logger  // nil: nothing is logged
 	registry *prometheus.Registry
-	listen   string // of the API; "": the configuration's
+	listen   string      // of the API; "": the configuration's
+	ledger   *obs.Ledger // its metrics
 }
 
 // registerer is where metrics go; an absent registry leaves them unregistered.
@@ -48,6 +49,8 @@ func (o roleOptions) registerer() prometheus.Registerer {
 
 // roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
 func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]lifecycle.Role, error) {
+	o.ledger = obs.NewLedger(o.registerer())
+	s.ledger.Measure(o.ledger)
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	now := s.equipment.Load()
 	return conductor.New(s.ledger.View(), conductor.Config{
 		Instance: instance(), Handlers: now.table.Handlers, Workers: s.live.Now().Conductor.Workers, Drain: o.drain,
-		Log: o.log, Metrics: obs.NewConductor(o.registerer()),
+		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger,
 	})
 }
 

@@ -165,11 +165,11 @@ func (c *Conductor) report(a *attempt, o action.Outcome) {
 	c.metrics.Attempts.WithLabelValues(a.Handler, o.Kind.String()).Inc()
 	c.metrics.AttemptSeconds.WithLabelValues(a.Handler, o.Kind.String()).Observe(took.Seconds())
 	level := slog.LevelInfo
-	if o.Kind == action.Done || o.Kind == action.RetryAfter {
+	if o.Kind == action.Done {
 		level = slog.LevelDebug
 	}
 	about := []any{obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyLane, a.Lane, obs.KeyAttempt, a.Thread.Attempt,
-		obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error, obs.KeyDuration, took.Milliseconds()}
+		obs.KeySpent, a.Thread.Spent, obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error, obs.KeyDuration, took.Milliseconds()}
 	if s := a.Step; s != nil {
 		about = append(about, obs.KeyPipeline, s.Pipeline, obs.KeyDeployment, s.Deployment, obs.KeyTarget, s.Target, obs.KeyEvent, s.Event)
 	}

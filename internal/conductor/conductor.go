@@ -21,6 +21,8 @@ type Ledger interface {
 	Signals
 	// Maintain makes ahead what the next weeks need, such as partitions.
 	Maintain(ctx context.Context) error
+	// Sample measures where all actions stand.
+	Sample(ctx context.Context) (ledger.Sample, error)
 }
 
 // Queue is where ready actions come from and outcomes go to; see the methods of ledger.Ledger.
@@ -41,7 +43,7 @@ type Membership interface {
 	Join(ctx context.Context, i ledger.Instance) error
 	Heartbeat(ctx context.Context, i ledger.Instance) error
 	Leave(ctx context.Context, i ledger.Instance) error
-	Rescue(ctx context.Context, self action.ID) (rescued, others int, err error)
+	Rescue(ctx context.Context, self action.ID) (ledger.Rescue, error)
 }
 
 // Signals is how the conductor hears of what others did.
@@ -61,6 +63,7 @@ type Config struct {
 	Drain    time.Duration            // how long running attempts may go on at shutdown; 0: they are handed back at once
 	Log      *slog.Logger             // default: none
 	Metrics  *obs.Conductor           // default: unregistered
+	Ledger   *obs.Ledger              // metrics of the log; default: unregistered
 }
 
 const defaultWorkers = 200
@@ -73,6 +76,8 @@ type Conductor struct {
 	metrics *obs.Conductor
 	gate    *gate
 	table   atomic.Pointer[table] // what is served now
+	leads   atomic.Bool           // what one conductor should do is ours to do
+	drains  atomic.Bool           // nothing new is taken on
 
 	ready  chan struct{} // something may be ready to claim
 	ended  chan struct{} // an attempt ended
@@ -95,6 +100,9 @@ func New(l Ledger, cfg Config) *Conductor {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewConductor(nil)
+	}
+	if cfg.Ledger == nil {
+		cfg.Ledger = obs.NewLedger(nil)
 	}
 	log := obs.Component(cfg.Log, "conductor")
 	gate := newGate(cfg.Limits, log)
@@ -133,6 +141,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.watch(ctx) })
 	loops.Go(func() { c.dues(ctx) })
 	loops.Go(func() { c.maintain(ctx) })
+	loops.Go(func() { c.measure(ctx) })
 	t := turner{Conductor: c, look: true}
 	t.run(ctx, work)
 	t.drain(ctx, work)

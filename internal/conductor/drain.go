@@ -15,6 +15,10 @@ const handBackTime = 15 * time.Second
 // records all of it. It returns when nothing is left, or when what is left does
 // not come back in time. ctx has ended.
 func (t *turner) drain(ctx, work context.Context) {
+	t.drains.Store(true)
+	if !t.idle() {
+		t.beat(work) // so that others know that nothing more is taken on here
+	}
 	handBack := time.Now().Add(t.cfg.Drain)
 	giveUp := handBack.Add(handBackTime)
 	for !t.idle() {

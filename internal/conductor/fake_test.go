@@ -30,6 +30,10 @@ type fake struct {
 
 	limits limiters
 
+	rescue   ledger.Rescue // what every look finds
+	backlogs []ledger.Backlog
+	samples  int // how often they were asked for
+
 	refuse    func(c []ledger.Completion) error // before a turn
 	loseTurns int                               // answers to lose after the commit
 }
@@ -258,7 +262,18 @@ func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []ledger.Ask
 	return f.limits.grant(owner.ID, asks, len(f.alive)), nil
 }
 
-func (f *fake) Rescue(context.Context, action.ID) (rescued, others int, err error) { return 0, 0, nil }
+func (f *fake) Rescue(context.Context, action.ID) (ledger.Rescue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rescue, nil
+}
+
+func (f *fake) Sample(context.Context) (ledger.Sample, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.samples++
+	return ledger.Sample{Now: time.Now(), Backlogs: f.backlogs}, nil
+}
 
 func (f *fake) Maintain(context.Context) error { return nil }
 

@@ -70,7 +70,7 @@ func (c *Conductor) beats(work context.Context) {
 
 func (c *Conductor) beat(work context.Context) {
 	self := c.current()
-	self.Handlers = c.table.Load().names
+	self.Handlers, self.Draining = c.table.Load().names, c.drains.Load()
 	err := c.ledger.Heartbeat(work, self)
 	switch {
 	case err == nil, work.Err() != nil:
@@ -111,19 +111,22 @@ func (c *Conductor) cancelAll(cause error) int {
 
 // rescue takes back the claims of dead instances, and says how many living ones hold.
 func (c *Conductor) rescue(ctx context.Context) (others int) {
-	n, others, err := c.ledger.Rescue(ctx, c.current().ID)
+	r, err := c.ledger.Rescue(ctx, c.current().ID)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("rescue failed", obs.Error(err))
 		}
 		return 0
 	}
-	if n == 0 {
-		return others
+	c.leads.Store(r.Leads)
+	for _, claim := range r.Claims {
+		c.metrics.Rescues.WithLabelValues(string(claim.Reason)).Inc()
+		c.log.Warn("claim taken back", obs.KeyActionID, claim.ID.String(), obs.KeyHandler, claim.Handler, obs.KeyLane, claim.Lane,
+			obs.KeyAttempt, claim.Attempt, obs.KeyReason, string(claim.Reason), obs.KeyBy, claim.Who)
 	}
-	c.metrics.Rescues.Add(float64(n))
-	c.log.Info("took back claims of dead instances", obs.KeyCount, n)
-	poke(c.sooner)
-	poke(c.ready)
-	return others
+	if len(r.Claims) > 0 {
+		poke(c.sooner)
+		poke(c.ready)
+	}
+	return r.Others
 }

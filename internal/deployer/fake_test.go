@@ -232,6 +232,8 @@ func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
+func (f *fake) Tell(func(*ledger.Report)) {}
+
 func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

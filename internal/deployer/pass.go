@@ -203,9 +203,7 @@ func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, t
 // drop gives up a pipeline that another instance has taken.
 func (d *Deployer) drop(name string, why error) {
 	delete(d.held, name)
-	d.mu.Lock()
-	delete(d.stopped, name)
-	d.mu.Unlock()
+	d.stop(name, nil)
 	d.metrics.Passes.WithLabelValues("stale").Inc()
 	d.log.Info("pipeline lost", obs.KeyPipeline, name, obs.Error(why))
 }
@@ -221,10 +219,23 @@ func (d *Deployer) broken(name string, p *pipeline, why error) {
 	d.metrics.Violations.WithLabelValues(invariant).Inc()
 	d.log.Error("invariant broken", obs.KeyPipeline, name, obs.KeyInvariant, invariant, obs.Error(why), obs.KeyStopped, p.stopped)
 	if p.stopped {
-		d.mu.Lock()
-		d.stopped[name] = why
-		d.mu.Unlock()
+		d.stop(name, why)
 	}
+}
+
+// stop notes that a pipeline's decisions stopped, and why; nil: it is not ours any more.
+func (d *Deployer) stop(name string, why error) {
+	d.mu.Lock()
+	delete(d.stopped, name)
+	if why != nil {
+		d.stopped[name] = why
+	}
+	told := map[string]string{}
+	for name, why := range d.stopped {
+		told[name] = why.Error()
+	}
+	d.mu.Unlock()
+	d.ledger.Tell(func(r *ledger.Report) { r.Stopped = told })
 }
 
 // gauge publishes what is held.

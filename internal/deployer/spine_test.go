@@ -185,12 +185,12 @@ func (m *mortal) Pass(ctx context.Context, lease ledger.Lease, since int64, deci
 	return head, err
 }
 
-func (m *mortal) Rescue(ctx context.Context, self action.ID) (rescued, others int, err error) {
+func (m *mortal) Rescue(ctx context.Context, self action.ID) (r ledger.Rescue, err error) {
 	err = m.write(func() error {
-		rescued, others, err = m.Ledger.Rescue(ctx, self)
+		r, err = m.Ledger.Rescue(ctx, self)
 		return err
 	})
-	return rescued, others, err
+	return r, err
 }
 
 func (m *mortal) Due(ctx context.Context) (next time.Time, err error) {

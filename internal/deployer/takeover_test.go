@@ -67,7 +67,7 @@ func (g *gate) Heartbeat(ctx context.Context, i ledger.Instance) error {
 	return g.Ledger.Heartbeat(ctx, i)
 }
 
-func (g *gate) Rescue(ctx context.Context, self action.ID) (int, int, error) {
+func (g *gate) Rescue(ctx context.Context, self action.ID) (ledger.Rescue, error) {
 	g.pass(ctx)
 	return g.Ledger.Rescue(ctx, self)
 }

@@ -44,6 +44,7 @@ type Tx interface {
 	entryTx
 	actionTx
 	instanceTx
+	statusTx
 	limitTx
 	tokenTx
 	cacheTx
@@ -147,9 +148,20 @@ type instanceTx interface {
 	DeleteInstance(id action.ID) error
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)
-	// BuryInstances ends the leases of those that are gone: their lease has passed,
-	// or nobody holds their guard now nor did at the last look, at least a second ago.
-	BuryInstances(self action.ID) error
+	// BuryInstances removes those that are gone, and says which by what: their lease has passed, or nobody holds
+	// their guard now nor did at the last look, at least a second ago.
+	BuryInstances(self action.ID) (map[action.ID]LossReason, error)
+}
+
+// statusTx is what people ask about everything at once.
+type statusTx interface {
+	// Backlogs counts all live rows.
+	Backlogs() ([]BacklogRow, error)
+	// ReadyAt finds an action of the handler that is ready since then; the zero id: there is none.
+	ReadyAt(handler string, since time.Time) (action.ID, error)
+	// Rescues counts the events of rescues since a time, by their code.
+	Rescues(since time.Time) (map[string]int, error)
+	Strain() (Strain, error)
 }
 
 // limitTx is the limiters of lanes and the slots that instances hold of them.
@@ -268,5 +280,6 @@ type Ending struct {
 type InstanceRow struct {
 	Instance
 	StartedAt time.Time
-	LeaseEnd  time.Time
+	LeaseEnd  time.Time // embedded: zero, for the lock file alone decides
+	Guarded   bool      // its connection holds a lock, so that its end is seen at once
 }

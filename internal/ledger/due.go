@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -56,12 +58,28 @@ func (t *txn) due(next *time.Time) error {
 	return err
 }
 
+// Rescued is a claim that was taken back.
+type Rescued struct {
+	ID      action.ID
+	Handler string
+	Lane    string
+	Attempt int
+	Reason  LossReason
+	Who     string // whose it was
+}
+
+// Rescue is what a look at others' claims found.
+type Rescue struct {
+	Claims []Rescued
+	Others int  // claims that other living instances hold: while there are some, look again each second
+	Leads  bool // of the living instances with the same role this one is the first: what one should do is its to do
+}
+
 // Rescue gives back the claims of dead instances: on the embedded log all claims but self's, else those whose
-// instance is gone or has let its lease pass; and everywhere attempts that ran past their own end. It returns how
-// many, and how many claims other living instances hold: while there are some, look again each second.
-func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued, others int, err error) {
+// instance is gone or has let its lease pass; and everywhere attempts that ran past their own end.
+func (l *Ledger) Rescue(ctx context.Context, self action.ID) (r Rescue, err error) {
 	if err := l.bury(ctx, self); err != nil {
-		return 0, 0, err
+		return Rescue{}, err
 	}
 	var dead, overdue []action.ID
 	err = l.read(ctx, "look for lost claims", func(tx Tx) error {
@@ -71,25 +89,35 @@ func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued, others in
 		if overdue, err = tx.Select(OverdueClaims, self, sweep); err != nil {
 			return err
 		}
-		others, err = othersClaims(tx, self)
+		rows, err := tx.Instances()
+		if err != nil {
+			return err
+		}
+		r.Leads = l.driver.Embedded() || leads(rows, self)
+		r.Others, err = othersClaims(tx, rows, self)
 		return err
 	})
 	if err != nil || len(dead)+len(overdue) == 0 {
-		return 0, others, err
+		return r, err
 	}
 	err = l.write(ctx, "rescue claims", func(t *txn) error {
-		rescued, err = t.rescue(self, dead, overdue)
+		r.Claims, err = t.rescue(self, dead, overdue)
 		return err
 	})
-	return rescued, others, err
+	return r, err
+}
+
+// leads reports whether self has the smallest id of those that are alive with its roles. Two that both believe it for
+// a few seconds do no harm: what the first one does may be done twice.
+func leads(rows []InstanceRow, self action.ID) bool {
+	at := slices.IndexFunc(rows, func(r InstanceRow) bool { return r.ID == self })
+	return at >= 0 && !slices.ContainsFunc(rows, func(r InstanceRow) bool {
+		return bytes.Compare(r.ID[:], self[:]) < 0 && slices.Equal(r.Roles, rows[at].Roles)
+	})
 }
 
 // othersClaims counts what the registered instances but self hold.
-func othersClaims(tx Tx, self action.ID) (count int, err error) {
-	rows, err := tx.Instances()
-	if err != nil {
-		return 0, err
-	}
+func othersClaims(tx Tx, rows []InstanceRow, self action.ID) (count int, err error) {
 	for _, r := range rows {
 		if r.ID == self {
 			continue
@@ -104,15 +132,15 @@ func othersClaims(tx Tx, self action.ID) (count int, err error) {
 }
 
 // rescue takes claims away. What was seen before the locks is looked at again under them.
-func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (int, error) {
+func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (rescued []Rescued, err error) {
 	ids := append(append([]action.ID(nil), dead...), overdue...)
 	found, err := t.lockLive(ids)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	still, err := t.stillDead(self)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var moves []settled
 	for _, f := range found {
@@ -122,17 +150,25 @@ func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (int, error) {
 		}
 		who, err := t.claimant(f.action.ID)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		in := action.Input{Kind: kind, Embedded: t.core.driver.Embedded(), Source: "rescue", Who: who}
+		in := action.Input{Kind: kind, Embedded: t.core.driver.Embedded(), Source: SourceRescue, Who: who}
 		next, err := action.Next(f.action, f.thread, in, t.Now())
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		moves = append(moves, settled{f.action, next})
+		reason := LostOverdue
+		if kind == action.LoseLease {
+			reason = t.core.lossOfInstance(f.thread.ClaimedBy)
+		}
+		rescued = append(rescued, Rescued{ID: f.action.ID, Handler: f.action.Handler, Lane: f.action.Lane, Attempt: f.thread.Attempt, Reason: reason, Who: who})
 	}
-	return len(moves), t.settle(moves)
+	return rescued, t.settle(moves)
 }
+
+// SourceRescue is the source of the events by which claims are taken back; the index that counts them names it.
+const SourceRescue = "rescue"
 
 // lossOf says how a claim was lost, if it was.
 func lossOf(thread action.Thread, dead func(action.ID) bool, now time.Time) (action.InputKind, bool) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -14,26 +15,26 @@ const (
 	InstanceLease  = 3 * HeartbeatEvery
 )
 
-// Join registers an instance. On the embedded log, where the holder of the
-// lock file is the one process that runs roles, this and the following two do nothing.
+// Join registers an instance. On the embedded log, where the holder of the lock file is the one process that runs
+// roles, the row is for people only: it has no lease, and those of earlier processes go.
 func (l *Ledger) Join(ctx context.Context, i Instance) error {
-	if l.driver.Embedded() {
-		return nil
-	}
 	ctx, cancel := bounded(ctx, "join as "+i.Name)
 	defer cancel()
 	guard, err := l.driver.Guard(ctx, i.ID)
 	if err != nil {
 		return named(ctx, "join as "+i.Name, err)
 	}
+	i.Report = l.Told()
 	return l.write(ctx, "join as "+i.Name, func(t *txn) error {
 		return t.PutInstance(i, InstanceLease, guard)
 	})
 }
 
-// Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are others' by now.
+// Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are
+// others' by now. On the embedded log it writes what changed, if anything did.
 func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
-	if l.driver.Embedded() {
+	i.Report = l.Told()
+	if l.driver.Embedded() && !l.beats(i) {
 		return nil
 	}
 	return l.write(ctx, "heartbeat of "+i.Name, func(t *txn) error {
@@ -45,11 +46,20 @@ func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
 	})
 }
 
+// beats notes what is written of an instance, and reports whether that is news.
+func (l *Ledger) beats(i Instance) bool {
+	now := fmt.Sprint(i.Handlers, i.Draining, i.Report)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.beaten[i.ID] == now {
+		return false
+	}
+	l.beaten[i.ID] = now
+	return true
+}
+
 // Leave removes an instance; claims that it still holds may be rescued at once.
 func (l *Ledger) Leave(ctx context.Context, i Instance) error {
-	if l.driver.Embedded() {
-		return nil
-	}
 	return l.write(ctx, "leave as "+i.Name, func(t *txn) error { return t.DeleteInstance(i.ID) })
 }
 
@@ -62,7 +72,7 @@ func (l *Ledger) Instances(ctx context.Context) (rows []InstanceRow, err error) 
 	return rows, err
 }
 
-// bury declares those dead that are gone, when there is anybody else. The embedded log keeps no instances.
+// bury declares those dead that are gone, when there is anybody else. On the embedded log there is nobody else.
 func (l *Ledger) bury(ctx context.Context, self action.ID) error {
 	if l.driver.Embedded() {
 		return nil
@@ -73,8 +83,49 @@ func (l *Ledger) bury(ctx context.Context, self action.ID) error {
 	}
 	for _, r := range rows {
 		if r.ID != self {
-			return l.write(ctx, "look for dead instances", func(t *txn) error { return t.BuryInstances(self) })
+			return l.write(ctx, "look for dead instances", func(t *txn) error { return t.bury(self) })
 		}
 	}
 	return nil
+}
+
+// LossReason is how a claim was lost.
+type LossReason string
+
+// The reasons.
+const (
+	LostLease   LossReason = "lease"   // its instance did not say in time that it lives
+	LostLock    LossReason = "lock"    // its instance's connection, or on the embedded log its process, is gone
+	LostOverdue LossReason = "overdue" // the attempt ran past its own end
+)
+
+// maxBuried bounds what is remembered of dead instances.
+const maxBuried = 1000
+
+// bury declares those dead that are gone, and remembers how they died for those who rescue their claims.
+func (t *txn) bury(self action.ID) error {
+	dead, err := t.BuryInstances(self)
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	t.core.mu.Lock()
+	defer t.core.mu.Unlock()
+	if len(t.core.buried)+len(dead) > maxBuried {
+		clear(t.core.buried)
+	}
+	for id, reason := range dead {
+		t.core.buried[id] = reason
+	}
+	return nil
+}
+
+// lossOfInstance is how an instance died. One that another process declared dead was found by its lock most likely,
+// since a lease takes longer.
+func (c *core) lossOfInstance(id action.ID) LossReason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if reason, known := c.buried[id]; known {
+		return reason
+	}
+	return LostLock
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // callTimeout bounds every call of the ledger but Wait.
@@ -33,12 +34,16 @@ type core struct {
 	driver      Driver
 	wakes       *wakes
 	mu          sync.Mutex
-	definitions map[string]*known // the one in force when it was last read, by pipeline
+	definitions map[string]*known        // the one in force when it was last read, by pipeline
+	report      Report                   // what this process has to tell
+	beaten      map[action.ID]string     // embedded: what was last written of an instance
+	buried      map[action.ID]LossReason // how instances died that this process declared dead
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}}
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{},
+		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
 }
@@ -47,6 +52,13 @@ func New(driver Driver) *Ledger {
 // committed since the last Wait of its view. Loops that wait for the same
 // topic have a view each. A view is not closed.
 func (l *Ledger) View() *Ledger { return &Ledger{core: l.core, seen: newPositions()} }
+
+// Measure says where it is shown how quick others are told what happened here, where there are others.
+func (l *Ledger) Measure(m *obs.Ledger) {
+	if driver, ok := l.driver.(interface{ Measure(m *obs.Ledger) }); ok {
+		driver.Measure(m)
+	}
+}
 
 // Close ends every connection. Nothing committed is lost.
 func (l *Ledger) Close() error { return l.driver.Close() }

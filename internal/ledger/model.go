@@ -129,7 +129,9 @@ type Instance struct {
 	Name     string   // host name and process id, for people
 	Version  string   // of the program
 	Roles    []string // conductor, deployer, …
-	Handlers []string
+	Handlers []string // that it serves now
+	Draining bool     // it takes on nothing new
+	Report   Report   // what its process has to tell
 }
 
 // CancelMode says how an action is ended by somebody else.

@@ -68,7 +68,7 @@ func (t *txn) unowned(owner, self action.ID) (bool, error) {
 	if owner.IsZero() || t.core.driver.Embedded() {
 		return true, nil
 	}
-	if err := t.BuryInstances(self); err != nil {
+	if err := t.bury(self); err != nil {
 		return false, err
 	}
 	alive, err := t.Instances()

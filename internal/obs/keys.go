@@ -13,6 +13,7 @@ const (
 	KeyHandler    = "handler"
 	KeyLane       = "lane"
 	KeyAttempt    = "attempt"
+	KeySpent      = "spent" // attempts that counted before this one
 	KeyOutcome    = "outcome"
 	KeyCode       = "code"
 	KeyDropped    = "dropped"

@@ -32,11 +32,12 @@ type Conductor struct {
 	StartLatency    *prometheus.HistogramVec // handler; due → started
 	StopSeconds     *prometheus.HistogramVec // handler, outcome; of handed-off work
 	LateCompletions *prometheus.CounterVec   // handler; refused by the fence
-	Rescues         prometheus.Counter       // claims taken back from dead instances
+	Rescues         *prometheus.CounterVec   // reason: lease, lock, overdue; claims taken back
 	LeasesLost      prometheus.Counter       // times this instance was declared dead
 	TurnSeconds     prometheus.Histogram
 	TurnRows        *prometheus.HistogramVec // edge: claim, complete
 	Running         prometheus.Gauge
+	Buffered        prometheus.Gauge // claimed, and waiting for a worker
 	Unflushed       prometheus.Gauge // ended attempts that are not recorded yet
 	Lanes           *Lanes           // handler, lane; those that are limited
 }
@@ -55,11 +56,12 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 		StartLatency:    create.NewHistogramVec(at.histogram("start_latency_seconds", "From due to started.", short()), []string{"handler"}),
 		StopSeconds:     create.NewHistogramVec(at.histogram("stop_seconds", "How long stopping handed-off work took.", long()), []string{"handler", "outcome"}),
 		LateCompletions: create.NewCounterVec(at.counter("late_completions_total", "Completions that the fence refused."), []string{"handler"}),
-		Rescues:         create.NewCounter(at.counter("rescues_total", "Claims taken back from dead instances.")),
+		Rescues:         create.NewCounterVec(at.counter("rescues_total", "Claims taken back: their instance's lease ended, its lock was free, or the attempt was overdue."), []string{"reason"}),
 		LeasesLost:      create.NewCounter(at.counter("leases_lost_total", "Times this instance was declared dead.")),
 		TurnSeconds:     create.NewHistogram(at.histogram("turn_seconds", "How long a turn's transaction took.", short())),
 		TurnRows:        create.NewHistogramVec(at.histogram("turn_rows", "Rows of a turn.", prometheus.ExponentialBuckets(1, 4, 6)), []string{"edge"}),
 		Running:         create.NewGauge(at.gauge("running", "Attempts in progress.")),
+		Buffered:        create.NewGauge(at.gauge("buffered", "Claimed actions that wait for a worker.")),
 		Unflushed:       create.NewGauge(at.gauge("unflushed", "Ended attempts that are not recorded yet.")),
 	}
 }

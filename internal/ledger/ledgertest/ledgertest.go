@@ -101,6 +101,10 @@ func checks() map[string]func(*testing.T, setup) {
 		"IdempotencyKeysStandForADay":   idempotencyKeysStandForADay,
 		"RepeatsRaceForOneAction":       repeatsRaceForOneAction,
 		"JobsAreSelectedByPhase":        jobsAreSelectedByPhase,
+		// status
+		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
+		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,
+		"InstancesTellWhatNoRowSays":      instancesTellWhatNoRowSays,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

@@ -174,7 +174,7 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 		check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second' WHERE name = 'host-a'"))
 		_, err := s.Grant(s.ctx, a, []ledger.Ask{ask})
 		wantCode(t, err, fault.StaleClaim)
-		if _, _, err := s.Rescue(s.ctx, b.ID); err != nil {
+		if _, err := s.Rescue(s.ctx, b.ID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -236,12 +236,12 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 	once.Delivery = action.AtMostOnce
 	onceID, againID := s.enqueue(t, once), s.enqueue(t, job("again"))
 	s.claim(t, a, "noop", 2)
-	if n, others, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (n != 0 || others != 2 || err != nil) {
-		t.Errorf("of a living instance %d were rescued, %d are others' (%v)", n, others, err)
+	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r.Claims) != 0 || r.Others != 2 || err != nil) {
+		t.Errorf("of a living instance %+v (%v) were rescued, want none, and two others'", r, err)
 	}
 	check(t, s.Leave(s.ctx, a))
-	if n, others, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (n != 2 || others != 0 || err != nil) {
-		t.Errorf("rescued %d, others hold %d (%v), want 2 and none", n, others, err)
+	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r.Claims) != 2 || r.Others != 0 || err != nil) {
+		t.Errorf("rescued %+v (%v), want two, and nothing that is others'", r, err)
 	}
 	again, err := s.Action(s.ctx, againID)
 	check(t, err)
@@ -268,8 +268,9 @@ func overdueAttemptsAreRescued(t *testing.T, s setup) {
 	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
 		return tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: past, Rank: past.RunAt}})
 	}))
-	if n, _, err := s.Rescue(s.ctx, host.ID); n != 1 || err != nil {
-		t.Fatalf("rescued %d, %v", n, err)
+	want := ledger.Rescue{Claims: []ledger.Rescued{{ID: id, Handler: "noop", Lane: "noop", Attempt: 1, Reason: ledger.LostOverdue, Who: "host-a"}}, Leads: true}
+	if r, err := s.Rescue(s.ctx, host.ID); err != nil || cmp.Diff(want, r) != "" {
+		t.Fatalf("%v, rescued (-want +got):\n%s", err, cmp.Diff(want, r))
 	}
 	state, err := s.Action(s.ctx, id)
 	check(t, err)

@@ -12,10 +12,15 @@ import (
 
 // PutInstance registers a process, or registers it anew.
 func (t *tx) PutInstance(i ledger.Instance, lease time.Duration, guard int64) error {
-	_, err := t.exec(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key)
-		VALUES ($1, $2, $3, $4, $5, now() + $6, $7)
-		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL`,
-		uuid(i.ID), i.Name, i.Version, texts(i.Roles), texts(i.Handlers), interval(lease), guard)
+	report, err := ledger.MarshalReport(i.Report)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report)
+		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9)
+		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL,
+			handlers = excluded.handlers, draining = excluded.draining, report = excluded.report`,
+		uuid(i.ID), i.Name, i.Version, texts(i.Roles), texts(i.Handlers), interval(lease), guard, i.Draining, report)
 	return err
 }
 
@@ -27,8 +32,12 @@ func interval(d time.Duration) pgtype.Interval {
 
 // RenewInstance writes what it serves, and reports whether the row was there and alive.
 func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (bool, error) {
-	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2, handlers = $3 WHERE id = $1 AND lease_until > now()",
-		uuid(i.ID), interval(lease), texts(i.Handlers))
+	report, err := ledger.MarshalReport(i.Report)
+	if err != nil {
+		return false, err
+	}
+	renewed, err := t.exec(`UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5
+		WHERE id = $1 AND lease_until > now()`, uuid(i.ID), interval(lease), texts(i.Handlers), i.Draining, report)
 	return renewed == 1, err
 }
 
@@ -41,9 +50,15 @@ func (t *tx) DeleteInstance(id action.ID) error {
 // Instances reads all that have a row.
 func (t *tx) Instances() ([]ledger.InstanceRow, error) {
 	return query(t, func(row pgx.Row) (i ledger.InstanceRow, err error) {
-		err = row.Scan(idOf{&i.ID}, &i.Name, &i.Version, &i.Roles, &i.Handlers, timeOf{&i.StartedAt}, timeOf{&i.LeaseEnd})
+		var report string
+		err = row.Scan(idOf{&i.ID}, &i.Name, &i.Version, &i.Roles, &i.Handlers, timeOf{&i.StartedAt}, timeOf{&i.LeaseEnd},
+			&i.Guarded, &i.Draining, &report)
+		if err == nil {
+			i.Report, err = ledger.UnmarshalReport(report)
+		}
 		return i, err
-	}, "SELECT id, name, version, roles, handlers, started_at, lease_until FROM instance ORDER BY id")
+	}, `SELECT id, name, version, roles, handlers, started_at, lease_until, lock_key <> 0 AND unguarded IS NULL, draining, report::text
+		FROM instance ORDER BY id`)
 }
 
 // unguarded says that nobody holds an instance's advisory lock.
@@ -52,17 +67,26 @@ const unguarded = `lock_key <> 0 AND NOT EXISTS (SELECT 1 FROM pg_locks l
 		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND (l.classid::bigint << 32) | l.objid::bigint = lock_key)`
 
-// BuryInstances removes those that are gone: their lease has passed, or nobody
-// holds their guard now nor did at the last look, at least a second ago.
-func (t *tx) BuryInstances(self action.ID) error {
-	_, err := t.exec("DELETE FROM instance WHERE id <> $1 AND (lease_until <= now() OR (unguarded <= now() - interval '1 second' AND "+
-		unguarded+"))", uuid(self))
+// BuryInstances removes those that are gone, and says which by what: their lease has passed, or nobody holds their
+// guard now nor did at the last look, at least a second ago.
+func (t *tx) BuryInstances(self action.ID) (map[action.ID]ledger.LossReason, error) {
+	dead := map[action.ID]ledger.LossReason{}
+	_, err := query(t, func(row pgx.Row) (id action.ID, err error) {
+		var late bool
+		err = row.Scan(idOf{&id}, &late)
+		dead[id] = ledger.LostLock
+		if late {
+			dead[id] = ledger.LostLease
+		}
+		return id, err
+	}, "DELETE FROM instance WHERE id <> $1 AND (lease_until <= now() OR (unguarded <= now() - interval '1 second' AND "+
+		unguarded+")) RETURNING id, lease_until <= now()", uuid(self))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = t.exec("UPDATE instance SET unguarded = CASE WHEN unguarded IS NULL THEN now() END WHERE id <> $1 AND ("+
 		unguarded+") = (unguarded IS NULL)", uuid(self))
-	return err
+	return dead, err
 }
 
 // InsertToken stores an access token.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // channel is what all processes of a ledger listen on.
@@ -24,6 +25,9 @@ func (d *Driver) Listen(changed func(ledger.Topic)) { d.listener.start(d.notifie
 
 // Notify tells other processes what this one has committed. It never blocks.
 func (d *Driver) Notify(topics []ledger.Topic) { d.notifier.add(topics) }
+
+// Measure says where it is shown how quick notifications are.
+func (d *Driver) Measure(m *obs.Ledger) { d.listener.measure(m, d.notifier) }
 
 // Guard binds an instance's life to the listener's connection by an advisory
 // lock: when the process dies, the lock falls. 0 when there is no such connection.
@@ -49,8 +53,10 @@ type listener struct {
 	alive  atomic.Bool
 	poked  chan struct{} // ends a wait, since somebody wants a lock
 
-	mu    sync.Mutex
-	locks []*lock
+	mu       sync.Mutex
+	locks    []*lock
+	metrics  *obs.Ledger // nil: nobody measures
+	notifier *notifier   // whose own notifications tell how quick they are
 }
 
 // lock is an advisory lock that the connection is to hold.
@@ -96,13 +102,13 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 		return false
 	}
 	defer func() {
-		l.alive.Store(false)
+		l.heard(false)
 		_ = conn.Close(context.WithoutCancel(l.ctx))
 	}()
 	if _, err := conn.Exec(l.ctx, "LISTEN "+channel); err != nil || !l.proven(conn, self) {
 		return false
 	}
-	l.alive.Store(true)
+	l.heard(true)
 	for _, topic := range ledger.Topics() { // what was missed while nobody listened
 		changed(topic)
 	}
@@ -116,9 +122,47 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 			return true
 		}
 		topic, from, _ := strings.Cut(note, " ")
-		if note != "" && from != self {
+		switch {
+		case note == "":
+		case from == self:
+			l.returned(ledger.Topic(topic))
+		default:
 			changed(ledger.Topic(topic))
 		}
+	}
+}
+
+// measure shows from now on whether notifications arrive, and how quick those of n are.
+func (l *listener) measure(m *obs.Ledger, n *notifier) {
+	l.mu.Lock()
+	l.metrics, l.notifier = m, n
+	l.mu.Unlock()
+	l.heard(l.up())
+}
+
+// heard notes whether notifications arrive.
+func (l *listener) heard(up bool) {
+	l.alive.Store(up)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.metrics == nil:
+	case up:
+		l.metrics.ListenerUp.Set(1)
+	default:
+		l.metrics.ListenerUp.Set(0)
+	}
+}
+
+// returned measures a notification of this process that came back.
+func (l *listener) returned(t ledger.Topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.metrics == nil {
+		return
+	}
+	if sent := l.notifier.back(t); !sent.IsZero() {
+		l.metrics.NotifyLag.Observe(time.Since(sent).Seconds())
 	}
 }
 
@@ -232,6 +276,7 @@ type notifier struct {
 
 	mu      sync.Mutex
 	pending map[ledger.Topic]bool
+	sent    map[ledger.Topic]time.Time // those that have not come back yet
 	poked   chan struct{}
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
@@ -240,7 +285,7 @@ type notifier struct {
 const notifyEvery = 10 * time.Millisecond
 
 func newNotifier(pool *pgxpool.Pool, self string) *notifier {
-	n := &notifier{pool: pool, self: self, pending: map[ledger.Topic]bool{}, poked: make(chan struct{}, 1)}
+	n := &notifier{pool: pool, self: self, pending: map[ledger.Topic]bool{}, sent: map[ledger.Topic]time.Time{}, poked: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.ended.Go(func() { n.run(ctx) })
@@ -284,6 +329,7 @@ func (n *notifier) send(ctx context.Context) {
 	var payloads []string
 	for t := range n.pending {
 		payloads = append(payloads, string(t)+" "+n.self)
+		n.sent[t] = time.Now()
 	}
 	clear(n.pending)
 	n.mu.Unlock()
@@ -293,6 +339,15 @@ func (n *notifier) send(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", channel, payloads)
+}
+
+// back is when the last notification of a topic was sent that comes back only now; zero: none is missed.
+func (n *notifier) back(t ledger.Topic) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sent := n.sent[t]
+	delete(n.sent, t)
+	return sent
 }
 
 func (n *notifier) close() {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,17 +10,64 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// One process runs roles on a file, by waybill.lock: there are no instances to keep.
+// One process runs roles on a file, by waybill.lock. Its rows are for people: nothing depends on them.
 
-func (t *tx) PutInstance(ledger.Instance, time.Duration, int64) error { return nil }
+func (t *tx) PutInstance(i ledger.Instance, _ time.Duration, _ int64) error {
+	if _, err := t.exec("DELETE FROM instance WHERE name <> ? OR id = ?", i.Name, id(i.ID)); err != nil {
+		return err
+	}
+	values, err := instanceValues(i)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("INSERT INTO instance (handlers, draining, report, id, name, version, roles, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		append(values, id(i.ID), i.Name, i.Version, jsonOf(i.Roles), micros(t.now))...)
+	return err
+}
 
-func (t *tx) RenewInstance(ledger.Instance, time.Duration) (bool, error) { return true, nil }
+func (t *tx) RenewInstance(i ledger.Instance, _ time.Duration) (bool, error) {
+	values, err := instanceValues(i)
+	if err != nil {
+		return false, err
+	}
+	_, err = t.exec("UPDATE instance SET handlers = ?, draining = ?, report = ? WHERE id = ?", append(values, id(i.ID))...)
+	return true, err
+}
 
-func (t *tx) DeleteInstance(action.ID) error { return nil }
+// instanceValues are what heartbeats write.
+func instanceValues(i ledger.Instance) ([]any, error) {
+	report, err := ledger.MarshalReport(i.Report)
+	return []any{jsonOf(i.Handlers), i.Draining, report}, err
+}
 
-func (t *tx) Instances() ([]ledger.InstanceRow, error) { return nil, nil }
+// jsonOf is a list of texts as it is stored.
+func jsonOf(list []string) string {
+	text, _ := json.Marshal(append([]string{}, list...)) // texts always marshal
+	return string(text)
+}
 
-func (t *tx) BuryInstances(action.ID) error { return nil }
+func (t *tx) DeleteInstance(i action.ID) error {
+	_, err := t.exec("DELETE FROM instance WHERE id = ?", id(i))
+	return err
+}
+
+func scanInstance(s scanner) (i ledger.InstanceRow, err error) {
+	var roles, handlers, report string
+	if err := s.Scan(ident{&i.ID}, &i.Name, &i.Version, &roles, &handlers, moment{&i.StartedAt}, &i.Draining, &report); err != nil {
+		return i, err
+	}
+	if err := errors.Join(json.Unmarshal([]byte(roles), &i.Roles), json.Unmarshal([]byte(handlers), &i.Handlers)); err != nil {
+		return i, fmt.Errorf("read instance %s: %w", i.Name, err)
+	}
+	i.Report, err = ledger.UnmarshalReport(report)
+	return i, err
+}
+
+func (t *tx) Instances() ([]ledger.InstanceRow, error) {
+	return rows(t, scanInstance, "SELECT id, name, version, roles, handlers, started_at, draining, report FROM instance ORDER BY id")
+}
+
+func (t *tx) BuryInstances(action.ID) (map[action.ID]ledger.LossReason, error) { return nil, nil }
 
 func (t *tx) InsertToken(token ledger.Token) error {
 	scopes, err := json.Marshal(token.Scopes)

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -69,7 +70,7 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 		return nil, fmt.Errorf("make the build's folder: %w", err)
 	}
 	if err := results.RootAt(t.Builds).Prune(time.Now()); err != nil {
-		t.Log.Warn("old builds cannot be removed", "error", err)
+		t.Log.Warn("old builds cannot be removed", obs.Error(err))
 	}
 	snapshot := filepath.Join(dir, snapshotFile)
 	if err := t.fetch(ctx, snapshot); err != nil {

@@ -73,3 +73,10 @@ DROP INDEX thread_lease;
 DROP INDEX thread_owner;
 CREATE INDEX thread_owner ON thread (claimed_by, lease) WHERE claimed_by IS NOT NULL;
 ALTER TABLE thread_done ALTER COLUMN run_at DROP NOT NULL, ALTER COLUMN draining DROP NOT NULL; -- written no more
+
+-- What processes tell of themselves, and what was taken back from dead ones.
+
+ALTER TABLE instance
+	ADD COLUMN draining boolean NOT NULL DEFAULT false, -- it takes on nothing new
+	ADD COLUMN report   json    NOT NULL DEFAULT '{}';  -- what no row says, for people
+CREATE INDEX event_rescue ON event (at) WHERE source = 'rescue';

@@ -63,3 +63,18 @@ CREATE TABLE dismissal (
   dismissed_at INTEGER NOT NULL,
   dismissed_by TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- The one process that runs roles, for people: nothing depends on these rows.
+
+CREATE TABLE instance (
+  id         BLOB    PRIMARY KEY,
+  name       TEXT    NOT NULL,
+  version    TEXT    NOT NULL,
+  roles      TEXT    NOT NULL CHECK (json_valid(roles)),
+  handlers   TEXT    NOT NULL CHECK (json_valid(handlers)),
+  started_at INTEGER NOT NULL,
+  draining   INTEGER NOT NULL,
+  report     TEXT    NOT NULL CHECK (json_valid(report))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_rescue ON event (at) WHERE source = 'rescue';

@@ -1,0 +1,55 @@
+package conductor
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+const (
+	sampleEvery = 15 * time.Second
+	samplePart  = 20 // measuring takes at most this part of the time, however many actions live
+)
+
+// measure samples the log regularly while this instance leads.
+func (c *Conductor) measure(ctx context.Context) {
+	sampled := c.cfg.Ledger.Sampled
+	defer sampled.Set(nil)
+	wait := sampleEvery
+	for member.Pause(ctx, wait) {
+		wait = sampleEvery
+		if !c.leads.Load() {
+			sampled.Set(nil)
+			continue
+		}
+		began := time.Now()
+		sample, err := c.ledger.Sample(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				c.log.Warn("measuring the ledger failed", obs.Error(err))
+			}
+			continue
+		}
+		sampled.Set(shown(sample))
+		wait = max(sampleEvery, samplePart*time.Since(began))
+	}
+}
+
+// shown is a sample as metrics have it.
+func shown(s ledger.Sample) *obs.Sample {
+	m := &obs.Sample{Threads: map[[2]string]int{}, Oldest: map[string]time.Duration{}, DeadTuples: s.Strain.DeadTuples}
+	for _, b := range s.Backlogs {
+		for status := action.Pending; status.Live(); status++ {
+			m.Threads[[2]string{b.Handler, status.String()}] = b.Counts[status]
+		}
+		m.Oldest[b.Handler] = 0
+		if b.Ready > 0 {
+			m.Oldest[b.Handler] = max(0, s.Now.Sub(b.Oldest))
+		}
+	}
+	return m
+}

@@ -1,0 +1,38 @@
+package sqlite
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+func (t *tx) Backlogs() ([]ledger.BacklogRow, error) {
+	return rows(t, func(s scanner) (b ledger.BacklogRow, err error) {
+		err = s.Scan(&b.Handler, &b.Status, &b.Ready, &b.Count, moment{&b.Oldest})
+		return b, err
+	}, "SELECT substr(lane, 1, instr(lane || '/', '/') - 1), status, ready, count(*), min(run_at) FROM thread GROUP BY 1, 2, 3")
+}
+
+func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
+	ids, err := rows(t, scanID, `SELECT id FROM thread WHERE ready AND run_at = ? AND (lane = ? OR lane >= ? || '/' AND lane < ? || '0')
+		ORDER BY id LIMIT 1`, micros(since), handler, handler, handler)
+	if err != nil || len(ids) == 0 {
+		return action.ID{}, err
+	}
+	return ids[0], nil
+}
+
+func (t *tx) Rescues(since time.Time) (map[string]int, error) {
+	counts := map[string]int{}
+	_, err := rows(t, func(s scanner) (code string, err error) {
+		var n int
+		err = s.Scan(&code, &n)
+		counts[code] = n
+		return code, err
+	}, "SELECT coalesce(code, ''), count(*) FROM event WHERE source = 'rescue' AND at >= ? GROUP BY 1", micros(since))
+	return counts, err
+}
+
+// Strain is none: readers do not keep the writer from reusing what was deleted, beyond the WAL.
+func (t *tx) Strain() (ledger.Strain, error) { return ledger.Strain{}, nil }

@@ -1,0 +1,186 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Backlog is what lives at one handler.
+type Backlog struct {
+	Handler  string                `json:"handler"`
+	Counts   map[action.Status]int `json:"counts"`            // live actions by status; none: no key
+	Ready    int                   `json:"ready"`             // of them, those that may be claimed now
+	Oldest   time.Time             `json:"oldest,omitzero"`   // since when the one that waits longest is ready
+	OldestID action.ID             `json:"oldestId,omitzero"` // which one; only in a Status
+}
+
+// Live is how many there are.
+func (b Backlog) Live() (n int) {
+	for _, count := range b.Counts {
+		n += count
+	}
+	return n
+}
+
+// Strain is what the database suffers from; the embedded one never does.
+type Strain struct {
+	HeldSince  time.Time `json:"heldSince,omitzero"` // when the oldest snapshot that keeps dead rows from being removed began; zero: none
+	HeldBy     string    `json:"heldBy,omitempty"`   // who holds it, for people
+	DeadTuples int64     `json:"deadTuples"`         // of the live rows' table
+}
+
+// Status is where all actions stand, and who works on them.
+type Status struct {
+	Now       time.Time
+	Instances []InstanceRow
+	Backlogs  []Backlog      // by handler
+	NextDue   time.Time      // when some action is due next that is not now; zero: none
+	Rescues   map[string]int // of the last hour, by the code of their events
+	Strain    Strain
+}
+
+// rescuesFor is how far back Status counts rescues.
+const rescuesFor = time.Hour
+
+// Status reads where all actions stand. It reads every live row once, and no history but what was rescued lately.
+func (l *Ledger) Status(ctx context.Context) (s Status, err error) {
+	err = l.read(ctx, "read the status", func(tx Tx) error {
+		s = Status{Now: tx.Now()}
+		if s.Instances, err = tx.Instances(); err != nil {
+			return err
+		}
+		if s.Backlogs, err = backlogs(tx); err != nil {
+			return err
+		}
+		for i, b := range s.Backlogs {
+			if b.Ready == 0 {
+				continue
+			}
+			if s.Backlogs[i].OldestID, err = tx.ReadyAt(b.Handler, b.Oldest); err != nil {
+				return err
+			}
+		}
+		if s.NextDue, err = tx.NextDue(); err != nil {
+			return err
+		}
+		if s.Rescues, err = tx.Rescues(s.Now.Add(-rescuesFor)); err != nil {
+			return err
+		}
+		s.Strain, err = tx.Strain()
+		return err
+	})
+	return s, err
+}
+
+// Sample is what is measured of the ledger regularly, by one of those that share it.
+type Sample struct {
+	Now      time.Time
+	Backlogs []Backlog
+	Strain   Strain
+}
+
+// Sample measures. It reads every live row once.
+func (l *Ledger) Sample(ctx context.Context) (s Sample, err error) {
+	err = l.read(ctx, "measure the ledger", func(tx Tx) error {
+		s.Now = tx.Now()
+		if s.Backlogs, err = backlogs(tx); err != nil {
+			return err
+		}
+		s.Strain, err = tx.Strain()
+		return err
+	})
+	return s, err
+}
+
+// BacklogRow counts the live rows of a handler that are alike.
+type BacklogRow struct {
+	Handler string
+	Status  action.Status
+	Ready   bool
+	Count   int
+	Oldest  time.Time // the earliest time that one of them is due
+}
+
+// backlogs counts live rows by handler, in the order of names.
+func backlogs(tx Tx) ([]Backlog, error) {
+	rows, err := tx.Backlogs()
+	byHandler := map[string]*Backlog{}
+	for _, r := range rows {
+		b := byHandler[r.Handler]
+		if b == nil {
+			b = &Backlog{Handler: r.Handler, Counts: map[action.Status]int{}}
+			byHandler[r.Handler] = b
+		}
+		b.Counts[r.Status] += r.Count
+		if r.Ready {
+			b.Ready += r.Count
+			if b.Oldest.IsZero() || r.Oldest.Before(b.Oldest) {
+				b.Oldest = r.Oldest
+			}
+		}
+	}
+	var all []Backlog
+	for _, b := range byHandler {
+		all = append(all, *b)
+	}
+	slices.SortFunc(all, func(a, b Backlog) int { return cmp.Compare(a.Handler, b.Handler) })
+	return all, err
+}
+
+// Report is what a process has to tell people that no row says. It stands beside each of its instances.
+type Report struct {
+	Reload      *Reload           `json:"reload,omitempty"`
+	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
+	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
+}
+
+// Reload is how the configuration in force came to be, and what became of the file since.
+type Reload struct {
+	File    string    `json:"file,omitempty"`    // "": there is none
+	Since   time.Time `json:"since"`             // the configuration in force is in force since then
+	TriedAt time.Time `json:"triedAt,omitzero"`  // when the file was refused; zero: what it says is in force
+	Faults  []string  `json:"faults,omitempty"`  // why it was refused
+	Restart []string  `json:"restart,omitempty"` // sections that changed, and count from the next start only
+}
+
+// Tell changes what this process has to tell. Its instances bring it with their next heartbeat.
+func (l *Ledger) Tell(change func(*Report)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report.Stopped, l.report.Undeletable = maps.Clone(l.report.Stopped), maps.Clone(l.report.Undeletable)
+	change(&l.report)
+}
+
+// Told is what this process has to tell.
+func (l *Ledger) Told() Report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.report
+}
+
+// MarshalReport is a report as drivers store it.
+func MarshalReport(r Report) (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("write a report: %w", err)
+	}
+	return string(text), nil
+}
+
+// UnmarshalReport reads what MarshalReport wrote; "" is an empty one.
+func UnmarshalReport(text string) (r Report, err error) {
+	if text == "" {
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, fmt.Errorf("read a report: %w", err)
+	}
+	return r, nil
+}
