@@ -20,6 +20,10 @@ type Store interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	// Has reports whether an object is there.
 	Has(ctx context.Context, key string) (bool, error)
+	// Folders lists the names right below a folder that have objects below them, in order.
+	Folders(ctx context.Context, folder string) ([]string, error)
+	// Clear deletes every object below a folder; one that is not there is clear. What was interrupted may be repeated.
+	Clear(ctx context.Context, folder string) error
 }
 
 // Open makes or opens the store at location: file:/DIR, a plain path, or

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
 	account "github.com/waybill-dev/waybill/internal/aws"
@@ -127,6 +128,56 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 
 // URL is where others who may read the bucket find an object.
 func (b *Bucket) URL(key string) string { return b.name + key }
+
+// Folders implements Store.
+func (b *Bucket) Folders(ctx context.Context, folder string) ([]string, error) {
+	if err := checkKey(folder); err != nil {
+		return nil, err
+	}
+	var names []string
+	below := b.prefix + folder + "/"
+	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: &below, Delimiter: aws.String("/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, b.explain(ctx, "list", folder, err)
+		}
+		for _, p := range page.CommonPrefixes {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(aws.ToString(p.Prefix), below), "/"))
+		}
+	}
+	return names, nil
+}
+
+// Clear implements Store.
+func (b *Bucket) Clear(ctx context.Context, folder string) error {
+	if err := checkKey(folder); err != nil {
+		return err
+	}
+	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: aws.String(b.prefix + folder + "/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return b.explain(ctx, "list", folder, err)
+		}
+		if len(page.Contents) == 0 {
+			continue
+		}
+		gone := make([]types.ObjectIdentifier, len(page.Contents))
+		for i, object := range page.Contents {
+			gone[i].Key = object.Key
+		}
+		done, err := b.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &b.bucket, Delete: &types.Delete{Objects: gone, Quiet: aws.Bool(true)}})
+		if err != nil {
+			return b.explain(ctx, "delete", folder, err)
+		}
+		if len(done.Errors) > 0 {
+			e := done.Errors[0]
+			return fault.New(fault.Unavailable, "delete blob %s: %s", strings.TrimPrefix(aws.ToString(e.Key), b.prefix), aws.ToString(e.Message))
+		}
+	}
+	return nil
+}
 
 func (b *Bucket) path(key string) *string { return aws.String(b.prefix + key) }
 

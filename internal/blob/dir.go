@@ -106,6 +106,46 @@ func (d *Dir) Has(ctx context.Context, key string) (bool, error) {
 	return info.Mode().IsRegular(), nil
 }
 
+// Folders lists the names right below a folder that have objects below them, in order.
+func (d *Dir) Folders(ctx context.Context, folder string) ([]string, error) {
+	path, err := d.path(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explain(fmt.Errorf("list blobs %s: %w", folder, err), d.root)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Clear deletes every object below a folder.
+func (d *Dir) Clear(ctx context.Context, folder string) error {
+	path, err := d.path(folder)
+	if err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return explain(fmt.Errorf("delete blobs %s: %w", folder, err), d.root)
+	}
+	return nil
+}
+
 // folder is the absolute path that a location names.
 func folder(location string) (string, error) {
 	if !strings.HasPrefix(location, "file:") {

@@ -145,7 +145,7 @@ func (c *Caboose) current() ledger.Instance {
 
 // beats says regularly that this instance is alive, and divides the work among those that are.
 func (c *Caboose) beats(ctx context.Context) {
-	for member.Pause(ctx, member.Jitter(ledger.HeartbeatEvery)) {
+	for member.Pause(ctx, member.Jitter(c.cfg.Instance.Beat())) {
 		err := c.ledger.Heartbeat(ctx, c.current())
 		switch {
 		case err == nil, ctx.Err() != nil:

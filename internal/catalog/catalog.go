@@ -31,7 +31,11 @@ type Config struct {
 
 // Ledger says where the log is.
 type Ledger struct {
-	URL string // postgres://…, sqlite:FILE or a file; "" (default): waybill.db in the home
+	URL       string        // postgres://…, sqlite:FILE or a file; "" (default): waybill.db in the home
+	ListenURL string        // a direct connection, when URL is a transaction pooler's; "" (default): URL
+	Partition string        // day, week (default) or month; PostgreSQL only
+	Retention time.Duration // how long actions are kept once they ended; default 90d; 0: for ever
+	Heartbeat time.Duration // how often an instance says that it lives; its lease is three of them; default 5s
 }
 
 // Blob says where snapshots and artifacts are kept.
@@ -59,6 +63,7 @@ type Caboose struct {
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
+		Ledger:    Ledger{Partition: "week", Retention: 90 * 24 * time.Hour, Heartbeat: 5 * time.Second},
 		Server:    Server{Listen: "127.0.0.1:7070"},
 		Conductor: Conductor{Workers: 200, Drain: 25 * time.Second},
 		Defaults:  action.DefaultPolicy(),
@@ -122,7 +127,7 @@ type reader struct {
 }
 
 func (r *reader) fill(c *Config, root *document.Node) {
-	c.Ledger.URL = r.location(root.Get("ledger").Get("url"), "sqlite:")
+	r.ledger(root.Get("ledger"), &c.Ledger)
 	c.Blob.URL = r.location(root.Get("blob").Get("url"), "file:")
 	if n := root.Get("server").Get("listen"); fits(n, document.Text) {
 		c.Server.Listen = r.listen(n)

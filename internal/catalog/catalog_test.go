@@ -25,6 +25,10 @@ func TestReadFillsDefaultsAndCountsPathsFromTheFile(t *testing.T) {
 		{"conductor", "conductors: {default: {workers: 4, drain: 90}}\n", func(c *Config) {
 			c.Conductor.Workers, c.Conductor.Drain = 4, 90*time.Second
 		}},
+		{"ledger", "ledger: {listenUrl: \"postgres://direct/waybill\", partition: day, retention: 30d, heartbeat: 2}\n", func(c *Config) {
+			c.Ledger.ListenURL, c.Ledger.Partition, c.Ledger.Retention, c.Ledger.Heartbeat = "postgres://direct/waybill", "day", 30*24*time.Hour, 2*time.Second
+		}},
+		{"all actions are kept", "ledger: {retention: never}\n", func(c *Config) { c.Ledger.Retention = 0 }},
 		{"free keys", "x-db: &db {url: /var/log.db}\nledger: *db\n", func(c *Config) { c.Ledger.URL = "/var/log.db" }},
 	}
 	for _, test := range tests {
@@ -40,6 +44,23 @@ func TestReadFillsDefaultsAndCountsPathsFromTheFile(t *testing.T) {
 				t.Errorf("Read (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestReadReportsWhatTheLedgerCannotBe(t *testing.T) {
+	t.Parallel()
+	_, err := Read("server.yaml", []byte("ledger:\n  listenUrl: db:5432\n  partition: year\n  retention: 1h\n  heartbeat: 20ms\n"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want := []string{
+		`server.yaml:2:14: ledger.listenUrl: want postgres://USER@HOST:PORT/DATABASE`,
+		`server.yaml:3:14: ledger.partition: "year" is none of day, week, month`,
+		`server.yaml:4:14: ledger.retention: want at least 1d, or never, found "1h"`,
+		`server.yaml:5:14: ledger.heartbeat: want a duration from 1s to 10m, found "20ms"`,
+	}
+	if diff := cmp.Diff(strings.Join(want, "\n"), err.Error()); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 

@@ -9,9 +9,13 @@ import (
 func keys() []document.Key {
 	return []document.Key{
 		{Name: "templateEnv", Shape: document.Texts, Help: "the environment names that env in templates may read"},
-		{Name: "ledger", Shape: document.Object, Help: "where the log is", Keys: append([]document.Key{
+		{Name: "ledger", Shape: document.Object, Help: "where the log is", Keys: []document.Key{
 			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
-		}, later("listenUrl", "partition", "retention", "heartbeat")...)},
+			{Name: "listenUrl", Shape: document.Text, Help: "a direct connection, when url is a transaction pooler's"},
+			{Name: "partition", Shape: document.Text, Values: []string{"day", "week", "month"}, Default: "week", Help: "PostgreSQL only"},
+			{Name: "retention", Shape: document.Scalar, Default: "90d", Help: "how long actions are kept once they ended, or never: they are never deleted"},
+			{Name: "heartbeat", Shape: document.Scalar, Default: "5s", Help: "how often an instance says that it lives; its lease is three of them"},
+		}},
 		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
 			{Name: "url", Shape: document.Text, Help: "file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"},
 		}},

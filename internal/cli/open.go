@@ -87,7 +87,7 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 
 // connect opens the ledger and the blobs.
 func (s *session) connect(ctx context.Context) error {
-	l, err := openLedger(ctx, s.kind, s.url)
+	l, err := openLedger(ctx, s.kind, s.url, s.live.Now().Ledger)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Ca
 	for ctx.Err() == nil {
 		cfg := s.live.Now()
 		c := caboose.New(s.ledger.View(), s.blobs, caboose.Config{
-			Instance: instance(), Clusters: s.equipment.Load().clusters, Workers: cfg.Caboose.Workers,
+			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)

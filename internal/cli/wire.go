@@ -62,7 +62,7 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case roleDeployer:
-			d := deployer.New(s.ledger.View(), deployer.Config{Instance: instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
+			d := deployer.New(s.ledger.View(), deployer.Config{Instance: s.instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case roleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
@@ -82,8 +82,9 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 // conductor runs actions with every handler that exists.
 func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	now := s.equipment.Load()
-	return conductor.New(s.ledger.View(), conductor.Config{
-		Instance: instance(), Handlers: now.table.Handlers, Workers: s.live.Now().Conductor.Workers, Drain: o.drain,
+	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
+	return conductor.New(log, conductor.Config{
+		Instance: s.instance(), Handlers: now.table.Handlers, Workers: s.live.Now().Conductor.Workers, Drain: o.drain,
 		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger,
 	})
 }
@@ -129,10 +130,11 @@ func (s *session) stepConfig(id string, log *slog.Logger) step.Config {
 }
 
 // instance names this process for people.
-func instance() ledger.Instance {
+func (s *session) instance() ledger.Instance {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
 	}
-	return ledger.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: version().Version}
+	return ledger.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: version().Version,
+		Heartbeat: s.live.Now().Ledger.Heartbeat}
 }

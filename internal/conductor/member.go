@@ -51,7 +51,7 @@ const attentive = time.Second
 
 // beats says regularly that this instance is alive, and looks after those that are not.
 func (c *Conductor) beats(work context.Context) {
-	beat, others := time.Now().Add(member.Jitter(ledger.HeartbeatEvery)), 0
+	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), 0
 	for {
 		wait := time.Until(beat)
 		if others > 0 {
@@ -61,7 +61,7 @@ func (c *Conductor) beats(work context.Context) {
 			return
 		}
 		if !time.Now().Before(beat) {
-			beat = time.Now().Add(member.Jitter(ledger.HeartbeatEvery))
+			beat = time.Now().Add(member.Jitter(c.cfg.Instance.Beat()))
 			c.beat(work)
 		}
 		others = c.rescue(work)

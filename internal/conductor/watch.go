@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	minDue      = 20 * time.Millisecond  // bounds the due loop under load, and when this machine's clock is ahead of the ledger's
-	maxDue      = 5 * time.Second        // bounds its sleep when the clock is behind, or somebody else changed a time
-	upkeep      = time.Hour              // between looks at what the ledger needs ahead
+	minDue      = 20 * time.Millisecond // bounds the due loop under load, and when this machine's clock is ahead of the ledger's
+	maxDue      = 5 * time.Second       // bounds its sleep when the clock is behind, or somebody else changed a time
+	upkeep      = time.Hour             // between looks at what the ledger needs ahead
+	firstUpkeep = time.Minute
 	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known
 )
 
@@ -113,9 +114,10 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	return again, nil
 }
 
-// maintain sees to what the ledger needs ahead. Every instance does: it is the same done twice.
+// maintain sees to what the ledger needs ahead and no longer, soon after the start and then hourly. Every instance
+// does: it is the same done twice.
 func (c *Conductor) maintain(ctx context.Context) {
-	for member.Pause(ctx, member.Jitter(upkeep)) {
+	for pause := firstUpkeep; member.Pause(ctx, member.Jitter(pause)); pause = upkeep {
 		if err := c.ledger.Maintain(ctx); err != nil && ctx.Err() == nil {
 			c.log.Error("maintaining the ledger failed", obs.Error(err))
 		}

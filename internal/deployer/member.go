@@ -34,7 +34,7 @@ func (d *Deployer) current() ledger.Instance {
 
 // beats says regularly that this instance is alive, and tells the loop when it no longer counts as that.
 func (d *Deployer) beats(ctx context.Context) {
-	for member.Pause(ctx, member.Jitter(ledger.HeartbeatEvery)) {
+	for member.Pause(ctx, member.Jitter(d.cfg.Instance.Beat())) {
 		err := d.ledger.Heartbeat(ctx, d.current())
 		switch {
 		case ctx.Err() != nil:

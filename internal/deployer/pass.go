@@ -115,7 +115,7 @@ func (d *Deployer) next(now time.Time) time.Time {
 	if d.others && now.Sub(d.moved) < attention {
 		sooner(now.Add(member.Jitter(attentive)))
 	} else if d.others {
-		sooner(now.Add(member.Jitter(ledger.HeartbeatEvery)))
+		sooner(now.Add(member.Jitter(d.cfg.Instance.Beat())))
 	}
 	return next
 }

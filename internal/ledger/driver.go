@@ -32,6 +32,11 @@ type Driver interface {
 	Poll() time.Duration
 	// Maintain makes what the next weeks need, such as partitions.
 	Maintain(ctx context.Context) error
+	// Retain deletes what was created before a moment and is not live, in pieces that hold up nobody. What was
+	// interrupted is finished by the next call; one process at a time does it, another's call does nothing.
+	Retain(ctx context.Context, before time.Time) error
+	// Partitions says what stands ready, and what a live action keeps although it was created before a moment.
+	Partitions(ctx context.Context, before time.Time) (Partitions, error)
 	// Guard binds an instance's life to this process, where the database can tell that a process is gone.
 	Guard(ctx context.Context, id action.ID) (key int64, err error)
 	// Close ends every connection.
@@ -135,6 +140,8 @@ type actionTx interface {
 	// NextDue is the earliest time that some thread waits for; zero: none.
 	NextDue() (time.Time, error)
 
+	// HasActions reports whether there may be an action that was created in a period, or one that still refers to a blob below a folder.
+	HasActions(from, to time.Time, folder string) (bool, error)
 	// ActionStates reads by id where ids is not nil, else by query, newest first.
 	ActionStates(ids []action.ID, q ActionQuery) ([]ActionState, error)
 	Events(id action.ID) ([]action.Event, error)

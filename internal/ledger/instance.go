@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// How long an instance lives unless it says so again, and how often it does (conductor.md, section 3).
+// How long an instance lives unless it says so again, and how often it does (conductor.md, section 3), where its
+// Heartbeat does not say otherwise.
 const (
 	HeartbeatEvery = 5 * time.Second
 	InstanceLease  = 3 * HeartbeatEvery
@@ -26,7 +27,7 @@ func (l *Ledger) Join(ctx context.Context, i Instance) error {
 	}
 	i.Report = l.Told()
 	return l.write(ctx, "join as "+i.Name, func(t *txn) error {
-		return t.PutInstance(i, InstanceLease, guard)
+		return t.PutInstance(i, 3*i.Beat(), guard)
 	})
 }
 
@@ -38,7 +39,7 @@ func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
 		return nil
 	}
 	return l.write(ctx, "heartbeat of "+i.Name, func(t *txn) error {
-		alive, err := t.RenewInstance(i, InstanceLease)
+		alive, err := t.RenewInstance(i, 3*i.Beat())
 		if err == nil && !alive {
 			err = fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
 		}

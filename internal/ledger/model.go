@@ -132,6 +132,16 @@ type Instance struct {
 	Handlers []string // that it serves now
 	Draining bool     // it takes on nothing new
 	Report   Report   // what its process has to tell
+	// Heartbeat is how often it says that it lives; its lease is three of them. 0: HeartbeatEvery.
+	Heartbeat time.Duration
+}
+
+// Beat is how often the instance says that it lives.
+func (i Instance) Beat() time.Duration {
+	if i.Heartbeat <= 0 {
+		return HeartbeatEvery
+	}
+	return i.Heartbeat
 }
 
 // CancelMode says how an action is ended by somebody else.

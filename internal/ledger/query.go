@@ -57,13 +57,13 @@ type ActionQuery struct {
 }
 
 // From is the lowest id that an action created at Since or later can have; zero: none.
-func (q ActionQuery) From() action.ID { return lowest(q.Since) }
+func (q ActionQuery) From() action.ID { return LowestID(q.Since) }
 
 // To is the lowest id that an action created at Until or later can have; zero: none.
-func (q ActionQuery) To() action.ID { return lowest(q.Until) }
+func (q ActionQuery) To() action.ID { return LowestID(q.Until) }
 
-// lowest is the smallest id of a moment.
-func lowest(at time.Time) action.ID {
+// LowestID is the smallest id of a moment; zero for none.
+func LowestID(at time.Time) action.ID {
 	if at.IsZero() {
 		return action.ID{}
 	}

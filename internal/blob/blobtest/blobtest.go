@@ -51,6 +51,28 @@ func Run(t *testing.T, store blob.Store) {
 			t.Errorf("Has: %v, %v", there, err)
 		}
 	})
+	t.Run("ClearsAFolderAndNoOther", func(t *testing.T) {
+		for _, key := range []string{"weeks/w1/x/1", "weeks/w1/y", "weeks/w10/z", "weeks/w2/x", "weeks/file"} {
+			put(t, store, key, hello)
+		}
+		if err := store.Clear(t.Context(), "weeks/w1"); err != nil {
+			t.Fatal(err)
+		}
+		names, err := store.Folders(t.Context(), "weeks")
+		if err != nil || strings.Join(names, " ") != "w10 w2" {
+			t.Errorf("left: %v, %v", names, err)
+		}
+		wantContent(t, store, "weeks/file", hello)
+		if there, err := store.Has(t.Context(), "weeks/w1/x/1"); there || err != nil {
+			t.Errorf("Has: %v, %v", there, err)
+		}
+		if err := store.Clear(t.Context(), "weeks/w1"); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		if names, err := store.Folders(t.Context(), "nothing"); len(names) != 0 || err != nil {
+			t.Errorf("of nothing: %v, %v", names, err)
+		}
+	})
 	t.Run("RefusesWhatIsNoKey", func(t *testing.T) {
 		for _, key := range []string{"../x", "/x", "a//b", "a/", ".", "tmp/x", "a\x00b"} {
 			_, _, _, err := store.Put(t.Context(), key, strings.NewReader("x"))

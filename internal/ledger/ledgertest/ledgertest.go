@@ -4,6 +4,7 @@ package ledgertest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -14,6 +15,8 @@ type Database struct {
 	Open func(t *testing.T) ledger.Driver
 	// Exec runs a statement behind the drivers' backs.
 	Exec func(statement string) error
+	// Past makes room for actions that were created in a period long ago, where room is made ahead of time; nil where it is not.
+	Past func(t *testing.T, from, to time.Time)
 	// Cut ends every open connection from outside; nil where there are none.
 	Cut func() error
 }
@@ -105,6 +108,9 @@ func checks() map[string]func(*testing.T, setup) {
 		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
 		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,
 		"InstancesTellWhatNoRowSays":      instancesTellWhatNoRowSays,
+		// retention
+		"OldActionsAreDeleted":          oldActionsAreDeleted,
+		"RetainedActionsAreRefusedToGo": retainedActionsAreRefusedToGo,
 		// the rest
 		"WaitersAreWoken":                 waitersAreWoken,
 		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,

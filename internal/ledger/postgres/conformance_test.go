@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
@@ -25,6 +26,7 @@ func TestConformance(t *testing.T) {
 				_, err := connect(t, url).Exec(t.Context(), statement)
 				return err
 			},
+			Past: func(t *testing.T, from, to time.Time) { past(t, url, from, to) },
 			Cut: func() error {
 				_, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 					WHERE datname = current_database() AND pid <> pg_backend_pid()`)

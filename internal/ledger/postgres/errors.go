@@ -53,7 +53,7 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "55P03":
 		return fault.New(fault.LedgerAway, "PostgreSQL cannot do it now: %w", err)
 	case answer.Code == "23514" && strings.Contains(answer.Message, "no partition"):
-		return fault.New(fault.LedgerAway, "there is no partition ahead: %w", err).WithHint("is a Waybill with a role running?")
+		return noPartition(answer.Detail, err)
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -70,48 +69,4 @@ func apply(ctx context.Context, t pgx.Tx, steps []string, have int) error {
 		}
 	}
 	return nil
-}
-
-// ahead is how many weeks of partitions stand ready.
-const ahead = 4
-
-// Maintain makes the partitions of last week, this one and the weeks ahead.
-// Each is made as a plain table and attached, which takes a weaker lock than
-// making it in place. There is no default partition: it would keep others from being detached.
-func (d *Driver) Maintain(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, d.pool, func(t pgx.Tx) error {
-		if _, err := t.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(partitionLock)); err != nil {
-			return err
-		}
-		var monday time.Time
-		if err := t.QueryRow(ctx, "SELECT date_trunc('week', now(), 'UTC')").Scan(&monday); err != nil {
-			return err
-		}
-		for _, table := range []string{"action", "event", "thread_done"} {
-			for week := -1; week <= ahead; week++ {
-				if err := partition(ctx, t, table, monday.UTC().AddDate(0, 0, 7*week)); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return coded(err)
-}
-
-// partition makes one week of a table, named such as action_2026w47, unless it is there.
-func partition(ctx context.Context, t pgx.Tx, table string, monday time.Time) error {
-	year, week := monday.ISOWeek()
-	name := fmt.Sprintf("%s_%dw%02d", table, year, week)
-	var there bool
-	if err := t.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&there); err != nil || there {
-		return err
-	}
-	const day = "2006-01-02 15:04:05+00"
-	if _, err := t.Exec(ctx, fmt.Sprintf("CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING CONSTRAINTS)", name, table)); err != nil {
-		return err
-	}
-	_, err := t.Exec(ctx, fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')",
-		table, name, monday.Format(day), monday.AddDate(0, 0, 7).Format(day)))
-	return err
 }

@@ -26,15 +26,25 @@ const (
 // Driver is a pool of connections to one database.
 type Driver struct {
 	pool     *pgxpool.Pool
+	span     Span
 	listener *listener
 	notifier *notifier
 	closing  sync.Once
 }
 
-// Open connects, brings the schema up to date and listens. The url is what pgx
+// Options say how a database is used.
+type Options struct {
+	ListenURL string // a direct connection, when the database is behind a transaction pooler; "": the same as the others
+	Partition Span   // how much time one partition holds; "": Week
+}
+
+// Open is OpenWith without options.
+func Open(ctx context.Context, url string) (*Driver, error) { return OpenWith(ctx, url, Options{}) }
+
+// OpenWith connects, brings the schema up to date and listens. The url is what pgx
 // takes, such as postgres://waybill@db/waybill. Errors: fault.Unavailable when
 // the server or the database is not there; fault.Corrupt when a newer Waybill wrote it.
-func Open(ctx context.Context, url string) (*Driver, error) {
+func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "the address of the ledger is wrong: %s", withoutPassword(url)).
@@ -55,11 +65,23 @@ func Open(ctx context.Context, url string) (*Driver, error) {
 		pool.Close()
 		return nil, err
 	}
+	direct := config.ConnConfig
+	if o.ListenURL != "" {
+		if direct, err = pgx.ParseConfig(o.ListenURL); err != nil {
+			pool.Close()
+			return nil, fault.New(fault.Invalid, "the address to listen on is wrong: %s", withoutPassword(o.ListenURL)).
+				WithHint("want postgres://USER@HOST:PORT/DATABASE in ledger.listenUrl")
+		}
+	}
+	if o.Partition == "" {
+		o.Partition = Week
+	}
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	d := &Driver{pool: pool, listener: newListener(config.ConnConfig), notifier: newNotifier(pool, action.NewID(time.Now(), random).String())}
+	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct),
+		notifier: newNotifier(pool, action.NewID(time.Now(), random).String())}
 	if err := d.Maintain(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }

@@ -98,7 +98,7 @@ func (d *Driver) touch() error {
 
 // source is the data source name: the file, and the pragmas of each connection.
 func (d *Driver) source(readOnly bool) string {
-	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"}}
+	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"}}
 	if readOnly {
 		pragmas["_pragma"] = []string{"busy_timeout(10000)", "query_only(1)"}
 	}

@@ -80,3 +80,7 @@ ALTER TABLE instance
 	ADD COLUMN draining boolean NOT NULL DEFAULT false, -- it takes on nothing new
 	ADD COLUMN report   json    NOT NULL DEFAULT '{}';  -- what no row says, for people
 CREATE INDEX event_rescue ON event (at) WHERE source = 'rescue';
+
+-- Retention: whole partitions are dropped. One process at a time does it, and is given up for dead at the time here.
+
+ALTER TABLE meta ADD COLUMN retaining_until timestamptz NOT NULL DEFAULT '-infinity';

@@ -78,3 +78,19 @@ CREATE TABLE instance (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX event_rescue ON event (at) WHERE source = 'rescue';
+
+-- Retention. What has gone out of it may be deleted, and nothing else.
+
+ALTER TABLE meta ADD COLUMN retained BLOB NOT NULL DEFAULT x'00000000000000000000000000000000'; -- ids below may go
+DROP TRIGGER action_delete;
+CREATE TRIGGER action_delete BEFORE DELETE ON action WHEN OLD.id >= (SELECT retained FROM meta) BEGIN
+  SELECT RAISE(ABORT, 'an action is never deleted while it is retained');
+END;
+DROP TRIGGER event_delete;
+CREATE TRIGGER event_delete BEFORE DELETE ON event WHEN OLD.action_id >= (SELECT retained FROM meta) BEGIN
+  SELECT RAISE(ABORT, 'an event is never deleted while its action is retained');
+END;
+DROP TRIGGER thread_done_delete;
+CREATE TRIGGER thread_done_delete BEFORE DELETE ON thread_done WHEN OLD.id >= (SELECT retained FROM meta) BEGIN
+  SELECT RAISE(ABORT, 'an end is never deleted while its action is retained');
+END;

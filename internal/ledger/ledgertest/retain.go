@@ -1,0 +1,139 @@
+package ledgertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// retention is what the suite's ledgers keep.
+const retention = 90 * 24 * time.Hour
+
+// weeks is an archive that knows which weeks it has something of.
+type weeks []string
+
+func (w *weeks) Folders(context.Context, string) ([]string, error) { return slices.Clone(*w), nil }
+
+func (w *weeks) Clear(_ context.Context, folder string) error {
+	*w = slices.DeleteFunc(*w, func(week string) bool { return "action/"+week == folder })
+	return nil
+}
+
+func weekOf(at time.Time) string {
+	year, week := at.ISOWeek()
+	return fmt.Sprintf("%04dw%02d", year, week)
+}
+
+// monday is the start of a week that lies some weeks back.
+func (s setup) monday(t *testing.T, back int) time.Time {
+	t.Helper()
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	day := now.Truncate(24 * time.Hour)
+	monday := day.AddDate(0, 0, -(int(day.Weekday())+6)%7-7*back)
+	if s.database.Past != nil {
+		s.database.Past(t, monday, monday.AddDate(0, 0, 7))
+	}
+	return monday
+}
+
+func oldActionsAreDeleted(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	old, older := s.monday(t, 20), s.monday(t, 30)
+	at := func(name string, when time.Time) action.Action {
+		a := job(name)
+		a.ID, a.Policy.Deadline = action.DerivedID(when.Add(time.Hour), name), 0
+		return a
+	}
+	cached := at("cached", older)
+	cached.CacheKey = action.DerivedID(older, "key")
+	gone, done1, recent := s.enqueue(t, at("older", older)), s.enqueue(t, at("ended", old)), s.enqueue(t, job("recent"))
+	cachedID := s.enqueue(t, cached)
+	for _, c := range s.claim(t, host, "noop", 4) {
+		s.end(t, host, c, done())
+	}
+	check(t, s.Dismiss(s.ctx, cachedID, "ana"))
+	lives := s.enqueue(t, at("lives", old))
+	stored := weeks{weekOf(older), weekOf(old), weekOf(time.Now().UTC()), "no-week"}
+
+	check(t, s.Retain(s.ctx, 0, &stored))
+	check(t, s.Retain(s.ctx, 365*24*time.Hour, &stored))
+	if len(stored) != 4 || s.statusOf(t, gone) != action.Successful {
+		t.Fatalf("what is retained was deleted: %v", stored)
+	}
+	for range 2 { // the second time nothing is left to do
+		check(t, s.Retain(s.ctx, retention, &stored))
+	}
+	for _, id := range []action.ID{gone, cachedID} {
+		_, err := s.Action(s.ctx, id)
+		wantCode(t, err, fault.NoSuchAction)
+		_, err = s.Events(s.ctx, id)
+		wantCode(t, err, fault.NoSuchAction)
+	}
+	if s.statusOf(t, lives) != action.Pending || s.statusOf(t, recent) != action.Successful {
+		t.Errorf("a live action is %s, a recent one %s", s.statusOf(t, lives), s.statusOf(t, recent))
+	}
+	if diff := cmp.Diff(weeks{weekOf(old), weekOf(time.Now().UTC()), "no-week"}, stored); diff != "" {
+		t.Errorf("archive (-want +got):\n%s", diff)
+	}
+	cached.ID = action.ID{}
+	if made, err := s.Enqueue(s.ctx, cached); err != nil || !made[0].Created {
+		t.Errorf("the answer of an action that is gone stands: %+v, %v", made, err)
+	}
+	s.wantPinned(t, lives)
+	check(t, s.Cancel(s.ctx, lives, ledger.CancelNow))
+	check(t, s.Retain(s.ctx, retention, &stored))
+	for _, id := range []action.ID{lives, done1} {
+		_, err := s.Action(s.ctx, id)
+		wantCode(t, err, fault.NoSuchAction)
+	}
+	if slices.Contains(stored, weekOf(old)) {
+		t.Errorf("the archive of %s stays: %v", weekOf(old), stored)
+	}
+	s.wantPinned(t)
+}
+
+// wantPinned wants exactly those live actions to hold their partitions, where there are some.
+func (s setup) wantPinned(t *testing.T, lives ...action.ID) {
+	t.Helper()
+	found, err := s.Partitions(s.ctx, retention)
+	check(t, err)
+	if s.database.Past == nil {
+		if found.Ahead != 0 || len(found.Pinned) != 0 {
+			t.Errorf("partitions of a file: %+v", found)
+		}
+		return
+	}
+	var pinned []action.ID
+	for _, p := range found.Pinned {
+		pinned = append(pinned, p.Action)
+		if !strings.HasSuffix(p.Name, weekOf(p.Action.Time())) {
+			t.Errorf("%s lies in %s", p.Action, p.Name)
+		}
+	}
+	if diff := cmp.Diff(lives, pinned); diff != "" || found.Ahead != 4 {
+		t.Errorf("%d ahead, want 4; pinned by (-want +got):\n%s", found.Ahead, diff)
+	}
+}
+
+// retainedActionsAreRefusedToGo: what is retained cannot be deleted behind Waybill's back either.
+func retainedActionsAreRefusedToGo(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	s.enqueue(t, job("x"))
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+	check(t, s.Retain(s.ctx, retention, &weeks{}))
+	for _, table := range []string{"event", "thread_done", "action"} {
+		if err := s.database.Exec("DELETE FROM " + table); err == nil {
+			t.Errorf("rows of %s were deleted", table)
+		}
+	}
+}

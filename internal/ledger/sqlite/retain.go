@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// piece is how many rows one transaction deletes, so that nobody who writes waits long for it.
+const piece = 500
+
+// Retain records the bound below which the triggers let rows go, then deletes them in pieces, each in a transaction of
+// its own, and gives the room back to the disk. Live actions stay, whatever their age.
+func (d *Driver) Retain(ctx context.Context, before time.Time) error {
+	bound := ledger.LowestID(before)
+	for {
+		deleted := 0
+		err := d.Write(ctx, func(t ledger.Tx) (err error) {
+			deleted, err = t.(*tx).retain(bound[:])
+			return err
+		})
+		if err != nil || deleted == 0 {
+			return err
+		}
+		if err := d.shrink(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// retain deletes at most a piece. An action's history goes before its end and itself, which go together.
+func (t *tx) retain(bound []byte) (deleted int, err error) {
+	if _, err := t.exec(`UPDATE meta SET retained = ?1 WHERE retained < ?1`, bound); err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM cache_entry WHERE key IN (SELECT key FROM cache_entry WHERE action_id < ?1
+			AND NOT EXISTS (SELECT 1 FROM thread WHERE id = action_id) ORDER BY action_id LIMIT ?2)`,
+		`DELETE FROM dismissal WHERE id IN (SELECT id FROM dismissal WHERE id < ?1 ORDER BY id LIMIT ?2)`,
+		`DELETE FROM event WHERE (action_id, seq) IN (SELECT e.action_id, e.seq FROM event e WHERE e.action_id < ?1
+			AND NOT EXISTS (SELECT 1 FROM thread t WHERE t.id = e.action_id) ORDER BY e.action_id, e.seq LIMIT ?2)`,
+	} {
+		n, err := t.exec(statement, bound, piece-deleted)
+		if deleted += n; err != nil || deleted >= piece {
+			return deleted, err
+		}
+	}
+	gone, err := rows(t, scanID, `SELECT a.id FROM action a WHERE a.id < ? AND NOT EXISTS (SELECT 1 FROM thread t WHERE t.id = a.id)
+		ORDER BY a.id LIMIT ?`, bound, (piece-deleted+1)/2)
+	if err != nil {
+		return deleted, err
+	}
+	for _, table := range []string{"thread_done", "action"} {
+		n, err := t.exec(`DELETE FROM `+table+` WHERE id IN (`+listed+`)`, idList(gone))
+		if deleted += n; err != nil {
+			return deleted, err
+		}
+	}
+	_, err = t.exec(`DELETE FROM cache_entry WHERE scope = 'idempotency' AND created_at < ?`, micros(t.now.Add(-ledger.IdempotencyAge)))
+	return deleted, err
+}
+
+// shrink gives free pages back to the disk. A file that an earlier version made learns it by being written anew, once.
+func (d *Driver) shrink(ctx context.Context) error {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { d.writer <- conn }()
+	var mode int
+	if err := conn.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&mode); err != nil {
+		return d.explain("shrink", err)
+	}
+	statement := "PRAGMA incremental_vacuum"
+	if mode == 0 {
+		statement = "PRAGMA auto_vacuum = incremental; VACUUM"
+	}
+	return d.explain("shrink", drained(ctx, conn, statement))
+}
+
+// drained runs a statement that works as its rows are read.
+func drained(ctx context.Context, conn *sql.Conn, statement string) error {
+	rows, err := conn.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells
+	for rows.Next() {                   //nolint:revive // each row is a page
+	}
+	return rows.Err()
+}
+
+// Partitions has nothing to tell: there are none.
+func (d *Driver) Partitions(context.Context, time.Time) (ledger.Partitions, error) {
+	return ledger.Partitions{}, nil
+}
+
+// HasActions reports whether there is an action of a period, or one that still refers to what is stored below a folder.
+func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
+	low, high := ledger.LowestID(from), ledger.LowestID(to)
+	held, _, err := row(t, func(s scanner) (yes bool, err error) {
+		err = s.Scan(&yes)
+		return yes, err
+	}, `SELECT EXISTS (SELECT 1 FROM action WHERE id >= ? AND id < ?)
+		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref >= ? AND parameters_ref < ?)`, low[:], high[:], folder+"/", folder+"0")
+	return held, err
+}
