@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -19,6 +20,7 @@ type app struct {
 	dir         string              // the working directory
 	environment func(string) string // such as os.Getenv
 	flags       globals
+	log         *slog.Logger // of a process that serves; nil: nothing is logged
 }
 
 // globals are the flags that every command has.

@@ -5,26 +5,26 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 )
 
 // openLedger connects to the database of a session; which one it is, is decided here alone.
-func openLedger(ctx context.Context, kind sessionKind, url string, cfg catalog.Ledger) (*ledger.Ledger, error) {
-	driver, err := openDriver(ctx, kind, url, cfg)
+func (s *session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
+	driver, err := s.openDriver(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return ledger.New(driver), nil
 }
 
-func openDriver(ctx context.Context, kind sessionKind, url string, cfg catalog.Ledger) (ledger.Driver, error) {
-	if kind == shared {
-		return postgres.OpenWith(ctx, url, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition)})
+func (s *session) openDriver(ctx context.Context) (ledger.Driver, error) {
+	if s.kind == shared {
+		cfg := s.live.Now().Ledger
+		return postgres.OpenWith(ctx, s.url, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log})
 	}
-	return sqlite.Open(ctx, url)
+	return sqlite.Open(ctx, s.url)
 }
 
 // keeper is a ledger that, whenever it is maintained, also lets go of what is no longer retained.

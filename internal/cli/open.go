@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type session struct {
 	live   *catalog.Live  // the configuration in force; nil with --server
 	source []byte         // of it, as the file was at the start; nil: there was none
 	url    string         // of the ledger or the server, for messages
+	log    *slog.Logger   // what this process logs; nil: nothing
 	api    *server.Server // once the role api was made
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
@@ -62,7 +64,7 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{home: h, dir: a.projectDir(dir), live: catalog.NewLive(cfg), source: source, kind: embedded, url: h.database()}
+	s := &session{home: h, dir: a.projectDir(dir), live: catalog.NewLive(cfg), source: source, kind: embedded, url: h.database(), log: a.log}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.kind, s.url = shared, cfg.Ledger.URL
@@ -87,7 +89,7 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 
 // connect opens the ledger and the blobs.
 func (s *session) connect(ctx context.Context) error {
-	l, err := openLedger(ctx, s.kind, s.url, s.live.Now().Ledger)
+	l, err := s.openLedger(ctx)
 	if err != nil {
 		return err
 	}

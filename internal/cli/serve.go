@@ -104,6 +104,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if a.flags.server != "" {
 		return fault.New(fault.Invalid, "--server names somebody else's process; roles run on a log: --home or --store")
 	}
+	a.log = options.log
 	s, err := a.open(ctx, a.dir, create)
 	if err != nil {
 		return err

@@ -40,4 +40,5 @@ const (
 	KeyBy         = "by"
 	KeyFile       = "file"
 	KeySections   = "sections"
+	KeyHint       = "hint"
 )

@@ -112,12 +112,8 @@ const (
 // source is the world's server.yaml. Back-offs are short, so that tests are.
 func (w *World) source() string {
 	var b strings.Builder
-	if w.Store != "" {
-		fmt.Fprintf(&b, "ledger: {url: %q", w.Store)
-		if w.Listen != "" {
-			fmt.Fprintf(&b, ", listenUrl: %q", w.Listen)
-		}
-		b.WriteString("}\n")
+	if w.Listen != "" {
+		fmt.Fprintf(&b, "ledger: {listenUrl: %q}\n", w.Listen)
 	}
 	if w.Blob != "" {
 		fmt.Fprintf(&b, "blob: {url: %q}\n", w.Blob)
@@ -149,7 +145,11 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 	if err != nil {
 		return err
 	}
-	now, err := w.Ledger.Now(ctx)
+	var now time.Time
+	err = patiently(ctx, func() error {
+		now, err = w.Ledger.Now(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,11 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 		batch[i] = made
 		batch[i].ID, batch[i].CreatedBy = action.NewID(now, random), "chaos"
 	}
-	if err := w.store(ctx, batch); err != nil {
+	err = patiently(ctx, func() error {
+		_, err := w.Ledger.Enqueue(ctx, batch...)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -171,10 +175,10 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 	return nil
 }
 
-// store enqueues until it is known that the actions are there.
-func (w *World) store(ctx context.Context, batch []action.Action) error {
+// patiently asks the ledger until it answers.
+func patiently(ctx context.Context, ask func() error) error {
 	for {
-		_, err := w.Ledger.Enqueue(ctx, batch...)
+		err := ask()
 		if err == nil {
 			return nil
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/test/chaos"
@@ -85,13 +87,65 @@ func order(t *testing.T, w *chaos.World, handler, parameters string, n int) {
 	}
 }
 
-// judged waits until everything has ended and wants every promise kept.
-func judged(t *testing.T, w *chaos.World) chaos.Verdict {
+// ended waits until everything has ended.
+func ended(t *testing.T, w *chaos.World) {
 	t.Helper()
 	if err := w.Ended(t.Context(), 2*time.Minute); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// judged waits until everything has ended and wants every promise kept.
+func judged(t *testing.T, w *chaos.World) chaos.Verdict {
+	t.Helper()
+	ended(t, w)
 	return verdict(t, w)
+}
+
+// churn orders a few of everything again and again until the result is called, which waits for its end.
+func churn(t *testing.T, w *chaos.World) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := w.Order(context.WithoutCancel(ctx), chaos.Effect, "{}", 5); err != nil {
+				t.Errorf("order: %v", err)
+			}
+			if err := w.Order(context.WithoutCancel(ctx), chaos.Once, "{}", 2); err != nil {
+				t.Errorf("order: %v", err)
+			}
+			pause(ctx, 50*time.Millisecond)
+		}
+	}()
+	stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// pause lets some time pass, in which faults last or work goes on.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// asked runs one statement on a world's database and scans its only row.
+func asked(t *testing.T, w *chaos.World, into any, sql string, args ...any) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), w.Direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.WithoutCancel(t.Context()))
+	if err := db.QueryRow(t.Context(), sql, args...).Scan(into); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
 }
 
 func verdict(t *testing.T, w *chaos.World) chaos.Verdict {

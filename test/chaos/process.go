@@ -57,8 +57,17 @@ func (o *Output) Lines(text string) []string {
 
 // Serve starts a process with the roles.
 func (w *World) Serve(ctx context.Context, roles ...string) (*Process, error) {
+	return w.ServeOn(ctx, w.Store, roles...)
+}
+
+// ServeOn starts a process that reaches the database in another way than others do.
+func (w *World) ServeOn(ctx context.Context, store string, roles ...string) (*Process, error) {
 	args := append([]string{"serve"}, roles...)
-	return w.run(ctx, append(args, "--log-format", "json", "--home", w.home(), "--config", w.file())...)
+	args = append(args, "--log-format", "json", "--home", w.home(), "--config", w.file())
+	if store != "" {
+		args = append(args, "--store", store)
+	}
+	return w.run(ctx, args...)
 }
 
 func (w *World) run(ctx context.Context, args ...string) (*Process, error) {

@@ -29,6 +29,14 @@ func repeatable(err error) bool {
 	return false
 }
 
+// stale reports whether a connection has ended before it was used.
+func stale(err error) bool {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer.Code == "57P01" || answer.Code == "57P05" // an administrator ended it, or it was idle for too long
+	}
+	return away(err)
+}
+
 // coded gives what may pass by itself the code ledger_unavailable.
 func coded(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -50,7 +58,7 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	case answer.Code == "53100":
 		return fault.New(fault.LedgerAway, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
 	case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57"), strings.HasPrefix(answer.Code, "08"),
-		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "55P03":
+		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "25P03", answer.Code == "55P03":
 		return fault.New(fault.LedgerAway, "PostgreSQL cannot do it now: %w", err)
 	case answer.Code == "23514" && strings.Contains(answer.Message, "no partition"):
 		return noPartition(answer.Detail, err)

@@ -62,10 +62,14 @@ func (t *tx) Instances() ([]ledger.InstanceRow, error) {
 }
 
 // unguarded says that nobody holds an instance's advisory lock.
-const unguarded = `lock_key <> 0 AND NOT EXISTS (SELECT 1 FROM pg_locks l
-	WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+var unguarded = "lock_key <> 0 AND NOT EXISTS (SELECT 1 FROM pg_locks l WHERE " + guards("lock_key") + ")"
+
+// guards says that a row of pg_locks, l, is the advisory lock of a key.
+func guards(key string) string {
+	return `l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		AND (l.classid::bigint << 32) | l.objid::bigint = lock_key)`
+		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
+}
 
 // BuryInstances removes those that are gone, and says which by what: their lease has passed, or nobody holds their
 // guard now nor did at the last look, at least a second ago.

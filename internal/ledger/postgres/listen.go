@@ -3,7 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
-	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,17 +41,29 @@ func (d *Driver) Guard(ctx context.Context, id action.ID) (int64, error) {
 	return key, nil
 }
 
+// How long a listener hears nothing before it asks whether anybody is there, and how long it waits for the answer.
+const (
+	checkEvery  = 10 * time.Second
+	checkWithin = 5 * time.Second
+)
+
+// provenWithin is how long a notification of our own may take to come back.
+const provenWithin = 2 * time.Second
+
 // guardWithin is how long a process waits for its lock; without one, its lease alone says that it lives.
 const guardWithin = 3 * time.Second
 
 // listener is one connection that waits for notifications and holds locks.
 type listener struct {
 	config *pgx.ConnConfig
+	pool   *pgxpool.Pool   // for what must come by another way
 	ctx    context.Context // of its goroutine
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 	alive  atomic.Bool
 	poked  chan struct{} // ends a wait, since somebody wants a lock
+	barred chan struct{} // closed when notifications cannot arrive: a pooler keeps no session
+	log    *slog.Logger
 
 	mu       sync.Mutex
 	locks    []*lock
@@ -66,8 +78,8 @@ type lock struct {
 	done bool
 }
 
-func newListener(config *pgx.ConnConfig) *listener {
-	l := &listener{config: config.Copy(), poked: make(chan struct{}, 1)}
+func newListener(config *pgx.ConnConfig, pool *pgxpool.Pool, log *slog.Logger) *listener {
+	l := &listener{config: config.Copy(), pool: pool, poked: make(chan struct{}, 1), barred: make(chan struct{}), log: log}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
 }
@@ -75,7 +87,7 @@ func newListener(config *pgx.ConnConfig) *listener {
 // up reports whether notifications arrive.
 func (l *listener) up() bool { return l.alive.Load() }
 
-// start runs the listener until close.
+// start runs the listener until close, or until it is clear that nothing will ever arrive.
 func (l *listener) start(self string, changed func(ledger.Topic)) {
 	l.ended.Go(func() {
 		for delay := 100 * time.Millisecond; l.ctx.Err() == nil; delay = min(2*delay, 5*time.Second) {
@@ -83,11 +95,20 @@ func (l *listener) start(self string, changed func(ledger.Topic)) {
 				delay = 100 * time.Millisecond
 			}
 			select {
+			case <-l.barred:
+				return
 			case <-l.ctx.Done():
 			case <-time.After(delay):
 			}
 		}
 	})
+}
+
+// bar gives up: the connection works, and what was announced on it did not come back.
+func (l *listener) bar() {
+	l.log.Warn("a pooler keeps this process from being notified and from holding a lock: it polls, and its death is noticed by its lease alone",
+		obs.KeyHint, "name a direct connection in ledger.listenUrl")
+	close(l.barred)
 }
 
 func (l *listener) close() {
@@ -105,7 +126,14 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 		l.heard(false)
 		_ = conn.Close(context.WithoutCancel(l.ctx))
 	}()
-	if _, err := conn.Exec(l.ctx, "LISTEN "+channel); err != nil || !l.proven(conn, self) {
+	if _, err := conn.Exec(l.ctx, "LISTEN "+channel); err != nil {
+		return false
+	}
+	if !l.proven(conn, self) {
+		if pooled, err := answeredByAnother(l.ctx, conn); pooled && err == nil {
+			_, _ = conn.Exec(l.ctx, "UNLISTEN *") // whoever's connection it is now
+			l.bar()
+		}
 		return false
 	}
 	l.heard(true)
@@ -118,6 +146,9 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 			return true
 		}
 		note, err := l.wait(conn)
+		if err == nil && note == "" {
+			err = l.check(conn)
+		}
 		if err != nil {
 			return true
 		}
@@ -166,12 +197,13 @@ func (l *listener) returned(t ledger.Topic) {
 	}
 }
 
-// proven reports whether a notification comes back; behind a pooler that shares connections it does not.
+// proven reports whether a notification arrives that another connection of ours sent. Behind a pooler that shares
+// connections it does not; one that this connection sent might, with the answer to its own statement.
 func (l *listener) proven(conn *pgx.Conn, self string) bool {
-	if _, err := conn.Exec(l.ctx, "SELECT pg_notify($1, $2)", channel, "proof "+self); err != nil {
+	if _, err := l.pool.Exec(l.ctx, "SELECT pg_notify($1, $2)", channel, "proof "+self); err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(l.ctx, provenWithin)
 	defer cancel()
 	for {
 		note, err := conn.WaitForNotification(ctx)
@@ -184,9 +216,16 @@ func (l *listener) proven(conn *pgx.Conn, self string) bool {
 	}
 }
 
-// wait returns the next notification, or "" when somebody wants a lock.
+// check asks the server whether the connection still is one: a network that swallows everything says nothing itself.
+func (l *listener) check(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(l.ctx, checkWithin)
+	defer cancel()
+	return conn.Ping(ctx)
+}
+
+// wait returns the next notification, or "" when somebody wants a lock or none came for a while.
 func (l *listener) wait(conn *pgx.Conn) (string, error) {
-	ctx, cancel := context.WithCancel(l.ctx)
+	ctx, cancel := context.WithTimeout(l.ctx, checkEvery)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
@@ -196,12 +235,13 @@ func (l *listener) wait(conn *pgx.Conn) (string, error) {
 		}
 	})
 	note, err := conn.WaitForNotification(ctx)
+	quiet := ctx.Err() != nil
 	cancel()
 	watch.Wait()
 	switch {
 	case err == nil:
 		return note.Payload, nil
-	case l.ctx.Err() == nil && errors.Is(err, context.Canceled) && !conn.IsClosed():
+	case quiet && l.ctx.Err() == nil && !conn.IsClosed():
 		return "", nil
 	}
 	return "", err
@@ -217,8 +257,11 @@ func (l *listener) again() {
 }
 
 // take takes the locks that the connection does not hold yet. One that an
-// earlier session still has is tried again soon.
+// earlier session of ours still has, since the server does not know that we are
+// gone from there, is tried again soon, when that has been ended.
 func (l *listener) take(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(l.ctx, checkWithin)
+	defer cancel()
 	l.mu.Lock()
 	wanted := append([]*lock(nil), l.locks...)
 	l.mu.Unlock()
@@ -227,10 +270,13 @@ func (l *listener) take(conn *pgx.Conn) error {
 			continue
 		}
 		var taken bool
-		if err := conn.QueryRow(l.ctx, "SELECT pg_try_advisory_lock($1)", k.key).Scan(&taken); err != nil {
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", k.key).Scan(&taken); err != nil {
 			return err
 		}
 		if !taken {
+			if _, err := conn.Exec(ctx, "SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE "+guards("$1::bigint"), k.key); err != nil {
+				return err
+			}
 			time.AfterFunc(200*time.Millisecond, l.poke)
 			continue
 		}
@@ -262,6 +308,8 @@ func (l *listener) hold(ctx context.Context, key int64) bool {
 	select {
 	case <-held:
 		return true
+	case <-l.barred:
+		return false
 	case <-ctx.Done():
 		return false
 	}

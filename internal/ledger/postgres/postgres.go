@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 const (
@@ -34,8 +36,9 @@ type Driver struct {
 
 // Options say how a database is used.
 type Options struct {
-	ListenURL string // a direct connection, when the database is behind a transaction pooler; "": the same as the others
-	Partition Span   // how much time one partition holds; "": Week
+	ListenURL string       // a direct connection, when the database is behind a transaction pooler; "": the same as the others
+	Partition Span         // how much time one partition holds; "": Week
+	Log       *slog.Logger // default: none
 }
 
 // Open is OpenWith without options.
@@ -45,45 +48,74 @@ func Open(ctx context.Context, url string) (*Driver, error) { return OpenWith(ct
 // takes, such as postgres://waybill@db/waybill. Errors: fault.Unavailable when
 // the server or the database is not there; fault.Corrupt when a newer Waybill wrote it.
 func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := configure(url, "the address of the ledger")
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "the address of the ledger is wrong: %s", withoutPassword(url)).
-			WithHint("want postgres://USER@HOST:PORT/DATABASE")
+		return nil, err
 	}
-	config.MaxConns = connections
-	config.ConnConfig.RuntimeParams["application_name"] = "waybill"
-	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	direct := config
+	if o.ListenURL != "" {
+		if direct, err = configure(o.ListenURL, "the address in ledger.listenUrl"); err != nil {
+			return nil, err
+		}
+	}
+	pooled, err := behindPooler(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
+	if pooled {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
 	if err := migrate(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err
 	}
-	direct := config.ConnConfig
-	if o.ListenURL != "" {
-		if direct, err = pgx.ParseConfig(o.ListenURL); err != nil {
-			pool.Close()
-			return nil, fault.New(fault.Invalid, "the address to listen on is wrong: %s", withoutPassword(o.ListenURL)).
-				WithHint("want postgres://USER@HOST:PORT/DATABASE in ledger.listenUrl")
-		}
-	}
 	if o.Partition == "" {
 		o.Partition = Week
 	}
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct),
+	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct.ConnConfig, pool, obs.Component(o.Log, "ledger")),
 		notifier: newNotifier(pool, action.NewID(time.Now(), random).String())}
 	if err := d.Maintain(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// configure reads an address; what it is called is for the error.
+func configure(url, called string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "%s is wrong: %s", called, withoutPassword(url)).
+			WithHint("want postgres://USER@HOST:PORT/DATABASE")
+	}
+	config.MaxConns = connections
+	config.ConnConfig.RuntimeParams["application_name"] = "waybill"
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	return config, nil
+}
+
+// behindPooler makes a first connection, and reports whether a pooler stands between: then the process that answers is
+// not the one that the login named. A pooler may give each transaction another connection of the server, on which a
+// statement that was prepared by name is not known.
+func behindPooler(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(ctx)
+	return answeredByAnother(ctx, conn)
+}
+
+// answeredByAnother reports whether the server's process is not the one that the login named.
+func answeredByAnother(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	var answers uint32
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&answers)
+	return answers != conn.PgConn().PID(), err
 }
 
 // Name is postgres.
@@ -139,20 +171,12 @@ func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]strin
 // transact runs fn between two statements on one connection. What fn or the
 // commit fails with is rolled back under a context of its own.
 func (d *Driver) transact(ctx context.Context, begin string, fn func(ledger.Tx) error, end string) error {
-	conn, err := d.pool.Acquire(ctx)
+	conn, t, err := d.begin(ctx, begin)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	t := &tx{ctx: ctx, conn: conn.Conn()}
-	start := new(pgx.Batch)
-	start.Queue(begin)
-	start.Queue(planned).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
-	if err = conn.SendBatch(ctx, start).Close(); err == nil {
-		t.now = t.now.UTC()
-		err = fn(t)
-	}
-	if err == nil {
+	if err = fn(t); err == nil {
 		_, err = conn.Exec(ctx, end)
 	}
 	if err != nil {
@@ -161,11 +185,36 @@ func (d *Driver) transact(ctx context.Context, begin string, fn func(ledger.Tx) 
 	return err
 }
 
+// begin starts a transaction. A connection that turns out to be dead, as all of
+// the pool are after a restart of the server, is replaced: nothing was begun on it.
+func (d *Driver) begin(ctx context.Context, begin string) (*pgxpool.Conn, *tx, error) {
+	for tries := 0; ; tries++ {
+		conn, err := d.pool.Acquire(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		t := &tx{ctx: ctx, conn: conn.Conn()}
+		start := new(pgx.Batch)
+		start.Queue(begin)
+		start.Queue(planned).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
+		if err = conn.SendBatch(ctx, start).Close(); err == nil {
+			t.now = t.now.UTC()
+			return conn, t, nil
+		}
+		d.rollBack(context.WithoutCancel(ctx), conn)
+		conn.Release()
+		if tries == connections || ctx.Err() != nil || !stale(err) {
+			return nil, nil, err
+		}
+	}
+}
+
 // planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
-// that was made while a table was small would read all of it when it is large. It is no setting of the connection,
-// since a pooler in between may refuse those.
+// that was made while a table was small would read all of it when it is large. And a process that freezes or vanishes
+// inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
+// the ledger may take. These are no settings of the connection, since a pooler in between may refuse those.
 const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true)) AS settings`
+	set_config('enable_mergejoin', 'off', true), set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
 
 // rollBack gives the connection back clean, or ends it.
 func (d *Driver) rollBack(ctx context.Context, conn *pgxpool.Conn) {

@@ -3,11 +3,13 @@ package postgres_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 )
@@ -44,6 +46,29 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	_, err := postgres.Open(t.Context(), url)
 	if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "written by a newer Waybill (schema 99") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDeadConnectionsAreReplaced has the server end every connection of the pool: whoever asks next gets an answer all the same.
+func TestDeadConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	driver := open(t, url)
+	look := func(tx ledger.Tx) error {
+		_, err := tx.LedgerID()
+		return err
+	}
+	for round := range 5 {
+		var all sync.WaitGroup
+		for range 16 { // so that every connection of the pool is there, and was used just now
+			all.Go(func() {
+				if err := driver.Read(t.Context(), look); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		all.Wait()
+		execute(t, url, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	}
 }
 

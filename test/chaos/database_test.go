@@ -1,0 +1,98 @@
+package chaos_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/test/chaos"
+)
+
+// TestPostgreSQLIsRestartedInMidDrain stops the server of two busy conductors and starts it again, once as an
+// administrator does and once as a crash does.
+func TestPostgreSQLIsRestartedInMidDrain(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Own(t)
+	w := world(t, chaos.Settings{Direct: server.URL()})
+	joined(t, w)
+	joined(t, w)
+	stop := churn(t, w)
+	for _, end := range []func() error{server.Stop, server.Kill} {
+		pause(t.Context(), 2*time.Second)
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		pause(t.Context(), time.Second)
+		if err := server.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause(t.Context(), time.Second)
+	stop()
+	judged(t, w)
+}
+
+// TestBackendsAreKilled ends the database's side of connections under two busy conductors: the listeners', one
+// after the other of all, and all at once.
+func TestBackendsAreKilled(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	joined(t, w)
+	joined(t, w)
+	stop := churn(t, w)
+	const ours = "datname = current_database() AND application_name = 'waybill' AND pid <> pg_backend_pid()"
+	for _, which := range []string{
+		ours + " AND (query LIKE 'LISTEN%' OR query LIKE '%pg_try_advisory_lock%')",
+		ours + " AND state <> 'idle'",
+		ours + " AND pid % 2 = 0",
+		ours,
+	} {
+		var killed int
+		for range 5 {
+			var n int
+			asked(t, w, &n, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "+which)
+			killed += n
+			pause(t.Context(), 300*time.Millisecond)
+		}
+		if killed == 0 {
+			t.Errorf("nobody was killed with %s", which)
+		}
+	}
+	stop()
+	judged(t, w)
+}
+
+// TestTransactionIsHeldOpen has somebody read the database in one transaction for the whole run, so that nothing
+// that dies meanwhile can be cleaned up.
+func TestTransactionIsHeldOpen(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	reader, err := pgx.Connect(t.Context(), w.Direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close(context.WithoutCancel(t.Context()))
+	held, err := reader.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after int
+	const count = "SELECT count(*) FROM thread_done"
+	if err := held.QueryRow(t.Context(), count).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, w, "conductor")
+	began := time.Now()
+	for range 10 {
+		order(t, w, chaos.Nothing, "{}", 1000)
+	}
+	ended(t, w)
+	if err := held.QueryRow(t.Context(), count).Scan(&after); err != nil || after != before {
+		t.Errorf("the held transaction saw %d ends and then %d (%v): it was not held", before, after, err)
+	}
+	v := verdict(t, w)
+	t.Logf("%d actions in %s under a held snapshot", v.Actions, time.Since(began).Round(time.Millisecond))
+}

@@ -1,0 +1,126 @@
+package chaos_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/test/chaos"
+)
+
+// held keeps everybody at the target until release.
+type held struct{ open chan struct{} }
+
+func hold(w *chaos.World) held {
+	h := held{make(chan struct{})}
+	w.Target.Answers(func(ctx context.Context, _ action.ID, _ int) int {
+		select {
+		case <-h.open:
+		case <-ctx.Done():
+		}
+		return http.StatusNoContent
+	})
+	return h
+}
+
+func (h held) release() { close(h.open) }
+
+// holds waits until an instance has at least so many claims.
+func holds(t *testing.T, w *chaos.World, id action.ID, least int) {
+	t.Helper()
+	err := chaos.Until(t.Context(), "it holds claims", 30*time.Second, func(ctx context.Context) (bool, error) {
+		claims, err := w.Ledger.Claims(ctx, id)
+		return len(claims) >= least, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// free waits until an instance has no claim any more, within the bound of the specification.
+func free(t *testing.T, w *chaos.World, id action.ID) {
+	t.Helper()
+	err := chaos.Until(t.Context(), "its claims are taken back", takeoverLimit, func(ctx context.Context) (bool, error) {
+		claims, err := w.Ledger.Claims(ctx, id)
+		return len(claims) == 0, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFrozenProcessGoesOn stops one of two conductors in whatever it does until its lease is over. The other one does
+// its work; what it says when it goes on is refused, and it joins anew.
+func TestFrozenProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	hold := hold(w)
+	order(t, w, chaos.Effect, "{}", 25)
+	order(t, w, chaos.Once, "{}", 25)
+	p, frozen := joined(t, w)
+	holds(t, w, frozen, 50)
+	joined(t, w)
+	if err := p.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	free(t, w, frozen)
+	t.Logf("its claims were free %s after it froze", time.Since(began).Round(time.Millisecond))
+	hold.release()
+	ended(t, w)
+	if err := p.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	again(t, p, frozen)
+	order(t, w, chaos.Effect, "{}", 100)
+	v := judged(t, w)
+	if v.Lost != 50 || v.Ends[action.Failed] != 25 {
+		t.Errorf("%d leases were lost and %d ended FAILED, want 50, and the 25 that may happen once at most", v.Lost, v.Ends[action.Failed])
+	}
+}
+
+// again waits until a process that was declared dead has joined under another id.
+func again(t *testing.T, p *chaos.Process, dead action.ID) {
+	t.Helper()
+	err := chaos.Until(t.Context(), "it joins anew", 30*time.Second, func(ctx context.Context) (bool, error) {
+		id, err := p.Joined(ctx, "conductor")
+		return id != dead, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProcessFreezesInMidTurn stops a conductor in the middle of a transaction, with the rows of its actions and the
+// queue's locked. The server ends the transaction, so that the other one can take over in the same time as ever.
+func TestProcessFreezesInMidTurn(t *testing.T) {
+	t.Parallel()
+	w, proxy := proxied(t, pgtest.URL(t))
+	order(t, w, chaos.Nothing, `{"sleep": "10ms"}`, 400)
+	p, frozen := joined(t, w)
+	stopped := make(chan error, 1)
+	reached := proxy.at(func(p chaos.Passing) bool { return p.Answered && ends(p.SQL) }, func() { stopped <- p.Freeze() })
+	reached(t)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	joined(t, w)
+	began := time.Now()
+	free(t, w, frozen)
+	t.Logf("its claims were free %s after it froze", time.Since(began).Round(time.Millisecond))
+	ended(t, w)
+	if err := p.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	again(t, p, frozen)
+	judged(t, w)
+	for _, line := range p.Output.Lines("ERROR") {
+		if strings.Contains(line, "25P03") {
+			t.Errorf("the ended transaction was taken for an action's fault: %s", line)
+		}
+	}
+}
