@@ -70,7 +70,11 @@ func drainOurs(ctx context.Context, o Options) (Round, error) {
 	if err := fill(ctx, s.Ledger, o.N); err != nil {
 		return Round{}, err
 	}
-	return s.measure(ctx, func() (Round, error) { return drainQueue(ctx, s.Ledger, o) })
+	round, err := s.measure(ctx, func() (Round, error) { return drainQueue(ctx, s.Ledger, o) })
+	if err != nil {
+		return Round{}, err
+	}
+	return round, drained(ctx, s.Ledger)
 }
 
 // fill enqueues actions that do nothing.
@@ -89,7 +93,7 @@ func fill(ctx context.Context, l *ledger.Ledger, n int) error {
 
 // job is an action that does nothing, with the policy that a handler without settings has.
 func job() action.Action {
-	return action.Action{Kind: "job", Name: "nothing", Handler: "noop", Lane: "noop", CreatedBy: "bench", Policy: action.DefaultPolicy()}
+	return action.Action{Kind: "bench", Name: "nothing", Handler: "noop", Lane: "noop", CreatedBy: "bench", Policy: action.DefaultPolicy()}
 }
 
 // drainQueue measures from the conductor's start until every action has its end in the log.
@@ -113,10 +117,14 @@ func drainQueue(ctx context.Context, l *ledger.Ledger, o Options) (Round, error)
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		return Round{}, err
 	}
-	round := measured(o.N, start)
+	return measured(o.N, start), nil
+}
+
+// drained finds out whether every action has ended.
+func drained(ctx context.Context, l *ledger.Ledger) error {
 	left, err := l.Actions(ctx, ledger.ActionQuery{LiveOnly: true, Limit: 1})
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%s is still %s", left[0].ID, left[0].Thread.Status)
 	}
-	return round, err
+	return err
 }

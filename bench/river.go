@@ -77,7 +77,7 @@ func drainRiver(ctx context.Context, o Options) (Round, error) {
 			return Round{}, fmt.Errorf("insert jobs: %w", err)
 		}
 	}
-	return onServer(ctx, url, func() (Round, error) {
+	round, err := onServer(ctx, url, func() (Round, error) {
 		start := time.Now()
 		if err := client.Start(ctx); err != nil {
 			return Round{}, err
@@ -86,14 +86,17 @@ func drainRiver(ctx context.Context, o Options) (Round, error) {
 		if err := client.Stop(ctx); err != nil {
 			return Round{}, err
 		}
-		round := measured(o.N, start)
-		var left int
-		err := pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state <> 'completed'").Scan(&left)
-		if err == nil && left > 0 {
-			err = fmt.Errorf("%d jobs are not completed", left)
-		}
-		return round, err
+		return measured(o.N, start), nil
 	})
+	if err != nil {
+		return Round{}, err
+	}
+	var left int
+	err = pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state <> 'completed'").Scan(&left)
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%d jobs are not completed", left)
+	}
+	return round, err
 }
 
 func riverPool(ctx context.Context, url string) (*pgxpool.Pool, error) {

@@ -111,7 +111,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.output, s.ended = new(bytes.Buffer), make(chan error, 1)
 	command := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data(), "-k", s.folder, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
-		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal")
+		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal",
+		"-c", "shared_preload_libraries=pg_stat_statements") // for tests that count statements
 	command.Stdout, command.Stderr = s.output, s.output
 	command.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	started := make(chan error)

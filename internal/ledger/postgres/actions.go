@@ -135,10 +135,11 @@ func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
 	done, err := t.exec(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
 			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,
 			cancel_at = n.cancel_at, draining = n.draining, progress = n.progress
-		FROM unnest($1::uuid[], $2::smallint[], $3::boolean[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::int[], $8::smallint[],
-			$9::smallint[], $10::smallint[], $11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::boolean[], $16::smallint[])
-			AS n (id, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, claimed_by, lease, started_at, cancel_at, draining, progress)
-		WHERE thread.id = n.id`,
+		FROM (SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::boolean[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::int[],
+			$8::smallint[], $9::smallint[], $10::smallint[], $11::uuid[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
+			$15::boolean[], $16::smallint[]) AS n (id, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, claimed_by, lease,
+			started_at, cancel_at, draining, progress)`+located+`) AS n
+		WHERE thread.ctid = n.place`,
 		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
 		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
 		column(rows, func(r ledger.ThreadRow) bool { return r.Ready }),
@@ -161,15 +162,18 @@ func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
 	return err
 }
 
-// end is the end of many actions in one statement: what was deleted is what is written down. Rows are found by their
-// ids, one by one; see planned.
+// located finds the live row of each n by its key, whatever the planner believes of the table: joined by place, n and
+// thread cannot be joined the other way round. A row that changes meanwhile has another place, and is not found.
+const located = ` CROSS JOIN LATERAL (SELECT ctid AS place FROM thread WHERE id = n.id OFFSET 0) AS p`
+
+// end is the end of many actions in one statement: what was deleted is what is written down.
 const end = `WITH n AS (
 	SELECT * FROM unnest($2::uuid[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::text[],
 		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
-		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref)),
+		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref)` + located + `),
 ended AS (
 	DELETE FROM thread t USING n
-	WHERE t.id = n.id AND ($1::uuid IS NULL OR (t.claimed_by = $1 AND t.attempt = n.attempt AND t.seq = n.seq - 1))
+	WHERE t.ctid = n.place AND ($1::uuid IS NULL OR (t.claimed_by IS NOT DISTINCT FROM $1 AND t.attempt = n.attempt AND t.seq = n.seq - 1))
 	RETURNING t.created_at, t.lane, t.started_at, n.*),
 logged AS (
 	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, code, error, ref)
