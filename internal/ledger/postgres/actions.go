@@ -216,60 +216,32 @@ const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.
 	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version,
 	a.subscriber::text`
 
-// actionScan is where one action's columns are scanned to.
-type actionScan struct {
-	action     action.Action
-	parameters pgtype.Text
-	policy     string
-	delivery   string
-	pipeline   pgtype.Text
-	deployment pgtype.Int8
-	target     string
-	event      string
-	revision   pgtype.Int8
-	version    pgtype.Int8
-	subscriber pgtype.Text
-	priority   int
-}
-
-func (s *actionScan) columns() []any {
-	a := &s.action
-	return []any{idOf{&a.ID}, timeOf{&a.CreatedAt}, &a.Kind, &a.Name, &a.Handler, &a.Lane, &s.priority, textOf{&a.UniqueKey}, idOf{&a.ParentID},
-		idOf{&a.RetryOf}, &s.parameters, &s.policy, &s.delivery, timeOf{&a.RunAt}, &a.CreatedBy, &a.Trace, &a.ParametersRef, &a.Version, idOf{&a.CacheKey}, &s.pipeline, &s.deployment,
-		textOf{&s.target}, textOf{&s.event}, &s.revision, &s.version, &s.subscriber}
-}
-
-// result is the scanned action.
-func (s *actionScan) result() (action.Action, error) {
-	a := s.action
-	a.Delivery, a.Priority = action.Delivery(s.delivery), &s.priority
-	if s.parameters.Valid {
-		a.Parameters = json.RawMessage(s.parameters.String)
+// action reads actionColumns.
+func (r *reader) action() (action.Action, error) {
+	a := action.Action{ID: r.id(), CreatedAt: r.time(), Kind: r.text(), Name: r.text(), Handler: r.text(), Lane: r.text(), Priority: new(r.int()),
+		UniqueKey: r.text(), ParentID: r.id(), RetryOf: r.id(), Parameters: r.document()}
+	var err error
+	if a.Policy, err = r.policies(); err != nil {
+		return a, fmt.Errorf("decode the policy of action %s: %w", a.ID, err)
 	}
-	if s.subscriber.Valid {
-		if err := json.Unmarshal([]byte(s.subscriber.String), &a.Subscriber); err != nil {
+	a.Delivery, a.RunAt, a.CreatedBy = action.Delivery(r.text()), r.time(), r.text()
+	a.Trace, a.ParametersRef, a.Version, a.CacheKey = r.text(), r.text(), r.int(), r.id()
+	if isStep := !r.null(); isStep {
+		a.Step = &action.Step{Pipeline: r.text(), Deployment: int64(r.int()), Target: r.text(), Event: r.text(), Revision: int64(r.int()), Version: r.int()}
+	} else {
+		r.next += 6
+	}
+	if subscriber := r.value(); subscriber != nil {
+		if err := json.Unmarshal(subscriber, &a.Subscriber); err != nil {
 			return a, fmt.Errorf("decode the subscriber of action %s: %w", a.ID, err)
 		}
-	}
-	if s.pipeline.Valid {
-		a.Step = &action.Step{Pipeline: s.pipeline.String, Deployment: s.deployment.Int64, Target: s.target, Event: s.event,
-			Revision: s.revision.Int64, Version: int(s.version.Int64)}
-	}
-	if err := json.Unmarshal([]byte(s.policy), &a.Policy); err != nil {
-		return a, fmt.Errorf("decode the policy of action %s: %w", a.ID, err)
 	}
 	return a, nil
 }
 
 // Actions reads the immutable rows of those ids that exist.
 func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
-	return query(t, func(row pgx.Row) (action.Action, error) {
-		var s actionScan
-		if err := row.Scan(s.columns()...); err != nil {
-			return action.Action{}, err
-		}
-		return s.result()
-	}, "SELECT "+actionColumns+` FROM unnest($1::uuid[], $2::timestamptz[]) AS want (id, at)
+	return read(t, (*reader).action, "SELECT "+actionColumns+` FROM unnest($1::uuid[], $2::timestamptz[]) AS want (id, at)
 		CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = want.id AND a.created_at = want.at OFFSET 0) AS a`, uuids(ids), times(ids))
 }
 

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,40 +16,24 @@ import (
 const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease, t.started_at, t.cancel_at,
 	coalesce(t.draining, false), t.deadline, coalesce(t.progress, 0)`
 
-// threadScan is where one thread's columns are scanned to; all are NULL for an action that has ended.
-type threadScan struct {
-	thread                                       action.Thread
-	status, spent, lost, throttled, seq, attempt pgtype.Int4
-}
-
-func (s *threadScan) columns() []any {
-	t := &s.thread
-	return []any{&s.status, &s.seq, &s.attempt, &s.spent, &s.lost, &s.throttled, timeOf{&t.RunAt}, idOf{&t.ClaimedBy}, timeOf{&t.Lease},
-		timeOf{&t.StartedAt}, timeOf{&t.CancelAt}, &t.Draining, timeOf{&t.Deadline}, &t.Progress}
-}
-
-func (s *threadScan) result() action.Thread {
-	t := s.thread
-	t.Status, t.Seq, t.Attempt = action.Status(s.status.Int32), int(s.seq.Int32), int(s.attempt.Int32)
-	t.Spent, t.Lost, t.Throttled = int(s.spent.Int32), int(s.lost.Int32), int(s.throttled.Int32)
-	return t
+// thread reads threadColumns; all are NULL for an action that has ended.
+func (r *reader) thread() action.Thread {
+	return action.Thread{Status: action.Status(r.int()), Seq: r.int(), Attempt: r.int(), Spent: r.int(), Lost: r.int(), Throttled: r.int(),
+		RunAt: r.time(), ClaimedBy: r.id(), Lease: r.time(), StartedAt: r.time(), CancelAt: r.time(), Draining: r.bool(), Deadline: r.time(),
+		Progress: r.int()}
 }
 
 // LockThreads locks and reads the live rows among ids, in the order of ids.
 func (t *tx) LockThreads(ids []action.ID) (map[action.ID]action.Thread, error) {
 	type locked struct {
-		id     action.ID
-		thread action.Thread
+		id action.ID
+		action.Thread
 	}
-	rows, err := query(t, func(row pgx.Row) (l locked, err error) {
-		var s threadScan
-		err = row.Scan(append([]any{idOf{&l.id}}, s.columns()...)...)
-		l.thread = s.result()
-		return l, err
-	}, "SELECT t.id, "+threadColumns+" FROM thread t WHERE t.id = ANY ($1) ORDER BY t.id FOR UPDATE", uuids(ids))
+	rows, err := read(t, func(r *reader) (locked, error) { return locked{r.id(), r.thread()}, nil },
+		"SELECT t.id, "+threadColumns+" FROM thread t WHERE t.id = ANY ($1) ORDER BY t.id FOR UPDATE", uuids(ids))
 	threads := make(map[action.ID]action.Thread, len(rows))
 	for _, r := range rows {
-		threads[r.id] = r.thread
+		threads[r.id] = r.Thread
 	}
 	return threads, err
 }
@@ -98,15 +81,10 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed
 		ledger.Claimed
 		rank time.Time
 	}
-	rows, err := query(t, func(row pgx.Row) (r ranked, err error) {
-		var thread threadScan
-		var of actionScan
-		if err = row.Scan(append(append(thread.columns(), timeOf{&r.rank}), of.columns()...)...); err != nil {
-			return r, err
-		}
-		r.Thread = thread.result()
-		r.Action, err = of.result()
-		return r, err
+	rows, err := read(t, func(r *reader) (c ranked, err error) {
+		c.Thread, c.rank = r.thread(), r.time()
+		c.Action, err = r.action()
+		return c, err
 	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w ledger.Want) string { return w.Lane }),
 		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants))
 	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })
@@ -225,7 +203,7 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 		f.conditions = append(f.conditions, "t.id IS NOT NULL")
 	}
 	limited := f.limit(q.Limit)
-	return query(t, scanState, "SELECT "+stateColumns+` FROM action a
+	return read(t, scanState, "SELECT "+stateColumns+` FROM action a
 		LEFT JOIN thread t ON t.id = a.id
 		LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq AND l.created_at = a.created_at
 		LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`+f.where()+order+limited, f.arguments...)
@@ -285,27 +263,17 @@ func (f *filter) between(q ledger.ActionQuery) {
 	}
 }
 
-func scanState(row pgx.Row) (state ledger.ActionState, err error) {
-	var thread threadScan
-	var of actionScan
-	var ended threadScan
-	var output pgtype.Text
-	end := &ended.thread
-	columns := append(thread.columns(), of.columns()...)
-	columns = append(columns, &ended.status, &ended.seq, &ended.attempt, &ended.spent, &ended.lost, timeOf{&end.StartedAt},
-		timeOf{&state.FinishedAt}, textOf{&state.Code}, textOf{&state.Error}, textOf{&state.Ref}, &output, textOf{&state.OutputRef},
-		timeOf{&state.Dismissed}, timeOf{&state.UpdatedAt})
-	if err = row.Scan(columns...); err != nil {
+func scanState(r *reader) (state ledger.ActionState, err error) {
+	state.Thread = r.thread()
+	if state.Action, err = r.action(); err != nil {
 		return state, err
 	}
-	state.Thread = thread.result()
-	if ended.status.Valid {
-		state.Thread = ended.result()
-		state.Thread.RunAt = of.action.RunAt
+	ended := !r.null()
+	end := action.Thread{Status: action.Status(r.int()), Seq: r.int(), Attempt: r.int(), Spent: r.int(), Lost: r.int(), StartedAt: r.time(), RunAt: state.RunAt}
+	if ended {
+		state.Thread = end
 	}
-	if output.Valid {
-		state.Output = json.RawMessage(output.String)
-	}
-	state.Action, err = of.result()
-	return state, err
+	state.FinishedAt, state.Code, state.Error, state.Ref = r.time(), r.text(), r.text(), r.text()
+	state.Output, state.OutputRef, state.Dismissed, state.UpdatedAt = r.document(), r.text(), r.time(), r.time()
+	return state, nil
 }
