@@ -274,11 +274,12 @@ func threadRow(a action.Action, t action.Thread, now time.Time) ThreadRow {
 	return row
 }
 
-// Ending is the last state of an action; it is reached now.
+// Ending is the last state of an action.
 type Ending struct {
 	Lane      string
 	Thread    action.Thread // with the status of the end
 	Event     action.Event  // the last one
+	At        time.Time     // when it was reached: now, or a moment ago
 	Output    []byte        // JSON, or nil
 	OutputRef string        // blob key of an output that is too big for the row
 }

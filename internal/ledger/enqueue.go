@@ -54,7 +54,7 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 		known.add(a)
 		made[i] = Enqueued{ID: a.ID, Created: true}
 		fresh = append(fresh, a)
-		rows = append(rows, threadRow(a, newThread(a), t.Now()))
+		rows = append(rows, threadRow(a, newThread(a, t.Now()), t.Now()))
 	}
 	if len(fresh) == 0 {
 		return made, nil
@@ -110,11 +110,11 @@ func refuse(a action.Action, now time.Time) error {
 	return nil
 }
 
-// newThread is where an action stands that was just stored.
-func newThread(a action.Action) action.Thread {
+// newThread is where an action stands that was just stored. Its id may be older: its deadline counts from now.
+func newThread(a action.Action, now time.Time) action.Thread {
 	t := action.Thread{Status: action.Pending, RunAt: a.RunAt}
 	if a.Policy.Deadline > 0 {
-		t.Deadline = a.CreatedAt.Add(time.Duration(a.Policy.Deadline))
+		t.Deadline = now.Add(time.Duration(a.Policy.Deadline))
 	}
 	return t
 }

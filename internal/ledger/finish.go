@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -13,6 +14,17 @@ import (
 type settled struct {
 	action action.Action
 	action.Transition
+	before  []action.Event // that Event follows in the same transaction
+	endedAt time.Time      // when it ended; zero: now
+	follows []Follow       // what its end asks for
+}
+
+// events are all that the move adds to the history.
+func (s settled) events() []action.Event {
+	if s.Event == nil {
+		return s.before
+	}
+	return append(s.before[:len(s.before):len(s.before)], *s.Event)
 }
 
 // each locks live actions and gives every one its input; ones for which input says no are left alone.
@@ -31,7 +43,7 @@ func (t *txn) each(ids []action.ID, input func(live) (action.Input, bool)) error
 		if err != nil {
 			return err
 		}
-		moves = append(moves, settled{f.action, next})
+		moves = append(moves, settled{action: f.action, Transition: next})
 	}
 	return t.settle(moves)
 }
@@ -41,13 +53,15 @@ func (t *txn) settle(moves []settled) error {
 	var rows []ThreadRow
 	var events []action.Event
 	var ends []settled
+	var follows []Follow
 	for _, m := range moves {
 		if m.Ended() {
 			ends = append(ends, m)
 			continue
 		}
 		if m.Event != nil {
-			events = append(events, *m.Event)
+			events = append(events, m.events()...)
+			follows = append(follows, t.begins(m)...)
 			t.touch(TopicAction)
 		}
 		rows = append(rows, threadRow(m.action, m.Thread, t.Now()))
@@ -63,23 +77,27 @@ func (t *txn) settle(moves []settled) error {
 			return err
 		}
 	}
+	if err := t.follow(follows); err != nil {
+		return err
+	}
 	_, err := t.finish(action.ID{}, ends)
 	return err
 }
 
 // finish is the one way to the end: whoever ends an action deletes its thread,
 // writes the last state and the event and, for a deployment's step, appends the
-// entry, all in this transaction. The heads of the steps' pipelines are locked.
+// entry, and stores what follows, all in this transaction. The heads of the steps' pipelines are locked.
 // With an owner the threads need not be: those end that stand as its claim left
 // them. It returns the ones that ended.
 func (t *txn) finish(owner action.ID, moves []settled) ([]settled, error) {
-	if len(moves) == 0 {
-		return nil, nil
+	moves, err := t.planned(moves)
+	if err != nil || len(moves) == 0 {
+		return nil, err
 	}
 	slices.SortFunc(moves, func(a, b settled) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
 	endings := make([]Ending, len(moves))
 	for i, m := range moves {
-		endings[i] = ending(m)
+		endings[i] = t.ending(m)
 	}
 	ids, err := t.EndThreads(owner, endings)
 	if err != nil {
@@ -90,7 +108,25 @@ func (t *txn) finish(owner action.ID, moves []settled) ([]settled, error) {
 	if len(ids) < len(moves) {
 		ended = only(moves, ids)
 	}
+	if err := t.tell(ended); err != nil {
+		return nil, err
+	}
 	return ended, t.appendEnds(ended)
+}
+
+// tell writes the events before the ends, and stores what follows these.
+func (t *txn) tell(ended []settled) error {
+	var before []action.Event
+	var follows []Follow
+	for _, m := range ended {
+		before, follows = append(before, m.before...), append(follows, m.follows...)
+	}
+	if len(before) > 0 {
+		if err := t.InsertEvents(before); err != nil {
+			return err
+		}
+	}
+	return t.follow(follows)
 }
 
 // only are the moves of the actions that ids names.
@@ -131,8 +167,11 @@ func (t *txn) touchAsked(thread action.Thread) {
 	}
 }
 
-func ending(m settled) Ending {
-	e := Ending{Lane: m.action.Lane, Thread: m.Thread, Event: *m.Event, OutputRef: m.OutputRef}
+func (t *txn) ending(m settled) Ending {
+	e := Ending{Lane: m.action.Lane, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
+	if e.At.IsZero() {
+		e.At = t.Now()
+	}
 	if len(m.Output) > 0 {
 		e.Output = cleanJSON(m.Output)
 	}

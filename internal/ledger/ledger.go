@@ -33,6 +33,7 @@ type Ledger struct {
 type core struct {
 	driver      Driver
 	wakes       *wakes
+	planner     Planner // nil: nothing follows
 	mu          sync.Mutex
 	definitions map[string]*known        // the one in force when it was last read, by pipeline
 	report      Report                   // what this process has to tell
@@ -94,13 +95,27 @@ func (l *Ledger) ID(ctx context.Context) (id action.ID, err error) {
 	return id, err
 }
 
-// write runs fn in a transaction and wakes who waits for what it touched.
+// write runs fn in a transaction and wakes who waits for what it touched. What follows ends is planned between two tries
+// of fn. An error of the type held says that fn was committed but for some ends.
 func (l *Ledger) write(ctx context.Context, what string, fn func(*txn) error) error {
+	known := plans{}
+	for {
+		err := l.transact(ctx, what, known, fn)
+		missing, ok := errors.AsType[unplanned](err)
+		if !ok {
+			return err
+		}
+		l.planAll(ctx, missing.ends, known)
+	}
+}
+
+// transact is one try of write.
+func (l *Ledger) transact(ctx context.Context, what string, known plans, fn func(*txn) error) error {
 	ctx, cancel := bounded(ctx, what)
 	defer cancel()
 	var done *txn
 	err := l.driver.Write(ctx, func(tx Tx) error {
-		done = &txn{Tx: tx, core: l.core}
+		done = &txn{Tx: tx, core: l.core, plans: known}
 		return fn(done)
 	})
 	if err != nil {
@@ -110,6 +125,9 @@ func (l *Ledger) write(ctx context.Context, what string, fn func(*txn) error) er
 		l.wakes.poke(topic)
 	}
 	l.driver.Notify(done.touched)
+	if done.held != nil {
+		return *done.held
+	}
 	return nil
 }
 

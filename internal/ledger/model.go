@@ -121,6 +121,7 @@ type Want struct {
 type Turned struct {
 	Claimed []Claimed
 	Late    []action.ID // completions that matched no claim
+	Held    []action.ID // completions that were left out, since what follows them cannot be planned now
 }
 
 // Instance is one process that runs roles against a shared ledger.

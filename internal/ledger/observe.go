@@ -45,16 +45,13 @@ func (t *txn) observe(observations []Observation, seen *Observed) error {
 	}
 	now := make(map[action.ID]*settled, len(found))
 	for _, f := range found {
-		now[f.action.ID] = &settled{f.action, action.Transition{Thread: f.thread}}
+		now[f.action.ID] = &settled{action: f.action, Transition: action.Transition{Thread: f.thread}}
 	}
-	var before []action.Event // of actions that another event follows
 	for _, o := range observations {
 		if at, live := now[o.ID]; live {
-			events, err := at.see(o, t.Now())
-			if err != nil {
+			if err := at.see(o, t.Now()); err != nil {
 				return err
 			}
-			before = append(before, events...)
 		}
 	}
 	if seen.Unknown, err = t.unknown(ids, now); err != nil {
@@ -70,34 +67,29 @@ func (t *txn) observe(observations []Observation, seen *Observed) error {
 			moves = append(moves, *at)
 		}
 	}
-	if len(before) > 0 {
-		if err := t.InsertEvents(before); err != nil {
-			return err
-		}
-	}
 	return t.settle(moves)
 }
 
-// see moves on by an observation, and returns the events that are not the last one. What has ended stays as it is.
-func (s *settled) see(o Observation, now time.Time) (before []action.Event, err error) {
+// see moves on by an observation. What has ended stays as it is.
+func (s *settled) see(o Observation, now time.Time) error {
 	for _, in := range o.inputs() {
 		if s.Ended() {
-			return before, nil
+			return nil
 		}
 		next, err := action.Next(s.action, s.Thread, in, now)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if next.Event == nil { // known already, but how far it has come
 			s.Thread = next.Thread
 			continue
 		}
 		if s.Event != nil {
-			before = append(before, *s.Event)
+			s.before = append(s.before, *s.Event)
 		}
 		s.Transition = next
 	}
-	return before, nil
+	return nil
 }
 
 // inputs are what an observation means to the state machine, in order.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -21,8 +22,14 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 		if len(wants) > 0 {
 			done.Claimed, err = t.Claim(owner, wants)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return t.follow(t.beginning(done.Claimed))
 	})
+	if some, ok := errors.AsType[held](err); ok {
+		done.Held, err = some.ids, nil
+	}
 	return done, err
 }
 
@@ -76,7 +83,7 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 		seen[c.ID] = true
 		next, err := t.endAttempt(owner, live{c.Claimed.Action, c.Claimed.Thread}, c)
 		if err == nil && next.Ended() { // else, locked, it is decided by what is there now
-			moves = append(moves, settled{c.Claimed.Action, next})
+			moves = append(moves, settled{action: c.Claimed.Action, Transition: next})
 		}
 	}
 	ended, err := t.finish(owner.ID, moves)
@@ -88,9 +95,10 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 		recorded[m.action.ID] = true
 	}
 	for _, c := range completions {
-		if recorded[c.ID] {
+		switch {
+		case recorded[c.ID]:
 			delete(recorded, c.ID) // its second completion is late
-		} else {
+		case !t.holds(c.ID):
 			rest = append(rest, c)
 		}
 	}
@@ -119,7 +127,7 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 		if err != nil {
 			return err
 		}
-		moves = append(moves, settled{actions[c.ID], next})
+		moves = append(moves, settled{action: actions[c.ID], Transition: next})
 	}
 	return t.settle(moves)
 }

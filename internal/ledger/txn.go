@@ -15,6 +15,8 @@ type txn struct {
 	heads   []*HeadRow // locked, in the order of their ids
 	defined *known     // stored in this transaction, and not to be remembered before it is committed
 	touched []Topic
+	plans   plans // of ends, made before this transaction
+	held    *held // ends that were left out
 }
 
 // touch wakes the topic's waiters when the transaction commits.

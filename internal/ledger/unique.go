@@ -81,7 +81,7 @@ func (t *txn) giveWay(id action.ID) (bool, error) {
 	if err != nil || !next.Ended() {
 		return false, err
 	}
-	return true, t.settle([]settled{{f.action, next}})
+	return true, t.settle([]settled{{action: f.action, Transition: next}})
 }
 
 // ownedBy refuses what only the commands of a deployment may do to its steps; verb is such a command.

@@ -83,6 +83,12 @@ func checks() map[string]func(*testing.T, setup) {
 		"ObserversMayRepeat":          observersMayRepeat,
 		"HandedOffWorkIsStopped":      handedOffWorkIsStopped,
 		"DeadlinesStopHandedOffWork":  deadlinesStopHandedOffWork,
+		"EndsAndWhatFollowsAreOne":    endsAndWhatFollowsAreOne,
+		"EveryEndHasItsFollowers":     everyEndHasItsFollowers,
+		"UnplannedEndsWait":           unplannedEndsWait,
+		"FollowersFailAtBirth":        followersFailAtBirth,
+		"ChainsLinkToWhatIsThere":     chainsLinkToWhatIsThere,
+		"BeginningsAreToldOnce":       beginningsAreToldOnce,
 		"ProgressOnlyGrows":           progressOnlyGrows,
 		"BigDocumentsAreReferred":     bigDocumentsAreReferred,
 		// limits

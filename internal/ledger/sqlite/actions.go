@@ -96,7 +96,7 @@ func (t *tx) EndThreads(owner action.ID, endings []ledger.Ending) ([]action.ID, 
 		}
 		ended, events = append(ended, e.Event.ActionID), append(events, e.Event)
 		values = append(values, []any{id(e.Event.ActionID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
-			micros(e.Thread.StartedAt), micros(t.now), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef})
+			micros(e.Thread.StartedAt), micros(e.At), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef})
 	}
 	if _, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ended)); err != nil {
 		return nil, err

@@ -1,0 +1,307 @@
+package ledgertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// planner plans one follower for each end of a job, as tests want it.
+type planner struct {
+	mu     sync.Mutex
+	asked  []string // each end that was planned: name and status
+	away   bool     // documents cannot be had
+	follow func(ledger.End) []ledger.Follow
+	begins func(action.Action) []ledger.Follow
+}
+
+func (p *planner) Begins(a action.Action, _ time.Time) []ledger.Follow {
+	if p.begins == nil {
+		return nil
+	}
+	return p.begins(a)
+}
+
+func (p *planner) Asks(a action.Action, _ action.Status) bool { return a.Kind == "job" }
+
+func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Follow, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, e.Action.Name+" "+e.Thread.Status.String())
+	if p.away {
+		return nil, errors.New("the blob store is away")
+	}
+	if p.follow != nil {
+		return p.follow(e), nil
+	}
+	return []ledger.Follow{{Action: follower(e, "told")}}, nil
+}
+
+// follower is an action that follows an end; it says how that was.
+func follower(e ledger.End, name string) action.Action {
+	said := fmt.Sprintf(`{"status": %q, "code": %q, "output": %q, "at": %q}`, e.Thread.Status, e.Code, e.Output, e.At.Format(time.RFC3339Nano))
+	return action.Action{ID: action.DerivedID(e.Action.ID.Time(), e.Action.ID.String(), name), Kind: "callback", Name: name, Handler: "callback",
+		ParentID: e.Action.ID, Parameters: []byte(said), Policy: policy()}
+}
+
+// planning is a setup whose ends have followers.
+func (s setup) planning(p *planner) *planner {
+	s.Follows(p)
+	return p
+}
+
+// followers are an action's, in the order of their ids.
+func (s setup) followers(t *testing.T, parent action.ID) []ledger.ActionState {
+	t.Helper()
+	states, err := s.Actions(s.ctx, ledger.ActionQuery{Parent: parent})
+	check(t, err)
+	return states
+}
+
+// endsAndWhatFollowsAreOne: the follower is there when the end is, says when that was, and is made once however often it is planned.
+func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
+	p := s.planning(&planner{})
+	host := s.join(t, "host-a")
+	id := s.enqueue(t, job("x"))
+	c := s.claim(t, host, "noop", 1)[0]
+	s.end(t, host, c, action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`)})
+	state, err := s.Action(s.ctx, id)
+	check(t, err)
+	followers := s.followers(t, id)
+	if len(followers) != 1 || followers[0].Thread.Status != action.Pending || !followers[0].ID.Time().Equal(id.Time()) {
+		t.Fatalf("followers: %+v", followers)
+	}
+	want := fmt.Sprintf(`{"status": "SUCCESSFUL", "code": "", "output": "{\"n\": 1}", "at": %q}`, state.FinishedAt.Format(time.RFC3339Nano))
+	if got := string(followers[0].Parameters); got != want {
+		t.Errorf("the follower says %s, the log %s", got, want)
+	}
+	events, err := s.Events(s.ctx, id)
+	check(t, err)
+	if last := events[len(events)-1]; !last.At.Equal(state.FinishedAt) {
+		t.Errorf("the event is of %s, the end of %s", last.At, state.FinishedAt)
+	}
+	if late := s.end(t, host, c, done()); len(late.Late) != 1 || len(s.followers(t, id)) != 1 {
+		t.Errorf("ended twice: %+v", late)
+	}
+	s.end(t, host, s.claim(t, host, "callback", 1)[0], done()) // nothing follows a follower
+	if diff := cmp.Diff([]string{"x SUCCESSFUL"}, slices.Compact(p.asked)); diff != "" {
+		t.Errorf("planned (-want +got):\n%s", diff)
+	}
+}
+
+// everyEndHasItsFollowers: whoever ends an action.
+func everyEndHasItsFollowers(t *testing.T, s setup) {
+	p := s.planning(&planner{})
+	host := s.join(t, "host-a")
+	want := map[action.ID]action.Status{}
+
+	failed := s.enqueue(t, job("failed"))
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Fatal, Code: "broken"})
+	want[failed] = action.Failed
+
+	observed := s.accepted(t, host, job("observed"))
+	_, err := s.Observe(s.ctx, ledger.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
+	check(t, err)
+	want[observed] = action.Successful
+
+	canceled := s.enqueue(t, job("canceled"))
+	check(t, s.Cancel(s.ctx, canceled, ledger.CancelNow))
+	want[canceled] = action.Canceled
+
+	stopped := s.accepted(t, host, job("stopped"))
+	check(t, s.Cancel(s.ctx, stopped, ledger.CancelNow))
+	_, err = s.Stops(s.ctx, host, []string{"noop"})
+	check(t, err)
+	check(t, s.Stopped(s.ctx, host, stopped, done()))
+	want[stopped] = action.Canceled
+
+	late := job("late")
+	late.Policy.Deadline = action.Duration(time.Millisecond)
+	timedOut := s.enqueue(t, late)
+	for s.statusOf(t, timedOut).Live() {
+		next, err := s.Due(s.ctx)
+		check(t, err)
+		if s.statusOf(t, timedOut).Live() {
+			check(t, s.View().Wait(s.ctx, ledger.TopicEntry, next))
+		}
+	}
+	want[timedOut] = action.TimedOut
+
+	once := job("once")
+	once.Delivery = action.AtMostOnce
+	lost := s.enqueue(t, once)
+	dead := s.join(t, "host-b")
+	s.claim(t, dead, "noop", 1)
+	check(t, s.Leave(s.ctx, dead))
+	if _, _, err := s.Rescue(s.ctx, host.ID); err != nil {
+		t.Fatal(err)
+	}
+	want[lost] = action.Failed
+
+	for id, status := range want {
+		if got := s.statusOf(t, id); got != status {
+			t.Errorf("%s is %s, want %s", id, got, status)
+		}
+		if followers := s.followers(t, id); len(followers) != 1 {
+			t.Errorf("%s after %s: followers %+v", id, status, followers)
+		}
+	}
+	if len(p.asked) != len(want) {
+		t.Errorf("planned %v", p.asked)
+	}
+}
+
+// unplannedEndsWait: while documents cannot be had their action stays as it is; nobody else waits for it.
+func unplannedEndsWait(t *testing.T, s setup) {
+	p := s.planning(&planner{away: true})
+	host := s.join(t, "host-a")
+	plain := job("plain")
+	plain.Kind = "action"
+	held, other := s.enqueue(t, job("held")), s.enqueue(t, plain)
+	var completions []ledger.Completion
+	for _, c := range s.claim(t, host, "noop", 2) {
+		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
+	}
+	turned, err := s.Turn(s.ctx, host, completions, nil)
+	check(t, err)
+	if diff := cmp.Diff(ledger.Turned{Held: []action.ID{held}}, turned); diff != "" {
+		t.Errorf("turned (-want +got):\n%s", diff)
+	}
+	s.wantHistory(t, held, action.Running)
+	s.wantHistory(t, other, action.Running, action.Successful)
+	aside := job("queued")
+	aside.Lane = "noop/aside"
+	queued := s.enqueue(t, aside)
+	if err := s.Cancel(s.ctx, queued, ledger.CancelNow); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("canceled: %v", err)
+	}
+	seen := s.accepted(t, host, job("seen"))
+	news := ledger.Observation{ID: seen, Source: "caboose", Began: true, Outcome: done()}
+	if _, err := s.Observe(s.ctx, news); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("observed: %v", err)
+	}
+	s.wantHistory(t, seen, action.Queued)
+	if len(s.followers(t, held))+len(s.followers(t, queued))+len(s.followers(t, seen)) > 0 {
+		t.Error("something follows what has not ended")
+	}
+	p.mu.Lock()
+	p.away = false
+	p.mu.Unlock()
+	turned, err = s.Turn(s.ctx, host, completions, nil)
+	check(t, err)
+	if diff := cmp.Diff(ledger.Turned{Late: []action.ID{other}}, turned); diff != "" {
+		t.Errorf("turned again (-want +got):\n%s", diff)
+	}
+	check(t, s.Cancel(s.ctx, queued, ledger.CancelNow))
+	_, err = s.Observe(s.ctx, news)
+	check(t, err)
+	s.wantHistory(t, seen, action.Queued, action.Running, action.Successful)
+	for _, id := range []action.ID{held, queued, seen} {
+		if n := len(s.followers(t, id)); n != 1 {
+			t.Errorf("%d follow %s", n, id)
+		}
+	}
+}
+
+// followersFailAtBirth: a follower that could not be planned is there, has ended, and its siblings are not held back.
+func followersFailAtBirth(t *testing.T, s setup) {
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+		bad, unstorable := follower(e, "bad"), follower(e, "unstorable")
+		unstorable.Parameters = []byte("{")
+		return []ledger.Follow{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
+	}})
+	host := s.join(t, "host-a")
+	id := s.enqueue(t, job("x"))
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+	got := map[string]string{}
+	for _, f := range s.followers(t, id) {
+		got[f.Name] = f.Thread.Status.String() + " " + f.Code + " " + f.Error
+		if f.Thread.Status.Ended() {
+			s.wantHistory(t, f.ID, action.Failed)
+		}
+	}
+	unstorable := `FAILED invalid parameters of action "unstorable" are not JSON`
+	if diff := cmp.Diff(map[string]string{"bad": "FAILED filter feature 3: no such key", "good": "PENDING  ", "unstorable": unstorable}, got); diff != "" {
+		t.Errorf("followers (-want +got):\n%s", diff)
+	}
+	s.claim(t, host, "callback", 1) // the good one, and no other
+}
+
+// chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that somebody asks for.
+func chainsLinkToWhatIsThere(t *testing.T, s setup) {
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+		if e.Action.Name != "first" {
+			return nil
+		}
+		next := follower(e, "next")
+		next.Kind, next.Handler, next.CacheKey = "job", "noop", action.ID{15: 7}
+		link := follower(e, "next")
+		return []ledger.Follow{{Action: next, Link: &link}}
+	}})
+	host := s.join(t, "host-a")
+	var chained []ledger.ActionState
+	for range 2 {
+		id := s.enqueue(t, job("first"))
+		s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+		chained = append(chained, s.followers(t, id)...)
+		for _, c := range s.followers(t, id) {
+			if c.Kind == "job" {
+				s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+			}
+		}
+	}
+	if len(chained) != 2 || chained[0].Kind != "job" || chained[1].Kind != "callback" || chained[1].Thread.Status != action.Successful {
+		t.Fatalf("chained: %+v", chained)
+	}
+	var output struct{ JobID action.ID }
+	check(t, json.Unmarshal(chained[1].Output, &output))
+	if output.JobID != chained[0].ID || chained[1].Code != "linked" {
+		t.Errorf("linked to %s (%s), want %s", output.JobID, chained[1].Code, chained[0].ID)
+	}
+}
+
+// beginningsAreToldOnce: however often an action is tried, and whoever says that it runs.
+func beginningsAreToldOnce(t *testing.T, s setup) {
+	s.planning(&planner{begins: func(a action.Action) []ledger.Follow {
+		return []ledger.Follow{{Action: follower(ledger.End{Action: a}, "began")}}
+	}, follow: func(ledger.End) []ledger.Follow { return nil }})
+	host := s.join(t, "host-a")
+	again := job("again")
+	again.Policy.Initial = 0
+	local := s.enqueue(t, again)
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Retry})
+	for {
+		_, err := s.Due(s.ctx)
+		check(t, err)
+		turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 1}})
+		check(t, err)
+		if len(turned.Claimed) == 1 {
+			break
+		}
+		check(t, s.View().Wait(s.ctx, ledger.TopicEntry, time.Now().Add(10*time.Millisecond)))
+	}
+	away := s.accepted(t, host, job("away"))
+	for range 2 {
+		_, err := s.Observe(s.ctx, ledger.Observation{ID: away, Source: "caboose", Began: true})
+		check(t, err)
+	}
+	whole := s.accepted(t, host, job("whole")) // its beginning and its end are seen at once
+	_, err := s.Observe(s.ctx, ledger.Observation{ID: whole, Source: "caboose", Began: true, Outcome: done()})
+	check(t, err)
+	for name, id := range map[string]action.ID{"local": local, "away": away, "whole": whole} {
+		if n := len(s.followers(t, id)); n != 1 {
+			t.Errorf("%s: its beginning is told %d times", name, n)
+		}
+	}
+}
