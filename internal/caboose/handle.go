@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -36,7 +37,7 @@ func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m 
 		w.leave(m, one)
 		return 0, nil //nolint:nilerr // somebody else's workflow
 	}
-	began := phaseOf(one) == phaseRunning && !m.running
+	began := phaseOf(one) == phaseRunning && (!m.running || progressOf(one) > m.progress)
 	if !began && !completed(one) {
 		return 0, nil
 	}
@@ -74,13 +75,18 @@ func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
 	w.log.Info("workflow belongs to no action; left alone", obs.KeyWorkflow, one.GetName())
 }
 
-// running records that a workflow runs.
+// running records that a workflow runs, and how far it has come.
 func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) error {
-	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt")})
+	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt"),
+		Progress: progressOf(one)})
 	if err != nil {
 		return err
 	}
-	m.running = true
+	known := m.running
+	m.running, m.progress = true, progressOf(one)
+	if known {
+		return nil
+	}
 	w.metrics.Workflows.WithLabelValues("running").Inc()
 	return nil
 }
@@ -121,8 +127,8 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 	if err != nil {
 		return fmt.Errorf("archive workflow %s: %w", id, err)
 	}
-	for name, content := range map[string][]byte{"workflow.json": object, "outputs.json": outputsOf(full)} {
-		if _, _, _, err := w.archive.Put(ctx, archiveKey(id, name), bytes.NewReader(content)); err != nil {
+	for name, content := range map[string][]byte{workflowFile: object, outputsFile: outputsOf(full)} {
+		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, name), bytes.NewReader(content)); err != nil {
 			m.unkept++
 			w.metrics.ArchiveFailures.Inc()
 			return fmt.Errorf("archive workflow %s: %w", id, err)
@@ -130,12 +136,6 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 	}
 	m.archived, m.unkept = true, 0
 	return nil
-}
-
-// archiveKey is where a file of an action lies: beside its other files, by the week in which it was born.
-func archiveKey(id action.ID, name string) string {
-	year, week := id.Time().ISOWeek()
-	return fmt.Sprintf("action/%dw%02d/%s/%s", year, week, id, name)
 }
 
 // record writes a workflow's end down, once.

@@ -39,6 +39,7 @@ type watcher struct {
 type memory struct {
 	ours     bool // the action is there, and of this handler
 	running  bool // recorded as RUNNING
+	progress int  // recorded with that, per cent
 	archived bool
 	recorded bool
 	deleted  bool // the cluster has accepted it

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 )
 
 // slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is complete.
@@ -61,6 +63,9 @@ func outcomeOf(w *unstructured.Unstructured) action.Outcome {
 	o := action.Outcome{Ref: w.GetNamespace() + "/" + w.GetName()}
 	if phaseOf(w) == phaseSucceeded {
 		o.Kind, o.Output = action.Done, outputsOf(w)
+		if id, err := action.ParseID(w.GetName()); err == nil && len(o.Output) > blob.Inline {
+			o.Output, o.OutputRef = nil, blob.ActionKey(id, outputsFile) // where it is archived
+		}
 		return o
 	}
 	o.Kind, o.Code, o.Error = action.Fatal, "workflow_"+strings.ToLower(phaseOf(w)), messageOf(w)
@@ -72,6 +77,22 @@ func outcomeOf(w *unstructured.Unstructured) action.Outcome {
 	}
 	return o
 }
+
+// progressOf is how far a workflow has come, per cent; Argo counts its pods, such as 2/5.
+func progressOf(w *unstructured.Unstructured) int {
+	done, all, _ := strings.Cut(text(w.Object, "status", "progress"), "/")
+	n, _ := strconv.Atoi(done) // none is 0
+	if of, err := strconv.Atoi(all); err == nil && of > 0 && n > 0 {
+		return min(n, of) * 100 / of
+	}
+	return 0
+}
+
+// The files of a workflow's archive.
+const (
+	workflowFile = "workflow.json"
+	outputsFile  = "outputs.json"
+)
 
 // limitOf is how long the workflow may take, by itself or by its template; zero: as long as it likes.
 func limitOf(w *unstructured.Unstructured) time.Duration {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,5 +96,25 @@ func TestSlimKeepsWhatIsLookedAt(t *testing.T) {
 		`"spec":{"activeDeadlineSeconds":5,"shutdown":"Terminate"},"status":{"phase":"Running","startedAt":"2026-11-20T10:00:00Z"}}`
 	if string(got) != want {
 		t.Errorf("kept %s\nwant %s", got, want)
+	}
+}
+
+func TestProgressIsPerCent(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"": 0, "0/1": 0, "1/3": 33, "2/2": 100, "9/3": 100, "-1/3": 0, "1/0": 0, "x/3": 0, "1": 0} {
+		w := workflow(t, `{"status": {"progress": "`+text+`"}}`)
+		if got := progressOf(w); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestBigOutputsAreReferred(t *testing.T) {
+	t.Parallel()
+	const name = "019b8d99-6900-7000-8000-000000000002"
+	w := workflow(t, `{"metadata": {"name": "`+name+`"}, "status": {"phase": "Succeeded", "outputs": {"parameters": [
+		{"name": "big", "value": "`+strings.Repeat("x", 70_000)+`"}]}}}`)
+	if o := outcomeOf(w); o.Output != nil || o.OutputRef != "action/2026w02/"+name+"/outputs.json" {
+		t.Errorf("%d bytes stand in the row, ref %q", len(o.Output), o.OutputRef)
 	}
 }

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,9 +31,10 @@ type claim struct {
 // attempt is one running try at an action.
 type attempt struct {
 	ledger.Claimed
-	owner   action.ID // the instance it was claimed for
-	cancel  context.CancelCauseFunc
-	started time.Time
+	owner      action.ID // the instance it was claimed for
+	cancel     context.CancelCauseFunc
+	started    time.Time
+	parameters json.RawMessage // that lie in the blob store; nil: they stand in the row
 }
 
 // start runs a claimed action; the caller has seen to it that there is a free worker.
@@ -66,7 +68,10 @@ func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
 		ctx, stop = context.WithTimeoutCause(ctx, limit, ErrAttemptTimeout)
 		defer stop()
 	}
-	outcome := c.protected(ctx, handler, a)
+	outcome, ok := c.fetch(ctx, a)
+	if ok {
+		outcome = c.protected(ctx, handler, a)
+	}
 	return judge(context.Cause(ctx), a, outcome)
 }
 
@@ -79,7 +84,7 @@ func (c *Conductor) protected(ctx context.Context, handler Handler, a *attempt) 
 			outcome = action.Outcome{Kind: action.Retry, Code: codePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
 		}
 	}()
-	return handler.Do(ctx, Attempt{Action: a.Action, Number: a.Thread.Attempt, Spent: a.Thread.Spent})
+	return handler.Do(ctx, Attempt{Action: a.whole(), Number: a.Thread.Attempt, Spent: a.Thread.Spent})
 }
 
 // judge corrects an outcome by why the attempt's context ended, if it did. What

@@ -182,7 +182,6 @@ func (c *Conductor) known(claimed ledger.Claimed) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, runs := c.running[claim{claimed.ID, claimed.Thread.Attempt}]
-	return runs || slices.ContainsFunc(c.unflushed, func(u ledger.Completion) bool {
-		return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt
-	})
+	same := func(u ledger.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
+	return runs || slices.ContainsFunc(c.unflushed, same) || slices.ContainsFunc(c.waiting.completions, same)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -60,6 +61,7 @@ type Config struct {
 	Handlers map[string]Handler       // by the name that actions carry; Serve puts others in their place
 	Limits   map[string]action.Limits // of handlers' lanes, by handler; none: only a target that refuses work slows its lane
 	Workers  int                      // attempts at the same time; default 200
+	Blobs    blob.Store               // where parameters lie that are too big for their row; nil: such actions wait
 	Drain    time.Duration            // how long running attempts may go on at shutdown; 0: they are handed back at once
 	Log      *slog.Logger             // default: none
 	Metrics  *obs.Conductor           // default: unregistered
@@ -91,6 +93,7 @@ type Conductor struct {
 	load       map[string]int      // of running, by lane and ledger.HandlerKey
 	unflushed  []ledger.Completion // ended, not recorded; oldest first
 	firstEnded time.Time           // of the oldest in unflushed
+	waiting    waiting             // ended, and left out of a turn
 }
 
 // New makes a conductor for the handlers of cfg.

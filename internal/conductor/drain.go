@@ -49,7 +49,7 @@ func (t *turner) drain(ctx, work context.Context) {
 func (t *turner) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.running) == 0 && len(t.unflushed) == 0 && !t.lost
+	return len(t.running) == 0 && len(t.unflushed)+len(t.waiting.completions) == 0 && !t.lost
 }
 
 // abandon says what is left behind. The ledger finds these claims without an owner and gives them back.
@@ -59,7 +59,7 @@ func (t *turner) abandon() {
 	for _, a := range t.running {
 		t.log.Error("attempt does not end; left behind", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyName, a.Name)
 	}
-	if n := len(t.unflushed); n > 0 {
+	if n := len(t.unflushed) + len(t.waiting.completions); n > 0 {
 		t.log.Error("ended attempts could not be recorded; they will be made again", obs.KeyCount, n)
 	}
 }

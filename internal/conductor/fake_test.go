@@ -36,6 +36,7 @@ type fake struct {
 
 	refuse    func(c []ledger.Completion) error // before a turn
 	loseTurns int                               // answers to lose after the commit
+	holds     func(action.ID) bool              // completions to leave out
 }
 
 // row is one action with where it stands.
@@ -128,6 +129,10 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	f.sizes = append(f.sizes, len(completions))
 	var turned ledger.Turned
 	for _, c := range completions {
+		if f.holds != nil && f.holds(c.ID) {
+			turned.Held = append(turned.Held, c.ID)
+			continue
+		}
 		if r := f.rows[c.ID]; r.ClaimedBy == owner.ID && r.Attempt == c.Attempt {
 			if c.HandOff && c.Outcome.Kind == action.Done {
 				r.Status, r.ClaimedBy = action.Queued, action.ID{}

@@ -86,8 +86,8 @@ func (c *Conductor) rejoin(work context.Context) {
 	c.mu.Lock()
 	old := c.instance.ID
 	c.instance = ledger.Instance{}
-	dropped := len(c.unflushed)
-	c.unflushed = nil
+	dropped := len(c.unflushed) + len(c.waiting.completions)
+	c.unflushed, c.waiting.completions = nil, nil
 	c.metrics.Unflushed.Set(0)
 	c.mu.Unlock()
 	c.metrics.LeasesLost.Inc()

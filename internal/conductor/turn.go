@@ -70,6 +70,7 @@ func (t *turner) wait(ctx context.Context, at time.Time, timed bool) {
 func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 	t.mu.Lock()
 	pending, busy, first := len(t.unflushed), len(t.running), t.firstEnded
+	again, waits := t.waiting.due()
 	joined := !t.instance.ID.IsZero()
 	t.mu.Unlock()
 	if !joined {
@@ -89,6 +90,9 @@ func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 	}
 	if limits, due := t.limited(hungry); claiming && due && (!wanted || limits.Before(at)) {
 		at, wanted = limits, true
+	}
+	if waits && (!wanted || again.Before(at)) {
+		at, wanted = again, true
 	}
 	if at.Before(t.notBefore) {
 		at = t.notBefore
@@ -140,6 +144,7 @@ func (t *turner) tryTurn(ctx, work context.Context) error {
 func (c *Conductor) take() (ledger.Instance, []ledger.Completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.again(time.Now())
 	n := min(len(c.unflushed), maxRows)
 	taken := slices.Clone(c.unflushed[:n])
 	c.unflushed = slices.Delete(c.unflushed, 0, n)
@@ -173,7 +178,7 @@ func (t *turner) commit(ctx, work context.Context, owner ledger.Instance, comple
 	}
 	t.metrics.TurnRows.WithLabelValues("complete").Observe(float64(len(completions)))
 	t.metrics.TurnRows.WithLabelValues("claim").Observe(float64(len(turned.Claimed)))
-	t.recorded(turned, completions)
+	t.recorded(owner, turned, completions)
 	t.served(wants, turned.Claimed)
 	t.startAll(ctx, work, owner, turned.Claimed)
 	return nil
@@ -185,7 +190,7 @@ func (t *turner) record(work context.Context, owner ledger.Instance, completions
 	turned, err := t.ledger.Turn(work, owner, completions, nil)
 	switch {
 	case err == nil:
-		t.recorded(turned, completions)
+		t.recorded(owner, turned, completions)
 		return nil
 	case member.Passing(err):
 		t.putBack(owner, completions)
@@ -214,10 +219,11 @@ func (t *turner) replace(work context.Context, owner ledger.Instance, refused le
 }
 
 // recorded notes what a turn made of completions.
-func (t *turner) recorded(turned ledger.Turned, completions []ledger.Completion) {
+func (t *turner) recorded(owner ledger.Instance, turned ledger.Turned, completions []ledger.Completion) {
 	t.mu.Lock()
 	t.metrics.Unflushed.Set(float64(len(t.unflushed)))
 	t.mu.Unlock()
+	t.postpone(owner, completions, turned.Held)
 	for _, id := range turned.Late {
 		i := slices.IndexFunc(completions, func(c ledger.Completion) bool { return c.ID == id })
 		if i >= 0 && completions[i].HandOff && completions[i].Outcome.Kind == action.Done {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -31,12 +32,6 @@ type Archive struct {
 	Log   *slog.Logger // nil: nothing is logged
 }
 
-// Folder is what the keys of an action's evidence begin with: action/2026w47/ID.
-func Folder(id action.ID) string {
-	year, week := id.Time().ISOWeek()
-	return fmt.Sprintf("action/%04dw%02d/%s", year, week, id)
-}
-
 // Exchange stores what one attempt saw as JSON, and returns the key; "" when that did not work: the attempt's end
 // is worth more than its evidence, so the fault is logged and the end goes ahead.
 func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen any) string {
@@ -44,7 +39,7 @@ func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen a
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	key := fmt.Sprintf("%s/exchange-%d.json", Folder(id), attempt)
+	key := blob.ActionKey(id, fmt.Sprintf("exchange-%d.json", attempt))
 	err := encoder.Encode(seen)
 	if err == nil {
 		err = a.Put(ctx, key, &b)

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
@@ -200,7 +201,7 @@ func (r *run) done(ctx context.Context) action.Outcome {
 
 // large puts an output into the blob store and says where it is.
 func (r *run) large(ctx context.Context, begun []byte, rest io.Reader) json.RawMessage {
-	key := fmt.Sprintf("%s/output-%d", evidence.Folder(r.attempt.Action.ID), r.attempt.Number)
+	key := blob.ActionKey(r.attempt.Action.ID, fmt.Sprintf("output-%d", r.attempt.Number))
 	if err := r.handler.archive.Put(ctx, key, io.MultiReader(bytes.NewReader(begun), rest)); err != nil {
 		return textOutput(fmt.Sprintf("the output has more than %d bytes and could not be stored: %s", maxOutput, err))
 	}
