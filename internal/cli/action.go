@@ -136,6 +136,9 @@ func (a *app) showAction(x server.ActionView) error {
 	if err := t.write(a.out); err != nil {
 		return err
 	}
+	if x.Limit != nil {
+		fmt.Fprintf(a.out, "waits: %s\n", whyLane(*x.Limit, now))
+	}
 	if text := strings.TrimSpace(x.Error); strings.Contains(text, "\n") {
 		fmt.Fprintf(a.out, "error:\n  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
 	}

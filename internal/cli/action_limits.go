@@ -102,6 +102,23 @@ func limitState(l ledger.Limiter, now time.Time) string {
 	return l.State
 }
 
+// whyLane says why a lane does not run freely, and what to do when nothing but a person can.
+func whyLane(l ledger.Limiter, now time.Time) string {
+	text := fmt.Sprintf("lane %s is %s", l.Key, limitState(l, now))
+	if l.Reason != "" {
+		text += ": " + oneLine(l.Reason)
+	}
+	switch {
+	case l.Disabled():
+		text += "; go on with: waybill action limits --enable " + l.Key
+	case l.PausedBy != "" && l.PauseUntil.IsZero():
+		text += "; go on with: waybill action limits --resume " + l.Key
+	case l.Slowed > 0 && l.PausedBy == "":
+		text += "; " + rateText(l)
+	}
+	return text
+}
+
 // rateText is the rate now, and the full one where that is another.
 func rateText(l ledger.Limiter) string {
 	switch {

@@ -190,6 +190,21 @@ func (l *Ledger) Limits(ctx context.Context) (limits []Limiter, err error) {
 	return limits, err
 }
 
+// Trouble is what keeps a lane from running freely: its own limiter, or its handler's, that is slowed, paused or disabled; nil: nothing does.
+func (l *Ledger) Trouble(ctx context.Context, lane string) (trouble *Limiter, err error) {
+	handler, _, _ := strings.Cut(lane, "/")
+	err = l.read(ctx, "read the limits of "+lane, func(tx Tx) error {
+		limits, err := limitsOf(tx, []string{HandlerKey(handler), lane})
+		for _, limit := range limits {
+			if limit.Troubled() && (trouble == nil || limit.Disabled()) {
+				trouble = &limit
+			}
+		}
+		return err
+	})
+	return trouble, err
+}
+
 // limitsOf reads limiters as they are now; keys nil: all.
 func limitsOf(tx Tx, keys []string) ([]Limiter, error) {
 	rows, err := tx.Limiters(false)

@@ -72,10 +72,21 @@ func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.A
 type ActionView struct {
 	ledger.ActionState
 	Events []action.Event `json:"events"`
+	// Limit is what keeps the lane of an action that waits from running freely.
+	Limit *ledger.Limiter `json:"limit,omitempty"`
 }
 
-// Action is one of them with its events.
+// Action is one of them with its events, and with why it waits where that is its lane's doing.
 func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
+	view, err := s.history(ctx, id)
+	if err == nil && view.Thread.Status.Live() && view.Thread.ClaimedBy.IsZero() {
+		view.Limit, err = s.ledger.Trouble(ctx, view.Lane)
+	}
+	return view, err
+}
+
+// history is an action with its events.
+func (s *Service) history(ctx context.Context, id action.ID) (ActionView, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err != nil {
 		return ActionView{}, err
@@ -89,7 +100,7 @@ func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) 
 func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
 	waiter := s.Waiter()
 	for {
-		view, err := s.Action(ctx, id)
+		view, err := s.history(ctx, id)
 		if err != nil {
 			return err
 		}
