@@ -51,7 +51,8 @@ const attentive = time.Second
 
 // beats says regularly that this instance is alive, and looks after those that are not.
 func (c *Conductor) beats(work context.Context) {
-	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), 0
+	// Who joins looks soon, since it may be the successor of one that has just died.
+	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), 1
 	for {
 		wait := time.Until(beat)
 		if others > 0 {
@@ -91,7 +92,7 @@ func (c *Conductor) rejoin(work context.Context) {
 	c.metrics.Unflushed.Set(0)
 	c.mu.Unlock()
 	c.metrics.LeasesLost.Inc()
-	c.gate.close()
+	c.gate.shut()
 	lost := c.cancelAll(ErrLeaseLost)
 	c.log.Warn("declared dead; joining anew", obs.KeyInstance, old.String(), obs.KeyCount, lost, obs.KeyDropped, dropped)
 	if err := c.join(work); err != nil && work.Err() == nil {

@@ -8,7 +8,6 @@ import (
 // Table is what a conductor serves. It is not changed once it was handed over.
 type Table struct {
 	Handlers map[string]Handler // by the name that actions carry
-	Limits   map[string]Limits  // by handler; none: only a target that refuses work slows its lane
 }
 
 // table is a Table with what is asked of it often.
@@ -28,7 +27,6 @@ func (c *Conductor) Serve(t Table) {
 		}
 	}
 	c.table.Store(next)
-	c.gate.configure(t.Limits)
 	poke(c.ready)
 }
 

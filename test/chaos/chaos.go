@@ -45,6 +45,8 @@ type Settings struct {
 	Store  string // how the processes reach that database; default: Direct
 	Listen string // ledger.listenUrl of the processes; default: none
 	Blob   string // blob.url of the processes; default: in the home
+
+	Environment []string // of the processes, besides this one's
 }
 
 // World is a Waybill under fire: its configuration, what its actions reach, and a ledger of the watcher's own.

@@ -74,6 +74,7 @@ func (w *World) run(ctx context.Context, args ...string) (*Process, error) {
 	p := &Process{world: w, Output: new(Output), ended: make(chan struct{})}
 	command := exec.CommandContext(context.WithoutCancel(ctx), w.Binary, args...)
 	command.Dir = w.Folder
+	command.Env = append(os.Environ(), w.Environment...)
 	command.Stdout, command.Stderr = p.Output, p.Output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

@@ -32,8 +32,11 @@ type Archive struct {
 	Log   *slog.Logger // nil: nothing is logged
 }
 
-// Exchange stores what one attempt saw as JSON, and returns the key; "" when that did not work: the attempt's end
-// is worth more than its evidence, so the fault is logged and the end goes ahead.
+// Missing begins the reference of an exchange that could not be stored.
+const Missing = "missing:"
+
+// Exchange stores what one attempt saw as JSON, and returns the key; with Missing before it when that did not work: the
+// attempt's end is worth more than its evidence, so the fault is logged and the end goes ahead.
 func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -48,7 +51,7 @@ func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen a
 		if a.Log != nil {
 			a.Log.Warn("exchange not archived", obs.KeyActionID, id.String(), obs.KeyAttempt, attempt, obs.KeyError, err.Error())
 		}
-		return ""
+		return Missing + key
 	}
 	return key
 }

@@ -20,14 +20,17 @@ type Handler struct{}
 
 // parameters is what an action may say; all of it may be left out.
 type parameters struct {
-	Outcome string          `json:"outcome"` // done | retry | retry-after | throttle | fatal | invalid; default done
+	Outcome string          `json:"outcome"` // done | retry | retry-after | throttle | fatal | invalid | panic; default done
 	Sleep   action.Duration `json:"sleep"`   // before it, such as 250ms; default none
 	Error   string          `json:"error"`   // its text
 	Output  json.RawMessage `json:"output"`  // what was made; default nothing
 }
 
 var outcomes = map[string]action.OutcomeKind{"": action.Done, "done": action.Done, "retry": action.Retry,
-	"retry-after": action.RetryAfter, "throttle": action.Throttle, "fatal": action.Fatal, "invalid": action.BadInput}
+	"retry-after": action.RetryAfter, "throttle": action.Throttle, "fatal": action.Fatal, "invalid": action.BadInput, panics: 0}
+
+// panics is the outcome of a handler with a bug: none.
+const panics = "panic"
 
 // Check reports unknown keys and values.
 func (Handler) Check(raw json.RawMessage) fault.Problems {
@@ -51,6 +54,9 @@ func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		case <-ctx.Done():
 			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
 		}
+	}
+	if p.Outcome == panics {
+		panic(p.Error)
 	}
 	outcome := action.Outcome{Kind: outcomes[p.Outcome], Error: p.Error}
 	if outcome.Kind == action.Done {
@@ -76,7 +82,7 @@ func read(raw json.RawMessage, besides bool) (parameters, error) {
 		return p, fmt.Errorf("parameters: %w", err)
 	}
 	if _, ok := outcomes[p.Outcome]; !ok {
-		return p, fmt.Errorf("outcome %q: want done, retry, retry-after, throttle, fatal or invalid", p.Outcome)
+		return p, fmt.Errorf("outcome %q: want done, retry, retry-after, throttle, fatal, invalid or panic", p.Outcome)
 	}
 	if p.Sleep < 0 {
 		return p, fmt.Errorf("sleep %s: want none, or a duration such as 250ms", time.Duration(p.Sleep))
