@@ -101,7 +101,11 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
-	s.ledger, s.blobs, s.operations = l, store, server.NewService(l, store, s.orderable)
+	service := server.NewService(l, store, s.orderable)
+	if s.kind == embedded {
+		service.Idle = func() bool { return !s.home.held() }
+	}
+	s.ledger, s.blobs, s.operations = l, store, service
 	return nil
 }
 

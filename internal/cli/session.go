@@ -44,6 +44,7 @@ type operations interface {
 	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)
 	ReplayActions(ctx context.Context, o server.ReplayOrder) (ledger.Replayed, error)
 	RetryAction(ctx context.Context, id action.ID, by string) (server.Added, error)
+	Status(ctx context.Context) (server.StatusView, error)
 	Limits(ctx context.Context) ([]ledger.Limiter, error)
 	Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)
 }

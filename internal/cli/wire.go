@@ -49,6 +49,9 @@ func (o roleOptions) registerer() prometheus.Registerer {
 
 // roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
 func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]lifecycle.Role, error) {
+	if err := s.ledger.Alone(ctx); err != nil {
+		return nil, err
+	}
 	o.ledger = obs.NewLedger(o.registerer())
 	s.ledger.Measure(o.ledger)
 	if err := s.prepare(ctx, o, names); err != nil {

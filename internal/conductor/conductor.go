@@ -84,6 +84,7 @@ type Conductor struct {
 	ready  chan struct{} // something may be ready to claim
 	ended  chan struct{} // an attempt ended
 	sooner chan struct{} // something may be due sooner than the due loop knows
+	told   chan struct{} // others are to know what changed here
 
 	attempts sync.WaitGroup
 
@@ -119,10 +120,11 @@ func New(l Ledger, cfg Config) *Conductor {
 		ready:   make(chan struct{}, 1),
 		ended:   make(chan struct{}, 1),
 		sooner:  make(chan struct{}, 1),
+		told:    make(chan struct{}, 1),
 		running: map[claim]*attempt{},
 		load:    map[string]int{},
 	}
-	c.Serve(Table{Handlers: cfg.Handlers})
+	c.table.Store(newTable(Table{Handlers: cfg.Handlers}))
 	return c
 }
 

@@ -58,10 +58,11 @@ func (c *Conductor) beats(work context.Context) {
 		if others > 0 {
 			wait = min(wait, member.Jitter(attentive))
 		}
-		if !member.Pause(work, wait) {
+		told := wake(work, wait, c.told)
+		if work.Err() != nil {
 			return
 		}
-		if !time.Now().Before(beat) {
+		if told || !time.Now().Before(beat) {
 			beat = time.Now().Add(member.Jitter(c.cfg.Instance.Beat()))
 			c.beat(work)
 		}

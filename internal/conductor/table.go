@@ -17,17 +17,22 @@ type table struct {
 	handOffs []string // those whose work goes on elsewhere
 }
 
-// Serve puts another table in the place of the one that is served. Attempts that run keep their handlers; what was
-// claimed for a handler that is no more is given back.
+// Serve puts another table in the place of the one that is served, and tells the others. Attempts that run keep their
+// handlers; what was claimed for a handler that is no more is given back.
 func (c *Conductor) Serve(t Table) {
+	c.table.Store(newTable(t))
+	poke(c.ready)
+	poke(c.told)
+}
+
+func newTable(t Table) *table {
 	next := &table{Table: t, names: slices.Sorted(maps.Keys(t.Handlers))}
 	for _, name := range next.names {
 		if _, ok := t.Handlers[name].(HandOff); ok {
 			next.handOffs = append(next.handOffs, name)
 		}
 	}
-	c.table.Store(next)
-	poke(c.ready)
+	return next
 }
 
 // handsOff reports whether the work of a handler goes on elsewhere.

@@ -55,19 +55,22 @@ func (c *Conductor) dues(ctx context.Context) {
 			}
 		}
 		if member.Pause(ctx, minDue) {
-			c.sleepUntilSooner(ctx, sleep-minDue)
+			wake(ctx, sleep-minDue, c.sooner)
 		}
 	}
 }
 
-func (c *Conductor) sleepUntilSooner(ctx context.Context, d time.Duration) {
+// wake returns after d, or when ctx ends, or when it is poked before that: true.
+func wake(ctx context.Context, d time.Duration, poked <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.sooner:
 	case <-ctx.Done():
+	case <-poked:
+		return true
 	}
+	return false
 }
 
 // cancels ends the attempts that somebody asked to cancel, and until ctx ends, work that was handed off.

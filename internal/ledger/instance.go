@@ -17,7 +17,7 @@ const (
 )
 
 // Join registers an instance. On the embedded log, where the holder of the lock file is the one process that runs
-// roles, the row is for people only: it has no lease, and those of earlier processes go.
+// roles, the row is for people only, and has no lease.
 func (l *Ledger) Join(ctx context.Context, i Instance) error {
 	ctx, cancel := bounded(ctx, "join as "+i.Name)
 	defer cancel()
@@ -57,6 +57,15 @@ func (l *Ledger) beats(i Instance) bool {
 	}
 	l.beaten[i.ID] = now
 	return true
+}
+
+// Alone says that whoever else has run roles on the embedded log is gone: the caller has its lock file. On a shared
+// ledger it does nothing.
+func (l *Ledger) Alone(ctx context.Context) error {
+	if !l.driver.Embedded() {
+		return nil
+	}
+	return l.write(ctx, "take over the log", func(t *txn) error { return t.bury(action.ID{}) })
 }
 
 // Leave removes an instance; claims that it still holds may be rescued at once.

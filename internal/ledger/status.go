@@ -41,7 +41,7 @@ type Status struct {
 	Now       time.Time
 	Instances []InstanceRow
 	Backlogs  []Backlog      // by handler
-	NextDue   time.Time      // when some action is due next that is not now; zero: none
+	NextDue   time.Time      // when the first of those is due that wait for their time; zero: none does
 	Rescues   map[string]int // of the last hour, by the code of their events
 	Strain    Strain
 }
@@ -67,7 +67,7 @@ func (l *Ledger) Status(ctx context.Context) (s Status, err error) {
 				return err
 			}
 		}
-		if s.NextDue, err = tx.NextDue(); err != nil {
+		if s.NextDue, err = tx.NextRun(); err != nil {
 			return err
 		}
 		if s.Rescues, err = tx.Rescues(s.Now.Add(-rescuesFor)); err != nil {

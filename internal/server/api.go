@@ -47,6 +47,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.actions()
 	a.orders()
 	a.limits()
+	a.status()
 	a.replays()
 }
 

@@ -19,6 +19,10 @@ type Service struct {
 	blobs    blob.Store
 	handlers func() Handlers
 	folds    folds
+	pulse    pulse
+
+	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
+	Idle func() bool
 }
 
 // NewService makes the service of a ledger and its blob store. Actions can be ordered of the handlers that there

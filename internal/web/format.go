@@ -28,7 +28,7 @@ func (p *Pages) render(v view) (template.HTML, error) {
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"clock": clock, "when": when, "iso": iso, "took": took, "size": size, "short": short, "below": below,
-		"path": url.PathEscape, "lower": lower, "pretty": pretty, "digest": shortDigest, "tone": tone, "limitTone": limitTone, "rate": action.PerSecond,
+		"path": url.PathEscape, "lower": lower, "pretty": pretty, "digest": shortDigest, "tone": tone, "limitTone": limitTone, "troubleTone": troubleTone, "processTone": processTone, "waiting": waiting, "liveCounts": liveCounts, "rate": action.PerSecond,
 		"words": words, "plural": plural, "statusTone": statusTone, "detail": detail, "args": args, "stepWord": stepWord, "stepName": server.StepName,
 	}
 }

@@ -87,6 +87,7 @@ func classOf(name string) schedule.Class {
 type actionsPage struct {
 	Status   string
 	Pipeline string
+	Handler  string
 	Live     bool
 	Statuses []action.Status // to choose from
 	Actions  []ledger.ActionState
@@ -113,11 +114,11 @@ func limitTone(state string) string {
 
 // actions is the page of all actions.
 func (p *Pages) actions(r *http.Request) (content, error) {
-	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Live: r.FormValue("live") != ""}
+	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
 	for s := action.Pending; s <= action.RetriesExhausted; s++ {
 		page.Statuses = append(page.Statuses, s)
 	}
-	q := ledger.ActionQuery{Pipeline: page.Pipeline, LiveOnly: page.Live, Limit: actionsLength + 1}
+	q := ledger.ActionQuery{Pipeline: page.Pipeline, Handler: page.Handler, LiveOnly: page.Live, Limit: actionsLength + 1}
 	var err error
 	if page.Status != "" {
 		status, err := action.ParseStatus(page.Status)

@@ -37,6 +37,7 @@ func New(s *server.Service) *Pages {
 	p.page("GET /pipelines/{pipeline}", p.pipeline)
 	p.page("GET /pipelines/{pipeline}/log", p.log)
 	p.page("GET /deployments/{pipeline}/{number}", p.deployment)
+	p.page("GET /status", p.status)
 	p.page("GET /actions", p.actions)
 	p.page("GET /actions/{id}", p.action)
 	p.mux.HandleFunc("POST /deployments/{pipeline}/{number}/{command}", p.command)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -90,6 +91,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	unwell(t, s)
 	pages := []struct{ name, path, selector string }{
 		{"pipelines", "/", "article#pipeline-greeter .station.busy .coming"},
 		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
@@ -99,6 +101,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		{"actions", "/actions", "tr[id^=action-] .t-failed"},
 		{"lanes", "/actions?live=1", "#lanes .t-held"},
 		{"action", "/actions/" + first, "#event-1 .state"},
+		{"status", "/status", "#handler-mail .t-failed"},
 		{"missing", "/deployments/greeter/99", ".fault"},
 	}
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
@@ -108,6 +111,39 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		for _, page := range pages {
 			look(browser, t, s.URL+page.path, page.selector, page.name, on)
 		}
+	}
+}
+
+// unwell gives the status page something to tell.
+func unwell(t *testing.T, s *site) {
+	t.Helper()
+	for range 3 {
+		if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Ledger.Tell(func(r *ledger.Report) {
+		r.Undeletable = map[string]string{"flows/01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77": "workflows.argoproj.io is forbidden: exceeded quota"}
+		r.Reload = &ledger.Reload{File: "/etc/waybill/server.yaml", Since: time.Now().Add(-time.Hour), TriedAt: time.Now(),
+			Faults: []string{`/etc/waybill/server.yaml:14:7: unknown key "retires" in handlers.notify.backoff (did you mean "retries"?)`}}
+	})
+}
+
+func TestStatusPageAnswersAndFollows(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	browser := browsertest.Start(t)
+	err := chromedp.Run(browser,
+		chromedp.Navigate(s.URL+"/status"),
+		chromedp.WaitVisible("#verdict .t-finished", chromedp.ByQuery),
+		chromedp.WaitVisible("nav a[href='/status'][aria-current]", chromedp.ByQuery),
+		chromedp.WaitVisible("#link.on", chromedp.ByQuery),
+		chromedp.ActionFunc(func(context.Context) error { unwell(t, s); return nil }),
+		chromedp.WaitVisible("#verdict .t-failed", chromedp.ByQuery),
+		chromedp.WaitVisible(".trouble-unserved, .trouble-reload", chromedp.ByQuery),
+	)
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -271,6 +271,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"limits in trouble": func(tx ledger.Tx) error { _, err := tx.Limiters(true); return err },
 		"some limits":       func(tx ledger.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
 		"slots":             func(tx ledger.Tx) error { _, err := tx.Holds([]string{"noop"}, action.ID{}); return err },
+		"next run":          func(tx ledger.Tx) error { _, err := tx.NextRun(); return err },
 		"rescues":           func(tx ledger.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
 		"stages":            func(tx ledger.Tx) error { _, err := tx.StageRuns(pipeline, 1); return err },
 		"actions of a step": func(tx ledger.Tx) error {

@@ -27,6 +27,18 @@ func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	return ids[0], nil
 }
 
+// NextRun is when the first of those is due that wait for their time.
+func (t *tx) NextRun() (time.Time, error) {
+	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {
+		err = row.Scan(timeOf{&at})
+		return at, err
+	}, "SELECT min(run_at) FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4)")
+	if err != nil || len(due) == 0 {
+		return time.Time{}, err
+	}
+	return due[0], nil
+}
+
 // Rescues counts the events of rescues since a time, by their code.
 func (t *tx) Rescues(since time.Time) (map[string]int, error) {
 	counts := map[string]int{}

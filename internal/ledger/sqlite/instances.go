@@ -13,14 +13,11 @@ import (
 // One process runs roles on a file, by waybill.lock. Its rows are for people: nothing depends on them.
 
 func (t *tx) PutInstance(i ledger.Instance, _ time.Duration, _ int64) error {
-	if _, err := t.exec("DELETE FROM instance WHERE name <> ? OR id = ?", i.Name, id(i.ID)); err != nil {
-		return err
-	}
 	values, err := instanceValues(i)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec("INSERT INTO instance (handlers, draining, report, id, name, version, roles, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err = t.exec("INSERT OR REPLACE INTO instance (handlers, draining, report, id, name, version, roles, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		append(values, id(i.ID), i.Name, i.Version, jsonOf(i.Roles), micros(t.now))...)
 	return err
 }
@@ -67,7 +64,10 @@ func (t *tx) Instances() ([]ledger.InstanceRow, error) {
 	return rows(t, scanInstance, "SELECT id, name, version, roles, handlers, started_at, draining, report FROM instance ORDER BY id")
 }
 
-func (t *tx) BuryInstances(action.ID) (map[action.ID]ledger.LossReason, error) { return nil, nil }
+func (t *tx) BuryInstances(self action.ID) (map[action.ID]ledger.LossReason, error) {
+	_, err := t.exec("DELETE FROM instance WHERE id <> ?", id(self))
+	return nil, err
+}
 
 func (t *tx) InsertToken(token ledger.Token) error {
 	scopes, err := json.Marshal(token.Scopes)

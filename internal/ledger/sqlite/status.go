@@ -23,6 +23,14 @@ func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	return ids[0], nil
 }
 
+func (t *tx) NextRun() (time.Time, error) {
+	next, _, err := row(t, func(s scanner) (at time.Time, err error) {
+		err = s.Scan(moment{&at})
+		return at, err
+	}, "SELECT min(run_at) FROM thread INDEXED BY thread_due WHERE ready = 0 AND claimed_by IS NULL AND status IN (1, 4)")
+	return next, err
+}
+
 func (t *tx) Rescues(since time.Time) (map[string]int, error) {
 	counts := map[string]int{}
 	_, err := rows(t, func(s scanner) (code string, err error) {

@@ -1,0 +1,317 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// StatusView says whether everything keeps up, and if not, who is slow.
+type StatusView struct {
+	Now       time.Time        `json:"now"`     // the ledger's
+	KeepsUp   bool             `json:"keepsUp"` // nothing waits that should not
+	Troubles  []Trouble        `json:"troubles"`
+	Processes []ProcessView    `json:"processes"`
+	Handlers  []HandlerView    `json:"handlers"` // those with live actions, and those that are served
+	Lanes     []ledger.Limiter `json:"lanes"`    // slowed, paused or disabled
+	NextDue   time.Time        `json:"nextDue,omitzero"`
+	Rescues   map[string]int   `json:"rescues"` // of the last hour, by code
+	Strain    ledger.Strain    `json:"strain"`
+}
+
+// Trouble is one thing that people should look at.
+type Trouble struct {
+	Kind    string    `json:"kind"`              // see the constants
+	Subject string    `json:"subject,omitempty"` // the handler, lane, pipeline, file or workflow
+	Text    string    `json:"text"`
+	Since   time.Time `json:"since,omitzero"`
+	Hint    string    `json:"hint,omitempty"` // what to do
+	Warning bool      `json:"warning"`        // true: nothing waits for it
+}
+
+// The kinds of trouble, in the order in which they are told.
+const (
+	TroubleStopped     = "stopped"     // a pipeline's decisions stopped at a broken invariant
+	TroubleUnserved    = "unserved"    // actions wait for a handler that nobody serves
+	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
+	TroubleLate        = "late"        // ready actions wait long
+	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
+	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
+	TroubleReload      = "reload"      // the configuration file has faults
+	TroubleRestart     = "restart"     // a change of the configuration needs a restart
+)
+
+// When something is worth telling.
+const (
+	lateAfter = 30 * time.Second
+	heldAfter = 5 * time.Minute
+)
+
+// ProcessView is a process that runs roles.
+type ProcessView struct {
+	Name     string         `json:"name"`
+	Version  string         `json:"version"`
+	Roles    []string       `json:"roles"`
+	Handlers []string       `json:"handlers"` // that it serves
+	Since    time.Time      `json:"since"`
+	State    string         `json:"state"` // alive | draining | dead: nobody has taken it out yet
+	Guard    string         `json:"guard"` // lock: its end is seen at once; lease: within 20 s; home: by waybill.lock
+	Reload   *ledger.Reload `json:"reload,omitempty"`
+}
+
+// HandlerView is what lives at a handler, and how many processes serve it.
+type HandlerView struct {
+	ledger.Backlog
+	Served int `json:"served"`
+}
+
+// statusPart is the part of the time that reading the status may take, however many ask: it counts every live row.
+const statusPart = 20
+
+// pulse is the last status that was read.
+type pulse struct {
+	mu   sync.Mutex
+	read time.Time
+	took time.Duration
+	last ledger.Status
+}
+
+// now reads the status, or answers with the last one while reading again would cost too much.
+func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.read.IsZero() && time.Since(k.read) < statusPart*k.took {
+		return k.last, nil
+	}
+	began := time.Now()
+	last, err := l.Status(ctx)
+	if err != nil {
+		return ledger.Status{}, err
+	}
+	k.last, k.read, k.took = last, time.Now(), time.Since(began)
+	return last, nil
+}
+
+// Status says whether everything keeps up, and if not, who is slow.
+func (s *Service) Status(ctx context.Context) (StatusView, error) {
+	now, err := s.pulse.now(ctx, s.ledger)
+	if err != nil {
+		return StatusView{}, err
+	}
+	lanes, err := s.ledger.Limits(ctx)
+	if err != nil {
+		return StatusView{}, err
+	}
+	v := StatusView{Now: now.Now, Lanes: []ledger.Limiter{}, Troubles: []Trouble{}, NextDue: now.NextDue, Rescues: now.Rescues, Strain: now.Strain}
+	for _, l := range lanes {
+		if l.Troubled() {
+			v.Lanes = append(v.Lanes, l)
+		}
+	}
+	v.Processes = s.processes(now)
+	v.Handlers = served(now.Backlogs, v.Processes)
+	v.Troubles = slices.Concat(v.Troubles, v.unserved(), v.laneTroubles(), v.late(lanes), v.strained(), told(s.reports(now)))
+	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
+	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
+	return v, nil
+}
+
+// order is in which kinds of trouble are told.
+func order(kind string) int {
+	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleUndeletable, TroubleSnapshot, TroubleReload, TroubleRestart}, kind)
+}
+
+// processes puts the instances of each process together: every role is one.
+func (s *Service) processes(now ledger.Status) []ProcessView {
+	if s.Idle != nil && s.Idle() {
+		return []ProcessView{} // what stands there is of one that was killed
+	}
+	byName := map[string]*ProcessView{}
+	for _, i := range now.Instances {
+		p := byName[i.Name]
+		if p == nil {
+			p = &ProcessView{Name: i.Name, Version: i.Version, Since: i.StartedAt, State: "alive", Guard: "lock", Reload: i.Report.Reload}
+			byName[i.Name] = p
+		}
+		p.Roles, p.Handlers = append(p.Roles, i.Roles...), append(p.Handlers, i.Handlers...)
+		if i.StartedAt.Before(p.Since) {
+			p.Since = i.StartedAt
+		}
+		switch {
+		case s.ledger.Embedded():
+			p.Guard = "home"
+		case !i.Guarded:
+			p.Guard = "lease"
+		}
+		switch {
+		case !s.ledger.Embedded() && !i.LeaseEnd.After(now.Now):
+			p.State = "dead"
+		case i.Draining && p.State == "alive":
+			p.State = "draining"
+		}
+	}
+	all := []ProcessView{}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		p := byName[name]
+		slices.Sort(p.Roles)
+		slices.Sort(p.Handlers)
+		p.Roles, p.Handlers = slices.Compact(p.Roles), slices.Compact(p.Handlers)
+		all = append(all, *p)
+	}
+	return all
+}
+
+// served puts beside what lives at handlers how many processes serve them.
+func served(backlogs []ledger.Backlog, processes []ProcessView) []HandlerView {
+	by := map[string]*HandlerView{}
+	for _, b := range backlogs {
+		by[b.Handler] = &HandlerView{Backlog: b}
+	}
+	for _, p := range processes {
+		if p.State != "alive" {
+			continue
+		}
+		for _, handler := range p.Handlers {
+			if by[handler] == nil {
+				by[handler] = &HandlerView{Backlog: ledger.Backlog{Handler: handler, Counts: map[action.Status]int{}}}
+			}
+			by[handler].Served++
+		}
+	}
+	all := []HandlerView{}
+	for _, handler := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[handler])
+	}
+	return all
+}
+
+// unserved are the handlers with work and nobody to do it.
+func (v StatusView) unserved() (all []Trouble) {
+	for _, h := range v.Handlers {
+		if h.Served > 0 || h.Live() == 0 {
+			continue
+		}
+		t := Trouble{Kind: TroubleUnserved, Subject: h.Handler, Since: h.Oldest,
+			Text: fmt.Sprintf("nobody serves handler %s: %s for it", h.Handler, waits(h.Live())),
+			Hint: "describe it in server.yaml of a process that runs the role conductor"}
+		if !slices.ContainsFunc(v.Processes, func(p ProcessView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
+			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "1 action waits"
+	}
+	return fmt.Sprintf("%d actions wait", n)
+}
+
+// laneTroubles are the lanes whose targets refuse work, or that somebody stopped.
+func (v StatusView) laneTroubles() (all []Trouble) {
+	for _, l := range v.Lanes {
+		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is "}
+		switch l.State {
+		case "disabled":
+			t.Since, t.Hint = l.DisabledAt, "waybill action limits --enable "+l.Key
+			t.Text += "disabled"
+		case "paused":
+			t.Text += "paused by " + l.PausedBy
+			if !l.PauseUntil.IsZero() {
+				t.Text += " until " + l.PauseUntil.UTC().Format(time.RFC3339)
+			}
+			t.Hint = "waybill action limits --resume " + l.Key
+		default:
+			t.Since, t.Hint = l.SlowedAt, "it goes faster by itself once its target is well"
+			t.Text += fmt.Sprintf("%s to %s of %s", "slowed", action.PerSecond(l.Rate), action.PerSecond(l.Full()))
+		}
+		if l.Reason != "" {
+			t.Text += ": " + l.Reason
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// late are the handlers that are served and whose actions wait long all the same.
+func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
+	for _, h := range v.Handlers {
+		if h.Served == 0 || h.Ready == 0 || v.Now.Sub(h.Oldest) < lateAfter {
+			continue
+		}
+		t := Trouble{Kind: TroubleLate, Subject: h.Handler, Since: h.Oldest,
+			Text: fmt.Sprintf("handler %s is behind: %d ready, %d running", h.Handler, h.Ready, h.Counts[action.Running]),
+			Hint: "more workers, or more processes that serve it"}
+		if slices.ContainsFunc(lanes, func(l ledger.Limiter) bool { return l.Key == h.Handler || strings.HasPrefix(l.Key, h.Handler+"/") }) {
+			t.Hint = "its lanes are limited: waybill action limits"
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// strained is what slows the database.
+func (v StatusView) strained() []Trouble {
+	if v.Strain.HeldSince.IsZero() || v.Now.Sub(v.Strain.HeldSince) < heldAfter {
+		return nil
+	}
+	return []Trouble{{Kind: TroubleSnapshot, Since: v.Strain.HeldSince, Warning: true,
+		Text: "a transaction keeps dead rows from being removed: " + v.Strain.HeldBy,
+		Hint: "end it, or everything slows down by and by"}}
+}
+
+// told is what processes tell that no row says, each thing once.
+func told(reports []ledger.Report) (all []Trouble) {
+	seen := map[[2]string]bool{}
+	add := func(t Trouble) {
+		if key := [2]string{t.Kind, t.Text}; !seen[key] {
+			seen[key] = true
+			all = append(all, t)
+		}
+	}
+	for _, r := range reports {
+		for _, pipeline := range slices.Sorted(maps.Keys(r.Stopped)) {
+			add(Trouble{Kind: TroubleStopped, Subject: pipeline, Text: fmt.Sprintf("pipeline %s is stopped: %s", pipeline, r.Stopped[pipeline]),
+				Hint: "its log breaks a rule that nothing should break; please report it, with waybill log " + pipeline + " -o json"})
+		}
+		for _, workflow := range slices.Sorted(maps.Keys(r.Undeletable)) {
+			add(Trouble{Kind: TroubleUndeletable, Subject: workflow, Warning: true,
+				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded, and deleting it is tried again"})
+		}
+		if r.Reload == nil {
+			continue
+		}
+		if len(r.Reload.Faults) > 0 {
+			add(Trouble{Kind: TroubleReload, Subject: r.Reload.File, Since: r.Reload.TriedAt, Warning: true,
+				Text: "the configuration has faults, and what was in force before stays: " + strings.Join(r.Reload.Faults, "; "),
+				Hint: "waybill config check " + r.Reload.File})
+		}
+		if len(r.Reload.Restart) > 0 {
+			add(Trouble{Kind: TroubleRestart, Subject: r.Reload.File, Since: r.Reload.Since, Warning: true,
+				Text: "changed, and in force after a restart only: " + strings.Join(r.Reload.Restart, ", ")})
+		}
+	}
+	return all
+}
+
+// reports are those of all processes, and this one's.
+func (s *Service) reports(now ledger.Status) []ledger.Report {
+	all := []ledger.Report{s.ledger.Told()}
+	if s.Idle != nil && s.Idle() {
+		return all
+	}
+	for _, i := range now.Instances {
+		all = append(all, i.Report)
+	}
+	return all
+}

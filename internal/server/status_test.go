@@ -1,0 +1,83 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// kinds are the troubles of a status, without their times and texts.
+func kinds(v server.StatusView) (all []string) {
+	for _, t := range v.Troubles {
+		all = append(all, t.Kind+" "+t.Subject)
+	}
+	return all
+}
+
+func TestStatusSaysWhoIsSlow(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	c, ctx := s.client(), t.Context()
+	v, err := c.Status(ctx)
+	if err != nil || !v.KeepsUp || len(v.Troubles) != 0 || len(v.Processes) == 0 {
+		t.Fatalf("at first: %+v, %v", v, err)
+	}
+	// An action that waits for ever, one that waits long, a lane that somebody paused, and what processes tell.
+	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Limit(ctx, "notify/hooks.example.org", ledger.LimitCommand{Kind: "pause", Reason: "maintenance"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Ledger.Tell(func(r *ledger.Report) {
+		r.Stopped = map[string]string{"greeter": "two finishes"}
+		r.Undeletable = map[string]string{"flows/x": "quota"}
+		r.Reload = &ledger.Reload{File: "server.yaml", Since: time.Now().UTC(), TriedAt: time.Now().UTC(),
+			Faults: []string{"server.yaml:3:5: unknown key"}, Restart: []string{"ledger"}}
+	})
+	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x", "reload server.yaml", "restart server.yaml"}
+	deadline := time.Now().Add(time.Minute)
+	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(ctx, 100*time.Millisecond, ledger.TopicAction) {
+		if v, err = c.Status(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if cmp.Equal(want, kinds(v)) {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, kinds(v)); diff != "" {
+		t.Fatal(diff)
+	}
+	if v.KeepsUp {
+		t.Error("it keeps up, it says")
+	}
+	unserved := server.Trouble{Kind: "unserved", Subject: "mail", Text: "nobody serves handler mail: 1 action waits for it",
+		Hint: "describe it in server.yaml of a process that runs the role conductor"}
+	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(server.Trouble{}, "Since")); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.HasPrefix(v.Troubles[2].Text, "lane notify/hooks.example.org is paused by ana: maintenance") {
+		t.Errorf("%q", v.Troubles[2].Text)
+	}
+}
+
+// Rows of a process that was killed stay on the embedded log: whoever holds its lock says whether they mean anything.
+func TestStatusKnowsThatNobodyRuns(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	s.Service.Idle = func() bool { return true }
+	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "step2", Delivery: action.AtLeastOnce}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Service.Status(t.Context())
+	if err != nil || len(v.Processes) != 0 || len(v.Troubles) != 1 || v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
