@@ -70,6 +70,11 @@ func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
 	return cluster, nil
 }
 
+// offers are what people can have done.
+func (s *session) offers() server.Offers {
+	return server.Offers{Handlers: s.orderable, Processes: func() map[string]catalog.Workflow { return s.live.Now().Workflows }}
+}
+
 // orderable are the handlers that people may order actions of now: the configured ones, and noop.
 func (s *session) orderable() server.Handlers {
 	c := s.live.Now()

@@ -101,7 +101,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
-	service := server.NewService(l, store, s.orderable)
+	service := server.NewService(l, store, s.offers())
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/server/ogc"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -120,11 +122,16 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 	if address == "" {
 		address = s.live.Now().Server.Listen
 	}
-	service := server.NewService(s.ledger, s.blobs, s.orderable)
+	service := server.NewService(s.ledger, s.blobs, s.offers())
 	s.api = server.New(service, server.Options{
-		Listen: address, Token: token, Version: version().Version, Pages: web.New(service), Gatherer: o.registry, Log: o.log,
+		Listen: address, Token: token, Version: version().Version, Pages: pages(service), Gatherer: o.registry, Log: o.log,
 	})
 	return s.api.Listen(ctx)
+}
+
+// pages is everything that people see, and the job API.
+func pages(service *server.Service) http.Handler {
+	return ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: version().Version})
 }
 
 // stepConfig is what the steps of hosts work with.

@@ -110,17 +110,17 @@ func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntr
 	return found, err
 }
 
-// EnqueueOnce is Enqueue of one action for a request that may be sent again: the repeat gets the same answer, for
+// EnqueueOnce is EnqueueUnique for a request that may be sent again: the repeat gets the same answer, for
 // IdempotencyAge. fault.KeyReused when the key stood for another request.
-func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action) (made Enqueued, err error) {
+func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action, way OnConflict) (made Enqueued, err error) {
 	err = l.write(ctx, "enqueue", func(t *txn) error {
-		made, err = t.enqueueOnce(i, a)
+		made, err = t.enqueueOnce(i, a, way)
 		return err
 	})
 	return made, err
 }
 
-func (t *txn) enqueueOnce(i Idempotency, a action.Action) (Enqueued, error) {
+func (t *txn) enqueueOnce(i Idempotency, a action.Action, way OnConflict) (Enqueued, error) {
 	if a.ID.IsZero() {
 		a.ID = newID(t.Now())
 	}
@@ -138,16 +138,13 @@ func (t *txn) enqueueOnce(i Idempotency, a action.Action) (Enqueued, error) {
 	default:
 		return Enqueued{ID: first.ActionID, Created: first.Version == 1}, nil
 	}
-	made, err := t.enqueue([]action.Action{a})
-	if err != nil {
-		return Enqueued{}, err
+	made, err := t.enqueueOne(a, way)
+	if err != nil || made.Created {
+		return made, err
 	}
-	if made[0].Created {
-		return made[0], nil
-	}
-	entry.ActionID, entry.Version = made[0].ID, 0
+	entry.ActionID, entry.Version = made.ID, 0
 	_, err = t.PointCache([]CacheEntry{entry}, true)
-	return made[0], err
+	return made, err
 }
 
 // CacheEntries lists payloads' entries by query.

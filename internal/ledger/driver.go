@@ -145,6 +145,8 @@ type actionTx interface {
 	// ActionStates reads by id where ids is not nil, else by query, newest first.
 	ActionStates(ids []action.ID, q ActionQuery) ([]ActionState, error)
 	Events(id action.ID) ([]action.Event, error)
+	// EventsSince reads the events of all actions from a moment on, in the order of (at, action, seq).
+	EventsSince(since time.Time, limit int) ([]action.Event, error)
 }
 
 // instanceTx is the processes that share a database.

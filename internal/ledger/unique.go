@@ -38,6 +38,18 @@ func (l *Ledger) EnqueueUnique(ctx context.Context, a action.Action, way OnConfl
 	return made, err
 }
 
+// enqueueOne stores an action in a transaction that does more.
+func (t *txn) enqueueOne(a action.Action, way OnConflict) (Enqueued, error) {
+	if way != ReturnExisting && way != "" && a.UniqueKey != "" {
+		return t.enqueueUnique(a, way)
+	}
+	made, err := t.enqueue([]action.Action{a})
+	if err != nil {
+		return Enqueued{}, err
+	}
+	return made[0], nil
+}
+
 func (t *txn) enqueueUnique(a action.Action, way OnConflict) (Enqueued, error) {
 	live, err := t.LiveKeys([]string{a.UniqueKey})
 	if err != nil {

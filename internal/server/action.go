@@ -39,7 +39,7 @@ type Added struct {
 // AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.Problems with every fault of
 // the parameters.
 func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
-	handlers := s.handlers()
+	handlers := s.offers.Handlers()
 	prepare, ok := handlers[o.Handler]
 	if !ok {
 		unknown := fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler)

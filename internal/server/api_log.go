@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -81,42 +83,71 @@ func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamR
 
 // actionQuery selects actions.
 type actionQuery struct {
-	Handler    string `query:"handler"`
-	Status     string `query:"status" enum:"pending,queued,running,backoff,successful,failed,canceled,timed_out,invalid,retries_exhausted"`
-	Pipeline   string `query:"pipeline"`
-	Deployment int64  `query:"deployment" minimum:"0"`
-	Target     string `query:"target"`
-	Live       bool   `query:"live" doc:"only those that may still do something"`
-	After      string `query:"after" doc:"keyset: only actions older than this id"`
-	Limit      int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
+	Kind       string    `query:"kind" doc:"action, job, callback, step, build, …"`
+	Name       string    `query:"name" doc:"of a job its process"`
+	Handler    string    `query:"handler"`
+	Lane       string    `query:"lane"`
+	Status     []string  `query:"status,explode" doc:"any of these; may be repeated" enum:"pending,queued,running,backoff,successful,failed,canceled,timed_out,invalid,retries_exhausted"`
+	Parent     string    `query:"parent" doc:"only what this action asked for"`
+	RetryOf    string    `query:"retryOf" doc:"only retries of this action"`
+	Since      time.Time `query:"since" doc:"created at this time or later"`
+	Until      time.Time `query:"until" doc:"created before this time"`
+	Pipeline   string    `query:"pipeline"`
+	Deployment int64     `query:"deployment" minimum:"0"`
+	Target     string    `query:"target"`
+	Live       bool      `query:"live" doc:"only those that may still do something"`
+	After      string    `query:"after" doc:"keyset: only actions older than this id"`
+	Limit      int       `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
 // ledgerQuery is the query for the ledger.
 func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
-	q := ledger.ActionQuery{
-		Handler: in.Handler, Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: in.Limit,
-	}
-	if q.Limit == 0 {
-		q.Limit = 50
-	}
-	var err error
-	if in.Status != "" {
-		status, err := action.ParseStatus(in.Status)
+	q := ledger.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
+		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
+	for _, text := range in.Status {
+		status, err := action.ParseStatus(text)
 		if err != nil {
 			return q, fault.Wrap(fault.Invalid, err)
 		}
 		q.Statuses = append(q.Statuses, status)
 	}
-	if in.After != "" {
-		if q.After, err = action.ParseID(in.After); err != nil {
+	for text, into := range map[*string]*action.ID{&in.Parent: &q.Parent, &in.RetryOf: &q.RetryOf, &in.After: &q.After} {
+		if *text == "" {
+			continue
+		}
+		id, err := action.ParseID(*text)
+		if err != nil {
 			return q, fault.Wrap(fault.Invalid, err)
 		}
+		*into = id
 	}
 	return q, nil
 }
 
 type ActionPath struct {
 	ID string `path:"id" doc:"the action's id"`
+}
+
+type exchangePath struct {
+	ActionPath
+	Attempt int `path:"attempt" minimum:"1" doc:"counts claims from 1"`
+}
+
+// allEventsInput says where a stream of all events begins.
+type allEventsInput struct {
+	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream; what happened around it comes again"`
+}
+
+// from is the moment that the stream begins at; zero: now.
+func (in *allEventsInput) from() (time.Time, error) {
+	if in.LastEventID == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, in.LastEventID)
+	if err != nil {
+		return at, fault.New(fault.Invalid, "Last-Event-ID: want a time, found %q", in.LastEventID)
+	}
+	return at, nil
 }
 
 type eventsInput struct {
@@ -135,7 +166,7 @@ func (a *api) actions() {
 			actions, err := a.service.Actions(ctx, q)
 			return nonNil(actions), err
 		})
-	get(a, read("get-action", "/actions/{id}", "Everything about one action, with its events"),
+	get(a, read("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := action.ParseID(in.ID)
 			if err != nil {
@@ -143,6 +174,28 @@ func (a *api) actions() {
 			}
 			return a.service.Action(ctx, id)
 		})
+	all := read("watch-events", "/events", "What happens to all actions from now on, as a live stream: a view for people, at least once")
+	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
+		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
+	huma.Register(a.huma, all, func(_ context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
+		from, err := in.from()
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return stream(func(ctx context.Context, w *EventStream) error {
+			return a.service.FollowEvents(ctx, from, func(e action.Event, cursor time.Time) error {
+				return w.JSON(cursor.Format(time.RFC3339Nano), "event", e)
+			})
+		}), nil
+	})
+	exchange := read("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
+	get(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
+		id, err := action.ParseID(in.ID)
+		if err != nil {
+			return nil, fault.Wrap(fault.Invalid, err)
+		}
+		return a.service.Exchange(ctx, id, in.Attempt)
+	})
 	op := read("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
 	a.streams(&op, reflect.TypeFor[[]action.Event]())
 	huma.Register(a.huma, op, a.events)

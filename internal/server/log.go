@@ -2,9 +2,17 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
@@ -71,10 +79,24 @@ func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.A
 // ActionView is everything about one action.
 type ActionView struct {
 	ledger.ActionState
-	Events []action.Event `json:"events"`
+	Events    []action.Event `json:"events"`
+	Children  []Child        `json:"children,omitempty"`  // what it asked for, the oldest first; at most childrenShown
+	Exchanges []string       `json:"exchanges,omitempty"` // paths of what its attempts saw
 	// Limit is what keeps the lane of an action that waits from running freely.
 	Limit *ledger.Limiter `json:"limit,omitempty"`
 }
+
+// Child is an action that another one asked for.
+type Child struct {
+	ID      action.ID     `json:"id"`
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name"`
+	Handler string        `json:"handler"`
+	Status  action.Status `json:"status"`
+}
+
+// childrenShown is how many children an action's view has.
+const childrenShown = 100
 
 // Action is one of them with its events, and with why it waits where that is its lane's doing.
 func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
@@ -85,14 +107,106 @@ func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) 
 	return view, err
 }
 
-// history is an action with its events.
+// history is an action with its events, what it asked for and what its attempts saw.
 func (s *Service) history(ctx context.Context, id action.ID) (ActionView, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err != nil {
 		return ActionView{}, err
 	}
-	events, err := s.ledger.Events(ctx, id)
-	return ActionView{ActionState: state, Events: events}, err
+	view := ActionView{ActionState: state}
+	if view.Events, err = s.ledger.Events(ctx, id); err != nil {
+		return view, err
+	}
+	children, err := s.ledger.Actions(ctx, ledger.ActionQuery{Parent: id, Oldest: true, Limit: childrenShown})
+	for _, c := range children {
+		view.Children = append(view.Children, Child{c.ID, c.Kind, c.Name, c.Handler, c.Thread.Status})
+	}
+	for _, e := range view.Events {
+		if path := exchangePathOf(e); path != "" && !slices.Contains(view.Exchanges, path) {
+			view.Exchanges = append(view.Exchanges, path)
+		}
+	}
+	return view, err
+}
+
+// exchangePathOf is where what an attempt saw can be read; "" when its event refers to something else.
+func exchangePathOf(e action.Event) string {
+	if e.Ref == "" || e.Ref != evidence.Exchange(e.ActionID, e.Attempt) {
+		return ""
+	}
+	return path.Join(prefix, "actions", e.ActionID.String(), "exchanges", strconv.Itoa(e.Attempt))
+}
+
+// Exchange is what one attempt of an action saw; fault.NotFound when nothing was kept.
+func (s *Service) Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error) {
+	if _, err := s.ledger.Action(ctx, id); err != nil {
+		return nil, err
+	}
+	seen, err := blob.Load(ctx, s.blobs, nil, evidence.Exchange(id, attempt))
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.New(fault.NotFound, "nothing was kept of attempt %d of action %s", attempt, id)
+	}
+	return seen, err
+}
+
+// eventsOverlap is how far a stream of all events looks back, for what was committed late.
+const eventsOverlap = 5 * time.Second
+
+// eventsPage is how many events a stream reads at a time; more than a transaction writes at one moment.
+const eventsPage = 10_000
+
+// FollowEvents calls each for the events of all actions from a moment on (zero: now), each at least once and nearly in
+// the order of time, until ctx ends. cursor is where to resume. It is a view for people: what was committed later than
+// eventsOverlap after it happened may be left out.
+func (s *Service) FollowEvents(ctx context.Context, from time.Time, each func(e action.Event, cursor time.Time) error) error {
+	waiter, floor := s.Waiter(), from.Add(-eventsOverlap)
+	if from.IsZero() {
+		now, err := s.ledger.Now(ctx)
+		if err != nil {
+			return err
+		}
+		from, floor = now, now
+	}
+	seen := map[eventKey]time.Time{}
+	for cursor, since := from, floor; ; {
+		events, err := s.ledger.EventsSince(ctx, since, eventsPage)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			key := eventKey{e.ActionID, e.Seq}
+			if _, known := seen[key]; known {
+				continue
+			}
+			seen[key] = e.At
+			cursor = later(cursor, e.At)
+			if err := each(e, cursor); err != nil {
+				return err
+			}
+		}
+		if len(events) == eventsPage { // the rest of it first
+			since = events[eventsPage-1].At
+			continue
+		}
+		since = later(floor, cursor.Add(-eventsOverlap))
+		maps.DeleteFunc(seen, func(_ eventKey, at time.Time) bool { return at.Before(since) })
+		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {
+			return err
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// eventKey tells an event from all others.
+type eventKey struct {
+	id  action.ID
+	seq int
 }
 
 // FollowAction hands every event after seq to each, those that are there and those to come, and calls end

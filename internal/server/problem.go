@@ -2,14 +2,18 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -21,6 +25,7 @@ type Problem struct {
 	Title    string        `json:"title"`
 	Status   int           `json:"status"`
 	Detail   string        `json:"detail" doc:"what went wrong here"`
+	Instance string        `json:"instance,omitempty" doc:"the request, as the header X-Request-Id names it"`
 	Hint     string        `json:"hint,omitempty" doc:"what the reader can do"`
 	Problems []FileProblem `json:"problems,omitempty" doc:"every fault of a file"`
 }
@@ -66,9 +71,30 @@ func (p *Problem) Error() string             { return p.Detail }
 func (p *Problem) GetStatus() int            { return p.Status }
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
+// requestHeader names a request in its answer, in problems and in logs.
+const requestHeader = "X-Request-Id"
+
+// nameRequest gives an answer's request a name.
+func nameRequest(header http.Header) {
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	header.Set(requestHeader, "urn:uuid:"+action.NewID(time.Now(), random).String())
+}
+
+// ProblemOf is err as the API shows it in the answer to a request.
+func ProblemOf(w http.ResponseWriter, err error) *Problem {
+	p := problemOf(err)
+	p.Instance = w.Header().Get(requestHeader)
+	return p
+}
+
 // WriteProblem answers a request that huma does not handle.
 func WriteProblem(w http.ResponseWriter, _ *http.Request, err error) {
-	p := problemOf(err)
+	WriteProblemAs(w, ProblemOf(w, err))
+}
+
+// WriteProblemAs answers a request with a problem.
+func WriteProblemAs(w http.ResponseWriter, p *Problem) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
@@ -78,16 +104,20 @@ func WriteProblem(w http.ResponseWriter, _ *http.Request, err error) {
 }
 
 // transformErrors turns what huma says of bad input into a Problem of code invalid, and keeps the rest.
-func transformErrors(_ huma.Context, _ string, v any) (any, error) {
+func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
+	_, w := humago.Unwrap(ctx)
 	model, ok := v.(*huma.ErrorModel)
 	if !ok {
+		if p, ok := v.(*Problem); ok {
+			p.Instance = w.Header().Get(requestHeader)
+		}
 		return v, nil
 	}
 	details := []string{}
 	for _, e := range model.Errors {
 		details = append(details, e.Error())
 	}
-	p := &Problem{Type: problemType + string(fault.Invalid), Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest}
+	p := &Problem{Type: problemType + string(fault.Invalid), Instance: w.Header().Get(requestHeader), Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest}
 	if model.Status >= http.StatusInternalServerError {
 		p.Type, p.Title, p.Status = problemType+string(fault.Internal), model.Title, model.Status
 	}

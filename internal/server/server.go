@@ -83,6 +83,7 @@ func (s *Server) routes() *http.ServeMux {
 	})
 	if s.options.Pages != nil {
 		mux.Handle("/", s.options.Pages)
+		mux.Handle("/api", s.options.Pages) // the job API's own document, not a redirect to what is below
 	}
 	return mux
 }

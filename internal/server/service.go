@@ -8,6 +8,7 @@ package server
 
 import (
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -15,21 +16,29 @@ import (
 // Errors carry fault codes: NotFound for what is not there (with the nearest
 // name as the hint), Conflict, Refused, Invalid.
 type Service struct {
-	ledger   *ledger.Ledger
-	blobs    blob.Store
-	handlers func() Handlers
-	folds    folds
-	pulse    pulse
+	ledger *ledger.Ledger
+	blobs  blob.Store
+	offers Offers
+	folds  folds
+	pulse  pulse
 
 	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
 	Idle func() bool
 }
 
-// NewService makes the service of a ledger and its blob store. Actions can be ordered of the handlers that there
-// are when they are; nil: of none.
-func NewService(l *ledger.Ledger, blobs blob.Store, handlers func() Handlers) *Service {
-	if handlers == nil {
-		handlers = func() Handlers { return nil }
+// Offers are what people can have done: those that there are at the time of asking. A nil function offers nothing.
+type Offers struct {
+	Handlers  func() Handlers
+	Processes func() map[string]catalog.Workflow
+}
+
+// NewService makes the service of a ledger and its blob store.
+func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
+	if offers.Handlers == nil {
+		offers.Handlers = func() Handlers { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, handlers: handlers, folds: folds{byPipeline: map[string]*fold{}}}
+	if offers.Processes == nil {
+		offers.Processes = func() map[string]catalog.Workflow { return nil }
+	}
+	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}}}
 }

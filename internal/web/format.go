@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
 // render makes the part of a page that changes.
@@ -29,7 +31,8 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"clock": clock, "when": when, "iso": iso, "took": took, "size": size, "short": short, "below": below,
 		"path": url.PathEscape, "lower": lower, "pretty": pretty, "digest": shortDigest, "tone": tone, "limitTone": limitTone, "troubleTone": troubleTone, "processTone": processTone, "waiting": waiting, "liveCounts": liveCounts, "rate": action.PerSecond,
-		"words": words, "plural": plural, "statusTone": statusTone, "detail": detail, "args": args, "stepWord": stepWord, "stepName": server.StepName,
+		"words": words, "plural": plural, "statusTone": statusTone, "detail": detail, "args": args, "phaseTone": phaseTone, "phases": ledger.Phases, "linkOf": linkOf, "compact": compact, "href": func(l ogc.Link) string { return l.Href },
+		"stepWord": stepWord, "stepName": server.StepName,
 	}
 }
 
@@ -108,6 +111,9 @@ func pretty(raw json.RawMessage) string {
 	}
 	return out.String()
 }
+
+// compact is a value as JSON in one line.
+func compact(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
 
 // detail is an entry's detail in one line.
 func detail(raw json.RawMessage) string {

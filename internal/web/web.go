@@ -47,11 +47,16 @@ func New(s *server.Service) *Pages {
 }
 
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w)
+	p.mux.ServeHTTP(w, r)
+}
+
+// secure keeps a page from loading, and from being shown by, anything but itself.
+func secure(w http.ResponseWriter) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
 		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	header.Set("Cache-Control", "no-store")
-	p.mux.ServeHTTP(w, r)
 }
 
 // asset serves a file of the binary itself.

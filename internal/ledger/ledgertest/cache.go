@@ -217,28 +217,28 @@ func once(principal, key, body string) ledger.Idempotency {
 }
 
 func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
-	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"))
+	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
 	check(t, err)
-	again, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"))
+	again, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
 	check(t, err)
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" || !first.Created {
 		t.Errorf("the repeat (-first +repeat):\n%s", diff)
 	}
-	_, err = s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"))
+	_, err = s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"), "")
 	wantCode(t, err, fault.KeyReused)
-	other, err := s.EnqueueOnce(s.ctx, once("bob", "k", "y"), job("a"))
+	other, err := s.EnqueueOnce(s.ctx, once("bob", "k", "y"), job("a"), "")
 	check(t, err)
 	if !other.Created || other.ID == first.ID {
 		t.Errorf("another one's key: %+v", other)
 	}
 	// A request that found a job is answered so again, even after that job's payload has got another one.
 	s.ask(t, payload("p", 1))
-	found, err := s.EnqueueOnce(s.ctx, once("ana", "l", "x"), payload("p", 1))
+	found, err := s.EnqueueOnce(s.ctx, once("ana", "l", "x"), payload("p", 1), "")
 	check(t, err)
 	retry := payload("p", 1)
 	retry.RetryOf = found.ID
 	s.ask(t, retry)
-	again, err = s.EnqueueOnce(s.ctx, once("ana", "l", "x"), payload("p", 1))
+	again, err = s.EnqueueOnce(s.ctx, once("ana", "l", "x"), payload("p", 1), "")
 	check(t, err)
 	if found.Created || again != found {
 		t.Errorf("found %+v, then %+v", found, again)
@@ -249,14 +249,14 @@ func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
 }
 
 func idempotencyKeysStandForADay(t *testing.T, s setup) {
-	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"))
+	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
 	check(t, err)
 	age := "interval '24 hours 1 second'"
 	if s.driver.Name() == "sqlite" {
 		age = fmt.Sprint((ledger.IdempotencyAge + time.Second).Microseconds())
 	}
 	check(t, s.database.Exec("UPDATE cache_entry SET created_at = created_at - "+age))
-	second, err := s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"))
+	second, err := s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"), "")
 	check(t, err)
 	if !second.Created || second.ID == first.ID {
 		t.Errorf("a day later: %+v", second)
@@ -271,7 +271,7 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 		l, _ := s.another(t)
 		all.Go(func() {
 			var err error
-			if made[i], err = l.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a")); err != nil {
+			if made[i], err = l.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), ""); err != nil {
 				t.Errorf("asker %d: %v", i, err)
 			}
 		})
@@ -363,5 +363,32 @@ func jobsAreSelectedByPhase(t *testing.T, s setup) {
 	}
 	if long, err := s.Actions(s.ctx, ledger.ActionQuery{Shortest: time.Hour}); err != nil || len(long) > 0 {
 		t.Errorf("%d were at work for an hour, %v", len(long), err)
+	}
+}
+
+func eventsOfAllActionsAreRead(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	before, err := s.Now(s.ctx)
+	check(t, err)
+	a, b := s.enqueue(t, job("a")), s.enqueue(t, job("b"))
+	for range 2 {
+		s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+	}
+	events, err := s.EventsSince(s.ctx, before, 100)
+	check(t, err)
+	seen := map[action.ID][]action.Status{}
+	for i, e := range events {
+		seen[e.ActionID] = append(seen[e.ActionID], e.Status)
+		if i > 0 && e.At.Before(events[i-1].At) {
+			t.Errorf("event %d is of %s, behind one of %s", i, e.At, events[i-1].At)
+		}
+	}
+	want := []action.Status{action.Pending, action.Running, action.Successful}
+	if diff := cmp.Diff(map[action.ID][]action.Status{a: want, b: want}, seen); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	last := events[len(events)-1]
+	if rest, err := s.EventsSince(s.ctx, last.At.Add(time.Millisecond), 100); err != nil || len(rest) > 0 {
+		t.Errorf("%d events behind the last one, %v", len(rest), err)
 	}
 }

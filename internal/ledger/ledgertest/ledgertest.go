@@ -110,6 +110,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"IdempotencyKeysStandForADay":   idempotencyKeysStandForADay,
 		"RepeatsRaceForOneAction":       repeatsRaceForOneAction,
 		"JobsAreSelectedByPhase":        jobsAreSelectedByPhase,
+		"EventsOfAllActionsAreRead":     eventsOfAllActionsAreRead,
 		// status
 		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
 		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,

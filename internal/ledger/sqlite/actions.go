@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -167,4 +168,14 @@ func (t *tx) Events(i action.ID) ([]action.Event, error) {
 		return e, err
 	}
 	return rows(t, scan, `SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE action_id = ? ORDER BY seq`, id(i))
+}
+
+func (t *tx) EventsSince(since time.Time, limit int) ([]action.Event, error) {
+	scan := func(s scanner) (e action.Event, err error) {
+		err = s.Scan(ident{&e.ActionID}, &e.Seq, &e.Status, &e.Attempt, &e.Spent, moment{&e.At}, &e.Source, moment{&e.Until}, &e.Code, &e.Error, &e.Ref)
+		return e, err
+	}
+	return rows(t, scan, `SELECT action_id, seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE at >= ?
+		UNION ALL SELECT id, 0, 1, 0, 0, created_at, created_by, NULL, '', '', '' FROM action WHERE id >= ?
+		ORDER BY at, action_id, seq LIMIT ?`, micros(since), id(ledger.ActionQuery{Since: since}.From()), limit)
 }

@@ -35,6 +35,11 @@ type Archive struct {
 // Missing begins the reference of an exchange that could not be stored.
 const Missing = "missing:"
 
+// Exchange is the key of what one attempt of an action saw.
+func Exchange(id action.ID, attempt int) string {
+	return blob.ActionKey(id, fmt.Sprintf("exchange-%d.json", attempt))
+}
+
 // Exchange stores what one attempt saw as JSON, and returns the key; with Missing before it when that did not work: the
 // attempt's end is worth more than its evidence, so the fault is logged and the end goes ahead.
 func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen any) string {
@@ -42,7 +47,7 @@ func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen a
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	key := blob.ActionKey(id, fmt.Sprintf("exchange-%d.json", attempt))
+	key := Exchange(id, attempt)
 	err := encoder.Encode(seen)
 	if err == nil {
 		err = a.Put(ctx, key, &b)

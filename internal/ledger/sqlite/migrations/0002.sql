@@ -64,6 +64,7 @@ CREATE TABLE dismissal (
   dismissed_by TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX event_at ON event (at); -- what happens to all actions, as it happens
 -- The one process that runs roles, for people: nothing depends on these rows.
 
 CREATE TABLE instance (

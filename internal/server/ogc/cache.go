@@ -1,0 +1,127 @@
+package ogc
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// cache lists what the payload cache knows, in the order of keys.
+func (a *API) cache(r *http.Request) (reply, error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	query := r.URL.Query()
+	q := ledger.CacheQuery{Name: query.Get("processID"), Limit: limit + 1}
+	if query.Has("after") {
+		if q.After, err = action.ParseID(query.Get("after")); err != nil {
+			return reply{}, fault.New(fault.Invalid, "after=%s: want a key", query.Get("after"))
+		}
+	}
+	found, err := a.service.CacheEntries(r.Context(), q)
+	if err != nil {
+		return reply{}, err
+	}
+	list := CacheList{Entries: []CacheEntry{}, Links: itself(r)}
+	for _, e := range found[:min(limit, len(found))] {
+		list.Entries = append(list.Entries, entryOf(r, e))
+	}
+	if len(found) > limit {
+		query.Set("after", found[limit-1].Key.String())
+		list.Links = append(list.Links, Link{Href: address(r, "/cache", query), Rel: "next", Type: typeJSON, Title: "more entries"})
+	}
+	return reply{name: "cache", doc: list}, nil
+}
+
+func entryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
+	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
+	if !e.InvalidAfter.IsZero() {
+		entry.InvalidAfter = &e.InvalidAfter
+	}
+	entry.Links = with(nil, r, join("cache", entry.Key), "self", typeJSON, "the entry")
+	entry.Links = with(entry.Links, r, join("jobs", entry.JobID), "item", typeJSON, "the job that answers")
+	return entry
+}
+
+func keyOf(r *http.Request) (action.ID, error) {
+	key, err := action.ParseID(r.PathValue("key"))
+	if err != nil {
+		return key, fault.New(fault.NotFound, "the payload cache has no entry %q", r.PathValue("key"))
+	}
+	return key, nil
+}
+
+func (a *API) cacheEntry(r *http.Request) (reply, error) {
+	key, err := keyOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	entry, err := a.service.CacheEntry(r.Context(), key)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{name: "cache-entry", doc: entryOf(r, entry)}, nil
+}
+
+// lookUp finds the entry that answers for inputs, as an execution would have given them.
+func (a *API) lookUp(r *http.Request) (reply, error) {
+	var asked struct {
+		ProcessID string                     `json:"processID"`
+		Inputs    map[string]json.RawMessage `json:"inputs"`
+	}
+	body, err := read(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := json.Unmarshal(body, &asked); err != nil || asked.ProcessID == "" {
+		return reply{}, fault.New(fault.Invalid, `want {"processID": …, "inputs": {…}}`)
+	}
+	w, err := a.service.Process(r.Context(), asked.ProcessID)
+	if err != nil {
+		return reply{}, err
+	}
+	inputs, err := a.resolve(r.Context(), asked.Inputs, w)
+	if err != nil {
+		return reply{}, err
+	}
+	key, err := w.CacheKey(inputs)
+	if err != nil {
+		return reply{}, err
+	}
+	entry, err := a.service.CacheEntry(r.Context(), key)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{doc: entryOf(r, entry)}, nil
+}
+
+// invalidate has an entry answer for nothing from now on, or from a time.
+func (a *API) invalidate(r *http.Request) (reply, error) {
+	key, err := keyOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	body, err := read(r)
+	if err != nil {
+		return reply{}, err
+	}
+	var asked struct {
+		At time.Time `json:"at"`
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &asked); err != nil {
+			return reply{}, fault.New(fault.Invalid, `want nothing, or {"at": "2026-12-01T00:00:00Z"}`)
+		}
+	}
+	entry, err := a.service.ExpireCache(r.Context(), key, asked.At)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{doc: entryOf(r, entry)}, nil
+}

@@ -1,0 +1,251 @@
+package ogc
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// largestRequest is the size in bytes above which a request's body is refused.
+const largestRequest = 16 << 20
+
+// execute makes a job of a process, or finds the one that answers for the same payload.
+func (a *API) execute(r *http.Request) (reply, error) {
+	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
+	if err != nil {
+		return reply{}, err
+	}
+	body, err := read(r)
+	if err != nil {
+		return reply{}, err
+	}
+	asked, err := parseRequest(body, w)
+	if err != nil {
+		return reply{}, err
+	}
+	inputs, err := a.resolve(r.Context(), asked.Inputs, w)
+	if err != nil {
+		return reply{}, err
+	}
+	by := server.IdentityOf(r.Context()).Name
+	once, err := server.IdempotencyOf(r.Header.Get("Idempotency-Key"), by, sha256.Sum256(append([]byte(r.Method+" "+r.URL.Path+"\n"), body...)))
+	if err != nil {
+		return reply{}, err
+	}
+	made, err := a.service.Execute(r.Context(), server.Execution{Process: w.Name, Inputs: inputs, Subscriber: asked.Subscriber, By: by, Idempotency: once})
+	if err != nil {
+		return reply{}, err
+	}
+	header := http.Header{}
+	preference := preferenceOf(r)
+	if w.Sync > 0 && !preference.async {
+		return a.executeSync(r, w, asked, made, preference)
+	}
+	if preference.async {
+		header.Set("Preference-Applied", "respond-async")
+	}
+	return created(r, made, header), nil
+}
+
+// created answers with a job that goes on: 201 for a new one, 303 for one that was there.
+func created(r *http.Request, made server.Added, header http.Header) reply {
+	header.Set("Location", address(r, join("jobs", made.ID.String()), nil))
+	status := http.StatusCreated
+	if !made.Created {
+		status = http.StatusSeeOther
+	}
+	return reply{status: status, doc: statusInfo(r, made.ActionState), header: header}
+}
+
+// executeSync waits for the job's end and answers with what it made. One that takes longer goes on.
+func (a *API) executeSync(r *http.Request, w catalog.Workflow, asked request, made server.Added, p preference) (reply, error) {
+	patience := w.Sync
+	header := http.Header{}
+	if p.wait > 0 && p.wait < patience {
+		patience = p.wait
+		header.Set("Preference-Applied", "wait="+strconv.Itoa(int(p.wait/time.Second)))
+	}
+	state, err := a.service.AwaitJob(r.Context(), made.ID, patience)
+	if err != nil {
+		return reply{}, err
+	}
+	if state.Thread.Status.Live() {
+		made.ActionState = state
+		return created(r, made, header), nil
+	}
+	header.Set("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, address(r, join("jobs", made.ID.String()), nil), typeJSON))
+	outputs, err := a.outputs(r.Context(), state)
+	if err != nil {
+		return reply{}, err
+	}
+	if outputs, err = outputs.only(asked.outputNames()); err != nil {
+		return reply{}, err
+	}
+	if len(outputs.values) == 1 && asked.Response != "document" {
+		answer := outputs.raw(outputs.names()[0])
+		answer.header = header
+		return answer, nil
+	}
+	return reply{doc: outputs.document(r, state.ID, asked.references()), header: header}, nil
+}
+
+// request is execute.yaml as published with version 1.0.
+type request struct {
+	Inputs     map[string]json.RawMessage `json:"inputs"`
+	Outputs    map[string]wanted          `json:"outputs"`
+	Response   string                     `json:"response"`
+	Subscriber *action.Subscriber         `json:"subscriber"`
+}
+
+// wanted is output.yaml.
+type wanted struct {
+	TransmissionMode string          `json:"transmissionMode"`
+	Format           json.RawMessage `json:"format"`
+}
+
+// addresses are those that the subscriber gave.
+func (q request) addresses() map[string]string {
+	given := map[string]string{}
+	if s := q.Subscriber; s != nil {
+		for name, address := range map[string]string{"successUri": s.SuccessURI, "inProgressUri": s.InProgressURI, "failedUri": s.FailedURI} {
+			if address != "" {
+				given[name] = address
+			}
+		}
+	}
+	return given
+}
+
+func (q request) outputNames() []string {
+	var names []string
+	for name := range q.Outputs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// references are the outputs that are wanted as links.
+func (q request) references() []string {
+	var names []string
+	for name, w := range q.Outputs {
+		if w.TransmissionMode == "reference" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// read takes a request's body, which is JSON and not too long.
+func read(r *http.Request) ([]byte, error) {
+	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.Contains(kind, "json") {
+		return nil, fault.New(fault.Invalid, "Content-Type %s: want %s", kind, typeJSON)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, largestRequest+1))
+	switch {
+	case err != nil:
+		return nil, fault.New(fault.Invalid, "read the request: %w", err)
+	case len(body) > largestRequest:
+		return nil, fault.New(fault.Invalid, "the request has more than %d bytes", largestRequest).WithHint("give large inputs by reference: {\"href\": …}")
+	}
+	return body, nil
+}
+
+// parseRequest reads the request and reports every fault of its frame at once; the inputs' own are found later.
+func parseRequest(body []byte, w catalog.Workflow) (request, error) {
+	var q request
+	var frame map[string]json.RawMessage
+	if err := json.Unmarshal(body, &frame); err != nil {
+		return q, fault.New(fault.Invalid, "the request is no JSON object: %w", err)
+	}
+	var problems fault.Problems
+	add := func(scope, format string, args ...any) {
+		problems = append(problems, fault.Problem{Code: "request", Scope: scope, Text: fmt.Sprintf(format, args...)})
+	}
+	for key, into := range map[string]any{"inputs": &q.Inputs, "outputs": &q.Outputs, "response": &q.Response, "subscriber": &q.Subscriber} {
+		raw, there := frame[key]
+		delete(frame, key)
+		if !there {
+			continue
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			add(key, "%s", plainJSON(err))
+		}
+	}
+	for key := range frame {
+		problems = append(problems, fault.Problem{Code: "request", Text: fmt.Sprintf("unknown key %q", key),
+			Suggestion: fault.Nearest(key, []string{"inputs", "outputs", "response", "subscriber"})})
+	}
+	if q.Response != "" && q.Response != "raw" && q.Response != "document" {
+		add("response", "want raw or document, found %q", q.Response)
+	}
+	for name, address := range q.addresses() {
+		if u, err := url.Parse(address); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+			add("subscriber/"+name, "want an address such as https://example.org/done, found %q", address)
+		}
+	}
+	known := named(w.Output.Values())
+	for name, out := range q.Outputs {
+		if len(known) > 0 && !slices.Contains(known, name) {
+			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("there is no output %q", name),
+				Suggestion: fault.Nearest(name, known)})
+		}
+		if m := out.TransmissionMode; m != "" && m != "value" && m != "reference" {
+			add("outputs/"+name, "transmissionMode: want value or reference, found %q", m)
+		}
+	}
+	problems.Sort()
+	return q, problems.Err()
+}
+
+// plainJSON is what encoding/json says, without Go's types in it.
+func plainJSON(err error) string {
+	text := err.Error()
+	if _, rest, ok := strings.Cut(text, "cannot unmarshal "); ok {
+		found, _, _ := strings.Cut(rest, " into")
+		return "found " + found + " where the schema wants another kind"
+	}
+	return strings.TrimPrefix(text, "json: ")
+}
+
+func named(values []catalog.Value) []string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// preference is what a client would rather have (RFC 7240).
+type preference struct {
+	async bool
+	wait  time.Duration // 0: nothing is said
+}
+
+func preferenceOf(r *http.Request) preference {
+	var p preference
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Prefer"), ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "respond-async":
+			p.async = true
+		case "wait":
+			if seconds, err := strconv.Atoi(strings.Trim(value, `" `)); err == nil && seconds > 0 {
+				p.wait = time.Duration(seconds) * time.Second
+			}
+		}
+	}
+	return p
+}

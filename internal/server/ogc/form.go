@@ -1,0 +1,155 @@
+package ogc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// form is in which of the two encodings an answer is wanted.
+type form uint8
+
+const (
+	jsonForm form = iota
+	htmlForm
+)
+
+// Media types.
+const (
+	typeJSON    = "application/json"
+	typeHTML    = "text/html"
+	typeProblem = "application/problem+json"
+	typeSchema  = "application/schema+json"
+	typeOpenAPI = "application/vnd.oai.openapi+json;version=3.0"
+)
+
+// formOf is what f= says, else the better one of what Accept takes; JSON where nothing prefers HTML.
+func formOf(r *http.Request) (form, error) {
+	if values, ok := r.URL.Query()["f"]; ok {
+		switch strings.Join(values, ",") {
+		case "json":
+			return jsonForm, nil
+		case "html":
+			return htmlForm, nil
+		}
+		return jsonForm, fault.New(fault.Invalid, "f=%s: want json or html", strings.Join(values, ","))
+	}
+	if weight(r, typeHTML) > max(weight(r, typeJSON), weight(r, typeProblem), weight(r, "application/vnd.oai.openapi+json")) {
+		return htmlForm, nil
+	}
+	return jsonForm, nil
+}
+
+// weight is how much Accept wants a media type, from 0 to 1; of several ranges that fit the most specific one counts.
+func weight(r *http.Request, mediaType string) float64 {
+	family, _, _ := strings.Cut(mediaType, "/")
+	found, specific := 0.0, 0
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		name, parameters, err := mime.ParseMediaType(part)
+		rank := map[string]int{mediaType: 3, family + "/*": 2, "*/*": 1}[name]
+		if err != nil || rank <= specific {
+			continue
+		}
+		specific, found = rank, 1
+		if q, err := strconv.ParseFloat(parameters["q"], 64); err == nil {
+			found = q
+		}
+	}
+	return found
+}
+
+// reply is what an operation answers.
+type reply struct {
+	status int    // 0: 200
+	name   string // of the page that shows it; "": it is sent as it is, whatever was asked for
+	doc    any
+	raw    []byte // instead of doc
+	kind   string // Content-Type; "": JSON
+	header http.Header
+}
+
+func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked form) {
+	for name, values := range answer.header {
+		w.Header()[name] = append(w.Header()[name], values...)
+	}
+	status := answer.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	if asked == htmlForm && answer.name != "" && status == http.StatusOK {
+		a.pages.Document(w, r, answer.name, answer.doc)
+		return
+	}
+	kind, content := answer.kind, answer.raw
+	if kind == "" {
+		kind = typeJSON
+	}
+	if answer.raw == nil && answer.doc != nil {
+		content = encode(answer.doc)
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	w.WriteHeader(status)
+	_, _ = w.Write(content) // a client that went away needs no answer
+}
+
+// encode is a document as JSON; what stands in it can be written.
+func encode(doc any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(doc); err != nil {
+		return fmt.Appendf(nil, "%q\n", err.Error())
+	}
+	return b.Bytes()
+}
+
+// refuse answers with an error: a page for who wants one, else a problem (RFC 7807).
+func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error, asked form) {
+	if asked == htmlForm && r.Method == http.MethodGet {
+		a.pages.Fail(w, r, err)
+		return
+	}
+	p := server.ProblemOf(w, err)
+	switch {
+	case fault.Is(err, fault.NoSuchProcess):
+		p.Type = exceptions + "no-such-process"
+	case fault.Is(err, fault.NoSuchAction):
+		p.Type = exceptions + "no-such-job"
+	}
+	if wrong, ok := errors.AsType[notAllowed](err); ok {
+		p.Status, p.Title, p.Type = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed), "waybill:method_not_allowed"
+		p.Detail = wrong.Error()
+	}
+	if failed, ok := errors.AsType[*noResults](err); ok {
+		p.Status, p.Title, p.Type = failed.status, http.StatusText(failed.status), failed.kind
+	}
+	server.WriteProblemAs(w, p)
+}
+
+// exceptions is what the standard's own types of errors begin with.
+const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
+
+// notAllowed is a method that a path does not have.
+type notAllowed struct{ error }
+
+// Unwrap is the error with its hint.
+func (n notAllowed) Unwrap() error { return n.error }
+
+// address is where something of this API is, as the client reached it.
+func address(r *http.Request, path string, query url.Values) string {
+	u := url.URL{Scheme: "http", Host: r.Host, Path: path, RawQuery: query.Encode()}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	return u.String()
+}

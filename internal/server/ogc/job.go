@@ -1,0 +1,159 @@
+package ogc
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// statusInfo is a job as the standard tells it.
+func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
+	at := join("jobs", state.ID.String())
+	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
+		WaybillStatus: state.Thread.Status.String(), Message: message(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
+		Finished: state.FinishedAt, Updated: state.UpdatedAt, Progress: state.Thread.Progress}
+	if state.Thread.Status == action.Successful {
+		info.Progress = 100
+	}
+	info.Links = with(nil, r, at, "self", typeJSON, "the job")
+	info.Links = append(info.Links, Link{Href: address(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
+	info.Links = with(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
+	if info.Status == string(ledger.Successful) {
+		info.Links = with(info.Links, r, at+"/results", relResults, typeJSON, "its results")
+	}
+	info.Links = with(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
+	info.Links = with(info.Links, r, join("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
+	info.Links = append(info.Links, Link{Href: address(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
+		Type: typeJSON, Title: "what follows from it"})
+	return info
+}
+
+// message says for people where the job stands.
+func message(state ledger.ActionState) string {
+	switch status := state.Thread.Status; {
+	case !state.Dismissed.IsZero():
+		return "dismissed after its end"
+	case status == action.Backoff:
+		return fmt.Sprintf("%s; next attempt at %s", state.Error, state.Thread.RunAt.UTC().Format(time.RFC3339))
+	case status == action.RetriesExhausted:
+		return "no retries are left: " + state.Error
+	case status == action.TimedOut && state.Error == "":
+		return "its deadline has passed"
+	case status.Live() && !state.Thread.CancelAt.IsZero():
+		return "it is being canceled"
+	}
+	return state.Error
+}
+
+// jobID is the id in the path; one that is no id belongs to no job.
+func jobID(r *http.Request) (action.ID, error) {
+	id, err := action.ParseID(r.PathValue("jobID"))
+	if err != nil {
+		return id, fault.New(fault.NoSuchAction, "there is no job %q", r.PathValue("jobID"))
+	}
+	return id, nil
+}
+
+func (a *API) stateOf(r *http.Request) (ledger.ActionState, error) {
+	id, err := jobID(r)
+	if err != nil {
+		return ledger.ActionState{}, err
+	}
+	return a.service.Job(r.Context(), id)
+}
+
+func (a *API) job(r *http.Request) (reply, error) {
+	state, err := a.stateOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{name: "job", doc: statusInfo(r, state)}, nil
+}
+
+// dismiss cancels a job that lives, and deletes the results of one that has ended.
+func (a *API) dismiss(r *http.Request) (reply, error) {
+	id, err := jobID(r)
+	if err != nil {
+		return reply{}, err
+	}
+	state, err := a.service.DismissJob(r.Context(), id, server.IdentityOf(r.Context()).Name)
+	if err != nil {
+		return reply{}, err
+	}
+	info := statusInfo(r, state)
+	info.Status = string(ledger.Dismissed) // also while its attempt is being stopped
+	return reply{doc: info}, nil
+}
+
+// inputs are what the job was given.
+func (a *API) inputs(r *http.Request) (reply, error) {
+	state, err := a.stateOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	inputs, err := a.service.Parameters(r.Context(), state.Action)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(inputs) == 0 {
+		inputs = []byte("{}")
+	}
+	return reply{name: "inputs", doc: []byte(inputs), raw: inputs}, nil
+}
+
+// results are all outputs of a job, or those that outputs= names.
+func (a *API) results(r *http.Request) (reply, error) {
+	state, err := a.stateOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := a.outputs(r.Context(), state)
+	if err != nil {
+		return reply{}, err
+	}
+	some, err := all.only(listed(r, "outputs"))
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{name: "results", doc: some.document(r, state.ID, nil)}, nil
+}
+
+// result is one output alone, in its own media type.
+func (a *API) result(r *http.Request) (reply, error) {
+	state, err := a.stateOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := a.outputs(r.Context(), state)
+	if err != nil {
+		return reply{}, err
+	}
+	name := r.PathValue("outputID")
+	if _, ok := all.values[name]; !ok {
+		return reply{}, all.missing(name)
+	}
+	answer := all.raw(name)
+	answer.name, answer.doc = "result", answer.raw
+	return answer, nil
+}
+
+// listed is a query parameter that may be repeated and may hold commas.
+func listed(r *http.Request, name string) []string {
+	var all []string
+	for _, value := range r.URL.Query()[name] {
+		for part := range strings.SplitSeq(value, ",") {
+			if part != "" && !slices.Contains(all, part) {
+				all = append(all, part)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package ogc
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// jobs lists jobs, newest first, a page at a time: after= is the last one of the page before, before= the first one of
+// the page behind.
+func (a *API) jobs(r *http.Request) (reply, error) {
+	q, err := jobQuery(r)
+	if err != nil {
+		return reply{}, err
+	}
+	limit := q.Limit
+	q.Limit++ // one more tells whether there is another page
+	found, err := a.service.Jobs(r.Context(), q)
+	if err != nil {
+		return reply{}, err
+	}
+	more := len(found) > limit
+	found = found[:min(limit, len(found))]
+	if q.Oldest {
+		slices.Reverse(found)
+	}
+	list := JobList{Jobs: []StatusInfo{}, Links: itself(r)}
+	for _, state := range found {
+		list.Jobs = append(list.Jobs, statusInfo(r, state))
+	}
+	list.Links = append(list.Links, pages(r, found, more, q)...)
+	return reply{name: "jobs", doc: list}, nil
+}
+
+// pages links to the pages before and behind. There is one in the direction that was come from.
+func pages(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
+	if len(found) == 0 {
+		return nil
+	}
+	var links []Link
+	link := func(rel, key string, id action.ID, title string) {
+		query := r.URL.Query()
+		query.Del("after")
+		query.Del("before")
+		query.Set(key, id.String())
+		links = append(links, Link{Href: address(r, "/jobs", query), Rel: rel, Type: typeJSON, Title: title})
+	}
+	if more && !q.Oldest || q.Oldest {
+		link("next", "after", found[len(found)-1].ID, "older jobs")
+	}
+	if more && q.Oldest || !q.Oldest && !q.After.IsZero() {
+		link("prev", "before", found[0].ID, "newer jobs")
+	}
+	return links
+}
+
+// jobQuery reads the filters.
+func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return ledger.ActionQuery{}, err
+	}
+	q := ledger.ActionQuery{Limit: limit, Names: listed(r, "processID")}
+	for _, kind := range listed(r, "type") {
+		if kind != "process" {
+			return q, fault.New(fault.Invalid, "type=%s: every job is of the type process", kind)
+		}
+	}
+	for _, read := range []func(url.Values, *ledger.ActionQuery) error{readPhases(r), readStatuses(r), readDates, readDurations, readPage} {
+		if err := read(r.URL.Query(), &q); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
+	return func(_ url.Values, q *ledger.ActionQuery) error {
+		for _, text := range listed(r, "status") {
+			phase := ledger.Phase(text)
+			if !slices.Contains(ledger.Phases(), phase) {
+				return fault.New(fault.Invalid, "status=%s: want accepted, running, successful, failed or dismissed", text)
+			}
+			q.Phases = append(q.Phases, phase)
+		}
+		return nil
+	}
+}
+
+func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
+	return func(_ url.Values, q *ledger.ActionQuery) error {
+		for _, text := range listed(r, "waybillStatus") {
+			status, err := action.ParseStatus(text)
+			if err != nil {
+				return fault.New(fault.Invalid, "waybillStatus=%s: %w", text, err)
+			}
+			q.Statuses = append(q.Statuses, status)
+		}
+		return nil
+	}
+}
+
+// readDates reads datetime: an instant or an interval, where two dots are an open end (RFC 3339).
+func readDates(query url.Values, q *ledger.ActionQuery) error {
+	text := query.Get("datetime")
+	if text == "" {
+		return nil
+	}
+	wrong := fault.New(fault.Invalid, "datetime=%s: want a time such as 2026-11-21T00:00:00Z, or an interval such as 2026-11-01T00:00:00Z/..", text)
+	from, to, isInterval := strings.Cut(text, "/")
+	if !isInterval {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return wrong
+		}
+		q.Since, q.Until = at, at.Add(time.Millisecond) // what created is told to
+		return nil
+	}
+	var err error
+	if from != ".." && from != "" {
+		if q.Since, err = time.Parse(time.RFC3339, from); err != nil {
+			return wrong
+		}
+	}
+	if to != ".." && to != "" {
+		if q.Until, err = time.Parse(time.RFC3339, to); err != nil {
+			return wrong
+		}
+		q.Until = q.Until.Add(time.Millisecond) // the end belongs to it
+	}
+	if q.Since.IsZero() && q.Until.IsZero() || !q.Until.IsZero() && q.Until.Before(q.Since) {
+		return wrong
+	}
+	return nil
+}
+
+// readDurations reads minDuration and maxDuration in seconds. Without a status they select running and ended jobs only.
+func readDurations(query url.Values, q *ledger.ActionQuery) error {
+	for name, into := range map[string]*time.Duration{"minDuration": &q.Shortest, "maxDuration": &q.Longest} {
+		text := query.Get(name)
+		if !query.Has(name) {
+			continue
+		}
+		seconds, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || seconds < 0 || len(query[name]) > 1 {
+			return fault.New(fault.Invalid, "%s=%s: want a whole number of seconds", name, strings.Join(query[name], ","))
+		}
+		*into = max(time.Duration(seconds)*time.Second, time.Nanosecond) // zero would be no bound
+	}
+	if (q.Shortest > 0 || q.Longest > 0) && len(q.Phases) == 0 {
+		q.Phases = []ledger.Phase{ledger.Running, ledger.Successful, ledger.Failed, ledger.Dismissed}
+	}
+	return nil
+}
+
+func readPage(query url.Values, q *ledger.ActionQuery) error {
+	if query.Has("after") && query.Has("before") {
+		return fault.New(fault.Invalid, "after and before name two pages")
+	}
+	for _, name := range []string{"after", "before"} {
+		if !query.Has(name) {
+			continue
+		}
+		id, err := action.ParseID(query.Get(name))
+		if err != nil {
+			return fault.New(fault.Invalid, "%s=%s: want a job's id", name, query.Get(name))
+		}
+		q.After, q.Oldest = id, name == "before"
+	}
+	return nil
+}

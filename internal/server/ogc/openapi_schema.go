@@ -1,0 +1,94 @@
+package ogc
+
+import (
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+func number(status int) string { return strconv.Itoa(status) }
+
+// schemas are those of the documents, by the standard's names where it has them.
+func schemas() object {
+	text, flag := object{"type": "string"}, object{"type": "boolean"}
+	moment := object{"type": "string", "format": "date-time"}
+	links := list(ref("link"))
+	phases := []any{}
+	for _, phase := range ledger.Phases() {
+		phases = append(phases, string(phase))
+	}
+	summary := object{"id": text, "title": text, "description": text, "version": text, "links": links,
+		"jobControlOptions":  list(object{"type": "string", "enum": []any{"sync-execute", "async-execute", "dismiss"}}),
+		"outputTransmission": list(object{"type": "string", "enum": []any{"value", "reference"}})}
+	described := object{"title": text, "description": text, "schema": object{"type": "object"}}
+	input := object{"minOccurs": object{"type": "integer"}}
+	process := object{"inputs": byName(ref("inputDescription")), "outputs": byName(ref("outputDescription"))}
+	for name, schema := range described {
+		input[name] = schema
+	}
+	for name, schema := range summary {
+		process[name] = schema
+	}
+	return object{
+		"link":              structure([]string{"href"}, object{"href": text, "rel": text, "type": text, "hreflang": text, "title": text}),
+		"landingPage":       structure([]string{"links"}, object{"title": text, "description": text, "links": links}),
+		"confClasses":       structure([]string{"conformsTo"}, object{"conformsTo": list(text), "links": links}),
+		"processSummary":    structure([]string{"id", "version"}, summary),
+		"process":           structure([]string{"id", "version"}, process),
+		"processList":       structure([]string{"processes", "links"}, object{"processes": list(ref("processSummary")), "links": links}),
+		"inputDescription":  structure([]string{"schema"}, input),
+		"outputDescription": structure([]string{"schema"}, described),
+		"statusCode":        object{"type": "string", "enum": phases},
+		"statusInfo":        statusInfoSchema(text, moment, links),
+		"jobList":           structure([]string{"jobs", "links"}, object{"jobs": list(ref("statusInfo")), "links": links}),
+		"results":           byName(object{}),
+		"format":            structure(nil, object{"mediaType": text, "encoding": text, "schema": object{}}),
+		"output":            structure(nil, object{"transmissionMode": object{"type": "string", "enum": []any{"value", "reference"}}, "format": ref("format")}),
+		"subscriber":        structure(nil, object{"successUri": uri(), "inProgressUri": uri(), "failedUri": uri()}),
+		"execute":           structure(nil, object{"inputs": byName(object{}), "outputs": byName(ref("output")), "response": object{"type": "string", "enum": []any{"raw", "document"}, "default": "raw"}, "subscriber": ref("subscriber")}),
+		"cacheEntry":        cacheSchema(text, moment, links),
+		"cacheList":         structure([]string{"entries", "links"}, object{"entries": list(ref("cacheEntry")), "links": links}),
+		"cacheQuestion":     structure([]string{"processID"}, object{"processID": text, "inputs": byName(object{})}),
+		"cacheEnd":          structure(nil, object{"at": moment}),
+		"exception":         exceptionSchema(text, flag),
+	}
+}
+
+func statusInfoSchema(text, moment, links object) object {
+	return structure([]string{"processID", "type", "jobID", "status", "waybillStatus", "created", "updated", "links"}, object{
+		"processID": text, "type": object{"type": "string", "enum": []any{"process"}}, "jobID": object{"type": "string", "format": "uuid"},
+		"status": ref("statusCode"), "waybillStatus": text, "message": text, "created": moment, "started": moment, "finished": moment,
+		"updated": moment, "progress": object{"type": "integer", "minimum": 0, "maximum": 100}, "links": links})
+}
+
+func cacheSchema(text, moment, links object) object {
+	never := object{"type": "string", "format": "date-time", "nullable": true, "description": "null: it answers for ever"}
+	return structure([]string{"key", "processID", "version", "jobID", "created", "invalidAfter", "links"}, object{
+		"key": object{"type": "string", "format": "uuid"}, "processID": text, "version": text, "jobID": object{"type": "string", "format": "uuid"},
+		"created": moment, "invalidAfter": never, "links": links})
+}
+
+// exceptionSchema is exception.yaml with what Waybill adds.
+func exceptionSchema(text, flag object) object {
+	problem := structure([]string{"code", "text"}, object{"code": text, "scope": text, "text": text, "suggestion": text, "warning": flag,
+		"pointer": text, "file": text, "line": object{"type": "integer"}, "column": object{"type": "integer"}})
+	return structure([]string{"type", "title", "status", "detail", "instance"}, object{"type": text, "title": text, "status": object{"type": "integer"},
+		"detail": text, "instance": text, "hint": text, "problems": list(problem)})
+}
+
+// structure is an object with these properties and no others.
+func structure(required []string, properties object) object {
+	schema := object{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}
+
+func list(items object) object { return object{"type": "array", "items": items} }
+
+func byName(values object) object {
+	return object{"type": "object", "additionalProperties": values}
+}
+
+func uri() object { return object{"type": "string", "format": "uri"} }

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// Execution is a job that somebody wants of a process.
+type Execution struct {
+	Process     string
+	Inputs      json.RawMessage     // a JSON object
+	Subscriber  *action.Subscriber  // whom its beginning and end are told; nil: nobody
+	Idempotency *ledger.Idempotency // who sends the same again gets the same job; nil: everybody is new
+	By          string
+}
+
+// Processes lists what jobs can be made of, by id.
+func (s *Service) Processes(context.Context) ([]catalog.Workflow, error) {
+	all := slices.Collect(maps.Values(s.offers.Processes()))
+	slices.SortFunc(all, func(a, b catalog.Workflow) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Process is one of them; fault.NoSuchProcess, with the nearest id as the hint, when there is none.
+func (s *Service) Process(_ context.Context, id string) (catalog.Workflow, error) {
+	all := s.offers.Processes()
+	if w, ok := all[id]; ok {
+		return w, nil
+	}
+	unknown := fault.New(fault.NoSuchProcess, "there is no process %q", id)
+	if near := fault.Nearest(id, slices.Sorted(maps.Keys(all))); near != "" {
+		return catalog.Workflow{}, unknown.WithHint("did you mean %q?", near)
+	}
+	return catalog.Workflow{}, unknown.WithHint("processes are described under workflows in server.yaml")
+}
+
+// Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.Problems with
+// every fault of the inputs; fault.KeyReused when the idempotency key stood for another request.
+func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
+	w, err := s.Process(ctx, e.Process)
+	if err != nil {
+		return Added{}, err
+	}
+	job, err := w.Prepare(e.Inputs)
+	if err != nil {
+		return Added{}, err
+	}
+	job.CreatedBy, job.Subscriber = e.By, e.Subscriber
+	if len(job.Parameters) > blob.Inline {
+		if job, err = s.putAside(ctx, job); err != nil {
+			return Added{}, err
+		}
+	}
+	return s.once(ctx, e.Idempotency, job, ledger.ReturnExisting)
+}
+
+// once stores an action for a request that may be sent again.
+func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (Added, error) {
+	if i == nil {
+		return s.enqueue(ctx, a, way)
+	}
+	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
+	if err != nil {
+		return Added{}, err
+	}
+	state, err := s.ledger.Action(ctx, made.ID)
+	return Added{state, made.Created}, err
+}
+
+// longestKey is the size in bytes that an Idempotency-Key may have.
+const longestKey = 255
+
+// IdempotencyOf is what a repeated request is known by: its header, who sends it, and a hash of all that it says; nil
+// without the header.
+func IdempotencyOf(key, by string, request [sha256.Size]byte) (*ledger.Idempotency, error) {
+	if len(key) > longestKey {
+		return nil, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
+	}
+	if key == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &ledger.Idempotency{Principal: by, Key: key, Body: request}, nil
+}
+
+// putAside stores an action's parameters beside its evidence, before anybody can see the action.
+func (s *Service) putAside(ctx context.Context, a action.Action) (action.Action, error) {
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return a, err
+	}
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	a.ID = action.NewID(now, random)
+	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, s.blobs, parametersKey(a.ID), a.Parameters)
+	return a, err
+}
+
+func parametersKey(id action.ID) string { return blob.ActionKey(id, "parameters.json") }
+
+// Parameters are an action's, wherever they are kept.
+func (s *Service) Parameters(ctx context.Context, a action.Action) (json.RawMessage, error) {
+	return blob.Load(ctx, s.blobs, a.Parameters, a.ParametersRef)
+}
+
+// Output is what an ended action made, wherever it is kept; nil: nothing.
+func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.RawMessage, error) {
+	return blob.Load(ctx, s.blobs, state.Output, state.OutputRef)
+}
+
+// Jobs lists jobs by query, whose Kind it sets.
+func (s *Service) Jobs(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+	q.Kind = catalog.KindJob
+	return s.ledger.Actions(ctx, q)
+}
+
+// Job is one of them; fault.NoSuchAction for an action that is none.
+func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, error) {
+	state, err := s.ledger.Action(ctx, id)
+	if err == nil && state.Kind != catalog.KindJob {
+		err = fault.New(fault.NoSuchAction, "there is no job %s", id)
+	}
+	return state, err
+}
+
+// AwaitJob waits until a job has ended, or for some time, and says where it stands then.
+func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (ledger.ActionState, error) {
+	waiter, deadline := s.Waiter(), time.Now().Add(patience)
+	for {
+		state, err := s.Job(ctx, id)
+		left := time.Until(deadline)
+		if err != nil || state.Thread.Status.Ended() || left <= 0 {
+			return state, err
+		}
+		if err := waiter.Wait(ctx, min(left, followPoll), ledger.TopicAction); err != nil {
+			return state, err
+		}
+	}
+}
+
+// DismissJob cancels a job that lives, and deletes the results of one that has ended: the action itself keeps its end.
+// The second time is as good as the first.
+func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (ledger.ActionState, error) {
+	state, err := s.Job(ctx, id)
+	if err != nil {
+		return state, err
+	}
+	if state.Thread.Status.Live() {
+		err := s.ledger.Cancel(ctx, id, ledger.CancelNow)
+		if err == nil {
+			return s.Job(ctx, id)
+		}
+		if !fault.Is(err, fault.Terminal) {
+			return state, err
+		}
+	}
+	if err := s.ledger.Dismiss(ctx, id, by); err != nil {
+		return state, err
+	}
+	if err := s.clear(ctx, state.Action); err != nil {
+		return state, err
+	}
+	return s.Job(ctx, id)
+}
+
+// clear deletes what an action's attempts and observers have left in the blob store. Parameters stay, so that the action
+// can be retried.
+func (s *Service) clear(ctx context.Context, a action.Action) error {
+	parameters, err := s.Parameters(ctx, a)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if err := s.blobs.Clear(ctx, path.Dir(parametersKey(a.ID))); err != nil {
+		return fmt.Errorf("delete what job %s left: %w", a.ID, err)
+	}
+	if a.ParametersRef == "" || err != nil {
+		return nil
+	}
+	_, _, err = blob.Offload(ctx, s.blobs, a.ParametersRef, parameters)
+	return err
+}
+
+// CacheEntries lists what the payload cache knows, in the order of keys.
+func (s *Service) CacheEntries(ctx context.Context, q ledger.CacheQuery) ([]ledger.CacheEntry, error) {
+	return s.ledger.CacheEntries(ctx, q)
+}
+
+// CacheEntry is one of them; fault.NotFound when there is none.
+func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEntry, error) {
+	return s.ledger.CacheEntry(ctx, key)
+}
+
+// CacheKey is the key of a process's inputs, whether the cache knows it or not.
+func (s *Service) CacheKey(ctx context.Context, process string, inputs json.RawMessage) (action.ID, error) {
+	w, err := s.Process(ctx, process)
+	if err != nil {
+		return action.ID{}, err
+	}
+	return w.CacheKey(inputs)
+}
+
+// ExpireCache has an entry's job, once it has ended, answer for nothing from a moment on; a zero time: now.
+func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (ledger.CacheEntry, error) {
+	return s.ledger.ExpireCache(ctx, key, at)
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/server/ogc"
+)
+
+// Pages show the documents of the job API too.
+var _ ogc.Pages = (*Pages)(nil)
+
+// titles are what the documents' pages are called; a job, a process and the like have their own names besides.
+var titles = map[string]string{ //nolint:gochecknoglobals // a table that nobody changes
+	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process", "schema": "Schema",
+	"jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result", "cache": "Payload cache", "cache-entry": "Payload",
+}
+
+// Document writes a document of the job API as a page.
+func (p *Pages) Document(w http.ResponseWriter, r *http.Request, name string, doc any) {
+	secure(w)
+	p.write(w, r, http.StatusOK, documentPage(r, name, doc))
+}
+
+// Fail writes an error as a page.
+func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	secure(w)
+	p.fail(w, r, err)
+}
+
+// Follow sends a document's page anew whenever it has changed.
+func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
+	p.live(w, r, func(r *http.Request) (content, error) {
+		name, doc, err := load(r)
+		if err != nil {
+			return content{}, err
+		}
+		return documentPage(r, name, doc), nil
+	})
+}
+
+// documentPage is a page's content. Its data has the filters that the address names beside the document.
+func documentPage(r *http.Request, name string, doc any) content {
+	nav, title := "jobs", titles[name]
+	switch d := doc.(type) {
+	case ogc.Process:
+		nav, title = "processes", d.Title
+	case ogc.StatusInfo:
+		title = d.ProcessID
+	case ogc.ProcessList:
+		nav = "processes"
+	case []byte:
+		doc = rawPage(name, r.URL.Path, d)
+	case ogc.Results:
+		doc = resultsPage(r.URL.Path, d)
+	case map[string]any:
+		nav, doc = "processes", rawPage(name, r.URL.Path, mustJSON(d))
+	}
+	query := r.URL.Query()
+	return content{Title: title, Template: "ogc-" + name, Nav: nav, Data: shownDocument{Doc: doc, Query: func(key string) string { return query.Get(key) }}}
+}
+
+// shownDocument is what a document's template gets.
+type shownDocument struct {
+	Doc   any
+	Query func(key string) string
+}
+
+// raw is a document that has no links of its own.
+type raw struct {
+	Up      string // what it belongs to
+	Text    string
+	Methods []method // of the API's definition
+}
+
+// method is one operation of the API's definition.
+type method struct{ Method, Path, Summary, Scope string }
+
+func rawPage(name, path string, content []byte) raw {
+	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: pretty(content)}
+	if name == "definition" {
+		page.Up, page.Methods = "/", methods(content)
+	}
+	return page
+}
+
+// resultsPage is a job's results with a link to each.
+func resultsPage(path string, results ogc.Results) any {
+	type output struct{ Name, Path, Text string }
+	page := struct {
+		Up      string
+		Outputs []output
+	}{Up: strings.TrimSuffix(path, "/results")}
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		page.Outputs = append(page.Outputs, output{name, path, pretty(results[name])})
+	}
+	return page
+}
+
+func methods(openAPI []byte) []method {
+	var document struct {
+		Paths map[string]map[string]struct{ Summary, Description string }
+	}
+	if json.Unmarshal(openAPI, &document) != nil {
+		return nil // the page shows its text all the same
+	}
+	var all []method
+	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
+		for _, name := range slices.Sorted(maps.Keys(document.Paths[path])) {
+			o := document.Paths[path][name]
+			all = append(all, method{strings.ToUpper(name), path, o.Summary, o.Description})
+		}
+	}
+	return all
+}
+
+// mustJSON is a value that was read from JSON.
+func mustJSON(value any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Append(nil, err)
+	}
+	return b.Bytes()
+}
+
+// phaseTone is the class of a job's status.
+func phaseTone(status string) string {
+	return map[string]string{"accepted": "t-waiting", "running": "t-running", "successful": "t-finished", "failed": "t-failed", "dismissed": "t-ended"}[status]
+}
+
+// linkOf is the address of a document's link; "" without one.
+func linkOf(links []ogc.Link, rel string) string {
+	for _, l := range links {
+		if l.Rel == rel {
+			return l.Href
+		}
+	}
+	return ""
+}
