@@ -151,7 +151,7 @@ func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
 func decoded(raw json.RawMessage, encoding string, schema map[string]any) (json.RawMessage, error) {
 	isBinary := encoding == "base64" || text(schema, "format") == "byte" || text(schema, "contentEncoding") == "base64"
 	var value string
-	if !isBinary || json.Unmarshal(raw, &value) != nil {
+	if isText := json.Unmarshal(raw, &value) == nil; !isBinary || !isText {
 		return raw, nil
 	}
 	if _, err := base64.StdEncoding.DecodeString(value); err != nil {
