@@ -6,18 +6,24 @@ import (
 	"time"
 )
 
-// Limits is what may run in the lanes of a handler, over all instances
-// (conductor.md, sections 5 and 9). The zero value limits nothing.
+// Limits is what may run of a handler, over all instances (conductor.md, sections
+// 5 and 9). The zero value limits nothing.
 type Limits struct {
-	Rate    float64 // attempts a second in each lane; 0: the bucket binds only while the lane is slowed
-	Burst   int     // attempts that a lane may save up; 0: those of one second, at least 1
-	Lane    int     // attempts at a time in each lane; 0: any number
-	Handler int     // attempts at a time in all lanes of the handler together; 0: any number
+	Lane    Limit // in each of its lanes
+	Handler Limit // in all of them together; Slots alone counts
+}
+
+// Limit is how one limiter is configured. The zero value limits nothing.
+type Limit struct {
+	Rate   float64       // attempts a second; 0: the bucket binds only while its lane is slowed
+	Burst  int           // attempts that may be saved up; 0: those of one second, at least 1
+	Slots  int           // attempts at a time; 0: any number
+	Window time.Duration // over which results are judged; 0: Window
 }
 
 // The figures of the adaptive bucket.
 const (
-	Window       = 10 * time.Second // over which results are judged
+	Window       = 10 * time.Second // over which results are judged, where nothing else is configured
 	MaxPause     = time.Hour        // longest pause that a target may ask for
 	earlyAfter   = time.Second      // a window is judged from here on …
 	earlyBad     = 10               // … when so many results are bad
@@ -35,6 +41,7 @@ type Bucket struct {
 	Configured float64   `json:"configured"` // R, tokens a second; 0: none, R is the peak
 	Burst      int       `json:"burst,omitempty"`
 	Slots      int       `json:"slots,omitempty"`  // attempts at a time; 0: any number
+	Window     Duration  `json:"window"`           // over which results are judged
 	Slowed     float64   `json:"slowed,omitempty"` // tokens a second while the lane is slowed; 0: it is not
 	SlowedAt   time.Time `json:"slowedAt,omitzero"`
 	Tokens     float64   `json:"tokens"`
@@ -52,9 +59,12 @@ type Bucket struct {
 // ByTarget is who pauses a lane when the target names a time (Retry-After).
 const ByTarget = "target"
 
-// With gives a bucket its configuration: a lane's rate, burst and slots.
-func (b Bucket) With(rate float64, burst, slots int, now time.Time) Bucket {
-	b.Configured, b.Burst, b.Slots = max(rate, 0), max(burst, 0), max(slots, 0)
+// With gives a bucket its configuration.
+func (b Bucket) With(l Limit, now time.Time) Bucket {
+	b.Configured, b.Burst, b.Slots, b.Window = max(l.Rate, 0), max(l.Burst, 0), max(l.Slots, 0), Duration(l.Window)
+	if b.Window <= 0 {
+		b.Window = Duration(Window)
+	}
 	if b.RefilledAt.IsZero() {
 		b.RefilledAt, b.Tokens = now, b.capacity()
 	}
@@ -62,6 +72,14 @@ func (b Bucket) With(rate float64, burst, slots int, now time.Time) Bucket {
 	b.Tokens = min(b.Tokens, b.capacity())
 	return b
 }
+
+// Limit is how it is configured.
+func (b Bucket) Limit() Limit {
+	return Limit{Rate: b.Configured, Burst: b.Burst, Slots: b.Slots, Window: time.Duration(b.Window)}
+}
+
+// window is w.
+func (b Bucket) window() time.Duration { return time.Duration(b.Window) }
 
 // Full is R, the rate of the lane while its target is well: the configured one, else the peak.
 func (b Bucket) Full() float64 {
@@ -73,7 +91,7 @@ func (b Bucket) Full() float64 {
 
 // Probe is P, the rate at which a target that refuses everything is asked.
 func (b Bucket) Probe() float64 {
-	return min(b.Full(), max(b.Full()/floorPart, 1/Window.Seconds()))
+	return min(b.Full(), max(b.Full()/floorPart, 1/b.window().Seconds()))
 }
 
 // Rate is r, the rate now.
@@ -126,11 +144,11 @@ func (b Bucket) Concurrency() int {
 	return b.Slots
 }
 
-// capacity is B. At the floor nothing is saved up: a burst of probes would be no probe.
+// capacity is B. At the floor it is what one second brings: a burst of probes would be no probe.
 func (b Bucket) capacity() float64 {
 	switch {
 	case b.HalfOpen():
-		return 1
+		return max(b.Probe(), 1)
 	case b.Configured > 0 && b.Burst > 0:
 		return float64(b.Burst)
 	}
@@ -140,14 +158,14 @@ func (b Bucket) capacity() float64 {
 // At brings the bucket up to now: tokens are refilled, and what has ended is judged.
 func (b Bucket) At(now time.Time) Bucket {
 	b = b.refill(now)
-	if b.OK+b.Bad > 0 && now.Sub(b.WindowAt) >= Window {
-		b = b.judge(b.WindowAt.Add(Window))
+	if b.OK+b.Bad > 0 && now.Sub(b.WindowAt) >= b.window() {
+		b = b.judge(b.WindowAt.Add(b.window()))
 	}
 	if b.PausedBy != "" && !b.Paused(now) {
 		b.PausedBy, b.WindowAt = "", later(b.WindowAt, b.PauseUntil)
 		b.PauseUntil = time.Time{}
 	}
-	if b.PausedBy == "" && b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= staleWindows*Window {
+	if b.PausedBy == "" && b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= staleWindows*b.window() {
 		b = b.recover()
 	}
 	return b
@@ -165,7 +183,7 @@ func (b Bucket) refill(now time.Time) Bucket {
 func (b Bucket) judge(end time.Time) Bucket {
 	n := float64(b.OK + b.Bad)
 	bad := float64(b.Bad) / n
-	b.Peak = max(n/max(end.Sub(b.WindowAt).Seconds(), earlyAfter.Seconds()), peakDecay*b.Peak, minPeak)
+	b.Peak = max(n/max(end.Sub(b.WindowAt), min(earlyAfter, b.window())).Seconds(), peakDecay*b.Peak, minPeak)
 	switch {
 	case bad >= badShare:
 		b = b.slow(max(b.Probe(), b.Rate()/4), end)
@@ -209,8 +227,8 @@ type Results struct {
 // Observe takes results into account; the bucket is brought up to now first.
 func (b Bucket) Observe(r Results, now time.Time) Bucket {
 	b = b.At(now)
-	if b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= Window { // a window begins with its first result
-		b.WindowAt = now.Add(-min(max(r.Over, 0), Window))
+	if b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= b.window() { // a window begins with its first result
+		b.WindowAt = now.Add(-min(max(r.Over, 0), b.window()))
 	}
 	b.OK, b.Bad = b.OK+r.OK, b.Bad+r.Bad
 	if r.Reason != "" && (r.Bad > 0 || r.Disable) {
@@ -250,9 +268,6 @@ func (b Bucket) Take(want int, now time.Time) (Bucket, int) {
 	if b.Disabled() || b.Paused(now) {
 		return b, 0
 	}
-	if b.HalfOpen() {
-		want = min(want, 1)
-	}
 	got := max(0, min(want, int(math.Floor(b.Tokens))))
 	b.Tokens -= float64(got)
 	return b, got
@@ -264,9 +279,14 @@ func (b Bucket) Return(n int) Bucket {
 	return b
 }
 
-// Pause gives no token until somebody resumes.
-func (b Bucket) Pause(by, reason string) Bucket {
-	b.PausedBy, b.PauseUntil = by, time.Time{}
+// Pause gives no token until then, and afterwards those of the probe rate; until zero: until somebody resumes.
+func (b Bucket) Pause(by, reason string, until, now time.Time) Bucket {
+	b = b.At(now)
+	if !until.IsZero() {
+		b = b.slow(b.Probe(), now)
+		b.WindowAt, b.OK, b.Bad = now, 0, 0
+	}
+	b.PausedBy, b.PauseUntil = by, until
 	if reason != "" {
 		b.Reason = reason
 	}

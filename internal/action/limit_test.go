@@ -24,12 +24,12 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
 // TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and how the lane stands then.
 //
-//	lane [rate R] [burst B]     a new bucket
+//	lane [rate R] [burst B] [window D]     a new bucket
 //	wait D                      time passes
 //	ok N, bad N [over D]        results are reported; bad ones with a reason
 //	retry-after D, gone         the target names a time, or is gone for good
 //	take N, return N            tokens
-//	pause, resume, enable, reset
+//	pause [for D], resume, enable, reset
 func TestLimitTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/limit-*.txt")
@@ -108,22 +108,22 @@ func (p *player) do(words []string) {
 		}
 		return "0"
 	}
-	over := func() time.Duration {
-		if text := word("over"); text != "0" {
+	span := func(name string) time.Duration {
+		if text := word(name); text != "0" {
 			return p.duration(text)
 		}
 		return 0
 	}
 	switch words[0] {
 	case "lane":
-		p.b = action.Bucket{}.With(p.number(word("rate")), int(p.number(word("burst"))), 0, p.now)
+		p.b = action.Bucket{}.With(action.Limit{Rate: p.number(word("rate")), Burst: int(p.number(word("burst"))), Window: span("window")}, p.now)
 	case "wait":
 		p.now = p.now.Add(p.duration(words[1]))
 		p.b = p.b.At(p.now)
 	case "ok":
-		p.b = p.b.Observe(action.Results{OK: int(p.number(words[1])), Over: over()}, p.now)
+		p.b = p.b.Observe(action.Results{OK: int(p.number(words[1])), Over: span("over")}, p.now)
 	case "bad":
-		p.b = p.b.Observe(action.Results{Bad: int(p.number(words[1])), Over: over(), Reason: "503"}, p.now)
+		p.b = p.b.Observe(action.Results{Bad: int(p.number(words[1])), Over: span("over"), Reason: "503"}, p.now)
 	case "retry-after":
 		p.b = p.b.Observe(action.Results{Bad: 1, Reason: "429", Pause: p.now.Add(p.duration(words[1]))}, p.now)
 	case "gone":
@@ -133,7 +133,11 @@ func (p *player) do(words []string) {
 	case "return":
 		p.b = p.b.Return(int(p.number(words[1])))
 	case "pause":
-		p.b = p.b.Pause("ana", "maintenance")
+		until := time.Time{}
+		if d := span("for"); d > 0 {
+			until = p.now.Add(d)
+		}
+		p.b = p.b.Pause("ana", "maintenance", until, p.now)
 	case "resume":
 		p.b = p.b.Resume(p.now)
 	case "enable":
@@ -190,7 +194,8 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 			full = float64(burst)
 		}
 		now := epoch
-		b := action.Bucket{}.With(rate, burst, 0, now)
+		limit := action.Limit{Rate: rate, Burst: burst}
+		b := action.Bucket{}.With(limit, now)
 		held := make([]int, 3) // tokens of each instance
 		type moment struct {
 			at  time.Time
@@ -213,7 +218,7 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 				b = b.Reset(now).Resume(now).Enable()
 			default: // it uses some, gives the others back, and asks for more
 				unused := rapid.IntRange(0, held[i]).Draw(t, "unused")
-				b = b.With(rate, burst, 0, now).Return(unused)
+				b = b.With(limit, now).Return(unused)
 				b, held[i] = b.Take(rapid.IntRange(0, 1000).Draw(t, "want"), now)
 				net += float64(held[i] - unused)
 			}

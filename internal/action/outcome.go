@@ -43,6 +43,8 @@ type Outcome struct {
 	Ref       string `json:"ref,omitempty"`
 	Final     bool   `json:"final,omitempty"` // Done, of a hand-off: nobody will observe the work; its acceptance is the end
 
+	// Refused says that the target refuses work, where the outcome itself does not: an action that is done at most once has failed.
+	Refused bool `json:"refused,omitempty"`
 	// PauseLane and DisableLane are news of the target: nothing in the lane starts before then, or until somebody enables it.
 	PauseLane   time.Time `json:"pauseLane,omitzero"`
 	DisableLane bool      `json:"disableLane,omitempty"`

@@ -13,6 +13,7 @@ import (
 
 func (a *app) actionLimitsCommand() *cobra.Command {
 	var pause, resume, enable, reset string
+	var pauseFor time.Duration
 	c := &cobra.Command{
 		Use:   "limits",
 		Short: "Show lanes that are limited, slowed, paused or disabled; pause one, or let it go on",
@@ -29,7 +30,11 @@ handler.`,
 					if asked.lane == "" {
 						continue
 					}
-					if _, err := s.Limit(ctx, asked.lane, ledger.LimitCommand{Kind: asked.kind, By: a.user()}); err != nil {
+					command := ledger.LimitCommand{Kind: asked.kind, By: a.user()}
+					if asked.kind == "pause" {
+						command.For = pauseFor
+					}
+					if _, err := s.Limit(ctx, asked.lane, command); err != nil {
 						return err
 					}
 				}
@@ -38,6 +43,7 @@ handler.`,
 		},
 	}
 	c.Flags().StringVar(&pause, "pause", "", "start nothing more in this lane, until it is resumed")
+	c.Flags().DurationVar(&pauseFor, "for", 0, "how long the pause is; then the target is probed")
 	c.Flags().StringVar(&resume, "resume", "", "end the pause of this lane, whoever made it")
 	c.Flags().StringVar(&enable, "enable", "", "let a disabled lane go on")
 	c.Flags().StringVar(&reset, "reset", "", "forget what was learned of this lane's target: back to its full rate")

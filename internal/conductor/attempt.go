@@ -72,7 +72,19 @@ func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
 	if ok {
 		outcome = c.protected(ctx, handler, a)
 	}
-	return judge(context.Cause(ctx), a, outcome)
+	return c.refused(a, judge(context.Cause(ctx), a, outcome))
+}
+
+// refused corrects an outcome whose error the breaker knows: the target refuses work.
+func (c *Conductor) refused(a *attempt, o action.Outcome) action.Outcome {
+	if o.Kind != action.Retry || !c.gate.refusing(a.Handler, o.Error) {
+		return o
+	}
+	o.Refused = true
+	if a.Delivery != action.AtMostOnce { // what may have been done must not be done again
+		o.Kind = action.Throttle
+	}
+	return o
 }
 
 // protected turns a panic into an outcome: one bad action must not take the others with it.

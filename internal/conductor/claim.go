@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // wants says what the next turn claims: free workers dealt over the lanes with
@@ -15,19 +16,17 @@ import (
 // Lanes that may start nothing now are held until they may.
 func (t *turner) wants(work context.Context) ([]ledger.Want, error) {
 	looked := t.look
-	postponed, err := t.find(work)
-	if err != nil {
+	if err := t.find(work); err != nil {
 		return nil, err
 	}
+	postponed := t.ask(work)
 	free := t.free()
 	if free == 0 {
 		return nil, nil
 	}
 	t.gate.begin()
-	held := t.held
-	t.held = nil
-	left := min(free, len(held)+len(t.lanes)) // lanes to deal to
 	var wants []ledger.Want
+	left := min(free, len(t.held)+len(t.lanes)) // lanes to deal to
 	offer := func(lane string) {
 		got := t.gate.deal(lane, max(1, free/max(1, left)), t.busy)
 		if got == 0 {
@@ -37,11 +36,11 @@ func (t *turner) wants(work context.Context) ([]ledger.Want, error) {
 		wants = append(wants, ledger.Want{Lane: lane, N: got, HandOff: t.handsOff(handlerOf(lane))})
 		free, left = free-got, left-1
 	}
-	for len(held) > 0 && free > 0 {
-		offer(held[0])
-		held = held[1:]
+	for n := min(len(t.held), lanesAtOnce); n > 0 && free > 0; n-- {
+		lane := t.held[0]
+		t.held = t.held[1:]
+		offer(lane)
 	}
-	t.held = append(t.held, held...)
 	for len(t.lanes) > 0 && free > 0 {
 		t.last = t.lanes[0]
 		t.lanes = t.lanes[1:]
@@ -50,61 +49,65 @@ func (t *turner) wants(work context.Context) ([]ledger.Want, error) {
 	if len(wants) == 0 && t.more {
 		t.look = true // what was found is held; there is more behind it
 	}
-	t.reopen = t.gate.reopens(t.held, time.Now())
+	t.reopen = t.gate.reopens(t.held[:min(len(t.held), lanesAtOnce)], time.Now())
 	if looked && !postponed.IsZero() && (t.reopen.IsZero() || postponed.Before(t.reopen)) {
 		t.reopen = postponed // something changed: perhaps a lane may go on that was paused or disabled
 	}
 	return wants, nil
 }
 
-// find looks for lanes with ready work where there may be new ones, and asks what they may do, or says when it will.
-func (t *turner) find(work context.Context) (postponed time.Time, err error) {
-	now := time.Now()
-	free := t.free()
-	if t.look && free > 0 {
-		lanes, err := t.ledger.Lanes(work, t.table.Load().names, t.last, lanesAtOnce)
-		if err != nil {
-			return postponed, fmt.Errorf("look for ready lanes: %w", err)
-		}
-		known := make(map[string]bool, len(t.held))
-		for _, lane := range t.held {
-			known[lane] = true
-		}
-		fresh := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return known[lane] })
-		t.lanes, t.look, t.more = fresh, false, len(lanes) == lanesAtOnce && len(fresh) > 0
+// find looks for lanes with ready work where there may be new ones.
+func (t *turner) find(work context.Context) error {
+	if !t.look || t.free() == 0 {
+		return nil
 	}
-	if postponed, err = t.ask(work, free, now); err != nil {
-		err = fmt.Errorf("ask for limits: %w", err)
+	names := t.table.Load().names
+	lanes, err := t.ledger.Lanes(work, names, t.last, lanesAtOnce)
+	if err != nil {
+		return fmt.Errorf("look for ready lanes: %w", err)
 	}
-	return postponed, err
+	t.held = slices.DeleteFunc(t.held, func(lane string) bool {
+		_, served := slices.BinarySearch(names, handlerOf(lane))
+		return !served
+	})
+	known := make(map[string]bool, len(t.held))
+	for _, lane := range t.held {
+		known[lane] = true
+	}
+	fresh := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return known[lane] })
+	t.lanes, t.look, t.more = fresh, false, len(lanes) == lanesAtOnce && len(fresh) > 0
+	return nil
 }
 
-// ask reports to the ledger and asks what lanes may do, or says when it is time for that.
-func (t *turner) ask(work context.Context, free int, now time.Time) (later time.Time, err error) {
+// ask reports to the ledger and asks what lanes may do, or says when it is time for that; zero: when something
+// happens. An ask that fails is made again; until then limited lanes wait, and the others go on.
+func (t *turner) ask(work context.Context) (postponed time.Time) {
+	now := time.Now()
 	waiting := slices.Concat(t.held, t.lanes)
 	at, due := t.gate.due()
 	if len(waiting) > 0 {
-		if next := t.gate.nextAsk(waiting); !due || next.Before(at) {
+		if next := t.gate.nextAsk(waiting[:min(len(waiting), lanesAtOnce)]); !due || next.Before(at) {
 			at, due = next, true
 		}
 	}
-	if !due {
-		return later, nil
+	switch {
+	case !due:
+		return time.Time{}
+	case at.After(now):
+		return at
 	}
-	if at.After(now) {
-		return at, nil
-	}
-	asks := t.gate.asks(waiting, free, t.busy, now)
+	asks := t.gate.asks(waiting, t.free(), t.busy, now)
 	if len(asks)+len(waiting) == 0 {
-		return later, nil
+		return time.Time{}
 	}
 	grants, err := t.ledger.Grant(work, t.current(), asks)
 	if err != nil {
 		t.gate.lostAnswer(asks, now)
-		return later, err
+		t.log.Warn("ask for limits failed", obs.Error(err))
+		return now.Add(askEvery)
 	}
 	t.gate.granted(asks, grants, now)
-	return later, nil
+	return time.Time{}
 }
 
 // busy is how many attempts of a lane run, or with a ledger.HandlerKey of all lanes of a handler.

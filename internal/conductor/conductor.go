@@ -57,15 +57,15 @@ type Signals interface {
 
 // Config is how a conductor works.
 type Config struct {
-	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
-	Handlers map[string]Handler       // by the name that actions carry; Serve puts others in their place
-	Limits   map[string]action.Limits // of handlers' lanes, by handler; none: only a target that refuses work slows its lane
-	Workers  int                      // attempts at the same time; default 200
-	Blobs    blob.Store               // where parameters lie that are too big for their row; nil: such actions wait
-	Drain    time.Duration            // how long running attempts may go on at shutdown; 0: they are handed back at once
-	Log      *slog.Logger             // default: none
-	Metrics  *obs.Conductor           // default: unregistered
-	Ledger   *obs.Ledger              // metrics of the log; default: unregistered
+	Instance ledger.Instance    // Name and Version, for people; the id is made anew at every join
+	Handlers map[string]Handler // by the name that actions carry; Serve puts others in their place
+	Limits   map[string]Limits  // as in Table
+	Workers  int                // attempts at the same time; default 200
+	Blobs    blob.Store         // where parameters lie that are too big for their row; nil: such actions wait
+	Drain    time.Duration      // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Log      *slog.Logger       // default: none
+	Metrics  *obs.Conductor     // default: unregistered
+	Ledger   *obs.Ledger        // metrics of the log; default: unregistered
 }
 
 const defaultWorkers = 200
@@ -109,7 +109,7 @@ func New(l Ledger, cfg Config) *Conductor {
 		cfg.Ledger = obs.NewLedger(nil)
 	}
 	log := obs.Component(cfg.Log, "conductor")
-	gate := newGate(cfg.Limits, log)
+	gate := newGate(log)
 	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return gate.standings(time.Now()) })
 	c := &Conductor{
 		ledger:  l,
@@ -124,7 +124,8 @@ func New(l Ledger, cfg Config) *Conductor {
 		running: map[claim]*attempt{},
 		load:    map[string]int{},
 	}
-	c.table.Store(newTable(Table{Handlers: cfg.Handlers}))
+	c.table.Store(newTable(Table{Handlers: cfg.Handlers, Limits: cfg.Limits}))
+	c.gate.configure(cfg.Limits)
 	return c
 }
 

@@ -21,7 +21,7 @@ func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
 	if f.limits.rows == nil {
 		f.limits = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.Hold{}, f.limits.asks}
 	}
-	f.limits.rows[lane] = to(f.limits.rows[lane].With(0, 0, 0, time.Now()).At(time.Now()))
+	f.limits.rows[lane] = to(f.limits.rows[lane].With(action.Limit{}, time.Now()).At(time.Now()))
 	f.poke(ledger.TopicAction)
 }
 
@@ -47,7 +47,7 @@ func (l *limiters) grant(owner action.ID, asks []ledger.Ask, live int) (grants [
 	now, asked := time.Now(), map[string]bool{}
 	for _, a := range asks {
 		asked[a.Key] = true
-		b := l.rows[a.Key].With(a.Rate, a.Burst, a.Slots, now).Return(a.Unused).Observe(a.Results, now)
+		b := l.rows[a.Key].With(a.Limit, now).Return(a.Unused).Observe(a.Results, now)
 		g := ledger.Grant{Key: a.Key, Tokens: ledger.Unlimited, Slots: ledger.Unlimited}
 		if b.Concurrency() > 0 {
 			g.Slots = l.share(owner, a, b.Concurrency(), live)

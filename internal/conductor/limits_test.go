@@ -2,6 +2,9 @@ package conductor_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +16,7 @@ import (
 )
 
 func limits(l action.Limits) func(*conductor.Config) {
-	return func(c *conductor.Config) { c.Limits = map[string]action.Limits{"work": l} }
+	return func(c *conductor.Config) { c.Limits = map[string]conductor.Limits{"work": {Limits: l}} }
 }
 
 // meter counts what runs and what has run.
@@ -61,7 +64,7 @@ func TestARateHoldsOverAllInstances(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 5000, "work/a")
-		stop := several(t, 3, f, m.take(10*time.Millisecond, done), limits(action.Limits{Rate: 20, Burst: 40}), workers(50))
+		stop := several(t, 3, f, m.take(10*time.Millisecond, done), limits(action.Limits{Lane: action.Limit{Rate: 20, Burst: 40}}), workers(50))
 		settle(time.Minute)
 		within(t, "in a minute", m.runs.Load(), 20*60*95/100, 20*60+40)
 		stop()
@@ -72,7 +75,7 @@ func TestALaneStartsAtOnceWhileItHasTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
-		stop := run(t, f, m.take(0, done), limits(action.Limits{Rate: 10}))
+		stop := run(t, f, m.take(0, done), limits(action.Limits{Lane: action.Limit{Rate: 10}}))
 		for i := range 20 {
 			settle(time.Duration(300+i*100) * time.Millisecond)
 			add(f, 1, "work/a")
@@ -88,7 +91,7 @@ func TestSlotsHoldOverAllInstancesAndAreUsed(t *testing.T) { // T7, smaller
 		f := newFake()
 		var m meter
 		add(f, 2000, "work/a")
-		stop := several(t, 4, f, m.take(5*time.Second, done), limits(action.Limits{Lane: 40}), workers(10))
+		stop := several(t, 4, f, m.take(5*time.Second, done), limits(action.Limits{Lane: action.Limit{Slots: 40}}), workers(10))
 		settle(2 * time.Minute)
 		within(t, "at a time", m.most.Load(), 40, 40)
 		within(t, "in two minutes", m.runs.Load(), 40*24*95/100, 40*24+40)
@@ -102,7 +105,7 @@ func TestShortAttemptsUseEverySlot(t *testing.T) {
 		var m meter
 		add(f, 4000, "work/a")
 		add(f, 4000, "work/b")
-		stop := several(t, 2, f, m.take(100*time.Millisecond, done), limits(action.Limits{Handler: 10}), workers(50))
+		stop := several(t, 2, f, m.take(100*time.Millisecond, done), limits(action.Limits{Handler: action.Limit{Slots: 10}}), workers(50))
 		settle(time.Minute)
 		within(t, "at a time", m.most.Load(), 10, 10)
 		within(t, "in a minute", m.runs.Load(), 5000, 6100)
@@ -115,7 +118,7 @@ func TestSerialLaneOnTwoInstances(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 50, "work/a")
-		stop := several(t, 2, f, m.take(100*time.Millisecond, done), limits(action.Limits{Lane: 1}))
+		stop := several(t, 2, f, m.take(100*time.Millisecond, done), limits(action.Limits{Lane: action.Limit{Slots: 1}}))
 		settle(20 * time.Second)
 		within(t, "at a time", m.most.Load(), 1, 1)
 		if got := f.count(action.Successful); got != 50 {
@@ -143,7 +146,7 @@ func TestAnOutageSlowsTheLaneAndEndsWithIt(t *testing.T) {
 				return well.take(50*time.Millisecond, done)(ctx, a)
 			}
 			return do(ctx, a)
-		}, limits(action.Limits{Rate: 32}), workers(40))
+		}, limits(action.Limits{Lane: action.Limit{Rate: 32}}), workers(40))
 		add(f, 10_000, "work/a")
 		add(f, 10_000, "work/b")
 		settle(time.Minute)
@@ -170,7 +173,7 @@ func TestALaneWithoutARateIsSlowedByItsTargetOnly(t *testing.T) {
 		f := newFake()
 		var down atomic.Bool
 		var m meter
-		add(f, 100_000, "work/a")
+		add(f, 20_000, "work/a")
 		stop := run(t, f, m.take(50*time.Millisecond, func() action.Outcome {
 			if down.Load() {
 				return action.Outcome{Kind: action.Throttle, Error: "connection refused"}
@@ -206,7 +209,7 @@ func TestRetryAfterPausesTheLane(t *testing.T) {
 				return action.Outcome{Kind: action.Throttle, At: busyUntil, PauseLane: busyUntil, Error: "429"}
 			}
 			return done()
-		}), limits(action.Limits{Rate: 10}))
+		}), limits(action.Limits{Lane: action.Limit{Rate: 10}}))
 		busyUntil = time.Now().Add(5 * time.Minute)
 		add(f, 500, "work/a")
 		settle(3 * time.Second)
@@ -228,11 +231,11 @@ func TestPausedAndDisabledLanesWait(t *testing.T) {
 		f := newFake()
 		var m meter
 		stop := several(t, 2, f, m.take(0, done))
-		f.change("work/a", func(b action.Bucket) action.Bucket { return b.Pause("ana", "maintenance") })
+		f.change("work/a", func(b action.Bucket) action.Bucket { return b.Pause("ana", "maintenance", time.Time{}, time.Now()) })
 		f.change("work/b", func(b action.Bucket) action.Bucket {
 			return b.Observe(action.Results{Disable: true, Reason: "410"}, time.Now())
 		})
-		f.change(ledger.HandlerKey("other"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "") })
+		f.change(ledger.HandlerKey("other"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
 		settle(time.Minute)
 		add(f, 10, "work/a")
 		add(f, 10, "work/b")
@@ -269,7 +272,7 @@ func TestATargetThatIsGoneDisablesItsLane(t *testing.T) {
 func TestManyHeldLanesCostTheOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.change(ledger.HandlerKey("work"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "") })
+		f.change(ledger.HandlerKey("work"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
 		var m meter
 		for i := range 500 {
 			add(f, 2, "work/"+string(rune('a'+i/26))+string(rune('a'+i%26)))
@@ -306,7 +309,7 @@ func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
-		stop := run(t, f, m.take(10*time.Millisecond, done), limits(action.Limits{Rate: 50, Lane: 4, Handler: 8}))
+		stop := run(t, f, m.take(10*time.Millisecond, done), limits(action.Limits{Lane: action.Limit{Rate: 50, Slots: 4}, Handler: action.Limit{Slots: 8}}))
 		add(f, 500, "work/a")
 		settle(time.Minute)
 		if got := f.count(action.Successful); got != 500 {
@@ -326,4 +329,141 @@ func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
 		f.mu.Unlock()
 		stop()
 	})
+}
+
+// TestAnErrorThatTheBreakerKnowsIsARefusal: it spends no attempt and slows the lane, unless the action may be done once only.
+func TestAnErrorThatTheBreakerKnowsIsARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var m meter
+		stop := run(t, f, m.take(0, func() action.Outcome { return action.Outcome{Kind: action.Retry, Error: "no space left"} }),
+			func(c *conductor.Config) {
+				c.Limits = map[string]conductor.Limits{"work": {Refusing: func(text string) bool { return text == "no space left" }}}
+			})
+		again := f.add(action.Action{Handler: "work", Lane: "work/a"})
+		once := f.add(action.Action{Handler: "work", Lane: "work/b", Delivery: action.AtMostOnce})
+		settle(500 * time.Millisecond)
+		if o := f.get(again).outcomes[0]; o.Kind != action.Throttle || !o.Refused {
+			t.Errorf("%+v, want throttle", o)
+		}
+		if o := f.get(once).outcomes[0]; o.Kind != action.Retry || !o.Refused { // what may have been done is not done again
+			t.Errorf("%+v, want retry, refused", o)
+		}
+		settle(2 * time.Second)
+		for _, lane := range []string{"work/a", "work/b"} {
+			if b := f.bucket(lane); b.Bad == 0 || b.OK > 0 || b.Reason != "no space left" {
+				t.Errorf("%s: %+v, want refusals only", lane, b)
+			}
+		}
+		stop()
+	})
+}
+
+func TestAHandlersWorkersBoundItInEachInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var m, other meter
+		do := other.take(time.Second, done)
+		add(f, 300, "work/a")
+		add(f, 300, "work/b")
+		for range 200 {
+			f.add(action.Action{Handler: "zeal"})
+		}
+		stop := run(t, f, m.take(time.Second, done), workers(20), func(c *conductor.Config) {
+			c.Limits = map[string]conductor.Limits{"work": {Workers: 6}}
+			c.Handlers["zeal"] = do
+		})
+		settle(10 * time.Second)
+		within(t, "of the bounded handler at a time", m.most.Load(), 6, 6)
+		within(t, "of the other one at a time", other.most.Load(), 14, 14)
+		within(t, "of the bounded handler in 10 s", m.runs.Load(), 54, 66)
+		settle(2 * time.Minute)
+		if got := f.count(action.Successful); got != 800 {
+			t.Errorf("%d successful, want all 800", got)
+		}
+		stop()
+	})
+}
+
+func TestLimitsChangeWhileLanesAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var m meter
+		add(f, 15_000, "work/a")
+		handlers := map[string]conductor.Handler{"work": m.take(100*time.Millisecond, done)}
+		c := conductor.New(f, conductor.Config{Handlers: handlers, Workers: 50})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		settle(10 * time.Second)
+		within(t, "freely in 10 s", m.runs.Load(), 4500, 5100)
+		for _, step := range []struct {
+			what        string
+			limits      action.Limits
+			least, most int64
+		}{
+			{"at 10/s in 10 s", action.Limits{Lane: action.Limit{Rate: 10}}, 90, 112},
+			{"3 at a time in 10 s", action.Limits{Lane: action.Limit{Slots: 3}}, 270, 310},
+			{"freely again in 10 s", action.Limits{}, 4500, 5100},
+		} {
+			c.Serve(conductor.Table{Handlers: handlers, Limits: map[string]conductor.Limits{"work": {Limits: step.limits}}})
+			settle(2 * time.Second)
+			before := m.runs.Load()
+			settle(10 * time.Second)
+			within(t, step.what, m.runs.Load()-before, step.least, step.most)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestATroubledLaneNeverSlowsAnother: guarantee 8. Whatever happens to any of the lanes, one that is well runs as if it were alone.
+func TestATroubledLaneNeverSlowsAnother(t *testing.T) {
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			random := rand.New(rand.NewPCG(seed, 8))
+			draw := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.IntN(n)
+			}
+			f := newFake()
+			var well meter
+			var kinds sync.Map
+			trouble := func(lane string) action.Outcome {
+				kind, _ := kinds.LoadOrStore(lane, draw(4))
+				switch kind.(int) {
+				case 0:
+					return action.Outcome{Kind: action.Throttle, Error: "503"}
+				case 1:
+					at := time.Now().Add(30 * time.Second)
+					return action.Outcome{Kind: action.Throttle, Error: "429", At: at, PauseLane: at}
+				case 2:
+					return action.Outcome{Kind: action.Fatal, Error: "410", DisableLane: true}
+				}
+				return action.Outcome{Kind: action.Retry, Error: "500"}
+			}
+			lanes := 1 + draw(40)
+			for i := range lanes {
+				add(f, 50+draw(400), "work/a"+strconv.Itoa(i))
+			}
+			add(f, 5000, "work/z")
+			limits := limits(action.Limits{Lane: action.Limit{Rate: 40, Slots: 4}})
+			stop := several(t, 1+draw(3), f, func(ctx context.Context, a conductor.Attempt) action.Outcome {
+				if a.Action.Lane == "work/z" {
+					return well.take(50*time.Millisecond, done)(ctx, a)
+				}
+				if lane := a.Action.Lane; draw(3) > 0 {
+					return trouble(lane)
+				}
+				return done()
+			}, limits, workers(100))
+			settle(time.Minute)
+			within(t, "of the lane that is well, in a minute (seed "+strconv.FormatUint(seed, 10)+")", well.runs.Load(), 40*60*95/100, 40*60+40)
+			stop()
+		})
+	}
 }

@@ -93,7 +93,7 @@ func (c *Conductor) rejoin(work context.Context) {
 	c.metrics.Unflushed.Set(0)
 	c.mu.Unlock()
 	c.metrics.LeasesLost.Inc()
-	c.gate.shut()
+	c.gate.close()
 	lost := c.cancelAll(ErrLeaseLost)
 	c.log.Warn("declared dead; joining anew", obs.KeyInstance, old.String(), obs.KeyCount, lost, obs.KeyDropped, dropped)
 	if err := c.join(work); err != nil && work.Err() == nil {

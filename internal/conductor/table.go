@@ -8,6 +8,7 @@ import (
 // Table is what a conductor serves. It is not changed once it was handed over.
 type Table struct {
 	Handlers map[string]Handler // by the name that actions carry
+	Limits   map[string]Limits  // by handler; none: only a target that refuses work slows its lane
 }
 
 // table is a Table with what is asked of it often.
@@ -21,6 +22,7 @@ type table struct {
 // handlers; what was claimed for a handler that is no more is given back.
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
+	c.gate.configure(t.Limits)
 	poke(c.ready)
 	poke(c.told)
 }

@@ -19,13 +19,11 @@ const Unlimited = -1
 
 // Ask is what one instance reports of a limiter and wants of it.
 type Ask struct {
-	Key     string // a lane, or HandlerKey
-	Rate    float64
-	Burst   int
-	Slots   int // Rate, Burst and Slots are as configured; zero values limit nothing
-	Results action.Results
-	Unused  int // tokens to give back
-	Tokens  int // to take at most
+	Key          string // a lane, or HandlerKey
+	action.Limit        // as configured
+	Results      action.Results
+	Unused       int // tokens to give back
+	Tokens       int // to take at most
 	action.SlotAsk
 }
 
@@ -42,8 +40,8 @@ type Limiter struct {
 	Key   string `json:"lane"`
 	State string `json:"state"` // open | slowed | half-open | paused | disabled
 	action.Bucket
-	Rate float64 `json:"rate"` // tokens a second now
-	Held int     `json:"held"` // slots that instances hold
+	Rate float64 `json:"rate,omitempty"` // attempts a second that it may start now; 0: any number, unless State says that it may start none
+	Held int     `json:"held"`           // slots that instances hold
 }
 
 // Grant reports results, gives unused tokens back, and takes tokens and slots of
@@ -151,7 +149,7 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 
 // answer is what one ask gets, and the slots that its owner holds from now on.
 func answer(a Ask, b action.Bucket, p pool, now time.Time) (Grant, Hold) {
-	b = b.With(a.Rate, a.Burst, a.Slots, now).Return(a.Unused)
+	b = b.With(a.Limit, now).Return(a.Unused)
 	b = b.Observe(a.Results, now)
 	g := Grant{Key: a.Key, Tokens: Unlimited, Slots: Unlimited}
 	var hold Hold
@@ -183,7 +181,7 @@ func troubled(tx Tx, but []string) (grants []Grant, err error) {
 	return grants, err
 }
 
-// Limits lists the limiters that are kept, by key: those with a configured limit, and those in trouble.
+// Limits lists the limiters that have something to say, by key: those with a configured limit, and those whose target refuses work.
 func (l *Ledger) Limits(ctx context.Context) (limits []Limiter, err error) {
 	err = l.read(ctx, "read limits", func(tx Tx) error {
 		limits, err = limitsOf(tx, nil)
@@ -221,29 +219,35 @@ func limitsOf(tx Tx, keys []string) ([]Limiter, error) {
 	var limits []Limiter
 	for _, r := range rows {
 		b := r.At(tx.Now())
-		if keys != nil && !slices.Contains(keys, r.Key) || keys == nil && b.Slots == 0 && b.Forgettable(tx.Now()) && b.Configured == 0 {
+		well := b.Slots == 0 && b.Configured == 0 && b.Bad == 0 && !b.Troubled()
+		if keys != nil && !slices.Contains(keys, r.Key) || keys == nil && well {
 			continue
 		}
-		limits = append(limits, Limiter{Key: r.Key, State: b.State(tx.Now()), Bucket: b, Rate: b.Rate(), Held: held[r.Key]})
+		l := Limiter{Key: r.Key, State: b.State(tx.Now()), Bucket: b, Held: held[r.Key]}
+		if b.Metered() && !b.Disabled() && !b.Paused(tx.Now()) {
+			l.Rate = b.Rate()
+		}
+		limits = append(limits, l)
 	}
 	return limits, err
 }
 
 // LimitCommand is what a person may do with a lane's limiter.
 type LimitCommand struct {
-	Kind   string // pause | resume | enable | disable | reset
+	Kind   string // pause | resume | enable | reset
 	By     string
-	Reason string // pause, disable
+	Reason string        // pause
+	For    time.Duration // pause: afterwards the target is probed; 0: until somebody resumes
 }
 
 // LimitKinds lists the commands.
-func LimitKinds() []string { return []string{"pause", "resume", "enable", "disable", "reset"} }
+func LimitKinds() []string { return []string{"pause", "resume", "enable", "reset"} }
 
 // Limit carries out a command on a lane, or with HandlerKey on all lanes of a handler, and wakes the conductors.
-// Pausing and disabling work on any lane; the others want one that has a limiter: fault.NotFound.
+// Any lane may be paused; the other commands want one that has a limiter: fault.NotFound.
 func (l *Ledger) Limit(ctx context.Context, lane string, c LimitCommand) (limit Limiter, err error) {
 	err = l.write(ctx, c.Kind+" lane "+lane, func(t *txn) error {
-		if err := t.limitable(lane, c.Kind); err != nil {
+		if err := t.limitable(lane, c); err != nil {
 			return err
 		}
 		rows, err := t.LockLimiters([]string{lane})
@@ -251,7 +255,7 @@ func (l *Ledger) Limit(ctx context.Context, lane string, c LimitCommand) (limit 
 			return err
 		}
 		b := rows[0].Bucket
-		b = commanded(b.With(b.Configured, b.Burst, b.Slots, t.Now()).At(t.Now()), c, t.Now())
+		b = commanded(b.With(b.Limit(), t.Now()).At(t.Now()), c, t.Now())
 		if err := t.PutLimiters([]LimiterRow{{Key: lane, Bucket: b}}); err != nil {
 			return err
 		}
@@ -266,11 +270,14 @@ func (l *Ledger) Limit(ctx context.Context, lane string, c LimitCommand) (limit 
 }
 
 // limitable refuses an unknown command, and to make a limiter where the command needs one that is there.
-func (t *txn) limitable(lane, kind string) error {
-	if !slices.Contains(LimitKinds(), kind) {
-		return fault.New(fault.Invalid, "%q is not a command: want %s", kind, strings.Join(LimitKinds(), ", "))
+func (t *txn) limitable(lane string, c LimitCommand) error {
+	if !slices.Contains(LimitKinds(), c.Kind) {
+		return fault.New(fault.Invalid, "%q is not a command: want %s", c.Kind, strings.Join(LimitKinds(), ", "))
 	}
-	if kind == "pause" || kind == "disable" {
+	if c.For < 0 || c.For > farthest {
+		return fault.New(fault.Invalid, "a pause of %s: want at most a year", c.For)
+	}
+	if c.Kind == "pause" {
 		if handler, _, _ := strings.Cut(lane, "/"); handler == "" {
 			return fault.New(fault.Invalid, "%q is no lane: want a handler, or handler/target", lane)
 		}
@@ -298,13 +305,15 @@ func (t *txn) limitable(lane, kind string) error {
 func commanded(b action.Bucket, c LimitCommand, now time.Time) action.Bucket {
 	switch c.Kind {
 	case "pause":
-		return b.Pause(cmp.Or(c.By, "somebody"), c.Reason)
+		var until time.Time
+		if c.For > 0 {
+			until = now.Add(c.For)
+		}
+		return b.Pause(cmp.Or(c.By, "somebody"), c.Reason, until, now)
 	case "resume":
 		return b.Resume(now)
 	case "enable":
 		return b.Enable()
-	case "disable":
-		return b.Observe(action.Results{Disable: true, Reason: cmp.Or(c.Reason, "disabled by "+cmp.Or(c.By, "somebody"))}, now)
 	}
 	return b.Reset(now)
 }

@@ -3,17 +3,23 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // laneInput is a command on a lane.
 type laneInput struct {
 	Lane string `path:"lane" doc:"the lane, its slash written as %2F; HANDLER%2F* is all lanes of a handler"`
-	Body struct {
-		Command string `json:"command" enum:"pause,resume,enable,disable,reset"`
-		Reason  string `json:"reason,omitempty" maxLength:"1000" doc:"for people; pause and disable"`
-	}
+	Body limitBody
+}
+
+// limitBody says what to do with a lane.
+type limitBody struct {
+	Command string          `json:"command" enum:"pause,resume,enable,reset"`
+	Reason  string          `json:"reason,omitempty" maxLength:"1000" doc:"of a pause, for people"`
+	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until somebody resumes"`
 }
 
 func (a *api) limits() {
@@ -22,8 +28,8 @@ func (a *api) limits() {
 			limits, err := a.service.Limits(ctx)
 			return nonNil(limits), err
 		})
-	get(a, write("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable, disable or reset a lane"),
+	get(a, write("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable or reset a lane"),
 		func(ctx context.Context, in *laneInput) (ledger.Limiter, error) {
-			return a.service.Limit(ctx, in.Lane, ledger.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason})
+			return a.service.Limit(ctx, in.Lane, ledger.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
 		})
 }

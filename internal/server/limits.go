@@ -3,15 +3,16 @@ package server
 import (
 	"context"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// Limits lists the lanes that are limited, slowed, paused or disabled.
+// Limits lists the lanes that are limited, refused, slowed, paused or disabled.
 func (s *Service) Limits(ctx context.Context) ([]ledger.Limiter, error) {
 	return s.ledger.Limits(ctx)
 }
 
-// Limit pauses, resumes, enables, disables or resets a lane; HANDLER/* is all lanes of a handler.
+// Limit pauses, resumes, enables or resets a lane; HANDLER/* is all lanes of a handler.
 func (s *Service) Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error) {
 	return s.ledger.Limit(ctx, lane, c)
 }
@@ -23,5 +24,5 @@ func (c *Client) Limits(ctx context.Context) (limits []ledger.Limiter, err error
 
 // Limit is Service.Limit; the server takes who did it from the token.
 func (c *Client) Limit(ctx context.Context, lane string, k ledger.LimitCommand) (limit ledger.Limiter, err error) {
-	return limit, c.post(ctx, at("limits", lane), map[string]any{"command": k.Kind, "reason": k.Reason}, &limit)
+	return limit, c.post(ctx, at("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

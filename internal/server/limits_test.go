@@ -3,6 +3,7 @@ package server_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -20,11 +21,12 @@ func TestLimitsAreReadAndChanged(t *testing.T) {
 	if err != nil || limit.Key != lane || limit.State != "paused" || limit.PausedBy != "ana" || limit.Reason != "maintenance" {
 		t.Errorf("paused: %+v, %v", limit, err)
 	}
-	if _, err := c.Limit(ctx, "notify/*", ledger.LimitCommand{Kind: "disable"}); err != nil {
-		t.Error(err)
+	limit, err = c.Limit(ctx, "notify/*", ledger.LimitCommand{Kind: "pause", For: time.Hour})
+	if err != nil || limit.PauseUntil.IsZero() || !limit.HalfOpen() {
+		t.Errorf("paused for an hour: %+v, %v", limit, err)
 	}
 	limits, err := c.Limits(ctx)
-	if err != nil || len(limits) != 2 || limits[0].Key != "notify/*" || limits[0].State != "disabled" || limits[1].State != "paused" {
+	if err != nil || len(limits) != 2 || limits[0].Key != "notify/*" || limits[0].State != "paused" || limits[1].State != "paused" {
 		t.Errorf("listed: %+v, %v", limits, err)
 	}
 	if _, err := c.Limit(ctx, lane, ledger.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {

@@ -86,8 +86,8 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 			first = a.ID.String()
 		}
 	}
-	for lane, kind := range map[string]string{"step/a-lane": "pause", "notify/hooks.example.org": "disable"} {
-		if _, err := s.Service.Limit(t.Context(), lane, ledger.LimitCommand{Kind: kind, By: "ana", Reason: "410: the target is gone for good"}); err != nil {
+	for lane, reason := range map[string]string{"step/a-lane": "maintenance", "notify/hooks.example.org": "503: target refuses work"} {
+		if _, err := s.Service.Limit(t.Context(), lane, ledger.LimitCommand{Kind: "pause", By: "ana", Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
 	}

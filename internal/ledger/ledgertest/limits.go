@@ -49,7 +49,7 @@ func (s setup) limit(t *testing.T) (ledger.Limiter, bool) {
 
 func tokensAreSharedOut(t *testing.T, s setup) {
 	a := s.worker(t, "host-a")
-	ask := ledger.Ask{Key: lane, Rate: 0.001, Burst: 10, Tokens: 6}
+	ask := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 0.001, Burst: 10}, Tokens: 6}
 	if got := s.grant(t, a, ask); got.Tokens != 6 || got.Slots != ledger.Unlimited {
 		t.Errorf("first: %+v, want 6 tokens", got)
 	}
@@ -68,7 +68,7 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 	if !ok || limit.Configured != 0.001 || limit.Burst != 10 || limit.Rate != 0.001 {
 		t.Errorf("listed: %+v", limit)
 	}
-	many, err := s.Grant(s.ctx, a, []ledger.Ask{{Key: "noop/z", Rate: 5, Tokens: 9}, {Key: "noop/b", Rate: 2, Tokens: 9}})
+	many, err := s.Grant(s.ctx, a, []ledger.Ask{{Key: "noop/z", Limit: action.Limit{Rate: 5}, Tokens: 9}, {Key: "noop/b", Limit: action.Limit{Rate: 2}, Tokens: 9}})
 	check(t, err)
 	if len(many) != 2 || many[0].Key != "noop/b" || many[0].Tokens != 2 || many[1].Key != "noop/z" || many[1].Tokens != 5 {
 		t.Errorf("two at once: %+v", many)
@@ -77,7 +77,7 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 
 func refusalsSlowALane(t *testing.T, s setup) {
 	a := s.worker(t, "host-a")
-	report := ledger.Ask{Key: lane, Rate: 64, Tokens: 10, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
+	report := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 10, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
 	first := s.grant(t, a, report)
 	if first.Bucket.Slowed != 16 || first.Bucket.Reason != "503" || first.Bucket.SlowedAt.IsZero() || first.Tokens != 10 {
 		t.Fatalf("after twenty refusals: %+v", first)
@@ -92,14 +92,14 @@ func refusalsSlowALane(t *testing.T, s setup) {
 	if len(grants) != 1 || grants[0].Key != lane || grants[0].Tokens != 0 || grants[0].Bucket.Slowed != 16 {
 		t.Errorf("told to who asked for nothing: %+v", grants)
 	}
-	grants, err = s.Grant(s.ctx, a, []ledger.Ask{{Key: "noop/other", Rate: 1, Tokens: 1}})
+	grants, err = s.Grant(s.ctx, a, []ledger.Ask{{Key: "noop/other", Limit: action.Limit{Rate: 1}, Tokens: 1}})
 	check(t, err)
 	if len(grants) != 2 || grants[1].Key != lane {
 		t.Errorf("told to who asked for another lane: %+v", grants)
 	}
 	now, err := s.Now(s.ctx)
 	check(t, err)
-	pause := ledger.Ask{Key: lane, Rate: 64, Tokens: 1, Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
+	pause := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 1, Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
 	paused := s.grant(t, a, pause)
 	if b := paused.Bucket; paused.Tokens != 0 || b.PausedBy != action.ByTarget || b.PauseUntil.Sub(now) > action.MaxPause+10*time.Second || !b.HalfOpen() {
 		t.Errorf("after Retry-After: %+v", paused)
@@ -116,7 +116,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 	}
 	a, b := s.worker(t, "host-a"), s.worker(t, "host-b")
 	want := func(i ledger.Instance, held, busy, want int) int {
-		return s.grant(t, i, ledger.Ask{Key: lane, Slots: 8, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
+		return s.grant(t, i, ledger.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
 	}
 	steps := []struct {
 		who              ledger.Instance
@@ -148,7 +148,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 // slotsOfOne is the same on the embedded log, where one process at a time runs roles.
 func (s setup) slotsOfOne(t *testing.T) {
 	a := s.worker(t, "host-a")
-	ask := ledger.Ask{Key: lane, Slots: 8, SlotAsk: action.SlotAsk{Want: 100}}
+	ask := ledger.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Want: 100}}
 	for _, slots := range []int{4, 8, 8} {
 		if ask.Held = s.grant(t, a, ask).Slots; ask.Held != slots {
 			t.Fatalf("%d slots, want %d", ask.Held, slots)
@@ -161,7 +161,7 @@ func (s setup) slotsOfOne(t *testing.T) {
 }
 
 func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
-	ask := ledger.Ask{Key: lane, Slots: 1, SlotAsk: action.SlotAsk{Want: 1}}
+	ask := ledger.Ask{Key: lane, Limit: action.Limit{Slots: 1}, SlotAsk: action.SlotAsk{Want: 1}}
 	a := s.worker(t, "host-a")
 	if got := s.grant(t, a, ask).Slots; got != 1 {
 		t.Fatalf("%d slots, want the one", got)
@@ -212,8 +212,8 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 			mine := 0
 			for range 25 {
 				grants, err := s.Grant(s.ctx, i, []ledger.Ask{
-					{Key: "noop/b", Rate: rate, Tokens: 1000},
-					{Key: "noop/a", Slots: slots, SlotAsk: action.SlotAsk{Held: mine, Busy: mine, Want: 3}},
+					{Key: "noop/b", Limit: action.Limit{Rate: rate}, Tokens: 1000},
+					{Key: "noop/a", Limit: action.Limit{Slots: slots}, SlotAsk: action.SlotAsk{Held: mine, Busy: mine, Want: 3}},
 				})
 				if err != nil {
 					t.Errorf("%s: %v", i.Name, err)
@@ -263,17 +263,30 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	if limit.Troubled() || limit.Reason != "" {
 		t.Errorf("resumed: %+v", limit)
 	}
-	limit, err = s.Limit(s.ctx, ledger.HandlerKey("noop"), ledger.LimitCommand{Kind: "disable", By: "ben"})
+	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "pause", By: "ana", For: time.Hour})
 	check(t, err)
-	if !limit.Disabled() || limit.Reason != "disabled by ben" {
-		t.Errorf("disabled: %+v", limit)
+	if now, _ := s.Now(s.ctx); limit.PauseUntil.Before(now.Add(50*time.Minute)) || !limit.HalfOpen() {
+		t.Errorf("paused for an hour: %+v", limit)
 	}
-	limit, err = s.Limit(s.ctx, ledger.HandlerKey("noop"), ledger.LimitCommand{Kind: "enable"})
+	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "pause", For: 1000 * 24 * time.Hour})
+	wantCode(t, err, fault.Invalid)
+	gone := s.grant(t, a, ledger.Ask{Key: lane, Results: action.Results{OK: 1, Reason: "410", Disable: true}})
+	if !gone.Bucket.Disabled() || gone.Tokens != 0 {
+		t.Errorf("gone for good: %+v", gone)
+	}
+	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
+	check(t, err)
+	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "reset"})
+	check(t, err)
+	if kept, _ := s.limit(t); kept.State != "disabled" || kept.Reason != "410" || kept.Rate != 0 {
+		t.Errorf("disabled, resumed and reset: %+v", kept)
+	}
+	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "enable"})
 	check(t, err)
 	if limit.Troubled() {
 		t.Errorf("enabled: %+v", limit)
 	}
-	s.grant(t, a, ledger.Ask{Key: lane, Rate: 64, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}})
+	s.grant(t, a, ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}})
 	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "reset"})
 	check(t, err)
 	if limit.Rate != 64 || limit.Configured != 64 || limit.Reason != "" {
@@ -293,7 +306,14 @@ func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	if diff := cmp.Diff([]ledger.Limiter(nil), limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	s.grant(t, a, ledger.Ask{Key: lane, Rate: 5, Tokens: 5})
+	s.grant(t, a, ledger.Ask{Key: lane, Results: action.Results{OK: 5}})
+	if limit, ok := s.limit(t); ok {
+		t.Errorf("well and without limits: listed as %+v", limit)
+	}
+	s.grant(t, a, ledger.Ask{Key: lane, Limit: action.Limit{Rate: 5, Window: 30 * time.Second}, Tokens: 5})
+	if limit, _ := s.limit(t); limit.Rate != 5 || limit.Window != action.Duration(30*time.Second) || limit.OK != 5 {
+		t.Errorf("limited: listed as %+v", limit)
+	}
 	old := "UPDATE limiter SET refilled_at = refilled_at - 7200000000, window_at = NULL"
 	if !s.Embedded() {
 		old = "UPDATE limiter SET refilled_at = refilled_at - interval '2 hours', window_at = NULL"

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -11,11 +12,13 @@ import (
 )
 
 const limiterColumns = `key, configured, burst, slots, slowed, slowed_at, tokens, refilled_at, window_at, ok, bad, peak,
-	paused_by, pause_until, disabled_at, reason`
+	paused_by, pause_until, disabled_at, reason, span_us`
 
 func scanLimiter(row pgx.Row) (r ledger.LimiterRow, err error) {
+	var span int64
 	err = row.Scan(&r.Key, &r.Configured, &r.Burst, &r.Slots, &r.Slowed, timeOf{&r.SlowedAt}, &r.Tokens, timeOf{&r.RefilledAt},
-		timeOf{&r.WindowAt}, &r.OK, &r.Bad, &r.Peak, &r.PausedBy, timeOf{&r.PauseUntil}, timeOf{&r.DisabledAt}, &r.Reason)
+		timeOf{&r.WindowAt}, &r.OK, &r.Bad, &r.Peak, &r.PausedBy, timeOf{&r.PauseUntil}, timeOf{&r.DisabledAt}, &r.Reason, &span)
+	r.Window = action.Duration(time.Duration(span) * time.Microsecond)
 	return r, err
 }
 
@@ -59,9 +62,9 @@ func (t *tx) PutLimiters(rows []ledger.LimiterRow) error {
 	type limiter = ledger.LimiterRow
 	_, err := t.exec(`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
 			tokens = n.tokens, refilled_at = n.refilled_at, window_at = n.window_at, ok = n.ok, bad = n.bad, peak = n.peak,
-			paused_by = n.paused_by, pause_until = n.pause_until, disabled_at = n.disabled_at, reason = n.reason
+			paused_by = n.paused_by, pause_until = n.pause_until, disabled_at = n.disabled_at, reason = n.reason, span_us = n.span_us
 		FROM unnest($1::text[], $2::float8[], $3::int[], $4::int[], $5::float8[], $6::timestamptz[], $7::float8[], $8::timestamptz[],
-			$9::timestamptz[], $10::int[], $11::int[], $12::float8[], $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[])
+			$9::timestamptz[], $10::int[], $11::int[], $12::float8[], $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[], $17::bigint[])
 			AS n (`+limiterColumns+`)
 		WHERE l.key = n.key`,
 		column(rows, func(r limiter) string { return r.Key }),
@@ -79,7 +82,8 @@ func (t *tx) PutLimiters(rows []ledger.LimiterRow) error {
 		column(rows, func(r limiter) string { return r.PausedBy }),
 		column(rows, func(r limiter) pgtype.Timestamptz { return stamp(r.PauseUntil) }),
 		column(rows, func(r limiter) pgtype.Timestamptz { return stamp(r.DisabledAt) }),
-		column(rows, func(r limiter) string { return r.Reason }))
+		column(rows, func(r limiter) string { return r.Reason }),
+		column(rows, func(r limiter) int64 { return time.Duration(r.Window).Microseconds() }))
 	return err
 }
 
@@ -104,15 +108,25 @@ func (t *tx) Holds(keys []string, _ action.ID) ([]ledger.HoldRow, error) {
 
 // PutHolds writes what instances hold; nothing is no row.
 func (t *tx) PutHolds(rows []ledger.HoldRow) error {
-	for _, h := range rows {
-		statement := `INSERT INTO limiter_hold (key, instance_id, slots, wanted) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (key, instance_id) DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`
-		if h.Hold == (ledger.Hold{}) {
-			statement = "DELETE FROM limiter_hold WHERE key = $1 AND instance_id = $2 AND $3::int = 0 AND $4::int = 0"
-		}
-		if _, err := t.exec(statement, h.Key, uuid(h.Instance), h.Slots, h.Wanted); err != nil {
+	none := func(h ledger.HoldRow) bool { return h.Hold == (ledger.Hold{}) }
+	some := slices.DeleteFunc(slices.Clone(rows), none)
+	nothing := slices.DeleteFunc(slices.Clone(rows), func(h ledger.HoldRow) bool { return !none(h) })
+	key := func(h ledger.HoldRow) string { return h.Key }
+	instance := func(h ledger.HoldRow) pgtype.UUID { return uuid(h.Instance) }
+	if len(nothing) > 0 {
+		_, err := t.exec(`DELETE FROM limiter_hold WHERE (key, instance_id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))`,
+			column(nothing, key), column(nothing, instance))
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(some) == 0 {
+		return nil
+	}
+	_, err := t.exec(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
+		ON CONFLICT (key, instance_id) DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`,
+		column(some, key), column(some, instance),
+		column(some, func(h ledger.HoldRow) int32 { return int32(h.Slots) }),
+		column(some, func(h ledger.HoldRow) int32 { return int32(h.Wanted) }))
+	return err
 }

@@ -1,16 +1,20 @@
 package sqlite
 
 import (
+	"time"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 const limiterColumns = `key, configured, burst, slots, slowed, slowed_at, tokens, refilled_at, window_at, ok, bad, peak,
-	paused_by, pause_until, disabled_at, reason`
+	paused_by, pause_until, disabled_at, reason, span_us`
 
 func scanLimiter(s scanner) (r ledger.LimiterRow, err error) {
+	var span int64
 	err = s.Scan(&r.Key, &r.Configured, &r.Burst, &r.Slots, &r.Slowed, moment{&r.SlowedAt}, &r.Tokens, moment{&r.RefilledAt},
-		moment{&r.WindowAt}, &r.OK, &r.Bad, &r.Peak, &r.PausedBy, moment{&r.PauseUntil}, moment{&r.DisabledAt}, &r.Reason)
+		moment{&r.WindowAt}, &r.OK, &r.Bad, &r.Peak, &r.PausedBy, moment{&r.PauseUntil}, moment{&r.DisabledAt}, &r.Reason, &span)
+	r.Window = action.Duration(time.Duration(span) * time.Microsecond)
 	return r, err
 }
 
@@ -40,9 +44,10 @@ func (t *tx) Limiters(troubled bool) ([]ledger.LimiterRow, error) {
 func (t *tx) PutLimiters(limiters []ledger.LimiterRow) error {
 	for _, r := range limiters {
 		_, err := t.exec(`UPDATE limiter SET configured = ?2, burst = ?3, slots = ?4, slowed = ?5, slowed_at = ?6, tokens = ?7, refilled_at = ?8,
-			window_at = ?9, ok = ?10, bad = ?11, peak = ?12, paused_by = ?13, pause_until = ?14, disabled_at = ?15, reason = ?16 WHERE key = ?1`,
+			window_at = ?9, ok = ?10, bad = ?11, peak = ?12, paused_by = ?13, pause_until = ?14, disabled_at = ?15, reason = ?16, span_us = ?17 WHERE key = ?1`,
 			r.Key, r.Configured, r.Burst, r.Slots, r.Slowed, micros(r.SlowedAt), r.Tokens, micros(r.RefilledAt),
-			micros(r.WindowAt), r.OK, r.Bad, r.Peak, r.PausedBy, micros(r.PauseUntil), micros(r.DisabledAt), r.Reason)
+			micros(r.WindowAt), r.OK, r.Bad, r.Peak, r.PausedBy, micros(r.PauseUntil), micros(r.DisabledAt), r.Reason,
+			time.Duration(r.Window).Microseconds())
 		if err != nil {
 			return err
 		}

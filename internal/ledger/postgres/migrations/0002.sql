@@ -28,7 +28,8 @@ CREATE TABLE limiter (
 	paused_by   text   NOT NULL DEFAULT '',
 	pause_until timestamptz,
 	disabled_at timestamptz,
-	reason      text   NOT NULL DEFAULT ''
+	reason      text   NOT NULL DEFAULT '',
+	span_us     bigint NOT NULL DEFAULT 10000000 -- over which results are judged
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX limiter_troubled ON limiter (key) WHERE slowed > 0 OR paused_by <> '' OR disabled_at IS NOT NULL;
 

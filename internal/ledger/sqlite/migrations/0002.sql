@@ -27,7 +27,8 @@ CREATE TABLE limiter (
   paused_by   TEXT    NOT NULL DEFAULT '',
   pause_until INTEGER,
   disabled_at INTEGER,
-  reason      TEXT    NOT NULL DEFAULT ''
+  reason      TEXT    NOT NULL DEFAULT '',
+  span_us     INTEGER NOT NULL DEFAULT 10000000 -- over which results are judged, in microseconds
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX limiter_troubled ON limiter (key) WHERE slowed > 0 OR paused_by <> '' OR disabled_at IS NOT NULL;
 
