@@ -3,6 +3,8 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -32,7 +34,15 @@ type Handler struct {
 	Command    *Command         // of a shell
 	Argo       *Argo            // of an argo
 	Cirrus     *Cirrus          // of a cirrus
+	Workers    int              // attempts at a time in one process; 0: the conductor's
+	Limits     action.Limits    // over all processes
+	refusals   []*regexp.Regexp // errors that mean that the target refuses work
 	lane       *webhook.Template
+}
+
+// Refuses reports whether an attempt's error means that the target refuses work, so far as the configuration says.
+func (h Handler) Refuses(text string) bool {
+	return slices.ContainsFunc(h.refusals, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
 
 // Command is what a shell handler runs.

@@ -105,6 +105,7 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 		h.Cirrus = r.cirrus(n.Get("cirrusConf"))
 		h.Parameters = cirrusParameters(h.Cirrus)
 	}
+	r.limits(n, &h)
 	if lane := n.Get("lane"); fits(lane, document.Text) {
 		var err error
 		if h.lane, err = webhook.ParseLane(lane.Text, r.names); err != nil {

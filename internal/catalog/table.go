@@ -71,7 +71,7 @@ func handlerKeys(kind string) []document.Key {
 		{Name: "type", Shape: document.Text, Required: true},
 		{Name: "delivery", Shape: document.Text, Values: []string{"at-least-once", "at-most-once"}, Default: "at-least-once"},
 	}, policyKeys()...)
-	keys = append(keys, later("workers", "limits", "breaker")...)
+	keys = append(keys, limitKeys(kind)...)
 	switch kind {
 	case TypeNoop:
 		return keys
@@ -150,17 +150,22 @@ func requestKeys() []document.Key {
 		{Name: "method", Shape: document.Text, Default: "POST"},
 		{Name: "headers", Shape: document.TextMap},
 		{Name: "body", Shape: document.Text},
-		{Name: "responses", Shape: document.Objects, Help: "what answers mean; the first that matches counts", Keys: []document.Key{
-			{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of them, or 5xx"},
-			{Name: "message", Shape: document.Text, Help: "a regular expression (RE2) that the body matches"},
-			{Name: "jsonPath", Shape: document.Text, Help: "a JSONPath (RFC 9535) that selects something in the body"},
-			{Name: "result", Shape: document.Text, Required: true, Values: webhook.Verdicts()},
-		}},
+		{Name: "responses", Shape: document.Objects, Help: "what answers mean; the first that matches counts",
+			Keys: append(ruleKeys(), document.Key{Name: "result", Shape: document.Text, Required: true, Values: webhook.Verdicts()})},
 		{Name: "followRedirects", Shape: document.Flag, Default: "false"},
 		{Name: "signing", Shape: document.Object, Keys: []document.Key{
 			{Name: "secrets", Shape: document.Texts, Required: true, Help: "names under secrets, the newest first"},
 		}},
 		{Name: "allowNetworks", Shape: document.Texts, Help: "networks (CIDR) that the address guard lets through"},
 		{Name: "proxy", Later: true},
+	}
+}
+
+// ruleKeys are the conditions on an answer; those that are there must all match.
+func ruleKeys() []document.Key {
+	return []document.Key{
+		{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of them, or 5xx"},
+		{Name: "message", Shape: document.Text, Help: "a regular expression (RE2) that the body matches"},
+		{Name: "jsonPath", Shape: document.Text, Help: "a JSONPath (RFC 9535) that selects something in the body"},
 	}
 }

@@ -30,9 +30,10 @@ type equipment struct {
 
 // equip makes what the roles need of a configuration. builtIn are the handlers that no file describes.
 func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
-	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn)}, clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
+	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn), Limits: map[string]conductor.Limits{}}, clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	for name, h := range cfg.Handlers {
+		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
 		switch h.Type {
 		case catalog.TypeShell:
 			e.table.Handlers[name] = shell.New(h, archive)

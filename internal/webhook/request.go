@@ -18,6 +18,7 @@ type Request struct {
 	Headers         []Header
 	Body            *Template // nil: none
 	Rules           []Rule
+	Breaker         Breaker
 	FollowRedirects bool
 	Signing         []string // names of secrets, the newest first; none: unsigned
 	Guard           Guard

@@ -94,27 +94,57 @@ type Judgement struct {
 	Verdict Verdict
 	Rule    int    // number of the rule that matched, from 1; 0: none did
 	Why     string // in words; "" when the status says it
+	Gone    bool   // the target says that it is gone for good
 }
 
-// refusing are the statuses with which a target says that it takes no work now: about the target, not the request.
+// Breaker says which answers mean that a target refuses work now: news about the target, not about the request. The
+// zero value goes by what is usual.
+type Breaker struct {
+	NoDefaults bool   // nothing but Patterns counts
+	Patterns   []Rule // in any order; Result is of no account
+}
+
+// refusing are the statuses with which a target usually says that it takes no work now.
 var refusing = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
-// Judge looks an answer up: the first rule that matches, else 2xx is success, the statuses of a target that refuses
-// work are throttle, 410 is fatal, and the rest is an error.
-func Judge(rules []Rule, a Answer) Judgement {
+// overQuota is what the body of a 403 says that is no refusal for good.
+var overQuota = regexp.MustCompile("(?i)quota")
+
+// refuses reports whether an answer means that the target refuses work, and in what words.
+func (b Breaker) refuses(a Answer, body *lazyJSON) (why string, yes bool) {
+	for i, pattern := range b.Patterns {
+		if pattern.matches(a, body) {
+			return "target refuses work: breaker pattern " + pattern.name(i+1), true
+		}
+	}
+	switch {
+	case b.NoDefaults:
+		return "", false
+	case slices.Contains(refusing, a.Status):
+		return "target refuses work", true
+	case a.Status == http.StatusForbidden && overQuota.Match(a.Body):
+		return "target refuses work: quota", true
+	}
+	return "", false
+}
+
+// Judge looks an answer up: the first rule that matches, else 2xx is success, what the breaker knows is throttle, 410
+// is fatal, and the rest is an error.
+func Judge(rules []Rule, b Breaker, a Answer) Judgement {
 	body := lazyJSON{text: a.Body}
 	for i, rule := range rules {
 		if rule.matches(a, &body) {
 			return Judgement{Verdict: rule.Result, Rule: i + 1, Why: rule.why(i + 1)}
 		}
 	}
-	switch {
-	case a.Status >= 200 && a.Status < 300:
+	if a.Status >= 200 && a.Status < 300 {
 		return Judgement{Verdict: Success}
-	case slices.Contains(refusing, a.Status):
-		return Judgement{Verdict: Throttle, Why: "target refuses work"}
-	case a.Status == http.StatusGone:
-		return Judgement{Verdict: Fatal, Why: "the target is gone for good"}
+	}
+	if why, yes := b.refuses(a, &body); yes {
+		return Judgement{Verdict: Throttle, Why: why}
+	}
+	if a.Status == http.StatusGone {
+		return Judgement{Verdict: Fatal, Gone: true, Why: "the target is gone for good"}
 	}
 	return Judgement{Verdict: Error}
 }
@@ -132,8 +162,11 @@ func (r Rule) matches(a Answer, body *lazyJSON) bool {
 	return true
 }
 
-// why names the rule with what makes it match besides the status, which is told anyway.
-func (r Rule) why(number int) string {
+// why names the rule and what it says.
+func (r Rule) why(number int) string { return "rule " + r.name(number) + " says " + string(r.Result) }
+
+// name is the number of a rule with what makes it match besides the status, which is told anyway.
+func (r Rule) name(number int) string {
 	var parts []string
 	if r.Message != nil {
 		parts = append(parts, fmt.Sprintf("message %q", r.Message))
@@ -141,11 +174,11 @@ func (r Rule) why(number int) string {
 	if r.Path != nil {
 		parts = append(parts, "jsonPath "+r.Path.String())
 	}
-	text := fmt.Sprintf("rule %d", number)
+	text := strconv.Itoa(number)
 	if len(parts) > 0 {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}
-	return text + " says " + string(r.Result)
+	return text
 }
 
 // lazyJSON decodes a body when the first rule asks.

@@ -66,8 +66,8 @@ func TestTheFirstRuleThatMatchesJudges(t *testing.T) {
 		{504, "", Throttle, 0, "target refuses work"},
 	}
 	for _, test := range tests {
-		got := Judge(rules, Answer{Status: test.status, Body: []byte(test.body)})
-		if want := (Judgement{test.want, test.rule, test.why}); got != want {
+		got := Judge(rules, Breaker{}, Answer{Status: test.status, Body: []byte(test.body)})
+		if want := (Judgement{Verdict: test.want, Rule: test.rule, Why: test.why, Gone: test.status == 410 && test.rule == 0}); got != want {
 			t.Errorf("%d %q: got %+v, want %+v", test.status, test.body, got, want)
 		}
 	}

@@ -65,9 +65,10 @@ func parseTemplate(field, text string, names Names, roots []string, functions te
 func (t *Template) Text() string { return t.text }
 
 // Constant reports whether the text is the same for every action.
-func (t *Template) Constant() bool {
-	return !slices.ContainsFunc(t.tree.Root.Nodes, func(n parse.Node) bool { return n.Type() != parse.NodeText })
-}
+func (t *Template) Constant() bool { return !slices.ContainsFunc(ofActions, t.Uses) }
+
+// ofActions are the roots of a template's data that differ between actions.
+var ofActions = []string{"id", "uuid", "attempt", "parameters", "action"}
 
 // Uses reports whether the template speaks of a root of its data, such as secrets.
 func (t *Template) Uses(root string) bool { return speaksOf(t.tree.Root, root) }

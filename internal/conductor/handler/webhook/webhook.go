@@ -5,9 +5,8 @@
 // 502, 503, 504. With delivery at-most-once only a request that surely never left is tried again; once there was a
 // connection, everything but success ends the action: with the answer where there was one, else as outcome_unknown.
 //
-// A target that answers 410 ends the action. That a constant URL's lane is disabled by it, and that Retry-After
-// pauses the lane, needs the limiter, which this build does not have; until then Retry-After is the action's own
-// earliest time.
+// A target that answers 410 ends the action, and where its URL is the same for every action disables the lane. Retry-After
+// on 429 and 503 pauses the lane; on other answers it is the action's own earliest time.
 package webhook
 
 import (
@@ -103,14 +102,18 @@ func (h *Handler) outcome(ctx context.Context, seen *webhook.Exchange, r *secret
 	if answer.Status == http.StatusUnauthorized {
 		h.secrets.Forget() // perhaps a new one is there
 	}
-	judgement := webhook.Judge(h.cfg.Request.Rules, answer)
+	judgement := webhook.Judge(h.cfg.Request.Rules, h.cfg.Request.Breaker, answer)
 	code, text := fmt.Sprintf("http_%d", answer.Status), describe(judgement, seen, r)
 	if judgement.Verdict == webhook.Success {
 		return action.Outcome{Kind: action.Done, Output: output(answer.Status, text)}
 	}
 	outcome := h.failed(judgement.Verdict, true, code, text)
+	outcome.DisableLane = judgement.Gone && h.cfg.Request.URL.Constant()
 	if at, ok := webhook.RetryAfter(answer.Header, time.Now()); ok {
 		outcome.At = at
+		if answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable {
+			outcome.PauseLane = at
+		}
 	}
 	return outcome
 }
@@ -130,6 +133,9 @@ func (h *Handler) unanswered(ctx context.Context, seen *webhook.Exchange) action
 	if h.once() && seen.Sent && verdict != webhook.Fatal {
 		code = action.CodeOutcomeUnknown
 	}
+	if verdict == webhook.Throttle && h.cfg.Request.Breaker.NoDefaults {
+		verdict = webhook.Error
+	}
 	return h.failed(verdict, seen.Sent, code, text)
 }
 
@@ -145,7 +151,7 @@ func (h *Handler) failed(verdict webhook.Verdict, sent bool, code, text string) 
 	case h.once() && !sent, !h.once() && verdict == webhook.Throttle:
 		kind = action.Throttle
 	}
-	return action.Outcome{Kind: kind, Code: code, Error: text}
+	return action.Outcome{Kind: kind, Code: code, Error: text, Refused: verdict == webhook.Throttle}
 }
 
 // describe tells an answer: its status, how long it took, and what decided.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,78 @@ func TestRetryAfterIsTheEarliestTime(t *testing.T) {
 		got := setup(t, address, "at-least-once").Do(t.Context(), attempt(`{"team": "web"}`))
 		if got.At.Before(before.Add(time.Hour)) || got.At.After(time.Now().Add(time.Hour)) {
 			t.Errorf("%d: not before %s, want in an hour", status, got.At)
+		}
+		if pauses := !got.PauseLane.IsZero(); pauses != (status != 500) || pauses && !got.PauseLane.Equal(got.At) {
+			t.Errorf("%d: the lane is paused until %s, the action until %s", status, got.PauseLane, got.At)
+		}
+	}
+}
+
+// configured makes a handler of one line of server.yaml; %s in it is the target's address.
+func configured(t *testing.T, address, line string) *webhook.Handler {
+	t.Helper()
+	config, err := catalog.Read("server.yaml", fmt.Appendf(nil, "handlers: {notify: {type: webhook, parameters: {p: {default: x}}, "+line+"}}", address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := blob.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return webhook.New(config.Handlers["notify"], evidence.Archive{Blobs: blobs})
+}
+
+func TestOnlyAConstantTargetThatIsGoneDisablesItsLane(t *testing.T) {
+	t.Parallel()
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	for line, want := range map[string]bool{
+		`request: {url: "%s/hook", body: "{{ .parameters.p }}", allowNetworks: [127.0.0.0/8]}`:                         true,
+		`request: {url: "%s/{{ .parameters.p }}", allowNetworks: [127.0.0.0/8]}`:                                       false,
+		`request: {url: "%s/hook?attempt={{ .attempt }}", allowNetworks: [127.0.0.0/8]}`:                               false,
+		`request: {url: "%s/hook", responses: [{statusCode: 410, result: fatal}], allowNetworks: [127.0.0.0/8]}`:       false,
+		`delivery: at-most-once, request: {url: "%s/hook", body: "{{ .parameters.p }}", allowNetworks: [127.0.0.0/8]}`: true,
+	} {
+		if got := configured(t, address, line).Do(t.Context(), attempt(`{}`)); got.Kind != action.Fatal || got.DisableLane != want {
+			t.Errorf("%s: %+v, want to disable: %v", line, got, want)
+		}
+	}
+}
+
+func TestTheBreakerSaysWhatARefusalIs(t *testing.T) {
+	t.Parallel()
+	answers := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"error": "over Quota"}`)
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + l.Addr().String()
+	l.Close()
+	const own = `breaker: {defaults: false, patterns: [{statusCode: 400, jsonPath: "$.error"}]}, `
+	for _, test := range []struct {
+		address, path, config string
+		want                  action.OutcomeKind
+		refused               bool
+	}{
+		{answers, "/503", "", action.Throttle, true},
+		{answers, "/403", "", action.Throttle, true}, // its body speaks of a quota
+		{answers, "/400", "", action.Retry, false},
+		{answers, "/400", own, action.Throttle, true},
+		{answers, "/503", own, action.Retry, false},
+		{answers, "/403", own, action.Retry, false},
+		{answers, "/200", `breaker: {patterns: [{statusCode: 200}]}, `, action.Done, false}, // 2xx is success before
+		{answers, "/503", "delivery: at-most-once, ", action.Retry, true},                   // the action fails, the lane is slowed
+		{nobody, "/", "", action.Throttle, true},
+		{nobody, "/", own, action.Retry, false},
+		{nobody, "/", own + "delivery: at-most-once, ", action.Throttle, false}, // surely unsent
+	} {
+		line := test.config + `request: {url: "%s` + test.path + `", allowNetworks: [127.0.0.0/8]}`
+		got := configured(t, test.address, line).Do(t.Context(), attempt(`{}`))
+		if got.Kind != test.want || got.Refused != test.refused {
+			t.Errorf("%s: %+v", line, got)
 		}
 	}
 }
