@@ -83,21 +83,22 @@ func (g *gate) ask(key string, p *passage, free, busy int, now time.Time) (ledge
 	}
 	wants := p.waiting && p.bound() && p.hopeful(now)
 	if wants {
-		a.Tokens, a.Want = p.demand(free), free
+		a.Tokens, a.Want = p.demand(free, p.bucket.With(a.Limit, now).Concurrency()), free
 	}
 	return a, wants || a.Unused > 0 || a.Held > busy || !told
 }
 
-// demand is how many tokens an instance asks for: those of its free workers, or twice what it used. Where slots bind it is
-// what it used and a little more, as long as that was not all it had: tokens that it cannot use are another's loss.
-func (p *passage) demand(free int) int {
+// demand is how many tokens an instance asks for: those of its free workers, or twice what it used. Where so many slots
+// bind it is what it used and a little more, as long as that was not all it had: tokens that it cannot use are
+// another's loss.
+func (p *passage) demand(free, slots int) int {
 	switch {
-	case p.slots == ledger.Unlimited:
+	case slots == 0:
 		return max(free, 2*p.used)
 	case p.tokens > 0:
 		return p.slots + p.used + p.used/4
 	}
-	return max(p.slots, 1) + 2*p.used
+	return max(p.slots, min(free, slots)) + 2*p.used
 }
 
 // lostAnswer is after an ask that failed: what was granted before may have been given back.
