@@ -144,15 +144,16 @@ func (b Bucket) Concurrency() int {
 	return b.Slots
 }
 
-// capacity is B. At the floor it is what one second brings: a burst of probes would be no probe.
+// capacity is B. At the floor it is no more than one second brings: a burst of probes would be no probe.
 func (b Bucket) capacity() float64 {
-	switch {
-	case b.HalfOpen():
-		return max(b.Probe(), 1)
-	case b.Configured > 0 && b.Burst > 0:
-		return float64(b.Burst)
+	saved := max(b.Full(), 1)
+	if b.Configured > 0 && b.Burst > 0 {
+		saved = float64(b.Burst)
 	}
-	return max(b.Full(), 1)
+	if b.HalfOpen() {
+		saved = min(saved, max(b.Probe(), 1))
+	}
+	return saved
 }
 
 // At brings the bucket up to now: tokens are refilled, and what has ended is judged.
