@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -137,7 +138,7 @@ func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), er
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
 	}
-	s := &session{home: home{folder}, kind: embedded, url: home{folder}.database()}
+	s := &session{home: home{folder}, kind: embedded, url: home{folder}.database(), live: catalog.NewLive(catalog.Default())}
 	if err := s.connect(ctx); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, nil, err
