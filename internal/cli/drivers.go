@@ -41,3 +41,14 @@ func (k keeper) Maintain(ctx context.Context) error {
 	}
 	return k.Retain(ctx, k.retention, k.blobs)
 }
+
+// Sample measures, and counts the partitions where there are any.
+func (k keeper) Sample(ctx context.Context) (ledger.Sample, error) {
+	sample, err := k.Ledger.Sample(ctx)
+	if err != nil || k.Embedded() {
+		return sample, err
+	}
+	partitions, err := k.Partitions(ctx, k.retention)
+	sample.Partitions = &partitions
+	return sample, err
+}

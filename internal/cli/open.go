@@ -102,6 +102,7 @@ func (s *session) connect(ctx context.Context) error {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
 	service := server.NewService(l, store, s.offers())
+	service.Retention = s.live.Now().Ledger.Retention
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}

@@ -42,6 +42,9 @@ func (c *Conductor) measure(ctx context.Context) {
 // shown is a sample as metrics have it.
 func shown(s ledger.Sample) *obs.Sample {
 	m := &obs.Sample{Threads: map[[2]string]int{}, Oldest: map[string]time.Duration{}, DeadTuples: s.Strain.DeadTuples}
+	if p := s.Partitions; p != nil {
+		m.Partitions = &obs.Partitions{Ahead: p.Ahead, Pinned: len(p.Pinned)}
+	}
 	for _, b := range s.Backlogs {
 		for status := action.Pending; status.Live(); status++ {
 			m.Threads[[2]string{b.Handler, status.String()}] = b.Counts[status]

@@ -81,9 +81,10 @@ func (l *Ledger) Status(ctx context.Context) (s Status, err error) {
 
 // Sample is what is measured of the ledger regularly, by one of those that share it.
 type Sample struct {
-	Now      time.Time
-	Backlogs []Backlog
-	Strain   Strain
+	Now        time.Time
+	Backlogs   []Backlog
+	Strain     Strain
+	Partitions *Partitions // nil: there are none, or nobody counted them
 }
 
 // Sample measures. It reads every live row once.

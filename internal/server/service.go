@@ -7,6 +7,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -22,6 +24,8 @@ type Service struct {
 	folds  folds
 	pulse  pulse
 
+	// Retention is how long ended actions are kept; 0: for ever.
+	Retention time.Duration
 	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
 	Idle func() bool
 }

@@ -25,6 +25,8 @@ type StatusView struct {
 	NextDue   time.Time        `json:"nextDue,omitzero"`
 	Rescues   map[string]int   `json:"rescues"` // of the last hour, by code
 	Strain    ledger.Strain    `json:"strain"`
+	// Partitions is how history is kept; nil: the log has none.
+	Partitions *ledger.Partitions `json:"partitions,omitempty"`
 }
 
 // Trouble is one thing that people should look at.
@@ -43,6 +45,7 @@ const (
 	TroubleUnserved    = "unserved"    // actions wait for a handler that nobody serves
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
 	TroubleLate        = "late"        // ready actions wait long
+	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
 	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
 	TroubleReload      = "reload"      // the configuration file has faults
@@ -116,9 +119,16 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 			v.Lanes = append(v.Lanes, l)
 		}
 	}
+	if !s.ledger.Embedded() {
+		partitions, err := s.ledger.Partitions(ctx, s.Retention)
+		if err != nil {
+			return StatusView{}, err
+		}
+		v.Partitions = &partitions
+	}
 	v.Processes = s.processes(now)
 	v.Handlers = served(now.Backlogs, v.Processes)
-	v.Troubles = slices.Concat(v.Troubles, v.unserved(), v.laneTroubles(), v.late(lanes), v.strained(), told(s.reports(now)))
+	v.Troubles = slices.Concat(v.Troubles, v.unserved(), v.laneTroubles(), v.late(lanes), v.strained(), v.partitioned(), told(s.reports(now)))
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil
@@ -126,7 +136,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 
 // order is in which kinds of trouble are told.
 func order(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleUndeletable, TroubleSnapshot, TroubleReload, TroubleRestart}, kind)
+	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleReload, TroubleRestart}, kind)
 }
 
 // processes puts the instances of each process together: every role is one.
@@ -268,6 +278,26 @@ func (v StatusView) strained() []Trouble {
 	return []Trouble{{Kind: TroubleSnapshot, Since: v.Strain.HeldSince, Warning: true,
 		Text: "a transaction keeps dead rows from being removed: " + v.Strain.HeldBy,
 		Hint: "end it, or everything slows down by and by"}}
+}
+
+// fewAhead is how many partitions ahead are so few that something keeps them from being made: there should be four.
+const fewAhead = 2
+
+// partitioned is what keeps actions from being stored, or old ones from going.
+func (v StatusView) partitioned() (all []Trouble) {
+	if v.Partitions == nil {
+		return nil
+	}
+	if n := v.Partitions.Ahead; n < fewAhead {
+		all = append(all, Trouble{Kind: TroublePartition, Warning: n > 0,
+			Text: fmt.Sprintf("%d of 4 partitions stand ready for the time to come; without one, actions cannot be stored", n),
+			Hint: "a process with the role conductor makes them hourly; its log says what keeps it from that"})
+	}
+	for _, p := range v.Partitions.Pinned {
+		all = append(all, Trouble{Kind: TroublePartition, Subject: p.Name, Warning: true,
+			Text: fmt.Sprintf("partition %s is past its time, and stays since action %s lives", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
+	}
+	return all
 }
 
 // told is what processes tell that no row says, each thing once.
