@@ -14,10 +14,12 @@ type Job struct {
 	Action     action.Action
 	Status     action.Status // its end
 	Error      string
+	Code       string    // of Error
 	StartedAt  time.Time // zero: it never ran
 	FinishedAt time.Time
 	Input      json.RawMessage
 	Output     json.RawMessage // counts only when it was successful
+	Lost       error           // of documents that are no longer there
 	Depth      int             // how many jobs stand above it in its chain
 }
 
@@ -26,13 +28,15 @@ type Planned struct {
 	Action action.Action
 	Code   string // of Fault
 	Fault  string // why it is FAILED at its birth; "": it is to be done
+	Link   string // of a job: the callback that chained it; it stands for the job when that is there already
 }
 
 // Bounds of what is planned.
 const (
 	maxFeatures = 10_000
-	maxDepth    = 32      // jobs in a chain
-	maxDocument = 8 << 20 // bytes of input or output
+	maxDepth    = 32       // jobs in a chain
+	maxDocument = 8 << 20  // bytes of input or output
+	maxPlanned  = 64 << 20 // bytes of parameters, of all actions of one callback
 )
 
 // Codes of planning faults.
@@ -50,18 +54,14 @@ const whole = -1
 
 // Plan makes the actions of the callbacks that a job's end calls for. The same job gives the same actions.
 func Plan(job Job, callbacks []Callback) []Planned {
-	var wanted []*Callback
-	for i := range callbacks {
-		if c := &callbacks[i]; !c.Disabled && c.When.Has(job.Status) {
-			wanted = append(wanted, c)
-		}
-	}
-	if len(wanted) == 0 {
+	callbacks = wanted(callbacks, job.Status)
+	if len(callbacks) == 0 {
 		return nil
 	}
 	docs, err := job.documents()
 	var planned []Planned
-	for _, c := range wanted {
+	for i := range callbacks {
+		c := &callbacks[i]
 		p := planner{job: job, callback: c, docs: docs}
 		switch {
 		case err != nil:
@@ -76,8 +76,21 @@ func Plan(job Job, callbacks []Callback) []Planned {
 	return planned
 }
 
+// wanted are the callbacks that an end calls for.
+func wanted(callbacks []Callback, end action.Status) (some []Callback) {
+	for _, c := range callbacks {
+		if !c.Disabled && c.When.Has(end) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
 // documents decodes what the job has. The output is empty unless it was successful.
 func (j Job) documents() (documents, error) {
+	if j.Lost != nil {
+		return nil, j.Lost
+	}
 	output := j.Output
 	if j.Status != action.Successful {
 		output = nil
@@ -112,6 +125,7 @@ type planner struct {
 	callback *Callback
 	docs     documents
 	planned  []Planned
+	size     int // of all parameters so far, in bytes
 }
 
 // features plans one action per feature that the filter lets through.
@@ -139,6 +153,11 @@ func (p *planner) features() {
 			}
 		}
 		p.one(i, docs)
+		if p.size > maxPlanned {
+			p.planned = nil
+			p.fail(whole, CodeParameters, fmt.Errorf("the parameters of all features have more than %d bytes together", maxPlanned))
+			return
+		}
 	}
 }
 
@@ -154,6 +173,7 @@ func (p *planner) one(index int, docs documents) {
 			p.job.Depth+1, p.callback.Target.Process))
 		return
 	}
+	p.size += len(raw)
 	a, err := p.callback.Target.Prepare(raw)
 	if err != nil {
 		p.fail(index, CodeParameters, err)
@@ -176,5 +196,9 @@ func (p *planner) add(index int, a action.Action, code, why string) {
 	job := p.job.Action
 	a.ID = action.DerivedID(job.ID.Time(), job.ID.String(), p.callback.Name, strconv.Itoa(index))
 	a.ParentID, a.CreatedBy, a.Trace = job.ID, "callback of "+job.Name, job.Trace
-	p.planned = append(p.planned, Planned{Action: a, Code: code, Fault: why})
+	one := Planned{Action: a, Code: code, Fault: why}
+	if why == "" && p.callback.Target.Process != "" {
+		one.Link = p.callback.Name
+	}
+	p.planned = append(p.planned, one)
 }

@@ -154,6 +154,8 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	}
 	r.handlers(root.Get("handlers"), c)
 	r.workflows(root, c)
+	r.templates(root.Get("callbacks"))
+	r.callbacks(root, c)
 }
 
 // fits reports whether there is a value of the shape; another one has been reported by Check.

@@ -38,6 +38,9 @@ func (r *reader) handlers(n *document.Node, c *Config) {
 	for _, f := range n.Fields {
 		path := r.Join("handlers", f.Key)
 		kind, ok := r.handlerType(f, path)
+		if f.Key == SubscriberHandler && kind == TypeWebhook {
+			r.completeSubscriber(f.Value, path)
+		}
 		if !ok || !r.Check(f.Value, document.Place{Path: path, At: f.At}, handlerKeys(kind)) {
 			continue
 		}
@@ -71,6 +74,8 @@ func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 		r.Choice(n, path+".type", types)
 	case f.Key == TypeNoop && known != TypeNoop:
 		r.Add(n, "value-invalid", path, `the handler "noop" is of the type noop`)
+	case f.Key == SubscriberHandler && known != TypeWebhook:
+		r.Add(n, "value-invalid", path, `the handler "subscriber" is of the type webhook`)
 	}
 	return known, ok
 }

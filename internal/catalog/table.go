@@ -31,7 +31,7 @@ func keys() []document.Key {
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
 		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},
 		{Name: "workflows", Shape: document.Object, Help: "the processes that jobs are made of, by id"},
-		{Name: "callbacks", Later: true}, {Name: "schedules", Later: true},
+		{Name: "callbacks", Shape: document.Object, Help: "parts of callbacks that workflows bring in by anchors"}, {Name: "schedules", Later: true},
 		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},
@@ -122,7 +122,7 @@ func workflowKeys() []document.Key {
 		{Name: "cacheKeyHashIncludes", Shape: document.Texts, Help: "paths such as .features[].id: what makes two payloads the same; default: everything"},
 		{Name: "cacheKeyHashExcludes", Shape: document.Texts, Help: "paths that do not count; the deepest rule of a place wins"},
 		{Name: "sync", Shape: document.Scalar, Help: "how long a request may wait for the job's end; default: it never waits"},
-		{Name: "callbacks", Later: true},
+		{Name: "callbacks", Shape: document.Object, Help: "what follows its jobs, by name"},
 	}
 }
 

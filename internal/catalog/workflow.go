@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/payload"
 	"github.com/waybill-dev/waybill/internal/webhook"
@@ -28,9 +29,10 @@ type Workflow struct {
 	Sync        time.Duration // how long a request may wait for the job's end; 0: jobs are asynchronous only
 	Argo        *ArgoOptions  // of a handler of type argo
 	Cirrus      *CirrusOptions
-	Cache       payload.Rules // which inputs make two jobs the same
-	Input       Schema        // of the inputs, together
-	Output      Schema        // of the output, together
+	Cache       payload.Rules       // which inputs make two jobs the same
+	Input       Schema              // of the inputs, together
+	Output      Schema              // of the output, together
+	Callbacks   []callback.Callback // what follows its jobs, in the order of the file
 	handler     Handler
 }
 

@@ -32,6 +32,7 @@ type equipment struct {
 func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
 	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn), Limits: map[string]conductor.Limits{}}, clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
+	e.table.Handlers[catalog.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
 		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
 		switch h.Type {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -101,6 +102,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
+	l.Follows(callback.Planner{Book: func() callback.Book { return s.live.Now() }, Blobs: store, Jobs: l})
 	service := server.NewService(l, store, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	if s.kind == embedded {

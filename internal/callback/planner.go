@@ -1,0 +1,125 @@
+package callback
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// Book is what callbacks there are; a configuration has one.
+type Book interface {
+	// Callbacks are those of the process that an action is a job of.
+	Callbacks(a action.Action) []Callback
+	// Tell prepares the request to a subscriber.
+	Tell(parameters json.RawMessage) (action.Action, error)
+}
+
+// Jobs is how a planner finds out how long a chain is; see ledger.Ledger.
+type Jobs interface {
+	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
+}
+
+// Planner tells the ledger what follows. Safe for concurrent use.
+type Planner struct {
+	Book  func() Book // in force now
+	Blobs blob.Store
+	Jobs  Jobs
+}
+
+var _ ledger.Planner = Planner{}
+
+// Asks reports whether some callback, or a subscriber, waits for such an end.
+func (p Planner) Asks(a action.Action, end action.Status) bool {
+	return len(wanted(p.Book().Callbacks(a), end)) > 0 || subscribed(a, end) != ""
+}
+
+// Begins tells a subscriber that the job runs.
+func (p Planner) Begins(a action.Action, at time.Time) []ledger.Follow {
+	if a.Subscriber == nil || a.Subscriber.InProgressURI == "" {
+		return nil
+	}
+	job := Job{Action: a, Status: action.Running, StartedAt: at}
+	return []ledger.Follow{follow(job.tell(p.Book(), "in-progress", a.Subscriber.InProgressURI))}
+}
+
+// Plan fetches the documents, plans, and puts big parameters into the blob store.
+func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Follow, error) {
+	book := p.Book()
+	callbacks := wanted(book.Callbacks(e.Action), e.Thread.Status)
+	job := Job{Action: e.Action, Status: e.Thread.Status, Error: e.Error, Code: e.Code, StartedAt: e.Thread.StartedAt, FinishedAt: e.At}
+	var err error
+	if job.Input, err = p.document(ctx, e.Action.Parameters, e.Action.ParametersRef, &job); err != nil {
+		return nil, err
+	}
+	if job.Output, err = p.document(ctx, e.Output, e.OutputRef, &job); err != nil {
+		return nil, err
+	}
+	if job.Depth, err = p.depth(ctx, e.Action, callbacks); err != nil {
+		return nil, err
+	}
+	planned := Plan(job, callbacks)
+	if uri := subscribed(e.Action, e.Thread.Status); uri != "" {
+		planned = append(planned, job.tell(book, "end", uri))
+	}
+	follows := make([]ledger.Follow, len(planned))
+	for i, one := range planned {
+		if follows[i], err = p.offload(ctx, one); err != nil {
+			return nil, err
+		}
+	}
+	return follows, nil
+}
+
+// document fetches one. One that is lost is the fault of the callbacks; one that cannot be had now is an error.
+func (p Planner) document(ctx context.Context, inline json.RawMessage, ref string, job *Job) (json.RawMessage, error) {
+	raw, err := blob.Load(ctx, p.Blobs, inline, ref)
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {
+		job.Lost = err
+		return nil, nil
+	}
+	return raw, err
+}
+
+// depth is how many jobs stand above one in its chain, where that counts; no more than maxDepth are looked for.
+func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callback) (depth int, err error) {
+	chains := false
+	for _, c := range callbacks {
+		chains = chains || c.Target.Process != ""
+	}
+	for parent := a.ParentID; chains && !parent.IsZero() && depth < maxDepth; depth++ {
+		above, err := p.Jobs.Action(ctx, parent)
+		if fault.Is(err, fault.NoSuchAction) {
+			break // no longer retained
+		}
+		if err != nil {
+			return 0, fmt.Errorf("look how long the chain of action %s is: %w", a.ID, err)
+		}
+		parent = above.ParentID
+	}
+	return depth, nil
+}
+
+// offload makes a follower of what was planned.
+func (p Planner) offload(ctx context.Context, one Planned) (ledger.Follow, error) {
+	a := &one.Action
+	var err error
+	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, p.Blobs, blob.ActionKey(a.ID, "parameters.json"), a.Parameters)
+	return follow(one), err
+}
+
+// follow is what was planned, for the ledger.
+func follow(one Planned) ledger.Follow {
+	f := ledger.Follow{Action: one.Action, Code: one.Code, Fault: one.Fault}
+	if one.Link != "" {
+		link := one.Action
+		link.Kind, link.Name, link.CacheKey, link.Parameters, link.ParametersRef = Kind, one.Link, action.ID{}, nil, ""
+		f.Link = &link
+	}
+	return f
+}

@@ -1,0 +1,69 @@
+package callback
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// subscribed is where a subscriber wants to be told of an end; "" nowhere.
+func subscribed(a action.Action, end action.Status) string {
+	switch {
+	case a.Subscriber == nil:
+		return ""
+	case end == action.Successful:
+		return a.Subscriber.SuccessURI
+	}
+	return a.Subscriber.FailedURI
+}
+
+// The types of what subscribers get.
+const (
+	typeJSON    = "application/json"
+	typeProblem = "application/problem+json"
+)
+
+// tell plans the request to a subscriber (OGC API – Processes 1.0, 7.13): results of a success, the problem of a
+// failure, the status of a job that runs.
+func (j Job) tell(book Book, about, uri string) Planned {
+	said := map[string]any{"uri": uri, "contentType": typeJSON}
+	switch {
+	case j.Status == action.Running:
+		said["body"] = map[string]any{"processID": j.Action.Name, "jobID": j.Action.ID, "type": "process", "status": "running",
+			"created": moment(j.Action.CreatedAt), "started": moment(j.StartedAt)}
+	case j.Status != action.Successful:
+		said["contentType"], said["body"] = typeProblem, j.problem()
+	case len(j.Output) == 0:
+		said["body"] = map[string]any{}
+	default:
+		said["body"] = j.Output
+	}
+	p := planner{job: j, callback: &Callback{Name: "subscriber " + about, Target: Target{Handler: "subscriber"}}}
+	raw, err := json.Marshal(said)
+	if err == nil && j.Lost != nil {
+		err = j.Lost
+	}
+	if err != nil {
+		p.fail(0, CodeDocument, err)
+		return p.planned[0]
+	}
+	a, err := book.Tell(raw)
+	if err != nil {
+		p.fail(0, CodeParameters, err)
+		return p.planned[0]
+	}
+	a.Kind, a.Name = Kind, p.callback.Name
+	p.add(0, a, "", "")
+	return p.planned[0]
+}
+
+// problem is a failure as RFC 7807 says it.
+func (j Job) problem() map[string]any {
+	problem := map[string]any{"type": "about:blank", "title": "the job ended as " + j.Status.String(), "status": 500, "detail": j.Error,
+		"jobID": j.Action.ID, "processID": j.Action.Name, "jobStatus": strings.ToLower(j.Status.String())}
+	if j.Code != "" {
+		problem["type"] = "waybill:" + j.Code
+	}
+	return problem
+}
