@@ -28,29 +28,78 @@ type claim struct {
 	number int
 }
 
-// attempt is one running try at an action.
+// attempt is one try at an action that this instance has claimed: it waits for a worker, or has one.
 type attempt struct {
 	ledger.Claimed
-	owner      action.ID // the instance it was claimed for
+	owner      action.ID       // the instance it was claimed for
+	ctx        context.Context // of the handler; nil while it waits for a worker
 	cancel     context.CancelCauseFunc
 	started    time.Time
 	parameters json.RawMessage // that lie in the blob store; nil: they stand in the row
 }
 
-// start runs a claimed action; the caller has seen to it that there is a free worker.
-func (c *Conductor) start(work context.Context, owner action.ID, claimed ledger.Claimed) {
-	ctx, cancel := context.WithCancelCause(work)
-	a := &attempt{Claimed: claimed, owner: owner, cancel: cancel, started: time.Now()}
-	if !c.register(a) {
-		cancel(nil)
-		return
+// hold keeps a claimed action until a worker takes it. It reports false when it is held already, or the instance
+// that it was claimed for is no more.
+func (c *Conductor) hold(owner action.ID, claimed ledger.Claimed) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := &attempt{Claimed: claimed, owner: owner}
+	key := claim{a.ID, a.Thread.Attempt}
+	if _, there := c.claims[key]; there || owner != c.instance.ID {
+		return false
 	}
+	c.claims[key] = a
+	c.count(a.Lane, 1)
+	c.buffer.put(a)
+	c.metrics.Buffered.Set(float64(c.buffer.n))
+	return true
+}
+
+// release lets go of a claim: it has ended, or is somebody else's. The caller holds mu.
+func (c *Conductor) release(a *attempt) {
+	delete(c.claims, claim{a.ID, a.Thread.Attempt})
+	c.count(a.Lane, -1)
+}
+
+// startHeld gives waiting attempts to free workers.
+func (c *Conductor) startHeld(work context.Context) {
+	for {
+		c.mu.Lock()
+		a := c.nextAttempt(work)
+		c.mu.Unlock()
+		if a == nil {
+			return
+		}
+		c.attempts.Go(func() {
+			for ; a != nil; a = c.try(work, a) {
+			}
+		})
+	}
+}
+
+// nextAttempt takes the next waiting attempt for a worker, when there is one and a worker is free for it. The caller holds mu.
+func (c *Conductor) nextAttempt(work context.Context) *attempt {
+	if c.cfg.Workers-c.started <= c.spare || len(c.unflushed) >= maxUnflushed || !c.ledger.Guarded() {
+		return nil
+	}
+	a := c.buffer.take()
+	if a == nil {
+		return nil
+	}
+	a.ctx, a.cancel = context.WithCancelCause(work)
+	a.started = time.Now()
+	c.started++
+	c.metrics.Running.Set(float64(c.started))
+	c.metrics.Buffered.Set(float64(c.buffer.n))
+	return a
+}
+
+// try makes an attempt and hands its end to the next turn. It returns the worker's next one; nil: none.
+func (c *Conductor) try(work context.Context, a *attempt) *attempt {
 	c.metrics.StartLatency.WithLabelValues(a.Handler).Observe(max(0, a.started.Sub(a.Thread.RunAt).Seconds()))
-	c.attempts.Go(func() {
-		defer cancel(nil)
-		outcome := c.do(ctx, a)
-		c.finish(a, outcome)
-	})
+	outcome := c.do(a.ctx, a)
+	a.cancel(nil)
+	return c.finish(work, a, outcome)
 }
 
 // do makes the attempt, and says how it went whatever the handler does.
@@ -132,36 +181,35 @@ func timeoutText(limit time.Duration, said string) string {
 	return text
 }
 
-// register adds a to the running ones, unless the instance it was claimed for is no more or it runs already.
-func (c *Conductor) register(a *attempt) bool {
+// finish hands an ended attempt to the next turn, and its worker to the next attempt. The end of one whose instance
+// was declared dead is dropped: the fence would refuse it.
+func (c *Conductor) finish(work context.Context, a *attempt, o action.Outcome) (next *attempt) {
+	now := time.Now()
+	took := now.Sub(a.started)
+	c.report(a, o, took)
+	c.gate.ended(a.Lane, o, now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := claim{a.ID, a.Thread.Attempt}
-	if _, there := c.running[key]; there || a.owner != c.instance.ID {
-		return false
-	}
-	c.running[key] = a
-	c.count(a.Lane, 1)
-	c.metrics.Running.Set(float64(len(c.running)))
-	return true
-}
-
-// finish hands an ended attempt to the next turn, and frees its worker. The end
-// of one whose instance was declared dead is dropped: the fence would refuse it.
-func (c *Conductor) finish(a *attempt, o action.Outcome) {
-	c.report(a, o)
-	c.gate.ended(a.Lane, o, time.Now())
-	c.mu.Lock()
-	delete(c.running, claim{a.ID, a.Thread.Attempt})
-	c.count(a.Lane, -1)
-	c.metrics.Running.Set(float64(len(c.running)))
+	c.release(a)
+	c.started--
+	c.paced(a, took, now)
 	if a.owner == c.instance.ID {
 		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: c.handsOff(a.Handler), Claimed: &a.Claimed})
 	} else {
 		c.metrics.LateCompletions.WithLabelValues(a.Handler).Inc()
 	}
-	c.mu.Unlock()
-	poke(c.ended)
+	if o.Kind == action.Throttle || o.DisableLane || !o.PauseLane.IsZero() { // those behind it would be refused as well
+		c.giveBack(func(w *attempt) bool { return w.Lane == a.Lane })
+		delete(c.paces, a.Lane)
+	}
+	next = c.nextAttempt(work)
+	if next == nil {
+		c.metrics.Running.Set(float64(c.started))
+	}
+	if next == nil || len(c.unflushed) == 1 || len(c.unflushed)%turnRows == 0 {
+		poke(c.ended)
+	}
+	return next
 }
 
 // queue adds completions to the unflushed ones. The caller holds mu.
@@ -177,13 +225,15 @@ func (c *Conductor) queue(completions ...ledger.Completion) {
 }
 
 // report counts an ended attempt, and logs one that did not just work.
-func (c *Conductor) report(a *attempt, o action.Outcome) {
-	took := time.Since(a.started)
+func (c *Conductor) report(a *attempt, o action.Outcome, took time.Duration) {
 	c.metrics.Attempts.WithLabelValues(a.Handler, o.Kind.String()).Inc()
 	c.metrics.AttemptSeconds.WithLabelValues(a.Handler, o.Kind.String()).Observe(took.Seconds())
 	level := slog.LevelInfo
 	if o.Kind == action.Done {
 		level = slog.LevelDebug
+	}
+	if !c.log.Enabled(a.ctx, level) {
+		return
 	}
 	about := []any{obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyLane, a.Lane, obs.KeyAttempt, a.Thread.Attempt,
 		obs.KeySpent, a.Thread.Spent, obs.KeyOutcome, o.Kind.String(), obs.KeyCode, o.Code, obs.KeyError, o.Error, obs.KeyDuration, took.Milliseconds()}

@@ -11,54 +11,106 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// wants says what the next turn claims: free workers dealt over the lanes with
-// ready work, each lane in its turn, so that a long lane costs the others nothing.
-// Lanes that may start nothing now are held until they may.
+// wants says what the next turn claims: free workers dealt over the lanes with ready work, each lane in its turn, so
+// that a long lane costs the others nothing, and what may be claimed ahead of a lane. Lanes that may start nothing now
+// are held until they may; for those that only a free worker can serve, the next ones are kept free.
 func (t *turner) wants(work context.Context) ([]ledger.Want, error) {
 	looked := t.look
 	if err := t.find(work); err != nil {
 		return nil, err
 	}
 	postponed := t.ask(work)
-	free := t.free()
-	if free == 0 {
-		return nil, nil
-	}
-	t.gate.begin()
-	var wants []ledger.Want
-	left := min(free, len(t.held)+len(t.lanes)) // lanes to deal to
-	offer := func(lane string) {
-		got := t.gate.deal(lane, max(1, free/max(1, left)), t.busy)
-		if got == 0 {
-			t.held = append(t.held, lane)
-			return
-		}
-		wants = append(wants, ledger.Want{Lane: lane, N: got, HandOff: t.handsOff(handlerOf(lane))})
-		free, left = free-got, left-1
-	}
-	for n := min(len(t.held), lanesAtOnce); n > 0 && free > 0; n-- {
+	d := t.deal()
+	for n := min(len(t.held), lanesAtOnce); n > 0 && d.more(); n-- {
 		lane := t.held[0]
 		t.held = t.held[1:]
-		offer(lane)
+		if !d.offer(lane) {
+			t.held = append(t.held, lane)
+		}
 	}
-	for len(t.lanes) > 0 && free > 0 {
+	var starved []string
+	for len(t.lanes) > 0 && d.more() {
 		t.last = t.lanes[0]
 		t.lanes = t.lanes[1:]
-		offer(t.last)
+		if !d.offer(t.last) {
+			starved = append(starved, t.last)
+		}
 	}
-	if len(wants) == 0 && t.more {
+	t.lanes = append(starved, t.lanes...)
+	t.keepFree(len(starved) + t.shares)
+	if len(d.wants) == 0 && t.more && len(t.lanes) == 0 {
 		t.look = true // what was found is held; there is more behind it
 	}
 	t.reopen = t.gate.reopens(t.held[:min(len(t.held), lanesAtOnce)], time.Now())
 	if looked && !postponed.IsZero() && (t.reopen.IsZero() || postponed.Before(t.reopen)) {
 		t.reopen = postponed // something changed: perhaps a lane may go on that was paused or disabled
 	}
-	return wants, nil
+	return d.wants, nil
+}
+
+// dealing is what a turn can claim, and to which lanes it went.
+type dealing struct {
+	*turner
+	now   time.Time
+	free  int // workers
+	left  int // lanes that have a share in them
+	rows  int // that the turn still takes
+	wants []ledger.Want
+}
+
+func (t *turner) deal() *dealing {
+	free := t.free()
+	return &dealing{turner: t, now: time.Now(), free: free, left: min(free, len(t.held)+len(t.lanes)), rows: t.rows()}
+}
+
+func (d *dealing) more() bool { return d.rows > 0 }
+
+// offer gives a lane its share. It reports false when there is none left.
+func (d *dealing) offer(lane string) bool {
+	share := 0
+	if d.free > 0 {
+		share = max(1, d.free/max(1, d.left))
+	}
+	n := min(share+d.room(lane, d.now), d.rows)
+	if n == 0 {
+		return false
+	}
+	got := d.gate.deal(lane, n, d.busy)
+	if got == 0 {
+		d.turner.held = append(d.turner.held, lane)
+		return true
+	}
+	d.wants = append(d.wants, ledger.Want{Lane: lane, N: got, HandOff: d.handsOff(handlerOf(lane))})
+	d.asked[lane] += got
+	share = min(got, share)
+	d.shares += share
+	d.free, d.left, d.rows = d.free-share, d.left-1, d.rows-got
+	return true
+}
+
+// room is how many more of a lane may be claimed ahead.
+func (t *turner) room(lane string, now time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(0, t.ahead(lane, now)-len(t.buffer.lanes[lane])-t.asked[lane])
+}
+
+// keepFree lets so many workers wait for what is being claimed for them, or for lanes of which nothing may wait for a worker.
+func (t *turner) keepFree(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spare = max(0, min(n, t.cfg.Workers))
+}
+
+func (t *turner) kept() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spare
 }
 
 // find looks for lanes with ready work where there may be new ones.
 func (t *turner) find(work context.Context) error {
-	if !t.look || t.free() == 0 {
+	if !t.look || t.free() == 0 && !t.buffered() {
 		return nil
 	}
 	names := t.table.Load().names
@@ -126,14 +178,29 @@ func (c *Conductor) count(lane string, n int) {
 	}
 }
 
-// free is how many actions may be claimed now.
-func (c *Conductor) free() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.unflushed) >= maxUnflushed {
+// free is how many workers may be claimed for now: those that nothing waits for, or that are kept free.
+func (t *turner) free() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	idle := t.cfg.Workers - t.started
+	return max(0, max(idle-t.buffer.n, min(idle, t.spare))-t.shares)
+}
+
+// buffered reports whether something waits for a worker, so that workers are never free unless they are kept so.
+func (t *turner) buffered() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buffer.n > 0
+}
+
+// rows is how many actions one turn may claim.
+func (t *turner) rows() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.unflushed) >= maxUnflushed {
 		return 0
 	}
-	return max(0, min(c.cfg.Workers-len(c.running), maxRows))
+	return maxRows
 }
 
 // served puts lanes that gave all they were asked for at the end of the line: they may have more.
@@ -152,20 +219,30 @@ func (t *turner) served(wants []ledger.Want, claimed []ledger.Claimed) {
 	}
 }
 
-// startAll starts what was claimed, or gives it back when this process is about to end.
+// startAll starts what was claimed, or keeps it for the next free worker, or gives it back when this process is about to end.
 func (t *turner) startAll(ctx, work context.Context, owner ledger.Instance, claimed []ledger.Claimed) {
-	if ctx.Err() == nil {
-		for _, c := range claimed {
-			t.gate.spend(c.Lane)
-			t.start(work, owner.ID, c)
-		}
-		return
-	}
-	var back []ledger.Completion
 	for _, c := range claimed {
-		back = append(back, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.GivenBack}})
+		if t.hold(owner.ID, c) {
+			t.gate.spend(c.Lane)
+		}
 	}
-	t.putBack(owner, back)
+	if ctx.Err() == nil {
+		t.startHeld(work)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ctx.Err() != nil {
+		t.giveBack(all)
+	}
+	if t.buffer.n > 0 { // what may be done once is not to be lost before it has begun
+		t.giveBack(func(a *attempt) bool {
+			if a.Delivery != action.AtMostOnce {
+				return false
+			}
+			t.paced(a, 0, time.Now())
+			return true
+		})
+	}
 }
 
 // recover starts what a turn claimed whose answer was lost.
@@ -180,11 +257,11 @@ func (t *turner) recover(ctx, work context.Context) error {
 	return nil
 }
 
-// known reports whether a claim is running, or has ended and is not recorded.
+// known reports whether a claim is held, or has ended and is not recorded.
 func (c *Conductor) known(claimed ledger.Claimed) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, runs := c.running[claim{claimed.ID, claimed.Thread.Attempt}]
+	_, held := c.claims[claim{claimed.ID, claimed.Thread.Attempt}]
 	same := func(u ledger.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
-	return runs || slices.ContainsFunc(c.unflushed, same) || slices.ContainsFunc(c.waiting.completions, same)
+	return held || slices.ContainsFunc(c.unflushed, same) || slices.ContainsFunc(c.waiting.completions, same)
 }

@@ -44,6 +44,7 @@ type Membership interface {
 	Join(ctx context.Context, i ledger.Instance) error
 	Heartbeat(ctx context.Context, i ledger.Instance) error
 	Leave(ctx context.Context, i ledger.Instance) error
+	Guarded() bool
 	Rescue(ctx context.Context, self action.ID) (ledger.Rescue, error)
 }
 
@@ -90,8 +91,12 @@ type Conductor struct {
 
 	mu         sync.Mutex
 	instance   ledger.Instance
-	running    map[claim]*attempt
-	load       map[string]int      // of running, by lane and ledger.HandlerKey
+	claims     map[claim]*attempt  // what is claimed and has not ended
+	buffer     buffer              // of them, those that no worker has taken
+	started    int                 // of them, the others
+	spare      int                 // free workers that take nothing that waits: lanes have work of which nothing may wait
+	load       map[string]int      // of claims, by lane and ledger.HandlerKey
+	paces      map[string]*pace    // by lane
 	unflushed  []ledger.Completion // ended, not recorded; oldest first
 	firstEnded time.Time           // of the oldest in unflushed
 	waiting    waiting             // ended, and left out of a turn
@@ -121,8 +126,9 @@ func New(l Ledger, cfg Config) *Conductor {
 		ended:   make(chan struct{}, 1),
 		sooner:  make(chan struct{}, 1),
 		told:    make(chan struct{}, 1),
-		running: map[claim]*attempt{},
+		claims:  map[claim]*attempt{},
 		load:    map[string]int{},
+		paces:   map[string]*pace{},
 	}
 	c.table.Store(newTable(Table{Handlers: cfg.Handlers, Limits: cfg.Limits}))
 	c.gate.configure(cfg.Limits)
@@ -148,10 +154,11 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.dues(ctx) })
 	loops.Go(func() { c.maintain(ctx) })
 	loops.Go(func() { c.measure(ctx) })
-	t := turner{Conductor: c, look: true}
+	t := newTurner(c)
 	t.run(ctx, work)
 	t.drain(ctx, work)
 	stop()
+	t.turns.Wait()
 	loops.Wait()
 	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil

@@ -19,6 +19,9 @@ func (t *turner) drain(ctx, work context.Context) {
 	if !t.idle() {
 		t.beat(work) // so that others know that nothing more is taken on here
 	}
+	t.mu.Lock()
+	t.giveBack(all)
+	t.mu.Unlock()
 	handBack := time.Now().Add(t.cfg.Drain)
 	giveUp := handBack.Add(handBackTime)
 	for !t.idle() {
@@ -40,7 +43,7 @@ func (t *turner) drain(ctx, work context.Context) {
 		if wanted && at.Before(until) {
 			until = at
 		}
-		t.wait(work, until, true)
+		t.wait(work, work, until, true)
 	}
 	t.attempts.Wait()
 }
@@ -49,14 +52,14 @@ func (t *turner) drain(ctx, work context.Context) {
 func (t *turner) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.running) == 0 && len(t.unflushed)+len(t.waiting.completions) == 0 && !t.lost
+	return len(t.claims) == 0 && len(t.unflushed)+len(t.waiting.completions) == 0 && t.inFlight == 0 && !t.lost
 }
 
 // abandon says what is left behind. The ledger finds these claims without an owner and gives them back.
 func (t *turner) abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, a := range t.running {
+	for _, a := range t.claims {
 		t.log.Error("attempt does not end; left behind", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyName, a.Name)
 	}
 	if n := len(t.unflushed) + len(t.waiting.completions); n > 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -33,6 +34,8 @@ type fake struct {
 	rescue   ledger.Rescue // what every look finds
 	backlogs []ledger.Backlog
 	samples  int // how often they were asked for
+
+	unguarded atomic.Bool
 
 	refuse    func(c []ledger.Completion) error // before a turn
 	loseTurns int                               // answers to lose after the commit
@@ -279,6 +282,8 @@ func (f *fake) Sample(context.Context) (ledger.Sample, error) {
 	f.samples++
 	return ledger.Sample{Now: time.Now(), Backlogs: f.backlogs}, nil
 }
+
+func (f *fake) Guarded() bool { return !f.unguarded.Load() }
 
 func (f *fake) Maintain(context.Context) error { return nil }
 

@@ -29,7 +29,7 @@ type gate struct {
 	mu       sync.Mutex
 	limits   map[string]Limits   // as configured, by handler
 	passages map[string]*passage // by lane or ledger.HandlerKey
-	dealt    map[string]int      // in the turn that is being made, by lane and ledger.HandlerKey
+	dealt    map[string]int      // in turns that have no answer yet, by lane and ledger.HandlerKey
 	asked    time.Time           // the last ask
 	dirty    time.Time           // since when there is something to report or to give back; zero: there is nothing
 }
@@ -167,11 +167,17 @@ func (g *gate) refusing(handler, text string) bool {
 	return matches != nil && matches(text)
 }
 
-// begin starts a turn: nothing is dealt yet.
-func (g *gate) begin() {
+// answered ends what was dealt to a turn: what it claimed is counted otherwise from now on.
+func (g *gate) answered(wants []ledger.Want) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clear(g.dealt)
+	for _, w := range wants {
+		for _, key := range keysOf(w.Lane) {
+			if g.dealt[key] -= w.N; g.dealt[key] <= 0 {
+				delete(g.dealt, key)
+			}
+		}
+	}
 }
 
 // deal says how many of n attempts may be claimed of a lane in this turn, and sets them aside.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
@@ -65,6 +66,7 @@ func (c *Conductor) beats(work context.Context) {
 		if told || !time.Now().Before(beat) {
 			beat = time.Now().Add(member.Jitter(c.cfg.Instance.Beat()))
 			c.beat(work)
+			c.forget(time.Now())
 		}
 		others = c.rescue(work)
 	}
@@ -88,7 +90,7 @@ func (c *Conductor) rejoin(work context.Context) {
 	c.mu.Lock()
 	old := c.instance.ID
 	c.instance = ledger.Instance{}
-	dropped := len(c.unflushed) + len(c.waiting.completions)
+	dropped := len(c.unflushed) + len(c.waiting.completions) + c.withdraw(all, action.Outcome{})
 	c.unflushed, c.waiting.completions = nil, nil
 	c.metrics.Unflushed.Set(0)
 	c.mu.Unlock()
@@ -105,10 +107,12 @@ func (c *Conductor) rejoin(work context.Context) {
 func (c *Conductor) cancelAll(cause error) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range c.running {
-		a.cancel(cause)
+	for _, a := range c.claims {
+		if a.cancel != nil {
+			a.cancel(cause)
+		}
 	}
-	return len(c.running)
+	return len(c.claims)
 }
 
 // rescue takes back the claims of dead instances, and says how many living ones hold.

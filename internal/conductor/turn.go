@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -23,7 +24,8 @@ const (
 
 const codeUnrecordable = "unrecordable"
 
-// turner is the loop that records what ended and claims what is ready. One goroutine has it.
+// turner is the loop that records what ended and claims what is ready. One goroutine has it; its transactions have
+// one each, at most maxTurns at a time.
 type turner struct {
 	*Conductor
 	look      bool      // something may be ready that lanes does not name
@@ -33,8 +35,33 @@ type turner struct {
 	reopen    time.Time // when to look at the held ones again; zero: when somebody says so
 	last      string    // lane after which the next look goes on
 	lost      bool      // a turn's answer was lost: it may have claimed
+	barren    bool      // the last try had nothing to do, and nothing has happened since
 	notBefore time.Time // the ledger was away
 	away      member.Backoff
+
+	turns    sync.WaitGroup
+	inFlight int
+	asked    map[string]int // of the turns in flight, by lane
+	shares   int            // of asked, those for which there is a free worker
+	answers  chan answer
+}
+
+// maxTurns is how many transactions may be under way: one runs in the database while the next is being made.
+const maxTurns = 2
+
+// answer is what became of a turn.
+type answer struct {
+	owner       ledger.Instance
+	completions []ledger.Completion
+	wants       []ledger.Want
+	turned      ledger.Turned
+	err         error
+	shares      int  // of the wants, those for which there is a free worker
+	refused     bool // the completions were recorded apart from the wants, as far as err says
+}
+
+func newTurner(c *Conductor) *turner {
+	return &turner{Conductor: c, look: true, asked: map[string]int{}, answers: make(chan answer, maxTurns)}
 }
 
 // run turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
@@ -45,22 +72,26 @@ func (t *turner) run(ctx, work context.Context) {
 			t.turn(ctx, work)
 			continue
 		}
-		t.wait(ctx, at, wanted)
+		t.wait(ctx, work, at, wanted)
+		t.startHeld(work)
 	}
 }
 
 // wait returns at the time, when there is one, or when something happens.
-func (t *turner) wait(ctx context.Context, at time.Time, timed bool) {
+func (t *turner) wait(ctx, work context.Context, at time.Time, timed bool) {
 	var alarm <-chan time.Time
 	if timed {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		alarm = timer.C
 	}
+	t.barren = false
 	select {
 	case <-t.ready:
 		t.look = true
 	case <-t.ended:
+	case a := <-t.answers:
+		t.heed(ctx, work, a)
 	case <-alarm:
 	case <-ctx.Done():
 	}
@@ -69,20 +100,23 @@ func (t *turner) wait(ctx context.Context, at time.Time, timed bool) {
 // next says when the next turn is to be made; false: not before something happens.
 func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 	t.mu.Lock()
-	pending, busy, first := len(t.unflushed), len(t.running), t.firstEnded
+	pending, busy, first := len(t.unflushed), len(t.claims), t.firstEnded
 	again, waits := t.waiting.due()
 	joined := !t.instance.ID.IsZero()
 	t.mu.Unlock()
-	if !joined {
+	if !joined || t.inFlight == maxTurns || t.lost && t.inFlight > 0 {
 		return now, false // rejoin pokes
 	}
-	free := t.cfg.Workers - busy
-	hungry := claiming && free > 0 && pending < maxUnflushed
+	hungry, empty := false, false
+	if claiming && pending < maxUnflushed {
+		hungry, empty = t.hunger(now)
+	}
+	claimable := hungry && !t.barren
 	at, wanted := now, true
 	switch {
-	case t.lost, pending >= turnRows, pending > 0 && busy == 0:
-	case hungry && pending == 0 && (t.look || len(t.lanes) > 0):
-	case hungry && len(t.lanes) > 0 && 2*free >= t.cfg.Workers:
+	case t.lost, pending >= turnRows, pending > 0 && busy == 0 && t.inFlight == 0:
+	case claimable && pending == 0 && (t.look || len(t.lanes) > 0):
+	case claimable && len(t.lanes) > 0 && empty:
 	case pending > 0:
 		at = first.Add(turnAge)
 	default:
@@ -100,6 +134,18 @@ func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
 	return at, wanted
 }
 
+// hunger reports whether anything may be claimed, and whether that is at least half of what might be at most.
+func (t *turner) hunger(now time.Time) (hungry, empty bool) {
+	room, full := t.free(), t.cfg.Workers
+	for _, lane := range t.lanes {
+		t.mu.Lock()
+		full += t.ahead(lane, now)
+		t.mu.Unlock()
+		room += t.room(lane, now)
+	}
+	return room > 0, 2*room >= full
+}
+
 // limited says when the limits of lanes want a turn; false: they do not.
 func (t *turner) limited(hungry bool) (time.Time, bool) {
 	at, due := t.gate.due()
@@ -109,24 +155,28 @@ func (t *turner) limited(hungry bool) (time.Time, bool) {
 	return at, due
 }
 
-// turn records, claims and starts. When the ledger is away everything is kept for later.
+// turn begins to record and to claim. When the ledger is away everything is kept for later.
 func (t *turner) turn(ctx, work context.Context) {
-	if err := t.tryTurn(ctx, work); err != nil {
-		delay := t.away.Next()
-		t.notBefore = time.Now().Add(delay)
-		t.log.Warn("turn failed", obs.Error(err), obs.KeyRetryIn, delay.String())
-		return
+	if err := t.begin(ctx, work); err != nil {
+		t.failed(err)
 	}
-	t.away.Reset()
 }
 
-func (t *turner) tryTurn(ctx, work context.Context) error {
+// failed waits before the next turn.
+func (t *turner) failed(err error) {
+	delay := t.away.Next()
+	t.notBefore = time.Now().Add(delay)
+	t.log.Warn("turn failed", obs.Error(err), obs.KeyRetryIn, delay.String())
+}
+
+func (t *turner) begin(ctx, work context.Context) error {
 	if t.lost {
 		if err := t.recover(ctx, work); err != nil {
 			return fmt.Errorf("read own claims: %w", err)
 		}
 	}
 	var wants []ledger.Want
+	before := t.shares
 	if ctx.Err() == nil {
 		var err error
 		if wants, err = t.wants(work); err != nil {
@@ -135,9 +185,15 @@ func (t *turner) tryTurn(ctx, work context.Context) error {
 	}
 	owner, completions := t.take()
 	if len(completions)+len(wants) == 0 {
+		t.barren = true
 		return nil
 	}
-	return t.commit(ctx, work, owner, completions, wants)
+	t.inFlight++
+	shares := t.shares - before
+	t.turns.Go(func() {
+		t.answers <- t.commit(work, answer{owner: owner, completions: completions, wants: wants, shares: shares})
+	})
+	return nil
 }
 
 // take removes what has ended from the unflushed ones, at most maxRows.
@@ -160,28 +216,47 @@ func (c *Conductor) putBack(owner ledger.Instance, completions []ledger.Completi
 	}
 }
 
-// commit makes one transaction and starts what it claimed.
-func (t *turner) commit(ctx, work context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) error {
+// commit makes one transaction. Completions that the ledger refuses are recorded without the claim.
+func (t *turner) commit(work context.Context, a answer) answer {
 	began := time.Now()
-	turned, err := t.ledger.Turn(work, owner, completions, wants)
+	a.turned, a.err = t.ledger.Turn(work, a.owner, a.completions, a.wants)
 	t.metrics.TurnSeconds.Observe(time.Since(began).Seconds())
 	switch {
-	case err == nil:
-	case member.Passing(err) || len(completions) == 0:
-		t.lost = len(wants) > 0 // the commit may have happened all the same
-		t.look = true
-		t.putBack(owner, completions)
-		return err
+	case a.err == nil:
+		t.metrics.TurnRows.WithLabelValues("complete").Observe(float64(len(a.completions)))
+		t.metrics.TurnRows.WithLabelValues("claim").Observe(float64(len(a.turned.Claimed)))
+		t.recorded(a.owner, a.turned, a.completions)
+	case member.Passing(a.err) || len(a.completions) == 0:
+		t.putBack(a.owner, a.completions)
 	default:
-		t.look = true
-		return t.record(work, owner, completions)
+		a.refused = true
+		a.err = t.record(work, a.owner, a.completions)
 	}
-	t.metrics.TurnRows.WithLabelValues("complete").Observe(float64(len(completions)))
-	t.metrics.TurnRows.WithLabelValues("claim").Observe(float64(len(turned.Claimed)))
-	t.recorded(owner, turned, completions)
-	t.served(wants, turned.Claimed)
-	t.startAll(ctx, work, owner, turned.Claimed)
-	return nil
+	return a
+}
+
+// heed takes the answer of a turn, and starts what it claimed.
+func (t *turner) heed(ctx, work context.Context, a answer) {
+	t.inFlight--
+	t.shares -= a.shares
+	t.keepFree(t.kept() - a.shares)
+	t.gate.answered(a.wants)
+	for _, w := range a.wants {
+		if t.asked[w.Lane] -= w.N; t.asked[w.Lane] <= 0 {
+			delete(t.asked, w.Lane)
+		}
+	}
+	t.look = t.look || a.refused || a.err != nil
+	if a.err != nil {
+		t.lost = t.lost || !a.refused && len(a.wants) > 0 // the commit may have happened all the same
+		t.failed(a.err)
+		return
+	}
+	t.away.Reset()
+	if !a.refused {
+		t.served(a.wants, a.turned.Claimed)
+	}
+	t.startAll(ctx, work, a.owner, a.turned.Claimed)
 }
 
 // record records completions that were refused together, halving them until the

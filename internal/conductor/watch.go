@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -105,7 +106,10 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range c.running {
+	if c.withdraw(func(a *attempt) bool { return slices.Contains(asked, a.ID) }, action.Outcome{Kind: action.Stopped}) > 0 {
+		poke(c.ended)
+	}
+	for _, a := range c.claims {
 		if i := slices.Index(asked, a.ID); i >= 0 {
 			a.cancel(ErrCanceled)
 			asked = slices.Delete(asked, i, i+1)

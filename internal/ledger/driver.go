@@ -39,6 +39,8 @@ type Driver interface {
 	Partitions(ctx context.Context, before time.Time) (Partitions, error)
 	// Guard binds an instance's life to this process, where the database can tell that a process is gone.
 	Guard(ctx context.Context, id action.ID) (key int64, err error)
+	// Guarded reports whether what Guard bound holds; true where nothing was bound.
+	Guarded() bool
 	// Close ends every connection.
 	Close() error
 }

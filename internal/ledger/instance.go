@@ -31,6 +31,9 @@ func (l *Ledger) Join(ctx context.Context, i Instance) error {
 	})
 }
 
+// Guarded reports whether others can tell that this process lives. While they cannot, its claims may become theirs.
+func (l *Ledger) Guarded() bool { return l.driver.Guarded() }
+
 // Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are
 // others' by now. On the embedded log it writes what changed, if anything did.
 func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {

@@ -50,6 +50,9 @@ const (
 // provenWithin is how long a notification of our own may take to come back.
 const provenWithin = 2 * time.Second
 
+// Guarded reports whether what Guard bound holds. While a lock is down others may take this process for dead.
+func (d *Driver) Guarded() bool { return !d.listener.bare.Load() }
+
 // guardWithin is how long a process waits for its lock; without one, its lease alone says that it lives.
 const guardWithin = 3 * time.Second
 
@@ -67,6 +70,7 @@ type listener struct {
 
 	mu       sync.Mutex
 	locks    []*lock
+	bare     atomic.Bool // locks that were held are not now
 	metrics  *obs.Ledger // nil: nobody measures
 	notifier *notifier   // whose own notifications tell how quick they are
 }
@@ -124,6 +128,7 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 	}
 	defer func() {
 		l.heard(false)
+		l.again()
 		_ = conn.Close(context.WithoutCancel(l.ctx))
 	}()
 	if _, err := conn.Exec(l.ctx, "LISTEN "+channel); err != nil {
@@ -140,10 +145,12 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 	for _, topic := range ledger.Topics() { // what was missed while nobody listened
 		changed(topic)
 	}
-	l.again()
 	for {
 		if err := l.take(conn); err != nil {
 			return true
+		}
+		if l.regained() {
+			changed(ledger.TopicAction) // what waited for it may begin
 		}
 		note, err := l.wait(conn)
 		if err == nil && note == "" {
@@ -247,13 +254,26 @@ func (l *listener) wait(conn *pgx.Conn) (string, error) {
 	return "", err
 }
 
-// again makes a new connection take every lock.
+// again makes the next connection take every lock: they fell with this one.
 func (l *listener) again() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.locks {
+		l.bare.Store(l.bare.Load() || k.done)
 		k.done = false
 	}
+}
+
+// regained reports whether locks that had fallen are held again, since it was last asked.
+func (l *listener) regained() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.locks {
+		if !k.done && k.held == nil {
+			return false
+		}
+	}
+	return l.bare.Swap(false)
 }
 
 // take takes the locks that the connection does not hold yet. One that an

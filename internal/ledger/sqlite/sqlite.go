@@ -229,6 +229,9 @@ func (d *Driver) Maintain(context.Context) error { return nil }
 // Guard does nothing: whoever holds waybill.lock is alone.
 func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, nil }
 
+// Guarded is true: nothing is bound.
+func (d *Driver) Guarded() bool { return true }
+
 // Close ends every connection. Closing again does nothing.
 func (d *Driver) Close() error {
 	if d.closed.Swap(true) {

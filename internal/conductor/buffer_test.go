@@ -1,0 +1,197 @@
+package conductor_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// switched is a handler that is fast until it is told to do something else; it knows which actions it was called for.
+type switched struct {
+	mu      sync.Mutex
+	then    doer
+	started map[action.ID]bool
+}
+
+func (s *switched) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	s.mu.Lock()
+	if s.started == nil {
+		s.started = map[action.ID]bool{}
+	}
+	s.started[a.Action.ID] = true
+	then := s.then
+	s.mu.Unlock()
+	if then == nil {
+		elapse(10 * time.Millisecond)
+		return done()
+	}
+	return then(ctx, a)
+}
+
+// turn makes every further attempt do something else.
+func (s *switched) turn(then doer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.then = then
+}
+
+// waiting lists what is claimed and was never started.
+func (s *switched) waiting(f *fake) (ids []action.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range f.order {
+		if !f.rows[id].ClaimedBy.IsZero() && !s.started[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// ahead runs a lane of a thousand actions and more, ten at a time, until some of them wait for a worker.
+func ahead(t *testing.T) (f *fake, s *switched, stop func()) {
+	t.Helper()
+	f, s = newFake(), &switched{}
+	add(f, 2000, "work/a")
+	stop = run(t, f, s.Do)
+	settle(time.Second)
+	if n := len(s.waiting(f)); n == 0 || n > 500 {
+		t.Fatalf("%d wait for a worker, want some and at most 500", n)
+	}
+	return f, s, stop
+}
+
+func TestWhatMayNotWaitIsNotClaimedAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes    time.Duration
+		delivery action.Delivery
+	}{
+		"slow":         {300 * time.Millisecond, action.AtLeastOnce},
+		"at most once": {time.Millisecond, action.AtMostOnce},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, s := newFake(), &switched{}
+			s.turn(func(context.Context, conductor.Attempt) action.Outcome {
+				elapse(c.takes)
+				return done()
+			})
+			for range 1000 {
+				f.add(action.Action{Handler: "work", Lane: "work/a", Delivery: c.delivery})
+			}
+			stop := run(t, f, s.Do)
+			for range 200 {
+				settle(7 * time.Millisecond)
+				if n := len(s.waiting(f)); n > 0 {
+					t.Fatalf("%s: %d wait for a worker", name, n)
+				}
+			}
+			settle(time.Minute)
+			if got := f.count(action.Successful); got != 1000 {
+				t.Errorf("%s: %d successful, want 1000", name, got)
+			}
+			stop()
+		})
+	}
+}
+
+func TestTheDrainGivesBackWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, stop := ahead(t)
+		s.turn(untilEnd)
+		settle(100 * time.Millisecond)
+		waiting := s.waiting(f)
+		stop()
+		for _, id := range waiting {
+			if r := f.get(id); len(r.outcomes) != 1 || r.outcomes[0].Kind != action.GivenBack {
+				t.Fatalf("what waited ended %v", r.outcomes)
+			}
+		}
+		if len(waiting) == 0 || s.started[waiting[0]] {
+			t.Errorf("%d waited; the first was started: %v", len(waiting), len(waiting) > 0)
+		}
+	})
+}
+
+func TestCancelEndsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, stop := ahead(t)
+		s.turn(untilEnd)
+		settle(100 * time.Millisecond)
+		id := s.waiting(f)[0]
+		f.askCancel(id)
+		settle(time.Second)
+		if got := f.get(id).Status; got != action.Canceled || s.started[id] {
+			t.Errorf("canceled before it began it is %s, started: %v", got, s.started[id])
+		}
+		stop()
+	})
+}
+
+func TestNothingThatWaitsBeginsWithoutTheGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, stop := ahead(t)
+		f.unguarded.Store(true)
+		settle(time.Second) // what ran has ended
+		before := len(s.started)
+		settle(10 * time.Second)
+		if after := len(s.started); after != before || len(s.waiting(f)) == 0 {
+			t.Errorf("%d began while others may take this process for dead; %d wait", after-before, len(s.waiting(f)))
+		}
+		f.unguarded.Store(false)
+		f.mu.Lock()
+		f.poke(ledger.TopicAction)
+		f.mu.Unlock()
+		settle(time.Minute)
+		if got := f.count(action.Successful); got != 2000 {
+			t.Errorf("%d successful, want all 2000", got)
+		}
+		stop()
+	})
+}
+
+func TestATargetThatRefusesGetsNothingThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, stop := ahead(t)
+		waited := s.waiting(f)
+		s.turn(func(context.Context, conductor.Attempt) action.Outcome {
+			return action.Outcome{Kind: action.Throttle, Error: "503"}
+		})
+		settle(100 * time.Millisecond)
+		back := 0
+		for _, id := range waited {
+			if r := f.get(id); len(r.outcomes) > 0 && r.outcomes[0].Kind == action.GivenBack {
+				back++
+			}
+		}
+		if back == 0 {
+			t.Errorf("of %d that waited none was given back", len(waited))
+		}
+		stop()
+	})
+}
+
+func TestALongLaneKeepsNoWorkerFromTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, stop := ahead(t)
+		add(f, 50_000, "work/a")
+		for i := range 20 {
+			f.add(action.Action{Handler: "work", Lane: "work/b", Delivery: action.AtMostOnce})
+			id := f.order[len(f.order)-1]
+			settle(200 * time.Millisecond)
+			if got := f.get(id).Status; got != action.Successful {
+				t.Fatalf("action %d of the other lane is %s after 200 ms", i, got)
+			}
+		}
+		if len(s.waiting(f)) == 0 {
+			t.Error("the long lane ran dry")
+		}
+		stop()
+	})
+}
