@@ -76,8 +76,8 @@ workflows:
 	for _, c := range []struct{ callback, want string }{
 		{`{handler: publish, when: [failed], parameters: {feature: {value: {}}}}`,
 			"server.yaml:11:35: warning: workflows.mirror.callbacks.x.when: failed does not include jobs that ran out of retries: add retries_exhausted, or !retries_exhausted if that is meant"},
-		{`{handler: publish, when: [sucesful], parameters: {feature: {value: {}}}}`,
-			`server.yaml:11:36: workflows.mirror.callbacks.x.when[0]: "sucesful" is no end state (did you mean "successful"?)`},
+		{`{handler: publish, when: [successfulx], parameters: {feature: {value: {}}}}`,
+			`server.yaml:11:36: workflows.mirror.callbacks.x.when[0]: "successfulx" is no end state (did you mean "successful"?)`},
 		{`{handler: publish, when: [canceled, "!CANCELED"], parameters: {feature: {value: {}}}}`,
 			`server.yaml:11:46: workflows.mirror.callbacks.x.when[1]: canceled contradicts !canceled`},
 		{`{handler: publish, parameters: {feature: {value: {}}}}`,
