@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+	"time"
 )
 
 // Options are what the benches take; each has those that it names.
@@ -25,6 +26,11 @@ type Options struct {
 	N       int    // operations in a round
 	Workers int
 	Rival   string
+
+	Limit, Instances int           // of global-limit; Instances of outage too
+	Job, For         time.Duration // how long one job takes; how long an outage lasts
+	Rate             float64       // requests a second that are configured
+	Answers          []int         // statuses of a target that refuses work
 }
 
 // bench measures one thing.
@@ -37,9 +43,11 @@ type bench struct {
 // benches are all of them by name.
 func benches() map[string]bench {
 	return map[string]bench{
-		"append": {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
-		"drain":  {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
-		"engine": {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
+		"append":       {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
+		"drain":        {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
+		"engine":       {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
+		"global-limit": {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
+		"outage":       {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
 	}
 }
 

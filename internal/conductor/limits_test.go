@@ -119,7 +119,7 @@ func TestSerialLaneOnTwoInstances(t *testing.T) {
 		var m meter
 		add(f, 50, "work/a")
 		stop := several(t, 2, f, m.take(100*time.Millisecond, done), limits(action.Limits{Lane: action.Limit{Slots: 1}}))
-		settle(20 * time.Second)
+		settle(7 * time.Second)
 		within(t, "at a time", m.most.Load(), 1, 1)
 		if got := f.count(action.Successful); got != 50 {
 			t.Errorf("%d successful, want all 50", got)
