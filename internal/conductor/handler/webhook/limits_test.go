@@ -209,7 +209,10 @@ func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
 		}
 	})
 	ids := s.add(30, "a")
-	s.until("paused", func() bool { l := s.lane(); return l.PausedBy == action.ByTarget && l.Reason == "429: target refuses work" })
+	s.until("paused", func() bool {
+		l := s.lane()
+		return l.PausedBy == action.ByTarget && l.Reason == "429: target refuses work"
+	})
 	s.ended(ids)
 	mu.Lock()
 	defer mu.Unlock()
