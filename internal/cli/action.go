@@ -21,23 +21,26 @@ func (a *app) actionCommand() *cobra.Command {
 		a.actionReplayCommand(), a.actionSnoozeCommand(), a.actionCancelCommand(), a.actionLimitsCommand())
 }
 
+// listFlags are what `waybill action list` may be told.
+type listFlags struct {
+	query                                ledger.ActionQuery
+	statuses                             []string
+	parent, retryOf, after, since, until string
+}
+
 func (a *app) actionListCommand() *cobra.Command {
-	query := ledger.ActionQuery{}
-	status := ""
+	var flags listFlags
 	c := &cobra.Command{
 		Use:   "list [DEPLOYMENT]",
 		Short: "List actions, newest first",
 		Example: examples("waybill action list --live", "waybill action list greeter#7",
-			"waybill action list --status retries_exhausted -o json"),
+			"waybill action list --status retries_exhausted --status failed --since 24h -o json",
+			"waybill action list --kind job --name mirror"),
 		Args:              arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: a.completeDeployments,
 		RunE: func(c *cobra.Command, arguments []string) error {
-			if status != "" {
-				one, err := action.ParseStatus(status)
-				if err != nil {
-					return fault.Wrap(fault.Invalid, err)
-				}
-				query.Statuses = []action.Status{one}
+			if err := flags.read(time.Now()); err != nil {
+				return err
 			}
 			return a.withSession(c, func(ctx context.Context, s *session) error {
 				if len(arguments) > 0 {
@@ -45,18 +48,55 @@ func (a *app) actionListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					query.Pipeline, query.Deployment = ref.Pipeline, ref.Number
+					flags.query.Pipeline, flags.query.Deployment = ref.Pipeline, ref.Number
 				}
-				return a.listActions(ctx, s, query)
+				return a.listActions(ctx, s, flags.query)
 			})
 		},
 	}
-	c.Flags().StringVar(&status, "status", "", "only those with this status, such as running or failed")
+	query := &flags.query
+	c.Flags().StringSliceVar(&flags.statuses, "status", nil, "only those with this status, such as running or failed; may be repeated")
+	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step or build")
+	c.Flags().StringVar(&query.Name, "name", "", "only those with this name; of a job its process")
 	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler: step, build or noop")
 	_ = c.RegisterFlagCompletionFunc("handler", a.completeHandlers)
+	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane")
+	c.Flags().StringVar(&flags.parent, "parent", "", "only what the action with this id asked for")
+	c.Flags().StringVar(&flags.retryOf, "retry-of", "", "only retries of the action with this id")
+	c.Flags().StringVar(&flags.since, "since", "", "created at this time (RFC 3339) or later, or at most this long ago, such as 24h")
+	c.Flags().StringVar(&flags.until, "until", "", "created before this time, or longer ago than this")
+	c.Flags().StringVar(&flags.after, "after", "", "only those older than the action with this id: the next page")
 	c.Flags().BoolVar(&query.LiveOnly, "live", false, "only those that have not ended")
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
 	return c
+}
+
+// read turns flags into the query.
+func (f *listFlags) read(now time.Time) error {
+	f.query.Statuses = nil
+	for _, text := range f.statuses {
+		status, err := action.ParseStatus(text)
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err)
+		}
+		f.query.Statuses = append(f.query.Statuses, status)
+	}
+	for text, into := range map[*string]*action.ID{&f.parent: &f.query.Parent, &f.retryOf: &f.query.RetryOf, &f.after: &f.query.After} {
+		if *text == "" {
+			continue
+		}
+		id, err := action.ParseID(*text)
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err)
+		}
+		*into = id
+	}
+	var err error
+	if f.query.Since, err = readPast("--since", f.since, now); err != nil {
+		return err
+	}
+	f.query.Until, err = readPast("--until", f.until, now)
+	return err
 }
 
 func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQuery) error {
@@ -141,6 +181,9 @@ func (a *app) showAction(x server.ActionView) error {
 	}
 	if text := strings.TrimSpace(x.Error); strings.Contains(text, "\n") {
 		fmt.Fprintf(a.out, "error:\n  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
+	}
+	for _, c := range x.Children {
+		fmt.Fprintf(a.out, "asked for: %s  %s %s  %s\n", c.ID, c.Kind, firstOf(c.Name, c.Handler), strings.ToLower(c.Status.String()))
 	}
 	if len(x.Output) > 0 && string(x.Output) != "null" {
 		fmt.Fprintf(a.out, "output: %s\n", x.Output)

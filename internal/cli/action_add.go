@@ -52,6 +52,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.OnConflict, "on-conflict", "return",
 		"when the key is that of a live action: return it, reject this one, or replace it unless somebody works on it")
 	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
+	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "stands for this order for a day: the same order again is the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
 	offer(c, "on-conflict", ledger.OnConflicts()...)
 	return c
@@ -59,7 +60,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 
 // read turns flags into the order.
 func (f *addFlags) read(now time.Time) (err error) {
-	if f.order.Parameters, err = readParameters(f.parameters); err != nil {
+	if f.order.Parameters, err = readAssignments("-p", "parameter", f.parameters); err != nil {
 		return err
 	}
 	if f.priority < 0 || f.priority > 1000 {
@@ -73,25 +74,25 @@ func (f *addFlags) read(now time.Time) (err error) {
 	return err
 }
 
-// readParameters makes a JSON object of name=text and name:=JSON.
-func readParameters(given []string) (json.RawMessage, error) {
+// readAssignments makes a JSON object of a flag's name=text and name:=JSON; word is what one of them is called.
+func readAssignments(flag, word string, given []string) (json.RawMessage, error) {
 	parameters := map[string]json.RawMessage{}
 	for _, text := range given {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || strings.TrimSuffix(name, ":") == "" {
-			return nil, fault.New(fault.Invalid, "-p %s: want name=text or name:=JSON", text)
+			return nil, fault.New(fault.Invalid, "%s %s: want name=text or name:=JSON", flag, text)
 		}
 		raw, err := json.Marshal(value)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "-p %s: %w", text, err)
+			return nil, fault.New(fault.Invalid, "%s %s: %w", flag, text, err)
 		}
 		if typed, ok := strings.CutSuffix(name, ":"); ok {
 			if name, raw = typed, json.RawMessage(value); !json.Valid(raw) {
-				return nil, fault.New(fault.Invalid, "-p %s: %q is no JSON", text, value).WithHint("-p %s=%s, if it is a text", name, value)
+				return nil, fault.New(fault.Invalid, "%s %s: %q is no JSON", flag, text, value).WithHint("%s %s=%s, if it is a text", flag, name, value)
 			}
 		}
 		if _, there := parameters[name]; there {
-			return nil, fault.New(fault.Invalid, "-p %s: the parameter %q is given twice", text, name)
+			return nil, fault.New(fault.Invalid, "%s %s: the %s %q is given twice", flag, text, word, name)
 		}
 		parameters[name] = raw
 	}

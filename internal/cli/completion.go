@@ -146,5 +146,14 @@ func (a *app) completeHandlers(*cobra.Command, []string, string) ([]string, cobr
 	return slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(cfg.Handlers)), builtIn()...)))), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeProcesses offers the processes of the configuration.
+func (a *app) completeProcesses(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, _, err := a.config(a.homeOf(a.dir))
+	if err != nil || len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(cfg.Workflows)), cobra.ShellCompDirectiveNoFileComp
+}
+
 // builtIn names the handlers that need no configuration.
 func builtIn() []string { return []string{catalog.TypeNoop, "step", "build"} }

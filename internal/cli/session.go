@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -44,6 +45,9 @@ type operations interface {
 	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)
 	ReplayActions(ctx context.Context, o server.ReplayOrder) (ledger.Replayed, error)
 	RetryAction(ctx context.Context, id action.ID, by string) (server.Added, error)
+	ListProcesses(ctx context.Context) ([]server.ProcessOffering, error)
+	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
+	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.Added, error)
 	Status(ctx context.Context) (server.StatusView, error)
 	Limits(ctx context.Context) ([]ledger.Limiter, error)
 	Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -28,6 +30,8 @@ type Order struct {
 	Deadline   string          `json:"deadline,omitempty"`   // such as 2h or 7d from now, or never; "": the handler's
 	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see ledger.OnConflict
 	By         string          `json:"-"`
+	// IdempotencyKey stands for this order for a day: who sends it again gets the same action; "": none.
+	IdempotencyKey string `json:"-"`
 }
 
 // Added is an action that was ordered.
@@ -55,7 +59,20 @@ func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 	if err := o.complete(&a, time.Now()); err != nil {
 		return Added{}, err
 	}
-	return s.enqueue(ctx, a, ledger.OnConflict(o.OnConflict))
+	if len(a.Parameters) > blob.Inline {
+		if a, err = s.putAside(ctx, a); err != nil {
+			return Added{}, err
+		}
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return Added{}, err
+	}
+	once, err := IdempotencyOf(o.IdempotencyKey, o.By, sha256.Sum256(append([]byte("add-action\n"), text...)))
+	if err != nil {
+		return Added{}, err
+	}
+	return s.once(ctx, once, a, ledger.OnConflict(o.OnConflict))
 }
 
 // complete puts the rest of the order into the action.

@@ -90,6 +90,17 @@ func TestOrdersOverHTTP(t *testing.T) {
 	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || *retried.Priority != 7 || string(retried.Parameters) != string(made.Parameters) {
 		t.Errorf("retry: %d %+v", status, retried)
 	}
+	once := func(body string) (int, string, string) {
+		status, answer, header := s.ask(t, "POST", at, body, "Authorization", bearer, "Content-Type", "application/json", "Idempotency-Key", "i")
+		return status, answer, header.Get("Location")
+	}
+	_, _, first := once(`{"handler": "work", "parameters": {"n": 1}}`)
+	if status, _, again := once(`{"parameters": {"n": 1}, "handler": "work"}`); status != 201 || again != first {
+		t.Errorf("the same order again: %d, %s after %s", status, again, first)
+	}
+	if status, answer, _ := once(`{"handler": "work", "parameters": {"n": 2}}`); status != 422 || !strings.Contains(answer, "waybill:idempotency_key_reused") {
+		t.Errorf("another order with the key: %d %s", status, answer)
+	}
 	for body, want := range map[string]string{
 		`{"handler": "work", "onConflict": "perhaps"}`: "onConflict",
 		`{"handler": "wrk"}`:                           "waybill:no_such_handler", `{"handler": "work", "parameters": {"bad": 1}}`: "it is bad",

@@ -78,7 +78,7 @@ func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 		a.refuse(ctx, err)
 		return
 	}
-	next(inputStatus{ctx})
+	next(&inputStatus{anyContext: ctx})
 }
 
 func (a *api) refuse(ctx huma.Context, err error) {

@@ -16,7 +16,8 @@ import (
 
 // addInput is an Order.
 type addInput struct {
-	Body struct {
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"who sends the same order again within 24 hours gets the same action"`
+	Body           struct {
 		Handler    string         `json:"handler"`
 		Parameters map[string]any `json:"parameters,omitempty" doc:"as the handler's schemas want them"`
 		At         time.Time      `json:"at,omitempty" doc:"not before; at most a year ahead"`
@@ -38,7 +39,7 @@ func (in *addInput) order(by string) (Order, error) {
 	}
 	b := in.Body
 	return Order{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
-		Deadline: b.Deadline, By: by}, nil
+		Deadline: b.Deadline, By: by, IdempotencyKey: in.IdempotencyKey}, nil
 }
 
 // addedOut is an ordered action: 201, or 200 when it was there.

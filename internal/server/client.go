@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -177,15 +178,22 @@ func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []sched
 // Actions is Service.Actions.
 func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
 	query := numbers("deployment", q.Deployment, "limit", int64(q.Limit))
-	texts(query, "handler", q.Handler, "pipeline", q.Pipeline, "target", q.Target)
+	texts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
+	for key, id := range map[string]action.ID{"parent": q.Parent, "retryOf": q.RetryOf, "after": q.After} {
+		if !id.IsZero() {
+			query.Set(key, id.String())
+		}
+	}
+	for key, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			query.Set(key, at.Format(time.RFC3339Nano))
+		}
+	}
 	for _, status := range q.Statuses {
 		query.Add("status", strings.ToLower(status.String()))
 	}
 	if q.LiveOnly {
 		query.Set("live", "true")
-	}
-	if !q.After.IsZero() {
-		query.Set("after", q.After.String())
 	}
 	return found, c.get(ctx, "/actions", query, &found)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +15,12 @@ import (
 
 // AddAction is Service.AddAction; the server takes who ordered it from the token.
 func (c *Client) AddAction(ctx context.Context, o Order) (made Added, err error) {
-	return made, c.post(ctx, "/actions", o, &made)
+	content, err := json.Marshal(o)
+	if err != nil {
+		return made, fmt.Errorf("encode the order: %w", err)
+	}
+	return made, c.do(ctx, request{method: http.MethodPost, path: "/actions", body: bytes.NewReader(content), kind: "application/json",
+		once: o.IdempotencyKey}, &made)
 }
 
 // CancelAction is Service.CancelAction.

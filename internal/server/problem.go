@@ -110,6 +110,9 @@ func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
 	if !ok {
 		if p, ok := v.(*Problem); ok {
 			p.Instance = w.Header().Get(requestHeader)
+			if c, ok := ctx.(*inputStatus); ok {
+				c.decided = true
+			}
 		}
 		return v, nil
 	}
@@ -125,16 +128,19 @@ func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// inputStatus makes huma's 422 for bad input the 400 that the specification wants.
-type inputStatus struct{ anyContext }
+// inputStatus makes huma's 422 for bad input the 400 that the specification wants; a Problem of ours keeps its status.
+type inputStatus struct {
+	anyContext
+	decided bool
+}
 
 // anyContext is huma.Context under a name that does not hide its method Context.
 type anyContext huma.Context
 
-func (c inputStatus) Unwrap() huma.Context { return c.anyContext }
+func (c *inputStatus) Unwrap() huma.Context { return c.anyContext }
 
-func (c inputStatus) SetStatus(code int) {
-	if code == http.StatusUnprocessableEntity {
+func (c *inputStatus) SetStatus(code int) {
+	if code == http.StatusUnprocessableEntity && !c.decided {
 		code = http.StatusBadRequest
 	}
 	c.anyContext.SetStatus(code)

@@ -31,6 +31,9 @@ type request struct {
 	kind         string // Content-Type of body
 	accept       string // "": JSON
 	ifMatch      string
+	prefer       string
+	once         string // Idempotency-Key
+	root         bool   // the path stands at the root, and not under /api/v1
 	lastEvent    string
 }
 
@@ -66,6 +69,9 @@ func (c *Client) do(ctx context.Context, q request, into any) error {
 // send asks; an answer that is no success becomes its fault.
 func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	address := c.base + prefix + q.path
+	if q.root {
+		address = c.base + q.path
+	}
 	if len(q.query) > 0 {
 		address += "?" + q.query.Encode()
 	}
@@ -75,6 +81,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	}
 	for name, value := range map[string]string{
 		"Content-Type": q.kind, "Accept": q.accept, "If-Match": q.ifMatch, "Last-Event-ID": q.lastEvent, userHeader: c.by,
+		"Prefer": q.prefer, "Idempotency-Key": q.once,
 	} {
 		if value != "" {
 			r.Header.Set(name, value)
@@ -96,11 +103,21 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	return response, nil
 }
 
+// standardTypes are what the standard's own types of problems mean, by the ends of their URIs.
+var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a table that nobody changes
+	"no-such-process": fault.NoSuchProcess, "no-such-job": fault.NoSuchAction,
+}
+
 // faultOf reads the problem that a server answered with.
 func faultOf(response *http.Response) error {
 	var p Problem
-	if json.NewDecoder(response.Body).Decode(&p) == nil && strings.HasPrefix(p.Type, problemType) {
-		return p.fault()
+	if json.NewDecoder(response.Body).Decode(&p) == nil {
+		if code, ok := standardTypes[p.Type[strings.LastIndex(p.Type, "/")+1:]]; ok {
+			p.Type = problemType + string(code)
+		}
+		if strings.HasPrefix(p.Type, problemType) {
+			return p.fault()
+		}
 	}
 	return fault.New(fault.Unavailable, "%s answered %s", response.Request.URL.Host, response.Status).
 		WithHint("is it a Waybill of the same version?")

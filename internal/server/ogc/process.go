@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Bounds of a list's length.
@@ -57,16 +58,8 @@ func (a *API) processes(r *http.Request) (reply, error) {
 func summary(r *http.Request, w catalog.Workflow) Process {
 	at := join("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
-		JobControlOptions: controls(w), OutputTransmission: []string{"value", "reference"},
+		JobControlOptions: server.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
 		Links: with(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
-}
-
-// controls are the ways in which a process is executed.
-func controls(w catalog.Workflow) []string {
-	if w.Sync > 0 {
-		return []string{"sync-execute", "async-execute", "dismiss"}
-	}
-	return []string{"async-execute", "dismiss"}
 }
 
 // process describes one with its inputs and outputs.

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func (a *app) processCommand() *cobra.Command {
+	return group("process", "Execute processes of server.yaml, and describe them",
+		"A process is a handler with a version and described inputs; each execution is a job, an action of kind job.",
+		a.processListCommand(), a.processShowCommand(), a.processRunCommand())
+}
+
+func (a *app) processListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List processes",
+		Example: examples("waybill process list", "waybill process list -o json"),
+		Args:    arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				all, err := s.ListProcesses(ctx)
+				if err != nil {
+					return err
+				}
+				if a.json() {
+					return a.printJSON(list(all))
+				}
+				if len(all) == 0 {
+					fmt.Fprintln(a.err, "no processes")
+					return nil
+				}
+				var t table
+				t.add("PROCESS", "VERSION", "EXECUTED", "TITLE")
+				for _, p := range all {
+					t.add(p.ID, p.Version, executed(p), p.Title)
+				}
+				return t.write(a.out)
+			})
+		},
+	}
+}
+
+// executed says in a word or two how a process may be executed.
+func executed(p server.ProcessOffering) string {
+	if slices.Contains(p.Executed, "sync-execute") {
+		return "sync or async"
+	}
+	return "async"
+}
+
+func (a *app) processShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show PROCESS",
+		Short:             "Show a process with its inputs and outputs",
+		Example:           examples("waybill process show mirror"),
+		Args:              arguments(1, 1, "PROCESS"),
+		ValidArgsFunction: a.completeProcesses,
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.withSession(c, func(ctx context.Context, s *session) error {
+				p, err := s.ShowProcess(ctx, given[0])
+				if err != nil {
+					return err
+				}
+				if a.json() {
+					return a.printJSON(p)
+				}
+				fmt.Fprintf(a.out, "%s  version %s  %s  %s\n", p.ID, p.Version, executed(p), p.Title)
+				if p.Description != "" {
+					fmt.Fprintf(a.out, "  %s\n", p.Description)
+				}
+				var t table
+				for _, v := range p.Inputs {
+					t.add("  input", v.Name, valueType(v), map[bool]string{true: "required", false: "optional"}[v.Required])
+				}
+				for _, v := range p.Outputs {
+					t.add("  output", v.Name, valueType(v), "")
+				}
+				return t.write(a.out)
+			})
+		},
+	}
+}
+
+// valueType is a schema's type, which may be a list.
+func valueType(v server.ValueView) string {
+	switch kind := v.Schema["type"].(type) {
+	case string:
+		return kind
+	case []any:
+		return strings.Trim(fmt.Sprint(kind), "[]")
+	}
+	return "any"
+}
+
+func (a *app) processRunCommand() *cobra.Command {
+	var inputs []string
+	var all string
+	var watch bool
+	c := &cobra.Command{
+		Use:   "run PROCESS",
+		Short: "Execute a process: store a job, or find the one that answers for the same payload",
+		Long: `Stores a job and prints its id, or the id of the job that answers for the same payload already.
+An input is -i name=text, or -i name:=JSON for everything that is no text; --inputs takes all of
+them as one JSON object, or from a file as @FILE. With --watch the exit status is 1 when the job
+fails, and 4 when it is canceled.`,
+		Example: examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,
+			"waybill process run mirror --inputs @payload.json"),
+		Args:              arguments(1, 1, "PROCESS"),
+		ValidArgsFunction: a.completeProcesses,
+		RunE: func(c *cobra.Command, given []string) error {
+			raw, err := a.readInputs(inputs, all)
+			if err != nil {
+				return err
+			}
+			return a.runProcess(c.Context(), given[0], raw, watch)
+		},
+	}
+	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
+	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
+	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
+	c.MarkFlagsMutuallyExclusive("input", "inputs")
+	return c
+}
+
+// readInputs makes a JSON object of the flags.
+func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
+	if all == "" {
+		return readAssignments("-i", "input", inputs)
+	}
+	raw := []byte(all)
+	if file, ok := strings.CutPrefix(all, "@"); ok {
+		var err error
+		if raw, err = os.ReadFile(a.path(file)); err != nil {
+			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", file, plain(err))
+		}
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+		return nil, fault.New(fault.Invalid, "--inputs: want a JSON object")
+	}
+	return raw, nil
+}
+
+func (a *app) runProcess(ctx context.Context, process string, inputs json.RawMessage, watch bool) error {
+	s, err := a.open(ctx, a.dir, create)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	made, err := s.RunProcess(ctx, process, inputs, a.user())
+	if err != nil {
+		return err
+	}
+	return a.ordered(ctx, s, made, watch)
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
+)
+
+// ProcessOffering is a process for people.
+type ProcessOffering struct {
+	ID          string      `json:"id"`
+	Title       string      `json:"title"`
+	Description string      `json:"description,omitempty"`
+	Version     string      `json:"version"`
+	Executed    []string    `json:"jobControlOptions"` // sync-execute, async-execute, dismiss
+	Inputs      []ValueView `json:"inputs,omitempty"`
+	Outputs     []ValueView `json:"outputs,omitempty"`
+}
+
+// ValueView is one input or output.
+type ValueView struct {
+	Name     string         `json:"name"`
+	Required bool           `json:"required,omitempty"`
+	Schema   map[string]any `json:"schema"`
+}
+
+// ControlsOf are the ways in which a process is executed, as OGC API – Processes names them.
+func ControlsOf(w catalog.Workflow) []string {
+	if w.Sync > 0 {
+		return []string{"sync-execute", "async-execute", "dismiss"}
+	}
+	return []string{"async-execute", "dismiss"}
+}
+
+// ListProcesses lists the processes without their inputs and outputs.
+func (s *Service) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
+	all, err := s.Processes(ctx)
+	views := make([]ProcessOffering, len(all))
+	for i, w := range all {
+		views[i] = offeringOf(w)
+	}
+	return views, err
+}
+
+func offeringOf(w catalog.Workflow) ProcessOffering {
+	return ProcessOffering{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version), Executed: ControlsOf(w)}
+}
+
+// ShowProcess is one of them with its inputs and outputs; fault.NoSuchProcess when there is none.
+func (s *Service) ShowProcess(ctx context.Context, id string) (ProcessOffering, error) {
+	w, err := s.Process(ctx, id)
+	if err != nil {
+		return ProcessOffering{}, err
+	}
+	view := offeringOf(w)
+	for _, v := range w.Inputs() {
+		view.Inputs = append(view.Inputs, ValueView{v.Name, v.Required, v.Schema})
+	}
+	for _, v := range w.Output.Values() {
+		view.Outputs = append(view.Outputs, ValueView{v.Name, false, v.Schema})
+	}
+	return view, nil
+}
+
+// RunProcess makes a job, or finds the one that answers for the same payload.
+func (s *Service) RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (Added, error) {
+	return s.Execute(ctx, Execution{Process: id, Inputs: inputs, By: by})
+}
+
+// ListProcesses is Service.ListProcesses.
+func (c *Client) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
+	var list struct {
+		Processes []ProcessOffering `json:"processes"`
+	}
+	err := c.do(ctx, request{method: http.MethodGet, path: "/processes", root: true, query: url.Values{"limit": {"10000"}}}, &list)
+	return list.Processes, err
+}
+
+// ShowProcess is Service.ShowProcess.
+func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, error) {
+	var process struct {
+		ProcessOffering
+		Inputs map[string]struct {
+			MinOccurs int            `json:"minOccurs"`
+			Schema    map[string]any `json:"schema"`
+		} `json:"inputs"`
+		Outputs map[string]struct {
+			Schema map[string]any `json:"schema"`
+		} `json:"outputs"`
+	}
+	if err := c.do(ctx, request{method: http.MethodGet, path: at("processes", id), root: true}, &process); err != nil {
+		return ProcessOffering{}, err
+	}
+	view := process.ProcessOffering
+	for name, v := range process.Inputs {
+		view.Inputs = append(view.Inputs, ValueView{name, v.MinOccurs > 0, v.Schema})
+	}
+	for name, v := range process.Outputs {
+		view.Outputs = append(view.Outputs, ValueView{name, false, v.Schema})
+	}
+	for _, values := range [][]ValueView{view.Inputs, view.Outputs} {
+		slices.SortFunc(values, func(a, b ValueView) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return view, nil
+}
+
+// RunProcess is Service.RunProcess; the server takes who it was from the token.
+func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessage, _ string) (Added, error) {
+	body, err := json.Marshal(map[string]json.RawMessage{"inputs": inputs})
+	if err != nil {
+		return Added{}, err
+	}
+	response, err := c.send(ctx, request{method: http.MethodPost, path: at("processes", id, "execution"), root: true,
+		body: strings.NewReader(string(body)), kind: "application/json", prefer: "respond-async"})
+	if err != nil {
+		return Added{}, err
+	}
+	defer response.Body.Close()
+	var job struct {
+		JobID action.ID `json:"jobID"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&job); err != nil {
+		return Added{}, err
+	}
+	view, err := c.Action(ctx, job.JobID)
+	return Added{view.ActionState, response.StatusCode == http.StatusCreated}, err // a job that was there came by a redirect
+}
