@@ -1,0 +1,186 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// seenEvent is one event of a stream.
+type seenEvent struct {
+	cursor string
+	action.Event
+}
+
+// watch reads a stream of all events until it is left.
+func (s *served) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(response.Body)
+	if !lines.Scan() || lines.Text() != ": waybill" {
+		t.Fatalf("the stream begins with %q", lines.Text())
+	}
+	return func() seenEvent {
+			t.Helper()
+			var e seenEvent
+			for lines.Scan() {
+				if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+					e.cursor = id
+				}
+				if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+					if err := json.Unmarshal([]byte(data), &e.Event); err != nil {
+						t.Fatal(err)
+					}
+					return e
+				}
+			}
+			t.Fatalf("the stream ended: %v", lines.Err())
+			return e
+		}, func() {
+			cancel()
+			_ = response.Body.Close() // it was cut off
+		}
+}
+
+// add stores an action of kind and name.
+func (s *served) add(t *testing.T, a action.Action) action.ID {
+	t.Helper()
+	a.Handler, a.Policy = "work", action.DefaultPolicy()
+	made, err := s.Ledger.Enqueue(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made[0].ID
+}
+
+func TestAllEventsAreStreamed(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	s.add(t, action.Action{Kind: "job", Name: "before"})
+	next, leave := s.watch(t, "")
+	id := s.add(t, action.Action{Kind: "job", Name: "after"})
+	var cursor string
+	for {
+		if e := next(); e.ActionID == id {
+			if e.Status != action.Pending || e.Seq != 0 {
+				t.Errorf("%+v", e)
+			}
+			cursor = e.cursor
+			break
+		}
+	}
+	leave()
+	if err := s.Ledger.Cancel(t.Context(), id, ledger.CancelNow); err != nil {
+		t.Fatal(err)
+	}
+	next, leave = s.watch(t, cursor)
+	defer leave()
+	for { // what was around the cut may come again, and nothing is missing
+		if e := next(); e.ActionID == id && e.Status == action.Canceled {
+			break
+		}
+	}
+	if status, answer, _ := s.ask(t, "GET", "/api/v1/events", "", "Last-Event-ID", "yesterday"); status != 400 || !strings.Contains(answer, "Last-Event-ID") {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+func TestActionsAreSelectedOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	parent := s.add(t, action.Action{Kind: "job", Name: "mirror", Lane: "work/a"})
+	child := s.add(t, action.Action{Kind: "callback", Name: "publish", ParentID: parent, Lane: "work/b"})
+	retry := s.add(t, action.Action{Kind: "job", Name: "mirror", RetryOf: parent})
+	if err := s.Ledger.Cancel(t.Context(), child, ledger.CancelNow); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string][]action.ID{
+		"kind=job": {retry, parent}, "name=publish": {child}, "lane=work/b": {child}, "parent=" + parent.String(): {child},
+		"retryOf=" + parent.String(): {retry}, "status=canceled": {child}, "status=canceled&status=pending": {retry, child, parent},
+		"since=2126-01-01T00:00:00Z": {}, "until=2020-01-01T00:00:00Z": {}, "since=2020-01-01T00:00:00Z&limit=1": {retry},
+		"after=" + child.String(): {parent}, "live=true": {retry, parent},
+	} {
+		status, answer, _ := s.ask(t, "GET", "/api/v1/actions?"+query, "")
+		var found []ledger.ActionState
+		if err := json.Unmarshal([]byte(answer), &found); err != nil || status != 200 {
+			t.Errorf("%s: %d %s", query, status, answer)
+			continue
+		}
+		if len(found) != len(want) {
+			t.Errorf("%s: found %d, want %d", query, len(found), len(want))
+			continue
+		}
+		for i := range want {
+			if found[i].ID != want[i] {
+				t.Errorf("%s: number %d is %s, want %s", query, i, found[i].ID, want[i])
+			}
+		}
+	}
+	for _, query := range []string{"status=done", "parent=x", "after=x", "since=now", "offset=3", "limit=1001"} {
+		if status, answer, _ := s.ask(t, "GET", "/api/v1/actions?"+query, ""); status != 400 {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+	client := server.NewClient(s.URL, homeToken, "ana")
+	view, err := client.Action(t.Context(), parent)
+	if err != nil || len(view.Children) != 1 || view.Children[0].ID != child || view.Children[0].Status != action.Canceled {
+		t.Errorf("children %+v, %v", view.Children, err)
+	}
+	byClient, err := client.Actions(t.Context(), ledger.ActionQuery{Parent: parent, Statuses: []action.Status{action.Canceled}, Kind: "callback"})
+	if err != nil || len(byClient) != 1 {
+		t.Errorf("the client found %d, %v", len(byClient), err)
+	}
+}
+
+func TestExchangesAreLinkedAndRead(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	id := s.add(t, action.Action{Kind: "action", Name: "notify"})
+	key := blob.ActionKey(id, "exchange-1.json")
+	if _, _, _, err := s.Blobs.Put(t.Context(), key, strings.NewReader(`{"attempt": 1}`)); err != nil {
+		t.Fatal(err)
+	}
+	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host"}
+	if err := s.Ledger.Join(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "work", N: 1}})
+	if err != nil || len(turned.Claimed) != 1 {
+		t.Fatal(turned, err)
+	}
+	if _, err := s.Ledger.Turn(t.Context(), host, []ledger.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String(), "")
+	var view server.ActionView
+	if err := json.Unmarshal([]byte(answer), &view); err != nil || len(view.Exchanges) != 1 {
+		t.Fatalf("%s: %v", answer, err)
+	}
+	if status, answer, _ := s.ask(t, "GET", view.Exchanges[0], ""); status != 200 || strings.ReplaceAll(strings.TrimSpace(answer), " ", "") != `{"attempt":1}` {
+		t.Errorf("%s: %d %s", view.Exchanges[0], status, answer)
+	}
+	if status, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String()+"/exchanges/7", ""); status != 404 || !strings.Contains(answer, "waybill:not_found") {
+		t.Errorf("an attempt that was not: %d %s", status, answer)
+	}
+}
