@@ -2,6 +2,8 @@
 package main
 
 import (
+	_ "time/tzdata" // schedules name time zones, also where the system knows none
+
 	"os"
 
 	"github.com/waybill-dev/waybill/internal/cli"

@@ -35,7 +35,7 @@ const (
 
 // layers places every folder under internal/; what is below a folder lies in its layer.
 var layers = map[string]Layer{
-	"fault": Pure, "action": Pure, "payload": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure,
+	"fault": Pure, "action": Pure, "payload": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure, "window": Pure,
 	"ledger": Log,
 	"blob":   Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
 	"secret": Adapter, "webhook": Adapter, "callback": Adapter,

@@ -26,6 +26,7 @@ type Config struct {
 	Defaults    action.Policy       // of every handler that says nothing else
 	Handlers    map[string]Handler  // by name
 	Workflows   map[string]Workflow // the processes, by id
+	Schedules   map[string]Schedule // what is done again and again, by name
 	Caboose     Caboose
 }
 
@@ -156,6 +157,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	r.workflows(root, c)
 	r.templates(root.Get("callbacks"))
 	r.callbacks(root, c)
+	r.schedules(root.Get("schedules"), c)
 }
 
 // fits reports whether there is a value of the shape; another one has been reported by Check.

@@ -31,7 +31,8 @@ func keys() []document.Key {
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
 		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},
 		{Name: "workflows", Shape: document.Object, Help: "the processes that jobs are made of, by id"},
-		{Name: "callbacks", Shape: document.Object, Help: "parts of callbacks that workflows bring in by anchors"}, {Name: "schedules", Later: true},
+		{Name: "callbacks", Shape: document.Object, Help: "parts of callbacks that workflows bring in by anchors"},
+		{Name: "schedules", Shape: document.Object, Help: "what is done again and again, by name"},
 		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},

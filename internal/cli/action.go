@@ -18,7 +18,7 @@ func (a *app) actionCommand() *cobra.Command {
 	return group("action", "Add actions and read them: attempts, errors, what runs now; limits of lanes",
 		"Every side effect is an action: it has an id, a handler, attempts and a history.",
 		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(),
-		a.actionReplayCommand(), a.actionSnoozeCommand(), a.actionCancelCommand(), a.actionLimitsCommand())
+		a.actionReplayCommand(), a.actionSnoozeCommand(), a.actionCancelCommand(), a.actionLimitsCommand(), a.actionSchedulesCommand())
 }
 
 // listFlags are what `waybill action list` may be told.

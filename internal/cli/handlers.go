@@ -30,7 +30,8 @@ type equipment struct {
 
 // equip makes what the roles need of a configuration. builtIn are the handlers that no file describes.
 func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
-	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn), Limits: map[string]conductor.Limits{}}, clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
+	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn), Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
+		clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[catalog.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
@@ -74,7 +75,8 @@ func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
 
 // offers are what people can have done.
 func (s *session) offers() server.Offers {
-	return server.Offers{Handlers: s.orderable, Processes: func() map[string]catalog.Workflow { return s.live.Now().Workflows }}
+	return server.Offers{Handlers: s.orderable, Processes: func() map[string]catalog.Workflow { return s.live.Now().Workflows },
+		Schedules: func() map[string]catalog.Schedule { return s.live.Now().Schedules }}
 }
 
 // orderable are the handlers that people may order actions of now: the configured ones, and noop.

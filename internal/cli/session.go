@@ -40,6 +40,7 @@ type operations interface {
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
+	Schedules(ctx context.Context) ([]server.ScheduleView, error)
 	AddAction(ctx context.Context, o server.Order) (server.Added, error)
 	SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error)
 	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)

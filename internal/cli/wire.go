@@ -88,10 +88,12 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	now := s.equipment.Load()
 	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
-	return conductor.New(log, conductor.Config{
+	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductor.Workers, Drain: o.drain,
 		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger,
 	})
+	c.Serve(now.table)
+	return c
 }
 
 // builtIn are the handlers that no file describes, by the name that actions carry.

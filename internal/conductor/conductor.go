@@ -20,6 +20,7 @@ type Ledger interface {
 	Limiters
 	Membership
 	Signals
+	Ticks
 	// Maintain makes ahead what the next weeks need, such as partitions.
 	Maintain(ctx context.Context) error
 	// Sample measures where all actions stand.
@@ -82,10 +83,11 @@ type Conductor struct {
 	leads   atomic.Bool           // what one conductor should do is ours to do
 	drains  atomic.Bool           // nothing new is taken on
 
-	ready  chan struct{} // something may be ready to claim
-	ended  chan struct{} // an attempt ended
-	sooner chan struct{} // something may be due sooner than the due loop knows
-	told   chan struct{} // others are to know what changed here
+	ready       chan struct{} // something may be ready to claim
+	ended       chan struct{} // an attempt ended
+	sooner      chan struct{} // something may be due sooner than the due loop knows
+	told        chan struct{} // others are to know what changed here
+	rescheduled chan struct{} // there are other schedules
 
 	attempts sync.WaitGroup
 
@@ -117,18 +119,19 @@ func New(l Ledger, cfg Config) *Conductor {
 	gate := newGate(log)
 	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return gate.standings(time.Now()) })
 	c := &Conductor{
-		ledger:  l,
-		cfg:     cfg,
-		log:     log,
-		gate:    gate,
-		metrics: cfg.Metrics,
-		ready:   make(chan struct{}, 1),
-		ended:   make(chan struct{}, 1),
-		sooner:  make(chan struct{}, 1),
-		told:    make(chan struct{}, 1),
-		claims:  map[claim]*attempt{},
-		load:    map[string]int{},
-		paces:   map[string]*pace{},
+		ledger:      l,
+		cfg:         cfg,
+		log:         log,
+		gate:        gate,
+		metrics:     cfg.Metrics,
+		ready:       make(chan struct{}, 1),
+		ended:       make(chan struct{}, 1),
+		sooner:      make(chan struct{}, 1),
+		told:        make(chan struct{}, 1),
+		claims:      map[claim]*attempt{},
+		load:        map[string]int{},
+		paces:       map[string]*pace{},
+		rescheduled: make(chan struct{}, 1),
 	}
 	c.table.Store(newTable(Table{Handlers: cfg.Handlers, Limits: cfg.Limits}))
 	c.gate.configure(cfg.Limits)
@@ -153,6 +156,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.watch(ctx) })
 	loops.Go(func() { c.dues(ctx) })
 	loops.Go(func() { c.maintain(ctx) })
+	loops.Go(func() { c.ticks(ctx) })
 	loops.Go(func() { c.measure(ctx) })
 	t := newTurner(c)
 	t.run(ctx, work)

@@ -35,7 +35,10 @@ type fake struct {
 	backlogs []ledger.Backlog
 	samples  int // how often they were asked for
 
-	unguarded atomic.Bool
+	unguarded  atomic.Bool
+	ahead      time.Duration // of its clock, before this machine's
+	away       bool          // it tells no time
+	refuseTick error
 
 	refuse    func(c []ledger.Completion) error // before a turn
 	loseTurns int                               // answers to lose after the commit
@@ -49,6 +52,7 @@ type row struct {
 	outcomes []action.Outcome
 	cancel   bool
 	waiting  bool // for its time
+	ended    time.Time
 }
 
 const poll = 5 * time.Second
@@ -161,7 +165,7 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 
 func (r *row) complete(o action.Outcome) {
 	r.outcomes = append(r.outcomes, o)
-	r.ClaimedBy = action.ID{}
+	r.ClaimedBy, r.ended = action.ID{}, time.Now()
 	switch o.Kind {
 	case action.Done:
 		r.Status = action.Successful

@@ -7,8 +7,9 @@ import (
 
 // Table is what a conductor serves. It is not changed once it was handed over.
 type Table struct {
-	Handlers map[string]Handler // by the name that actions carry
-	Limits   map[string]Limits  // by handler; none: only a target that refuses work slows its lane
+	Handlers  map[string]Handler // by the name that actions carry
+	Limits    map[string]Limits  // by handler; none: only a target that refuses work slows its lane
+	Schedules []Schedule         // whose actions are made when their times come
 }
 
 // table is a Table with what is asked of it often.
@@ -25,6 +26,7 @@ func (c *Conductor) Serve(t Table) {
 	c.gate.configure(t.Limits)
 	poke(c.ready)
 	poke(c.told)
+	poke(c.rescheduled)
 }
 
 func newTable(t Table) *table {

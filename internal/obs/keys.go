@@ -41,4 +41,6 @@ const (
 	KeyFile       = "file"
 	KeySections   = "sections"
 	KeyHint       = "hint"
+	KeyTick       = "tick"
+	KeyDoing      = "doing"
 )

@@ -49,6 +49,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.limits()
 	a.status()
 	a.replays()
+	a.listSchedules()
 }
 
 // schemaName puts the package before the names of other packages' types: several have an Artifact.

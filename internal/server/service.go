@@ -34,6 +34,7 @@ type Service struct {
 type Offers struct {
 	Handlers  func() Handlers
 	Processes func() map[string]catalog.Workflow
+	Schedules func() map[string]catalog.Schedule
 }
 
 // NewService makes the service of a ledger and its blob store.
@@ -43,6 +44,9 @@ func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 	}
 	if offers.Processes == nil {
 		offers.Processes = func() map[string]catalog.Workflow { return nil }
+	}
+	if offers.Schedules == nil {
+		offers.Schedules = func() map[string]catalog.Schedule { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}}}
 }

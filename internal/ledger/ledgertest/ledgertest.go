@@ -115,6 +115,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
 		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,
 		"InstancesTellWhatNoRowSays":      instancesTellWhatNoRowSays,
+		"TicksMakeOneAction":              ticksMakeOneAction,
 		// retention
 		"OldActionsAreDeleted":          oldActionsAreDeleted,
 		"RetainedActionsAreRefusedToGo": retainedActionsAreRefusedToGo,

@@ -1,0 +1,138 @@
+package conductor
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/window"
+)
+
+// Schedule is an action that is made again and again.
+type Schedule struct {
+	Name   string
+	Window window.Schedule
+	Action action.Action // what each tick makes, without its id
+}
+
+// Ticks is how the actions of schedules are made; see ledger.Ledger.
+type Ticks interface {
+	Now(ctx context.Context) (time.Time, error)
+	Tick(ctx context.Context, schedule string, at time.Time, a action.Action) (ledger.Enqueued, error)
+	LastTick(ctx context.Context, a action.Action) (ledger.ActionState, window.Past, error)
+	Cancel(ctx context.Context, id action.ID, mode ledger.CancelMode) error
+}
+
+const (
+	longestSleep = time.Minute // bounds the sleep until a tick: clocks of machines jump, and the database's counts
+	turnEvery    = time.Second // between looks at work that ticks wait for
+)
+
+// ticker makes the actions of schedules. Every instance has one: they compute the same ticks, with the same ids.
+type ticker struct {
+	*Conductor
+	known map[string]*ticking // by the schedule's name
+	away  member.Backoff
+}
+
+// ticking is what is remembered of a schedule; what has happened is in the ledger.
+type ticking struct {
+	since time.Time // somebody sees to it since then
+	next  time.Time // nothing is to be done before
+}
+
+// ticks looks at the schedules when one of them may ask for something.
+func (c *Conductor) ticks(ctx context.Context) {
+	t := ticker{Conductor: c, known: map[string]*ticking{}}
+	for ctx.Err() == nil {
+		sleep := t.look(ctx)
+		timer := time.NewTimer(sleep)
+		select {
+		case <-timer.C:
+		case <-c.rescheduled:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// look does what is due, and says when to look again.
+func (t *ticker) look(ctx context.Context) time.Duration {
+	schedules := t.table.Load().Schedules
+	if len(schedules) == 0 {
+		return time.Hour // Serve wakes
+	}
+	now, err := t.ledger.Now(ctx)
+	if err != nil {
+		return t.failed(ctx, "read the time for schedules", "", err)
+	}
+	sleep, named := longestSleep, map[string]bool{}
+	for _, s := range schedules {
+		named[s.Name] = true
+		memory := t.known[s.Name]
+		if memory == nil {
+			memory = &ticking{since: now, next: now}
+			t.known[s.Name] = memory
+		}
+		if !memory.next.After(now) {
+			if err := t.tick(ctx, s, memory, now); member.Passing(err) || ctx.Err() != nil {
+				return t.failed(ctx, "make an action", s.Name, err)
+			} else if err != nil {
+				t.failed(ctx, "make an action", s.Name, err)
+				memory.next = now.Add(longestSleep)
+			}
+			t.away.Reset()
+		}
+		if !memory.next.IsZero() {
+			sleep = min(sleep, memory.next.Sub(now))
+		}
+	}
+	for name := range t.known {
+		if !named[name] {
+			delete(t.known, name)
+		}
+	}
+	return max(sleep, minDue)
+}
+
+// tick makes the actions of a schedule that are due.
+func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time.Time) error {
+	last, past, err := t.ledger.LastTick(ctx, s.Action)
+	if err != nil {
+		return err
+	}
+	due := s.Window.Due(past, memory.since, now)
+	if due.Replace {
+		err := t.ledger.Cancel(ctx, last.ID, ledger.CancelNow)
+		if err != nil && !fault.Is(err, fault.Terminal) {
+			return err
+		}
+	}
+	var made ledger.Enqueued
+	if !due.Tick.IsZero() {
+		if made, err = t.ledger.Tick(ctx, s.Name, due.Tick, s.Action); err != nil {
+			return err
+		}
+	}
+	memory.next = s.Window.Cron.Next(now, s.Window.Zone)
+	if due.Waiting > 0 && memory.next.After(now.Add(turnEvery)) {
+		memory.next = now.Add(turnEvery)
+	}
+	if made.Created {
+		t.log.Info("scheduled", obs.KeyName, s.Name, obs.KeyActionID, made.ID.String(), obs.KeyTick, due.Tick.In(s.Window.Zone).Format(time.RFC3339))
+	}
+	return nil
+}
+
+// failed logs what went wrong, and says how long to wait before it is tried again.
+func (t *ticker) failed(ctx context.Context, what, name string, err error) time.Duration {
+	delay := t.away.Next()
+	if ctx.Err() == nil {
+		t.log.Warn("schedule failed", obs.KeyDoing, what, obs.KeyName, name, obs.Error(err), obs.KeyRetryIn, delay.String())
+	}
+	return delay
+}
