@@ -154,14 +154,14 @@ type actionTx interface {
 // instanceTx is the processes that share a database.
 type instanceTx interface {
 	PutInstance(i Instance, lease time.Duration, guard int64) error
-	// RenewInstance writes what it serves, and reports whether the row was there and alive.
-	RenewInstance(i Instance, lease time.Duration) (bool, error)
+	// RenewInstance writes what it serves, and reports whether the row was there, and whether its lease had passed.
+	RenewInstance(i Instance, lease time.Duration) (there, lapsed bool, err error)
 	DeleteInstance(id action.ID) error
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)
-	// BuryInstances removes those that are gone, and says which by what: their lease has passed, or nobody holds
-	// their guard now nor did at the last look, at least a second ago.
-	BuryInstances(self action.ID) (map[action.ID]LossReason, error)
+	// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the
+	// last look, at least a second ago; or, where leases count, their lease has passed and that of self has not.
+	BuryInstances(self action.ID, leases bool) (map[action.ID]LossReason, error)
 }
 
 // statusTx is what people ask about everything at once.

@@ -14,25 +14,25 @@ import (
 const sweep = 1000
 
 // Due makes actions ready whose time has come, ends those past their deadline, and
-// tells when to look again (zero: nothing is waiting for time).
+// tells when to look again, by this process's clock (zero: nothing is waiting for time).
 func (l *Ledger) Due(ctx context.Context) (next time.Time, err error) {
-	now, next, err := l.nextDue(ctx)
-	if err != nil || next.IsZero() || next.After(now) {
-		return next, err
-	}
-	err = l.write(ctx, "let due actions run", func(t *txn) error {
-		return t.due(&next)
-	})
-	return next, err
-}
-
-func (l *Ledger) nextDue(ctx context.Context) (now, next time.Time, err error) {
+	var ahead time.Duration // of the database's clock
+	var now time.Time
 	err = l.read(ctx, "read due times", func(tx Tx) error {
 		now = tx.Now()
+		ahead = skew(now, time.Now())
 		next, err = tx.NextDue()
 		return err
 	})
-	return now, next, err
+	if err == nil && !next.IsZero() && !next.After(now) {
+		err = l.write(ctx, "let due actions run", func(t *txn) error {
+			return t.due(&next)
+		})
+	}
+	if next.IsZero() {
+		return next, err
+	}
+	return next.Add(-ahead), err
 }
 
 func (t *txn) due(next *time.Time) error {
@@ -189,11 +189,11 @@ func (t *txn) stillDead(self action.ID) (func(action.ID) bool, error) {
 		return func(id action.ID) bool { return id != self }, nil
 	}
 	rows, err := t.Instances()
-	alive := make(map[action.ID]bool, len(rows))
+	there := make(map[action.ID]bool, len(rows))
 	for _, r := range rows {
-		alive[r.ID] = r.LeaseEnd.After(t.Now())
+		there[r.ID] = true
 	}
-	return func(id action.ID) bool { return !alive[id] }, err
+	return func(id action.ID) bool { return !there[id] }, err
 }
 
 // claimant is the name under which an action was claimed last.

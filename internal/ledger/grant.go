@@ -84,6 +84,7 @@ func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
 		gone   []string
 	)
 	for i, a := range asks {
+		a.Results.Pause = t.corrected(a.Results.Pause)
 		g, hold := answer(a, rows[i].Bucket, pools[a.Key], t.Now())
 		rows[i].Bucket = g.Bucket
 		grants = append(grants, g)

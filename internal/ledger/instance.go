@@ -42,12 +42,37 @@ func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
 		return nil
 	}
 	return l.write(ctx, "heartbeat of "+i.Name, func(t *txn) error {
-		alive, err := t.RenewInstance(i, 3*i.Beat())
-		if err == nil && !alive {
-			err = fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
+		there, lapsed, err := t.RenewInstance(i, 3*i.Beat())
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
+		case lapsed:
+			t.core.returns(i, t.Now())
 		}
-		return err
+		return nil
 	})
+}
+
+// returns notes that an instance's lease had passed, and that nobody minded: most often the ledger was away for
+// longer, and then it was for all. Whoever comes back first must not take the others for dead.
+func (c *core) returns(i Instance, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.returned) > maxBuried {
+		clear(c.returned)
+	}
+	c.returned[i.ID] = now.Add(3 * i.Beat())
+}
+
+// judges reports whether an instance may take others for dead because of their leases: it has been there for one
+// lease without a break, in which the others could say that they live.
+func (c *core) judges(self action.ID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pause := c.returned[self].Sub(now)
+	return pause <= 0 || pause > time.Hour // the server's clock was put back
 }
 
 // beats notes what is written of an instance, and reports whether that is news.
@@ -117,7 +142,7 @@ const maxBuried = 1000
 
 // bury declares those dead that are gone, and remembers how they died for those who rescue their claims.
 func (t *txn) bury(self action.ID) error {
-	dead, err := t.BuryInstances(self)
+	dead, err := t.BuryInstances(self, t.core.judges(self, t.Now()))
 	if err != nil || len(dead) == 0 {
 		return err
 	}

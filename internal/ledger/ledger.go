@@ -39,12 +39,13 @@ type core struct {
 	report      Report                   // what this process has to tell
 	beaten      map[action.ID]string     // embedded: what was last written of an instance
 	buried      map[action.ID]LossReason // how instances died that this process declared dead
+	returned    map[action.ID]time.Time  // until when instances of this process do not judge others by their leases
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
 	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{},
-		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}}
+		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, returned: map[action.ID]time.Time{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
 }
@@ -115,7 +116,7 @@ func (l *Ledger) transact(ctx context.Context, what string, known plans, fn func
 	defer cancel()
 	var done *txn
 	err := l.driver.Write(ctx, func(tx Tx) error {
-		done = &txn{Tx: tx, core: l.core, plans: known}
+		done = &txn{Tx: tx, core: l.core, plans: known, began: time.Now()}
 		return fn(done)
 	})
 	if err != nil {

@@ -135,6 +135,7 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 // endAttempt is what an outcome does. One that the state machine refuses is a
 // bug of its handler and fails the action, since it would be refused for ever.
 func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transition, error) {
+	c.Outcome.At = t.corrected(c.Outcome.At)
 	in := action.Input{Kind: action.Ended, Owner: true, HandOff: c.HandOff, Outcome: c.Outcome, Source: owner.Name}
 	next, err := action.Next(f.action, f.thread, in, t.Now())
 	if err == nil {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -12,6 +13,7 @@ import (
 type txn struct {
 	Tx
 	core    *core
+	began   time.Time  // by this process's clock, when Now was by the database's
 	heads   []*HeadRow // locked, in the order of their ids
 	defined *known     // stored in this transaction, and not to be remembered before it is committed
 	touched []Topic

@@ -28,6 +28,7 @@ type Server struct {
 	output   *bytes.Buffer
 	process  *os.Process
 	ended    chan error
+	extra    []string // of the server's environment
 }
 
 // Start makes a database cluster in a temporary folder and starts a server on
@@ -114,6 +115,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal",
 		"-c", "shared_preload_libraries=pg_stat_statements") // for tests that count statements
 	command.Stdout, command.Stderr = s.output, s.output
+	command.Env = append(command.Env, s.extra...)
 	command.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	started := make(chan error)
 	go func() {
@@ -163,6 +165,21 @@ func (s *Server) await(ctx context.Context) error {
 // URL is the address of the server's own database, as its superuser.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", s.port)
+}
+
+// SetClock makes the server's clock differ from this machine's, from now on and at once, as libfaketime can for
+// programs that are linked with the system's library. A clock that is to be set later must have been set before Run.
+func (s *Server) SetClock(ahead time.Duration) error {
+	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // the pattern is right
+	if len(found) == 0 {
+		return fmt.Errorf("libfaketime is not installed: run scripts/setup, or apt-get install libfaketime")
+	}
+	file := filepath.Join(s.folder, "clock")
+	if err := os.WriteFile(file+".new", fmt.Appendf(nil, "%+ds\n", int(ahead.Seconds())), 0o644); err != nil {
+		return err
+	}
+	s.extra = []string{"LD_PRELOAD=" + found[0], "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1"}
+	return os.Rename(file+".new", file)
 }
 
 // Stop ends the server quickly and cleanly: connections are cut, nothing committed is lost.

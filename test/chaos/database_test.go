@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
@@ -95,4 +96,33 @@ func TestTransactionIsHeldOpen(t *testing.T) {
 	}
 	v := verdict(t, w)
 	t.Logf("%d actions in %s under a held snapshot", v.Actions, time.Since(began).Round(time.Millisecond))
+}
+
+// TestPostgreSQLIsAwayForLongerThanALease stops the server while two conductors are in the middle of attempts, some of
+// which may be made once at most, for longer than any lease. Both are still there when it is back, so nothing is taken
+// from them: every attempt is recorded as what it was.
+func TestPostgreSQLIsAwayForLongerThanALease(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Own(t)
+	w := world(t, chaos.Settings{Direct: server.URL()})
+	hold := hold(w)
+	order(t, w, chaos.Effect, "{}", 30)
+	order(t, w, chaos.Once, "{}", 30)
+	_, first := joined(t, w)
+	holds(t, w, first, 50)
+	_, second := joined(t, w)
+	holds(t, w, second, 10)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	pause(t.Context(), 9*time.Second)
+	hold.release() // what is done meanwhile waits to be recorded
+	pause(t.Context(), 8*time.Second)
+	if err := server.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v := judged(t, w)
+	if v.Lost != 0 || v.Ends[action.Successful] != 60 {
+		t.Errorf("%d leases were lost and the ends are %v, want all to have succeeded", v.Lost, v.Ends)
+	}
 }

@@ -120,12 +120,13 @@ func checks() map[string]func(*testing.T, setup) {
 		"OldActionsAreDeleted":          oldActionsAreDeleted,
 		"RetainedActionsAreRefusedToGo": retainedActionsAreRefusedToGo,
 		// the rest
-		"WaitersAreWoken":                 waitersAreWoken,
-		"TokensOpenUntilRevoked":          tokensOpenUntilRevoked,
-		"InstancesLiveByTheirHeartbeat":   instancesLiveByTheirHeartbeat,
-		"InstancesDieWithTheirConnection": instancesDieWithTheirConnection,
-		"CutConnectionsLoseNothing":       cutConnectionsLoseNothing,
-		"PlansUseIndexes":                 plansUseIndexes,
-		"OpensWhatItWrote":                opensWhatItWrote,
+		"WaitersAreWoken":                   waitersAreWoken,
+		"TokensOpenUntilRevoked":            tokensOpenUntilRevoked,
+		"InstancesLiveByTheirHeartbeat":     instancesLiveByTheirHeartbeat,
+		"InstancesOutliveTheLedgersAbsence": instancesOutliveTheLedgersAbsence,
+		"InstancesDieWithTheirConnection":   instancesDieWithTheirConnection,
+		"CutConnectionsLoseNothing":         cutConnectionsLoseNothing,
+		"PlansUseIndexes":                   plansUseIndexes,
+		"OpensWhatItWrote":                  opensWhatItWrote,
 	}
 }

@@ -97,7 +97,6 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	id := s.enqueue(t, job("x"))
 	s.claim(t, a, "noop", 1)
 	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
-	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
 	s.enqueue(t, job("y"))
 	if turned, err := s.Turn(s.ctx, a, nil, []ledger.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
 		t.Errorf("a dead instance claimed %+v, %v", turned.Claimed, err)
@@ -109,10 +108,36 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	if got := s.statusOf(t, id); got != action.Backoff {
 		t.Errorf("its claim is %s", got)
 	}
+	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
 	check(t, s.Join(s.ctx, a)) // it registers anew
 	check(t, s.Heartbeat(s.ctx, a))
 	check(t, s.Leave(s.ctx, a))
 	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+}
+
+// instancesOutliveTheLedgersAbsence: when it was away for longer than a lease, everybody's has passed.
+func instancesOutliveTheLedgersAbsence(t *testing.T, s setup) {
+	if s.Embedded() {
+		return // there are no leases
+	}
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
+	id := s.enqueue(t, job("x"))
+	s.claim(t, a, "noop", 1)
+	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
+	nobody := func(when string) {
+		t.Helper()
+		if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r.Claims) != 0 {
+			t.Errorf("%s host-b took %+v, %v", when, r.Claims, err)
+		}
+	}
+	nobody("before its own heartbeat")
+	check(t, s.Heartbeat(s.ctx, b))
+	nobody("before the heartbeat of host-a")
+	check(t, s.Heartbeat(s.ctx, a))
+	nobody("after it")
+	if got := s.statusOf(t, id); got != action.Running {
+		t.Errorf("the claim of host-a is %s", got)
+	}
 }
 
 // instancesDieWithTheirConnection: whoever loses it is given up long before the lease passes.

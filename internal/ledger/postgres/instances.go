@@ -30,15 +30,26 @@ func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
-// RenewInstance writes what it serves, and reports whether the row was there and alive.
-func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (bool, error) {
+// late says that an instance's lease has passed. One that ends farther ahead than any lease does was written before the
+// server's clock was put back.
+const late = "(lease_until <= now() OR lease_until > now() + interval '1 hour')"
+
+// RenewInstance writes what it serves, and reports whether the row was there, and whether its lease had passed.
+func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there, lapsed bool, err error) {
 	report, err := ledger.MarshalReport(i.Report)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	renewed, err := t.exec(`UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5
-		WHERE id = $1 AND lease_until > now()`, uuid(i.ID), interval(lease), texts(i.Handlers), i.Draining, report)
-	return renewed == 1, err
+	renewed, err := query(t, func(row pgx.Row) (lapsed bool, err error) {
+		err = row.Scan(&lapsed)
+		return lapsed, err
+	}, `WITH before AS (SELECT id, `+late+` AS lapsed FROM instance WHERE id = $1 FOR UPDATE)
+		UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5
+		FROM before WHERE instance.id = before.id RETURNING lapsed`, uuid(i.ID), interval(lease), texts(i.Handlers), i.Draining, report)
+	if err != nil || len(renewed) == 0 {
+		return false, false, err
+	}
+	return true, renewed[0], nil
 }
 
 // DeleteInstance removes a process.
@@ -71,9 +82,9 @@ func guards(key string) string {
 		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
 }
 
-// BuryInstances removes those that are gone, and says which by what: their lease has passed, or nobody holds their
-// guard now nor did at the last look, at least a second ago.
-func (t *tx) BuryInstances(self action.ID) (map[action.ID]ledger.LossReason, error) {
+// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the last
+// look, at least a second ago; or, where leases count, their lease has passed and that of self has not.
+func (t *tx) BuryInstances(self action.ID, leases bool) (map[action.ID]ledger.LossReason, error) {
 	dead := map[action.ID]ledger.LossReason{}
 	_, err := query(t, func(row pgx.Row) (id action.ID, err error) {
 		var late bool
@@ -83,8 +94,8 @@ func (t *tx) BuryInstances(self action.ID) (map[action.ID]ledger.LossReason, err
 			dead[id] = ledger.LostLease
 		}
 		return id, err
-	}, "DELETE FROM instance WHERE id <> $1 AND (lease_until <= now() OR (unguarded <= now() - interval '1 second' AND "+
-		unguarded+")) RETURNING id, lease_until <= now()", uuid(self))
+	}, "DELETE FROM instance WHERE id <> $1 AND ("+late+" AND $2 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT "+late+") OR "+
+		unguarded+" AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, "+late, uuid(self), leases)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (t *tx) Lanes(handler, after string, limit int) ([]string, error) {
 func choices(c ledger.Choice) (string, error) {
 	switch c {
 	case ledger.DeadClaims:
-		return `claimed_by IS NOT NULL AND claimed_by <> $1 AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.id = claimed_by AND i.lease_until > now())`, nil
+		return `claimed_by IS NOT NULL AND claimed_by <> $1 AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.id = claimed_by)`, nil
 	case ledger.OverdueClaims:
 		return "lease < now() AND claimed_by IS NOT NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	case ledger.PastDeadline:

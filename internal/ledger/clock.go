@@ -1,0 +1,25 @@
+package ledger
+
+import "time"
+
+// The database's clock counts: ids, leases and due times are by it. A process's own clock may be wrong by hours, so a
+// time that one of them gave is changed before the other one reads it.
+
+// slack is how far apart two clocks may be that are taken for equal: one was read a moment after the other.
+const slack = time.Second
+
+// skew is the database's clock less this process's, both read at one moment.
+func skew(database, local time.Time) time.Duration {
+	if d := database.Sub(local); d.Abs() > slack {
+		return d
+	}
+	return 0
+}
+
+// corrected is a time that this process's clock gave, by the database's.
+func (t *txn) corrected(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(skew(t.Now(), t.began))
+}

@@ -1,0 +1,149 @@
+package chaos_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/test/chaos"
+)
+
+// clocked is a world on a server whose clock differs from the processes'. Which of the two is wrong makes no difference.
+func clocked(t *testing.T, ahead time.Duration) (*chaos.World, *pgtest.Server) {
+	t.Helper()
+	server := pgtest.Own(t)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.SetClock(ahead); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := world(t, chaos.Settings{Direct: server.URL()})
+	now, err := w.Ledger.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := now.Sub(time.Now()) - ahead; off.Abs() > time.Minute {
+		t.Fatalf("the server's clock is off by %s: it was not set", off)
+	}
+	return w, server
+}
+
+// TestClocksDiffer has processes whose clocks are three hours behind the database's, and three ahead of it. Ids are by
+// the database's clock; what is to wait a second waits about that long.
+func TestClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		ahead time.Duration
+	}{{"behind", 3 * time.Hour}, {"ahead", -3 * time.Hour}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := clocked(t, c.ahead)
+			victim, id := joined(t, w)
+			joined(t, w)
+			hold := hold(w)
+			order(t, w, chaos.Effect, "{}", 60)
+			order(t, w, chaos.Once, "{}", 20)
+			holds(t, w, id, 20)
+			victim.Kill()
+			free(t, w, id)
+			hold.release()
+			ended(t, w)
+			w.Target.Answers(refuseOnce())
+			order(t, w, chaos.Effect, "{}", 20)
+			ended(t, w)
+			waited(t, w)
+			later(t, w)
+			judged(t, w)
+		})
+	}
+}
+
+// refuseOnce answers the first attempt of every action with an error, which is tried again after about 100 ms.
+func refuseOnce() chaos.Answer {
+	return func(_ context.Context, _ action.ID, attempt int) int {
+		if attempt == 1 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusNoContent
+	}
+}
+
+// later has a handler ask for a later time, which it names by its own clock.
+func later(t *testing.T, w *chaos.World) {
+	t.Helper()
+	order(t, w, chaos.Nothing, `{"outcome": "retry-after", "sleep": "1s"}`, 1)
+	var a ledger.ActionState
+	err := chaos.Until(t.Context(), "it is tried twice", time.Minute, func(ctx context.Context) (bool, error) {
+		states, err := w.Ledger.Actions(ctx, ledger.ActionQuery{Handler: chaos.Nothing})
+		if len(states) == 1 {
+			a = states[0]
+		}
+		return a.Thread.Attempt > 1 && a.Thread.Status == action.Backoff, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Ledger.Cancel(t.Context(), a.ID, ledger.CancelNow); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waited wants every back-off to have ended when it should, by the only clock that counts.
+func waited(t *testing.T, w *chaos.World) {
+	t.Helper()
+	states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{Handler: chaos.Effect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range states {
+		events, err := w.Ledger.Events(t.Context(), a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range events {
+			if i == 0 || e.Status != action.Running || events[i-1].Status != action.Backoff {
+				continue
+			}
+			until := events[i-1].Until
+			if early := until.Sub(e.At); early > 0 {
+				t.Errorf("%s ran %s before its time", a.ID, early)
+			}
+			if planned := until.Sub(events[i-1].At); planned > 2*time.Second {
+				t.Errorf("%s was put off for %s", a.ID, planned)
+			}
+		}
+	}
+}
+
+// TestDatabaseClockJumps puts the database's clock ahead by hours and back again under two busy conductors. Every
+// lease is over at once, or is said to last for hours; nobody is taken for dead who is not.
+func TestDatabaseClockJumps(t *testing.T) {
+	t.Parallel()
+	w, server := clocked(t, 0)
+	first, one := joined(t, w)
+	second, two := joined(t, w)
+	stop := churn(t, w)
+	for _, ahead := range []time.Duration{2 * time.Hour, 0, -2 * time.Hour, 0} {
+		pause(t.Context(), time.Second)
+		if err := server.SetClock(ahead); err != nil {
+			t.Fatal(err)
+		}
+		pause(t.Context(), 2*time.Second)
+	}
+	stop()
+	judged(t, w)
+	for p, id := range map[*chaos.Process]action.ID{first: one, second: two} {
+		if now, err := p.Joined(t.Context(), "conductor"); err != nil || now != id {
+			t.Errorf("%s was taken for dead (%v)", p.Name, err)
+		}
+	}
+}
