@@ -31,6 +31,7 @@ type Options struct {
 	Job, For         time.Duration // how long one job takes; how long an outage lasts
 	Rate             float64       // requests a second that are configured
 	Answers          []int         // statuses of a target that refuses work
+	KillOne          bool          // of chaos
 }
 
 // bench measures one thing.
@@ -44,6 +45,7 @@ type bench struct {
 func benches() map[string]bench {
 	return map[string]bench{
 		"append":       {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
+		"chaos":        {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":        {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
 		"engine":       {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
 		"global-limit": {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},

@@ -30,7 +30,7 @@ func clocked(t *testing.T, ahead time.Duration) (*chaos.World, *pgtest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if off := now.Sub(time.Now()) - ahead; off.Abs() > time.Minute {
+	if off := time.Until(now) - ahead; off.Abs() > time.Minute {
 		t.Fatalf("the server's clock is off by %s: it was not set", off)
 	}
 	return w, server
