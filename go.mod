@@ -32,7 +32,7 @@ require (
 	golang.org/x/text v0.33.0
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
-	modernc.org/sqlite v1.40.0
+	modernc.org/sqlite v1.42.2
 	pgregory.net/rapid v1.2.0
 )
 

@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,5 +126,33 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestACallThatIsCutOffHarmsNoOther: whenever its context ends, the next call on its connection begins anew, and sees
+// what was committed by then.
+func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	d := open(t, filepath.Join(t.TempDir(), "waybill.db"))
+	for i := range 1000 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		look := func(tx ledger.Tx) error {
+			_, err := tx.Heads(nil)
+			return err
+		}
+		_, _ = d.Read(ctx, look), d.Write(ctx, look) // they may have been faster
+		name := fmt.Sprint("p", i)
+		if err := d.Write(t.Context(), func(tx ledger.Tx) error { return tx.CreateHead(name) }); err != nil {
+			t.Fatalf("write after calls that were cut off: %v", err)
+		}
+		var heads []ledger.HeadRow
+		err := d.Read(t.Context(), func(tx ledger.Tx) (err error) {
+			heads, err = tx.Heads([]string{name})
+			return err
+		})
+		if err != nil || len(heads) != 1 {
+			t.Fatalf("read after calls that were cut off: %v, %v", heads, err)
+		}
 	}
 }

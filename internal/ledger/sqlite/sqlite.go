@@ -142,15 +142,15 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 		return err
 	}
 	defer func() { d.writer <- conn }()
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return d.explain("begin", err)
-	}
 	committed := false
 	defer func() {
-		if !committed {
+		if !committed { // also after a BEGIN that failed: the end of its context may have come when it was done
 			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
 		}
 	}()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return d.explain("begin", err)
+	}
 	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: now(), plans: plans}); err != nil {
 		return err
 	}
@@ -170,11 +170,11 @@ func (d *Driver) Read(ctx context.Context, fn func(ledger.Tx) error) error {
 	if err != nil {
 		return d.explain("read", err)
 	}
-	defer func() { _ = conn.Close() }() // gives it back to the pool
+	defer func() { _ = conn.Close() }()                                                // gives it back to the pool
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written; as in writing
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return d.explain("read", err)
 	}
-	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written
 	return fn(&tx{ctx: ctx, driver: d, conn: conn, now: now()})
 }
 
