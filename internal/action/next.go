@@ -44,7 +44,7 @@ type Input struct {
 	Owner    bool      // Ended: from whoever owns the claim, else from an observer
 	HandOff  bool      // Claim, Ended: the work goes on elsewhere after it was accepted
 	Embedded bool      // LoseLease: on the embedded log, where who killed it started it again
-	Outcome  Outcome   // Ended, Stopping; AskSnooze: At; AskCancel: Error, why
+	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why
 	Source   string    // who says so, for the event
 	Who      string    // LoseLease, OverrunAttempt: the process that had it, for the text
 	Progress int       // Began: per cent; 0: unknown
@@ -176,7 +176,7 @@ func (m move) began() (Transition, error) {
 	if t.Status == Running {
 		return Transition{Thread: t}, nil
 	}
-	next, err := m.enter(released(t), Running, Event{})
+	next, err := m.enter(released(t), Running, Event{Ref: m.in.Outcome.Ref})
 	if t.StartedAt.IsZero() && err == nil {
 		next.Thread.StartedAt = next.Event.At
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type Ledger interface {
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Tell(change func(*ledger.Report))
 	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
+	Grant(ctx context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error)
 }
 
 // Archive is where completed workflows are kept; blob.Store is one.
@@ -35,6 +37,7 @@ type Archive interface {
 type Config struct {
 	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
+	Cirrus   map[string]Cirrus        // where the work of each handler that hands it to Cirrus is, by its name
 	Workers  int                      // workflows handled at a time, of each cluster; default 4
 	Pace     Pace                     // default: conductor.md, section 7
 	Log      *slog.Logger             // default: none
@@ -49,11 +52,14 @@ type Pace struct {
 	DeleteAgain time.Duration // before deleting is tried again; 5m
 	Missing     time.Duration // between looks for vanished workflows; 10m
 	MissingWait time.Duration // until one that is not there is looked for again; 2m
+	Ask         time.Duration // before an execution is asked about, and until the next time, doubling; 5s
+	AskMax      time.Duration // at most; 60s
 }
 
 func (p Pace) withDefaults() Pace {
 	for at, usual := range map[*time.Duration]time.Duration{&p.Resync: 10 * time.Minute, &p.Retry: time.Second, &p.RetryMax: 5 * time.Minute,
-		&p.DeleteAgain: 5 * time.Minute, &p.Missing: 10 * time.Minute, &p.MissingWait: 2 * time.Minute} {
+		&p.DeleteAgain: 5 * time.Minute, &p.Missing: 10 * time.Minute, &p.MissingWait: 2 * time.Minute,
+		&p.Ask: 5 * time.Second, &p.AskMax: time.Minute} {
 		if *at <= 0 {
 			*at = usual
 		}
@@ -63,7 +69,7 @@ func (p Pace) withDefaults() Pace {
 
 const defaultWorkers = 4
 
-// Caboose observes workflows. Make it with New, run it once.
+// Caboose observes workflows, executions and events. Make it with New, run it once.
 type Caboose struct {
 	ledger   Ledger
 	archive  Archive
@@ -98,7 +104,7 @@ const role = "caboose"
 // Run observes until ctx ends, and returns nil. Work that is cut off is repeated by whoever comes next.
 // It returns an error when the ledger refuses this instance for good.
 func (c *Caboose) Run(ctx context.Context) error {
-	if len(c.cfg.Clusters) == 0 {
+	if len(c.cfg.Clusters) == 0 && len(c.cfg.Cirrus) == 0 {
 		<-ctx.Done() // there is nothing to look after, and nobody who must know of us
 		return nil
 	}
@@ -121,6 +127,12 @@ func (c *Caboose) Run(ctx context.Context) error {
 	for _, w := range c.watchers {
 		loops.Go(func() { w.run(ctx) })
 	}
+	for handler, cirrus := range c.cfg.Cirrus {
+		loops.Go(func() { newExecutions(c, handler, cirrus.Account).run(ctx) })
+	}
+	for _, q := range c.queues() {
+		loops.Go(func() { q.run(ctx) })
+	}
 	loops.Wait()
 	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil
@@ -141,6 +153,20 @@ func (c *Caboose) current() ledger.Instance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.instance
+}
+
+// source is who says what is observed here.
+func (c *Caboose) source() string { return role + " " + c.current().Name }
+
+// states are the words of metrics for how work ended.
+var states = map[action.OutcomeKind]string{action.Done: "successful", action.Fatal: "failed", action.BadInput: "invalid",
+	action.Stopped: "canceled", action.Expired: "timed_out"}
+
+// count counts an end that was news to the log.
+func (c *Caboose) count(o ledger.Observation, recorded ledger.Observed) {
+	if slices.Contains(recorded.Ended, o.ID) {
+		c.metrics.Workflows.WithLabelValues(states[o.Outcome.Kind]).Inc()
+	}
 }
 
 // beats says regularly that this instance is alive, and divides the work among those that are.

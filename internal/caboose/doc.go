@@ -1,5 +1,7 @@
-// Package caboose observes workflows that were handed to Argo: it records that
-// they run and how they end, archives them, and deletes them last.
+// Package caboose observes work that was handed off. Of workflows of Argo it
+// records that they run and how they end, archives them, and deletes them last.
+// About executions of Step Functions it asks, and what Cirrus says of payloads it
+// reads from a queue.
 //
 // # States
 //
@@ -10,9 +12,12 @@
 // ledger ignores what it knows, and a uid is deleted once. So a crash anywhere
 // costs a repetition and nothing else.
 //
+// An execution is asked about until its end is recorded. An event is received,
+// recorded and deleted, in this order; one that comes again, or late, is known.
+//
 // # Who owns the truth
 //
-// The cluster says what workflows do, the ledger what actions did. What is kept
+// The cluster, or AWS, says what work does, the ledger what actions did. What is kept
 // here in memory (which uids are done, what failed how often) spares both the
 // same questions at every resync; it may be lost at any time.
 //

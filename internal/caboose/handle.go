@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +77,7 @@ func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
 // running records that a workflow runs, and how far it has come.
 func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) error {
 	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt"),
-		Progress: progressOf(one)})
+		Ref: refOf(one), Progress: progressOf(one)})
 	if err != nil {
 		return err
 	}
@@ -90,8 +89,6 @@ func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.U
 	w.metrics.Workflows.WithLabelValues("running").Inc()
 	return nil
 }
-
-func (w *watcher) source() string { return role + " " + w.current().Name }
 
 // complete takes a completed workflow through its three steps. Nothing is deleted before it is archived and recorded.
 func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (time.Duration, error) {
@@ -143,16 +140,14 @@ func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.U
 	if m.recorded {
 		return nil
 	}
-	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"),
+	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
 		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full)}
 	seen, err := w.ledger.Observe(ctx, o)
 	if err != nil {
 		return err
 	}
 	m.recorded = true
-	if len(seen.Ended) > 0 {
-		w.metrics.Workflows.WithLabelValues(strings.ToLower(phaseOf(full))).Inc()
-	}
+	w.count(o, seen)
 	return nil
 }
 

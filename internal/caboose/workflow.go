@@ -58,9 +58,12 @@ func completed(w *unstructured.Unstructured) bool {
 	return false
 }
 
+// refOf is where a workflow is, for people.
+func refOf(w *unstructured.Unstructured) string { return w.GetNamespace() + "/" + w.GetName() }
+
 // outcomeOf is what a completed workflow means for its action. Whether a failure was a cancel is the ledger's to know.
 func outcomeOf(w *unstructured.Unstructured) action.Outcome {
-	o := action.Outcome{Ref: w.GetNamespace() + "/" + w.GetName()}
+	o := action.Outcome{Ref: refOf(w)}
 	if phaseOf(w) == phaseSucceeded {
 		o.Kind, o.Output = action.Done, outputsOf(w)
 		if id, err := action.ParseID(w.GetName()); err == nil && len(o.Output) > blob.Inline {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/aws"
+	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
@@ -24,14 +25,14 @@ import (
 // equipment is what the roles need of a configuration, made before it is in force.
 type equipment struct {
 	table    conductor.Table
-	clusters map[string]*kube.Cluster // by handler: where its workflows are
-	accounts map[string]*aws.Account  // by handler: where Cirrus does its work
+	clusters map[string]*kube.Cluster  // by handler: where its workflows are
+	cirrus   map[string]caboose.Cirrus // by handler: where Cirrus does its work
 }
 
 // equip makes what the roles need of a configuration. builtIn are the handlers that no file describes.
 func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
 	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn), Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
-		clusters: map[string]*kube.Cluster{}, accounts: map[string]*aws.Account{}}
+		clusters: map[string]*kube.Cluster{}, cirrus: map[string]caboose.Cirrus{}}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[catalog.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
@@ -54,7 +55,7 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[st
 			if err != nil {
 				return nil, fmt.Errorf("handler %s: %w", name, err)
 			}
-			e.accounts[name] = account
+			e.cirrus[name] = caboose.Cirrus{Account: account, Events: h.Cirrus.EventsQueueURL}
 			e.table.Handlers[name] = cirrus.New(cirrus.Config{Account: account, Queue: h.Cirrus.SqsURL, Observed: h.Cirrus.EventsQueueURL != "",
 				Processes: cfg.CirrusProcesses(name), Blobs: s.blobs, Ledger: s.ledger})
 		case catalog.TypeNoop:

@@ -72,7 +72,7 @@ func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Ca
 	for ctx.Err() == nil {
 		cfg := s.live.Now()
 		c := caboose.New(s.ledger.View(), s.blobs, caboose.Config{
-			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Workers: cfg.Caboose.Workers,
+			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Cirrus: s.equipment.Load().cirrus, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)
@@ -110,11 +110,15 @@ func (s *session) until(ctx context.Context, wanted func(*catalog.Config) bool) 
 func watched(cfg *catalog.Config) (parts struct {
 	caboose  catalog.Caboose
 	clusters map[string]catalog.Argo
+	cirrus   map[string]catalog.Cirrus
 }) {
-	parts.caboose, parts.clusters = cfg.Caboose, map[string]catalog.Argo{}
+	parts.caboose, parts.clusters, parts.cirrus = cfg.Caboose, map[string]catalog.Argo{}, map[string]catalog.Cirrus{}
 	for name, h := range cfg.Handlers {
 		if h.Argo != nil {
 			parts.clusters[name] = *h.Argo
+		}
+		if h.Cirrus != nil {
+			parts.cirrus[name] = *h.Cirrus
 		}
 	}
 	return parts

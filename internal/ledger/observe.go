@@ -14,6 +14,7 @@ type Observation struct {
 	Began    bool           // it runs, or ran
 	BeganAt  time.Time      // what the source's clock said; zero: unknown
 	Progress int            // per cent of what runs; 0: unknown
+	Ref      string         // where it runs; an outcome names its own
 	Outcome  action.Outcome // how it ended, or that it waits; the zero one: it goes on
 	EndedAt  time.Time      // what the source's clock said; zero: unknown
 }
@@ -96,7 +97,7 @@ func (s *settled) see(o Observation, now time.Time) error {
 func (o Observation) inputs() []action.Input {
 	var inputs []action.Input
 	if o.Began {
-		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt, Progress: o.Progress})
+		inputs = append(inputs, action.Input{Kind: action.Began, Source: o.Source, At: o.BeganAt, Progress: o.Progress, Outcome: action.Outcome{Ref: o.Ref}})
 	}
 	if o.Outcome.Kind != 0 {
 		inputs = append(inputs, action.Input{Kind: action.Ended, Source: o.Source, At: o.EndedAt, Outcome: o.Outcome})

@@ -73,7 +73,8 @@ type Caboose struct {
 	DeleteFailures  prometheus.Counter
 	Orphans         prometheus.Gauge // workflows seen that are no action's
 	Lost            prometheus.Counter
-	Shards          prometheus.Gauge // owned by this instance
+	Shards          prometheus.Gauge       // owned by this instance
+	Events          *prometheus.CounterVec // outcome: recorded, nothing, orphan, unreadable; messages of Cirrus
 }
 
 // NewCaboose makes the metrics and registers them; a nil registerer leaves them unregistered.
@@ -86,6 +87,7 @@ func NewCaboose(to prometheus.Registerer) *Caboose {
 		Orphans:         create.NewGauge(at.gauge("orphans", "Workflows that belong to no action; they are left alone.")),
 		Lost:            create.NewCounter(at.counter("lost_total", "Workflows that vanished before their end was seen.")),
 		Shards:          create.NewGauge(at.gauge("shards", "Shards of workflows that this instance looks after, of 64.")),
+		Events:          create.NewCounterVec(at.counter("events_total", "Messages of Cirrus, by what became of them."), []string{"outcome"}),
 	}
 }
 

@@ -138,7 +138,7 @@ func observersMayRepeat(t *testing.T, s setup) {
 	s.settle(t, host, step, done())
 	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	seen := []ledger.Observation{
-		{ID: runs, Source: "caboose", Began: true, BeganAt: began},
+		{ID: runs, Source: "caboose", Began: true, BeganAt: began, Ref: "flows/runs"},
 		{ID: ends, Source: "caboose", Began: true, BeganAt: began, EndedAt: began.Add(time.Minute),
 			Outcome: action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`), Ref: "archive"}},
 		{ID: fails, Source: "caboose", Outcome: action.Outcome{Kind: action.Fatal, Error: "exit 1"}},
@@ -164,6 +164,11 @@ func observersMayRepeat(t *testing.T, s setup) {
 	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
 	s.wantHistory(t, fails, action.Queued, action.Failed)
 	s.wantHistory(t, step.ID, action.Queued, action.Running, action.Successful)
+	state, err := s.Action(s.ctx, runs)
+	check(t, err)
+	if state.Ref != "flows/runs" {
+		t.Errorf("what runs is at %q", state.Ref)
+	}
 	events, err := s.Events(s.ctx, ends)
 	check(t, err)
 	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {

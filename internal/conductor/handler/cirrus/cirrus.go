@@ -76,8 +76,7 @@ func (h *Handler) message(ctx context.Context, id action.ID, payload string) (st
 	if len(payload) <= aws.MaxMessage {
 		return payload, nil
 	}
-	year, week := id.Time().ISOWeek()
-	key := fmt.Sprintf("action/%04dw%02d/%s/payload.json", year, week, id)
+	key := blob.ActionKey(id, "payload.json")
 	url, shared := blob.URL(h.cfg.Blobs, key)
 	if !shared {
 		return "", &action.Outcome{Kind: action.Fatal, Code: "payload_too_big", Error: fmt.Sprintf("the payload has %d KiB and AWS takes %d: "+

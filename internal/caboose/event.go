@@ -1,0 +1,86 @@
+package caboose
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// event is what Cirrus tells its workflow-event topic of one payload.
+type event struct {
+	Type       string `json:"event_type"`
+	PayloadID  string `json:"payload_id"`
+	Time       string `json:"isotimestamp"`
+	PayloadURL string `json:"payload_url"` // of the payload, in Cirrus's bucket
+	Execution  string `json:"execution"`   // where the execution is shown
+	Error      string `json:"error"`
+}
+
+// readEvent reads a message of the events queue: the event itself, or what SNS wraps around it.
+func readEvent(body string) (event, error) {
+	var e event
+	var wrapped struct{ Message *string }
+	if json.Unmarshal([]byte(body), &wrapped) == nil && wrapped.Message != nil {
+		body = *wrapped.Message
+	}
+	if err := json.Unmarshal([]byte(body), &e); err != nil {
+		return e, err
+	}
+	if e.Type == "" || e.PayloadID == "" {
+		return e, errors.New("it has no event_type or no payload_id")
+	}
+	return e, nil
+}
+
+// action is whose payload the event is of, going by the payload's id; false: nobody's.
+func (e event) action() (action.ID, bool) {
+	id, err := action.ParseID(e.PayloadID[strings.LastIndexByte(e.PayloadID, '/')+1:])
+	return id, err == nil
+}
+
+// observed is what the event means for its action (conductor.md, section 7); false: nothing. Cirrus has called the same
+// thing ALREADY_SUCCEEDED and ALREADY_COMPLETED.
+func (e event) observed() (o ledger.Observation, news bool) {
+	at, err := time.Parse(time.RFC3339Nano, e.Time)
+	if err != nil {
+		at = time.Time{} // the ledger's time will do
+	}
+	at = at.UTC()
+	o = ledger.Observation{EndedAt: at, Outcome: action.Outcome{Ref: e.PayloadID, Code: "cirrus_" + strings.ToLower(e.Type), Error: e.Error}}
+	switch e.Type {
+	case "STARTED_PROCESSING":
+		return ledger.Observation{Began: true, BeganAt: at, Ref: e.PayloadID}, true
+	case "SUCCEEDED", "ALREADY_SUCCEEDED", "ALREADY_COMPLETED":
+		o.Outcome = action.Outcome{Kind: action.Done, Ref: e.PayloadID, Output: e.output()}
+	case "FAILED":
+		o.Outcome.Kind = action.Fatal
+	case "ABORTED":
+		o.Outcome.Kind = action.Stopped
+	case "TIMED_OUT":
+		o.Outcome.Kind = action.Expired
+	case "INVALID", "ALREADY_INVALID":
+		o.Outcome.Kind = action.BadInput
+	default: // CLAIMED_PROCESSING, ALREADY_PROCESSING and the like: it goes on
+		return ledger.Observation{}, false
+	}
+	if o.Outcome.Kind != action.Done && o.Outcome.Error == "" {
+		o.Outcome.Error = "Cirrus says " + e.Type + " and no more"
+	}
+	return o, true
+}
+
+// output is what Cirrus tells of a success: where the payload and its execution are.
+func (e event) output() json.RawMessage {
+	told := map[string]string{}
+	for name, text := range map[string]string{"payload_url": e.PayloadURL, "execution": e.Execution} {
+		if text != "" {
+			told[name] = text
+		}
+	}
+	raw, _ := json.Marshal(told) // texts always marshal
+	return raw
+}
