@@ -1,0 +1,50 @@
+package chaos_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/test/chaos"
+)
+
+// TestCancelsMeetEndsAndRescues has people cancel whatever is live while two conductors record ends and one after the
+// other is killed and its claims are taken back. The server never has to end one of them for a deadlock.
+func TestCancelsMeetEndsAndRescues(t *testing.T) {
+	t.Parallel()
+	w := shared(t)
+	victim, id := joined(t, w)
+	joined(t, w)
+	stop := churn(t, w)
+	for round := range 40 {
+		order(t, w, chaos.Nothing, `{"sleep": "1s"}`, 10)
+		states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{LiveOnly: true, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range states {
+			err := w.Ledger.Cancel(t.Context(), a.ID, ledger.CancelNow)
+			if err != nil && !fault.Is(err, fault.Terminal) {
+				t.Errorf("cancel: %v", err)
+			}
+		}
+		if round%20 == 10 {
+			holds(t, w, id, 1)
+			victim.Kill()
+			victim, id = joined(t, w)
+		}
+		pause(t.Context(), 20*time.Millisecond)
+	}
+	stop()
+	v := judged(t, w)
+	if v.Ends[action.Canceled] == 0 || v.Lost == 0 {
+		t.Errorf("%d were canceled and %d leases lost: nothing met", v.Ends[action.Canceled], v.Lost)
+	}
+	var deadlocks int
+	asked(t, w, &deadlocks, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+	if deadlocks > 0 {
+		t.Errorf("%d deadlocks", deadlocks)
+	}
+}
