@@ -34,6 +34,9 @@ func (c *counter) Do(context.Context, conductor.Attempt) action.Outcome {
 // drain measures how fast a conductor empties a queue of actions that do nothing, with the whole history of events
 // written; with --rival river, beside River, round by round in turn.
 func drain(ctx context.Context, o Options) ([]Result, error) {
+	if o.HoldXmin > 0 {
+		return holdXmin(ctx, o)
+	}
 	about := fmt.Sprintf("%s jobs, %d workers", grouped(float64(o.N)), o.Workers)
 	ours := Result{Bench: "drain", Subject: "waybill, " + about, Driver: o.Driver, Unit: "actions/s"}
 	theirs := Result{Bench: "drain", Subject: "River, " + about, Version: riverVersion(), Driver: o.Driver, Unit: "jobs/s"}

@@ -14,6 +14,8 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,9 +31,15 @@ type Options struct {
 
 	Limit, Instances int           // of global-limit; Instances of outage too
 	Job, For         time.Duration // how long one job takes; how long an outage lasts
-	Rate             float64       // requests a second that are configured
+	Rate             float64       // a second: requests that are configured, actions that are enqueued
 	Answers          []int         // statuses of a target that refuses work
 	KillOne          bool          // of chaos
+
+	Pending      []int         // claim-cost: sizes of the queue
+	KillListener bool          // latency
+	Writers      int           // enqueue
+	Handlers     int           // idle
+	HoldXmin     time.Duration // drain; 0: a full queue is drained
 }
 
 // bench measures one thing.
@@ -50,6 +58,10 @@ func benches() map[string]bench {
 		"engine":       {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
 		"global-limit": {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
 		"outage":       {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
+		"claim-cost":   {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
+		"enqueue":      {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
+		"idle":         {"statements/s of a conductor that has nothing to do", idleFlags, idle},
+		"latency":      {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}
 }
 
@@ -63,6 +75,9 @@ func counted(n int) func(*flag.FlagSet, *Options) {
 func drainFlags(f *flag.FlagSet, o *Options) {
 	counted(200_000)(f, o)
 	f.IntVar(&o.Workers, "workers", 100, "attempts at the same time")
+	o.Rate = 800
+	f.DurationVar(&o.HoldXmin, "hold-xmin", 0, "drain a steady stream for so long, without and with a snapshot held, instead of a full queue; 2m shows it")
+	f.Func("rate", "of that stream (default 800/s)", perSecond(&o.Rate))
 	f.Func("rival", "river: measure River too, in turn, on the same server", func(name string) error {
 		if name != "river" {
 			return errors.New("the only rival is river")
@@ -70,6 +85,49 @@ func drainFlags(f *flag.FlagSet, o *Options) {
 		o.Rival = name
 		return nil
 	})
+}
+
+func claimFlags(f *flag.FlagSet, o *Options) {
+	o.Pending = []int{1_000, 100_000, 1_000_000}
+	f.Func("pending", "sizes of the queue (default 1000,100000,1000000)", func(list string) error {
+		o.Pending = nil
+		for _, text := range strings.Split(list, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 100 {
+				return errors.New("want numbers of at least 100, such as 1000,100000")
+			}
+			o.Pending = append(o.Pending, n)
+		}
+		return nil
+	})
+}
+
+func latencyFlags(f *flag.FlagSet, o *Options) {
+	counted(400)(f, o)
+	o.Rate = 20
+	f.Func("rate", "actions a second (default 20/s)", perSecond(&o.Rate))
+	f.BoolVar(&o.KillListener, "kill-listener", false, "cut the listening connections again and again")
+}
+
+func enqueueFlags(f *flag.FlagSet, o *Options) {
+	counted(20_000)(f, o)
+	f.IntVar(&o.Writers, "writers", 64, "callers at the same time")
+	f.String("notify", "on,off", "both are always measured, in turn")
+}
+
+func idleFlags(f *flag.FlagSet, o *Options) {
+	f.IntVar(&o.Handlers, "handlers", 50, "that the conductor serves")
+	f.DurationVar(&o.For, "for", time.Minute, "how long to count")
+}
+
+// perSecond reads a rate such as 800/s.
+func perSecond(to *float64) func(string) error {
+	return func(text string) (err error) {
+		if *to, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64); err != nil || *to < 1 {
+			return errors.New("want a number a second, such as 20/s")
+		}
+		return nil
+	}
 }
 
 func main() {
@@ -104,8 +162,8 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
-	if o.Rival != "" && o.Driver != "postgres" {
-		return errors.New("--rival river needs --driver postgres")
+	if o.Driver != "postgres" && (o.Rival != "" || o.KillListener || o.HoldXmin > 0 || args[0] == "idle") {
+		return errors.New("this needs --driver postgres")
 	}
 	server, settings, err := settingsOf(ctx, o)
 	if err != nil {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// silent is a driver that tells other processes nothing.
+type silent struct{ ledger.Driver }
+
+// Notify does nothing.
+func (silent) Notify([]ledger.Topic) {}
+
+// enqueue measures actions/s that so many callers store, one at a time each, with and without telling other processes (T4).
+func enqueue(ctx context.Context, o Options) ([]Result, error) {
+	with := Result{Bench: "enqueue", Subject: fmt.Sprintf("%d writers, notify on", o.Writers), Driver: o.Driver, Unit: "actions/s"}
+	without := Result{Bench: "enqueue", Subject: fmt.Sprintf("%d writers, notify off", o.Writers), Driver: o.Driver, Unit: "actions/s"}
+	for range o.Rounds {
+		for _, r := range []*Result{&with, &without} {
+			round, err := enqueueRound(ctx, o, r == &with)
+			if err != nil {
+				return nil, err
+			}
+			r.Rounds = append(r.Rounds, round)
+		}
+	}
+	with.summarize()
+	without.summarize()
+	with.against(without, 0.9)
+	return []Result{with, without}, nil
+}
+
+func enqueueRound(ctx context.Context, o Options, notify bool) (Round, error) {
+	s, err := openStore(ctx, o)
+	if err != nil {
+		return Round{}, err
+	}
+	defer s.remove()
+	l := s.Ledger
+	if !notify {
+		l = ledger.New(silent{s.driver})
+	}
+	return s.measure(ctx, func() (Round, error) {
+		var writers sync.WaitGroup
+		var left atomic.Int64
+		left.Store(int64(o.N))
+		failed := make(chan error, o.Writers)
+		start := time.Now()
+		for range o.Writers {
+			writers.Go(func() {
+				for left.Add(-1) >= 0 {
+					if _, err := l.Enqueue(ctx, job()); err != nil {
+						failed <- err
+						return
+					}
+				}
+			})
+		}
+		writers.Wait()
+		select {
+		case err := <-failed:
+			return Round{}, err
+		default:
+			return measured(o.N, start), nil
+		}
+	})
+}
