@@ -133,8 +133,8 @@ type actionTx interface {
 	// Claim takes ready rows for the owner, as RUNNING with the event of that unless they are to be handed off, and
 	// returns them in the order of their rank. The owner must be alive, where instances are kept.
 	Claim(owner Instance, wants []Want) ([]Claimed, error)
-	// Lanes lists lanes with ready work after a lane, in order.
-	Lanes(handler, after string, limit int) ([]string, error)
+	// Lanes lists lanes of handlers with ready work after a lane, in order.
+	Lanes(handlers []string, after string, limit int) ([]string, error)
 	// Select finds live actions by their state; owner is used by some of the choices.
 	Select(choice Choice, owner action.ID, limit int) ([]action.ID, error)
 	// MakeReady lets those be claimed whose time has come, at most limit.

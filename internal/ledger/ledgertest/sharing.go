@@ -269,7 +269,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 	}
 	for name, statements := range map[string]func(ledger.Tx) error{
 		"claim":            func(tx ledger.Tx) error { _, err := tx.Claim(host, []ledger.Want{{Lane: "noop", N: 1}}); return err },
-		"lanes":            func(tx ledger.Tx) error { _, err := tx.Lanes("noop", "", 10); return err },
+		"lanes":            func(tx ledger.Tx) error { _, err := tx.Lanes([]string{"noop", "step"}, "", 10); return err },
 		"due":              func(tx ledger.Tx) error { _, err := tx.MakeReady(10); return err },
 		"next due":         func(tx ledger.Tx) error { _, err := tx.NextDue(); return err },
 		"dead claims":      choose(ledger.DeadClaims),

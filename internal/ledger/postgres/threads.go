@@ -103,19 +103,21 @@ func handOffs(wants []ledger.Want) []string {
 }
 
 // Lanes lists lanes with ready work after a lane, in order: a skip scan of
-// thread_claim over the handler's own lane and those of its targets.
-func (t *tx) Lanes(handler, after string, limit int) ([]string, error) {
+// thread_claim over each handler's own lane and those of its targets.
+func (t *tx) Lanes(handlers []string, after string, limit int) ([]string, error) {
 	return query(t, func(row pgx.Row) (lane string, err error) {
 		err = row.Scan(&lane)
 		return lane, err
-	}, `WITH RECURSIVE found AS (
-		SELECT * FROM (SELECT lane, 1 AS n FROM thread WHERE ready AND lane > $2 COLLATE "C" AND lane >= $1 COLLATE "C" AND lane < $1 || '0' COLLATE "C"
-			ORDER BY lane LIMIT 1) AS first
-		UNION ALL
-		SELECT next.lane, found.n + 1 FROM found CROSS JOIN LATERAL (
-			SELECT lane FROM thread WHERE ready AND lane > found.lane AND lane < $1 || '0' COLLATE "C" ORDER BY lane LIMIT 1) AS next
-		WHERE found.n < 10000)
-	SELECT lane FROM found WHERE lane = $1 OR starts_with(lane, $1 || '/') LIMIT $3`, handler, after, limit)
+	}, `SELECT lanes.lane FROM unnest($1::text[]) AS of (handler) CROSS JOIN LATERAL (
+		WITH RECURSIVE found AS (
+			SELECT * FROM (SELECT lane, 1 AS n FROM thread WHERE ready AND lane > $2 COLLATE "C" AND lane >= of.handler COLLATE "C"
+				AND lane < of.handler || '0' COLLATE "C" ORDER BY lane LIMIT 1) AS first
+			UNION ALL
+			SELECT next.lane, found.n + 1 FROM found CROSS JOIN LATERAL (
+				SELECT lane FROM thread WHERE ready AND lane > found.lane AND lane < of.handler || '0' COLLATE "C" ORDER BY lane LIMIT 1) AS next
+			WHERE found.n < 10000)
+		SELECT lane FROM found WHERE lane = of.handler OR starts_with(lane, of.handler || '/') LIMIT $3) AS lanes
+	ORDER BY lanes.lane LIMIT $3`, handlers, after, limit)
 }
 
 // choices are the conditions of ledger.Choice; $1 is the owner.

@@ -123,7 +123,20 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 	return claimed, err
 }
 
-func (t *tx) Lanes(handler, after string, n int) ([]string, error) {
+func (t *tx) Lanes(handlers []string, after string, n int) ([]string, error) {
+	var lanes []string
+	for _, h := range handlers {
+		some, err := t.lanesOf(h, after, n)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, some...)
+	}
+	slices.Sort(lanes)
+	return lanes[:min(n, len(lanes))], nil
+}
+
+func (t *tx) lanesOf(handler, after string, n int) ([]string, error) {
 	scan := func(s scanner) (lane string, err error) {
 		err = s.Scan(&lane)
 		return lane, err
