@@ -391,4 +391,9 @@ func TestLargeInputsStandBesideTheLog(t *testing.T) {
 		t.Errorf("%d bytes came back of %d", len(a.body), len(large))
 	}
 	w.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": `+large+`}`).want(t, http.StatusSeeOther)
+	w.until(id, "successful")
+	w.ask(http.MethodDelete, "/jobs/"+id, "").want(t, http.StatusOK)
+	if a := w.get("/jobs/"+id+"/inputs").want(t, http.StatusOK); len(a.body) < 100_000 {
+		t.Errorf("%d bytes are left of the inputs, which a retry needs", len(a.body))
+	}
 }

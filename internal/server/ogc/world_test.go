@@ -118,7 +118,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	c := conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "conductor"},
+	c := conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Blobs: blobs,
 		Handlers: map[string]conductor.Handler{"noop": noop.Handler{}, "held": w.held}})
 	running.Go(func() {
 		if err := c.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
