@@ -21,12 +21,12 @@ type Config struct {
 	Ledger      Ledger
 	Blob        Blob
 	Server      Server
-	Conductor   Conductor
-	TemplateEnv []string            // the environment names that env in templates may read; default none
-	Defaults    action.Policy       // of every handler that says nothing else
-	Handlers    map[string]Handler  // by name
-	Workflows   map[string]Workflow // the processes, by id
-	Schedules   map[string]Schedule // what is done again and again, by name
+	Conductors  map[string]Conductor // what a process serves, by name; there is always a default
+	TemplateEnv []string             // the environment names that env in templates may read; default none
+	Defaults    action.Policy        // of every handler that says nothing else
+	Handlers    map[string]Handler   // by name
+	Workflows   map[string]Workflow  // the processes, by id
+	Schedules   map[string]Schedule  // what is done again and again, by name
 	Caboose     Caboose
 }
 
@@ -49,12 +49,6 @@ type Server struct {
 	Listen string // host:port; default 127.0.0.1:7070; elsewhere than on loopback reading needs a token too
 }
 
-// Conductor says how much one process does at a time.
-type Conductor struct {
-	Workers int           // attempts at a time; default 200
-	Drain   time.Duration // how long running attempts may go on when the process ends; default 25s
-}
-
 // Caboose says how workflows are looked after.
 type Caboose struct {
 	Workers int           // workflows at a time, of each handler; default 4
@@ -64,11 +58,11 @@ type Caboose struct {
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
-		Ledger:    Ledger{Partition: "week", Retention: 90 * 24 * time.Hour, Heartbeat: 5 * time.Second},
-		Server:    Server{Listen: "127.0.0.1:7070"},
-		Conductor: Conductor{Workers: 200, Drain: 25 * time.Second},
-		Defaults:  action.DefaultPolicy(),
-		Caboose:   Caboose{Workers: 4, Resync: 10 * time.Minute},
+		Ledger:     Ledger{Partition: "week", Retention: 90 * 24 * time.Hour, Heartbeat: 5 * time.Second},
+		Server:     Server{Listen: "127.0.0.1:7070"},
+		Conductors: map[string]Conductor{DefaultConductor: standardConductor()},
+		Defaults:   action.DefaultPolicy(),
+		Caboose:    Caboose{Workers: 4, Resync: 10 * time.Minute},
 	}
 }
 
@@ -133,19 +127,12 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	if n := root.Get("server").Get("listen"); fits(n, document.Text) {
 		c.Server.Listen = r.listen(n)
 	}
-	conductor := root.Get("conductors").Get("default")
-	if n := conductor.Get("workers"); fits(n, document.Number) {
-		c.Conductor.Workers = r.workers(n, "conductors.default.workers")
-	}
 	caboose := root.Get("caboose")
 	if n := caboose.Get("workers"); fits(n, document.Number) {
 		c.Caboose.Workers = r.workers(n, "caboose.workers")
 	}
 	if n := caboose.Get("resync"); fits(n, document.Scalar) {
 		c.Caboose.Resync = r.span(n, "caboose.resync")
-	}
-	if n := conductor.Get("drain"); fits(n, document.Scalar) {
-		c.Conductor.Drain = r.span(n, "conductors.default.drain")
 	}
 	if n := root.Get("templateEnv"); fits(n, document.Texts) {
 		c.TemplateEnv = root.Strs("templateEnv")
@@ -154,6 +141,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
 	}
 	r.handlers(root.Get("handlers"), c)
+	r.conductors(root.Get("conductors"), c)
 	r.workflows(root, c)
 	r.templates(root.Get("callbacks"))
 	r.callbacks(root, c)

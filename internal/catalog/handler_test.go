@@ -146,7 +146,6 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 		"doubled key": {"handlers:\n  a: {type: noop}\n  a: {type: noop}\n", `server.yaml:3:3: the key "a" stands at 2:3 already`},
 		"type":        {"handlers: {a: {type: webhok}}\n", `server.yaml:1:22: handlers.a.type: "webhok" is none of webhook, shell, argo, cirrus, noop (did you mean "webhook"?)`},
 		"no type":     {"handlers: {a: {}}\n", `server.yaml:1:12: handlers.a: the field "type" is missing: webhook, shell, argo, cirrus or noop`},
-		"later keys":  {"conductors: {default: {priorityStep: 1s}}\n", `server.yaml:1:24: conductors.default.priorityStep: "priorityStep" is not yet supported`},
 		"reserved":    {"handlers: {step: {type: noop}}\n", `server.yaml:1:12: the handler's name "step" is reserved`},
 		"name":        {"handlers: {a/b: {type: noop}}\n", `server.yaml:1:12: handler "a/b": want a name of letters, digits, -, _ and . with at most 63 characters`},
 		"no mapping":  {"handlers: {a: 1}\n", `server.yaml:1:15: handlers.a: want a mapping, found a number`},

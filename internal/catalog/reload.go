@@ -158,6 +158,6 @@ func (c *Config) keepStarted(old *Config) (restart []string) {
 	keep("ledger", &c.Ledger, &old.Ledger)
 	keep("blob", &c.Blob, &old.Blob)
 	keep("server", &c.Server, &old.Server)
-	keep("conductors", &c.Conductor, &old.Conductor)
+	keep("conductors", &c.Conductors, &old.Conductors)
 	return restart
 }

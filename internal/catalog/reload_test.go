@@ -186,7 +186,7 @@ conductors: {default: {workers: 3}}
 		if diff := cmp.Diff([]string{"ledger", "blob", "server", "conductors"}, r.last.Restart); diff != "" {
 			t.Error(diff)
 		}
-		if now := r.live.Now(); now.Ledger.URL != "" || now.Server != catalog.Default().Server || now.Conductor.Workers != 200 {
+		if now := r.live.Now(); now.Ledger.URL != "" || now.Server != catalog.Default().Server || now.Conductors[catalog.DefaultConductor].Workers != 200 {
 			t.Errorf("they are in force without a restart: %+v", now)
 		}
 		if !strings.Contains(r.log.String(), "from the next start only") {

@@ -22,12 +22,7 @@ func keys() []document.Key {
 		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
 			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
 		}},
-		{Name: "conductors", Shape: document.Object, Help: "what one process does", Keys: []document.Key{
-			{Name: "default", Shape: document.Object, Keys: append([]document.Key{
-				{Name: "workers", Shape: document.Number, Default: "200", Help: "attempts at a time"},
-				{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may go on at the end"},
-			}, later("handlers", "priorityStep")...)},
-		}},
+		{Name: "conductors", Shape: document.Object, Help: "what one process serves, by name"},
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
 		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},
 		{Name: "workflows", Shape: document.Object, Help: "the processes that jobs are made of, by id"},
@@ -38,15 +33,6 @@ func keys() []document.Key {
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},
 		}},
 	}
-}
-
-// later names keys that are known, and not yet supported.
-func later(names ...string) []document.Key {
-	keys := make([]document.Key, len(names))
-	for i, name := range names {
-		keys[i] = document.Key{Name: name, Later: true}
-	}
-	return keys
 }
 
 // policyKeys are about how often an action is tried, and how long that may take.

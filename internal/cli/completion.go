@@ -155,5 +155,14 @@ func (a *app) completeProcesses(_ *cobra.Command, given []string, _ string) ([]s
 	return slices.Sorted(maps.Keys(cfg.Workflows)), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeConductors offers the conductors of the configuration.
+func (a *app) completeConductors(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	cfg, _, err := a.config(a.homeOf(a.dir))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(cfg.Conductors)), cobra.ShellCompDirectiveNoFileComp
+}
+
 // builtIn names the handlers that need no configuration.
 func builtIn() []string { return []string{catalog.TypeNoop, "step", "build"} }

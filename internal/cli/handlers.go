@@ -62,6 +62,7 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[st
 			e.table.Handlers[name] = noop.Handler{}
 		}
 	}
+	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.serving].Serves(name) })
 	return e, nil
 }
 

@@ -20,16 +20,17 @@ import (
 // session is a way to ask and to act: a log of this machine or a shared one, or a server.
 type session struct {
 	operations
-	home   home
-	dir    string // of the project, or where it would be
-	kind   sessionKind
-	ledger *ledger.Ledger // nil with --server
-	blobs  blob.Store     // nil with --server
-	live   *catalog.Live  // the configuration in force; nil with --server
-	source []byte         // of it, as the file was at the start; nil: there was none
-	url    string         // of the ledger or the server, for messages
-	log    *slog.Logger   // what this process logs; nil: nothing
-	api    *server.Server // once the role api was made
+	home    home
+	dir     string // of the project, or where it would be
+	kind    sessionKind
+	ledger  *ledger.Ledger // nil with --server
+	blobs   blob.Store     // nil with --server
+	live    *catalog.Live  // the configuration in force; nil with --server
+	source  []byte         // of it, as the file was at the start; nil: there was none
+	serving string         // which of the configuration's conductors this process is
+	url     string         // of the ledger or the server, for messages
+	log     *slog.Logger   // what this process logs; nil: nothing
+	api     *server.Server // once the role api was made
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
 	equipment atomic.Pointer[equipment]                                         // what they need of the configuration in force
@@ -65,7 +66,7 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{home: h, dir: a.projectDir(dir), live: catalog.NewLive(cfg), source: source, kind: embedded, url: h.database(), log: a.log}
+	s := &session{home: h, dir: a.projectDir(dir), live: catalog.NewLive(cfg), source: source, serving: catalog.DefaultConductor, kind: embedded, url: h.database(), log: a.log}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.kind, s.url = shared, cfg.Ledger.URL
@@ -108,6 +109,7 @@ func (s *session) connect(ctx context.Context) error {
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}
+	l.PriorityStep(s.live.Now().PriorityStep)
 	s.ledger, s.blobs, s.operations = l, store, service
 	return nil
 }

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // serveFlags are what `waybill up` and `waybill serve` may be told.
-type serveFlags struct{ listen, logLevel, logFormat string }
+type serveFlags struct{ listen, logLevel, logFormat, conductor string }
 
 func (f *serveFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API and the page listen (default: server.listen, else 127.0.0.1:7070)")
@@ -70,6 +72,8 @@ process runs roles; it holds waybill.lock.
 		},
 	}
 	flags.add(c)
+	c.Flags().StringVar(&flags.conductor, "conductor", catalog.DefaultConductor, "which of server.yaml's conductors the role conductor is")
+	_ = c.RegisterFlagCompletionFunc("conductor", a.completeConductors)
 	return c
 }
 
@@ -110,7 +114,10 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return err
 	}
 	defer s.close()
-	options.drain = s.live.Now().Conductor.Drain
+	if err := s.serveAs(flags.conductor); err != nil {
+		return err
+	}
+	options.drain = s.live.Now().Conductors[s.serving].Drain
 	if s.kind == embedded {
 		lock, err := lifecycle.Lock(s.home.dir)
 		if err != nil {
@@ -135,6 +142,23 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return cause
 	}
 	return nil // SIGTERM is how a supervisor ends what has done all it should
+}
+
+// serveAs has this process be one of the configuration's conductors; "" is the default one.
+func (s *session) serveAs(name string) error {
+	if name == "" {
+		return nil
+	}
+	known := s.live.Now().Conductors
+	if _, ok := known[name]; !ok {
+		wrong := fault.New(fault.Invalid, "server.yaml has no conductor %q", name)
+		if near := fault.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+			return wrong.WithHint("--conductor %s", near)
+		}
+		return wrong.WithHint("conductors: {%s: {handlers: [...]}}", name)
+	}
+	s.serving = name
+	return nil
 }
 
 // inOrder puts roles in the order of starting, so that those that others rely on end last.

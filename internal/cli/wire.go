@@ -89,7 +89,7 @@ func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	now := s.equipment.Load()
 	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
-		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductor.Workers, Drain: o.drain,
+		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductors[s.serving].Workers, Drain: o.drain,
 		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger,
 	})
 	c.Serve(now.table)

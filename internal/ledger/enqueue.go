@@ -54,7 +54,7 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 		known.add(a)
 		made[i] = Enqueued{ID: a.ID, Created: true}
 		fresh = append(fresh, a)
-		rows = append(rows, threadRow(a, newThread(a, t.Now()), t.Now()))
+		rows = append(rows, t.row(a, newThread(a, t.Now())))
 	}
 	if len(fresh) == 0 {
 		return made, nil

@@ -64,7 +64,7 @@ func (t *txn) settle(moves []settled) error {
 			follows = append(follows, t.begins(m)...)
 			t.touch(TopicAction)
 		}
-		rows = append(rows, threadRow(m.action, m.Thread, t.Now()))
+		rows = append(rows, t.row(m.action, m.Thread))
 		t.touchAsked(m.Thread)
 	}
 	if len(rows) > 0 {

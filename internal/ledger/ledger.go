@@ -32,6 +32,7 @@ type Ledger struct {
 // core is what all views of a ledger share.
 type core struct {
 	driver      Driver
+	step        func(handler string) time.Duration // of priority; nil: priorityStep
 	wakes       *wakes
 	planner     Planner // nil: nothing follows
 	mu          sync.Mutex

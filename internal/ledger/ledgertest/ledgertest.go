@@ -67,6 +67,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"EqualKeysMayReplace":            equalKeysMayReplace,
 		"ReplacersLeaveOne":              replacersLeaveOne,
 		"OvertakingIsBounded":            overtakingIsBounded,
+		"PriorityStepsAreTheHandlers":    priorityStepsAreTheHandlers,
 		"SnoozedActionsWait":             snoozedActionsWait,
 		"ReplaysAreMadeOnce":             replaysAreMadeOnce,
 		"DeploymentsOwnTheirSteps":       deploymentsOwnTheirSteps,

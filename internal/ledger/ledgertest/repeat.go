@@ -111,6 +111,32 @@ func overtakingIsBounded(t *testing.T, s setup) {
 	}
 }
 
+func priorityStepsAreTheHandlers(t *testing.T, s setup) {
+	s.PriorityStep(func(handler string) time.Duration {
+		if handler == "noop" {
+			return time.Millisecond
+		}
+		return time.Second
+	})
+	host := s.join(t, "host-a")
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	for _, handler := range []string{"noop", "other"} {
+		late := job("due a second later")
+		late.Handler, late.Priority, late.RunAt = handler, new(0), now.Add(2*time.Minute+time.Second)
+		lax := job("of little urgency")
+		lax.Handler, lax.Priority, lax.RunAt = handler, new(500), now.Add(2*time.Minute)
+		s.enqueue(t, late)
+		s.enqueue(t, lax)
+	}
+	check(t, s.database.Exec("UPDATE thread SET ready = true")) // minutes later
+	for handler, want := range map[string]string{"noop": "of little urgency", "other": "due a second later"} {
+		if got := s.claim(t, host, handler, 1)[0].Name; got != want {
+			t.Errorf("%s: first went the one %s, want the one %s", handler, got, want)
+		}
+	}
+}
+
 func snoozedActionsWait(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
