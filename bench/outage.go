@@ -77,7 +77,7 @@ func (t *target) rate(from, to time.Time) Round {
 }
 
 // outage measures what a real listener sees of webhooks with a configured rate when it refuses work for a while: the
-// rate after three windows of that, and the rate in the fifth window after it is well again. No action may be lost to it.
+// rate after three windows of that, and the rate when it has been well again for five. No action may be lost to it.
 func outage(ctx context.Context, o Options) ([]Result, error) {
 	if o.For < 4*action.Window {
 		return nil, fmt.Errorf("--for %s: want at least four windows, %s", o.For, 4*action.Window)
@@ -86,7 +86,7 @@ func outage(ctx context.Context, o Options) ([]Result, error) {
 		return Result{Bench: "outage", Subject: subject, Driver: o.Driver, Unit: unit}
 	}
 	slowed := result(fmt.Sprintf("refusing with %v for %s, after 3 windows", o.Answers, o.For), "requests/s")
-	again := result(fmt.Sprintf("well again, in the 5th window, %g/s configured", o.Rate), "requests/s")
+	again := result(fmt.Sprintf("well again for 5 windows, %g/s configured", o.Rate), "requests/s")
 	exhausted := result("actions whose attempts were spent", "actions")
 	for range o.Rounds {
 		seen, err := breakdown(ctx, o)
@@ -108,7 +108,7 @@ func outage(ctx context.Context, o Options) ([]Result, error) {
 	return []Result{slowed, again, exhausted}, nil
 }
 
-// breakdown is one round: half a minute that is well, the outage, and five windows and a bit after it.
+// breakdown is one round: half a minute that is well, the outage, and six windows after it.
 func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
@@ -122,7 +122,7 @@ func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 	if err != nil {
 		return seen, err
 	}
-	n := int(o.Rate * (30 + o.For.Seconds() + 70))
+	n := int(o.Rate * (30 + o.For.Seconds() + 80))
 	for done := 0; done < n; done += 500 {
 		batch := make([]action.Action, 500)
 		for i := range batch {
@@ -145,8 +145,8 @@ func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 		sleep(ctx, o.For)
 		t.answer(nil)
 		well := time.Now()
-		sleep(ctx, 5*action.Window)
-		seen[0], seen[1] = t.rate(down.Add(3*action.Window), well), t.rate(well.Add(4*action.Window), time.Now())
+		sleep(ctx, 6*action.Window)
+		seen[0], seen[1] = t.rate(down.Add(3*action.Window), well), t.rate(well.Add(5*action.Window), time.Now())
 		return ctx.Err()
 	})
 	hook.remove()
