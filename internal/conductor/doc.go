@@ -25,6 +25,14 @@
 // the same ones, and their ids make each of them one action). What they share is under one mutex: which attempts run, and which have
 // ended and wait for the next turn.
 //
+// # Limits
+//
+// The turn's loop has a gate: it counts how attempts end, and once a second tells
+// the ledger of all lanes and takes tokens and slots of those with limits, or
+// whose targets refuse work, in one transaction. The ledger's rows are the truth;
+// what the gate holds may be lost with the process, never exceeded. A lane that
+// may start nothing is held beside the others until it may.
+//
 // # Drain and stop
 //
 // When Run's context ends nothing more is claimed; attempts have Config.Drain to
