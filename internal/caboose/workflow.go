@@ -1,12 +1,8 @@
 package caboose
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/kube"
 )
 
 // slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is complete.
@@ -123,7 +120,7 @@ func moment(w *unstructured.Unstructured, name string) time.Time {
 // global. A value that is a JSON object or list is that, not its text.
 func outputsOf(w *unstructured.Unstructured) json.RawMessage {
 	outputs := map[string]any{}
-	entry, _ := nodesOf(w)[w.GetName()].(map[string]any)
+	entry, _ := kube.Nodes(w)[w.GetName()].(map[string]any)
 	own, _ := field(entry, "outputs", "parameters").([]any)
 	global, _ := field(w.Object, "status", "outputs", "parameters").([]any)
 	for _, one := range slices.Concat(own, global) {
@@ -143,7 +140,7 @@ func outputsOf(w *unstructured.Unstructured) json.RawMessage {
 // messageOf says why a workflow failed: the failed pod that finished last, else the workflow's own words.
 func messageOf(w *unstructured.Unstructured) string {
 	var latest, message string
-	for _, one := range nodesOf(w) {
+	for _, one := range kube.Nodes(w) {
 		node, _ := one.(map[string]any)
 		phase := text(node, "phase")
 		if text(node, "type") != "Pod" || (phase != phaseFailed && phase != phaseError) || text(node, "message") == "" {
@@ -157,31 +154,6 @@ func messageOf(w *unstructured.Unstructured) string {
 		message = text(w.Object, "status", "message")
 	}
 	return message
-}
-
-// maxNodes bounds what compressed node status may unpack to, in bytes.
-const maxNodes = 64 << 20
-
-// nodesOf is the status of a workflow's nodes, unpacked when Argo packed it; none when it lies elsewhere or is damaged.
-func nodesOf(w *unstructured.Unstructured) map[string]any {
-	packed := text(w.Object, "status", "compressedNodes")
-	if packed == "" {
-		nodes, _ := field(w.Object, "status", "nodes").(map[string]any)
-		return nodes
-	}
-	raw, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		return nil
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil
-	}
-	var nodes map[string]any
-	if json.NewDecoder(io.LimitReader(unpacked, maxNodes)).Decode(&nodes) != nil {
-		return nil
-	}
-	return nodes
 }
 
 func field(object map[string]any, path ...string) any {

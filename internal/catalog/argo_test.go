@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,6 +43,36 @@ caboose: {workers: 8, resync: 1h}
 	for _, bad := range []string{`{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/a", "labels": {"n": 1}}`, `{"template": "workflowtemplate/a", "zone": "a"}`} {
 		if _, err := c.Handlers["prod"].Prepare(json.RawMessage(bad)); err == nil {
 			t.Errorf("%s was prepared", bad)
+		}
+	}
+}
+
+func TestArgoHandlersMayResume(t *testing.T) {
+	t.Parallel()
+	c, err := Read("server.yaml", []byte(`
+handlers:
+  wake: {type: argo, argoConf: {mode: resume}, parameters: {by: {type: string}, size: {type: integer, default: 1}}}
+workflows:
+  mirror:
+    handler: noop
+    callbacks: {wake: {handler: wake, when: [successful], parameters: {workflow: {path: $.input.waiting}, node: {value: approve}, by: {path: $.workflow.status}}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled, problems := c.Handlers["wake"].Parameters.Fill(json.RawMessage(`{"workflow": "w", "node": "approve", "by": "ana"}`))
+	if len(problems) > 0 || len(filled) != 4 || fmt.Sprint(filled["size"]) != "1" {
+		t.Errorf("filled %v, %v", filled, problems)
+	}
+	for text, want := range map[string]string{
+		"handlers:\n  a: {type: argo, argoConf: {mode: resme}}\n":                                                                          `server.yaml:2:36: handlers.a.argoConf.mode: "resme" is none of create, resume (did you mean "resume"?)`,
+		"handlers:\n  a: {type: argo, parameters: {by: {}}}\n":                                                                             "server.yaml:2:31: handlers.a.parameters: these are outputs of suspended nodes, in mode resume; a handler that makes workflows has its own",
+		"handlers:\n  a: {type: argo, argoConf: {mode: resume}, parameters: {node: {}}}\n":                                                 "server.yaml:2:58: handlers.a.parameters.node: this says what is resumed, and cannot be an output",
+		"handlers: {a: {type: argo, argoConf: {mode: resume}}}\nworkflows:\n  w: {handler: a, argoOpts: {template: workflowtemplate/x}}\n": "server.yaml:3:16: workflows.w.handler: the handler a resumes workflows; a process needs one that makes them",
+		"handlers: {a: {type: argo, argoConf: {mode: resume}}}\nworkflows:\n  w: {handler: noop, callbacks: {c: {handler: a, when: [failed, retries_exhausted], parameters: {workflow: {value: w}}}}}\n": `server.yaml:3:34: workflows.w.callbacks.c: the parameter "node" of the handler a is missing`,
+	} {
+		if _, err := Read("server.yaml", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
 }

@@ -52,14 +52,21 @@ type Command struct {
 	ExitCodes map[int]webhook.Verdict
 }
 
-// Argo is where a handler's workflows are made.
+// Argo is where a handler's workflows are made, or resumed.
 type Argo struct {
+	Resume     bool   // wake workflows that wait in a suspend node; make none
 	Kubeconfig string // a file; "": the cluster that this process runs in
 	Context    string // in the file; "": its current one
 	Namespace  string // "": the context's
 	InstanceID string // of the controller that runs them; "": the one without
 	Finalizer  bool   // keep a workflow until it is archived
 }
+
+// The parameters of a handler that resumes workflows; its others are the node's outputs.
+const (
+	ResumeWorkflow = "workflow"
+	ResumeNode     = "node"
+)
 
 // KindAction is the kind of an action that somebody added by naming a handler.
 const KindAction = "action"

@@ -105,7 +105,8 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 	case TypeShell:
 		h.Command = r.command(n.Get("command"))
 	case TypeArgo:
-		h.Parameters, h.Argo = argoParameters(), r.argo(n.Get("argoConf"))
+		h.Argo = r.argo(n.Get("argoConf"))
+		h.Parameters = r.argoParameters(n.Get("parameters"), h)
 	case TypeCirrus:
 		h.Cirrus = r.cirrus(n.Get("cirrusConf"))
 		h.Parameters = cirrusParameters(h.Cirrus)
@@ -124,7 +125,7 @@ func (r *handlerReader) read(f document.Field, kind string, defaults action.Poli
 func (r *handlerReader) argo(n *document.Node) *Argo {
 	options := n.Get("k8sOptions")
 	overrides := options.Get("configOverrides")
-	a := &Argo{Kubeconfig: r.location(options.Get("kubeconfig"), "file:"), Finalizer: true, InstanceID: n.Str("instanceId"),
+	a := &Argo{Resume: n.Str("mode") == modeResume, Kubeconfig: r.location(options.Get("kubeconfig"), "file:"), Finalizer: true, InstanceID: n.Str("instanceId"),
 		Context: overrides.Str("currentContext"), Namespace: overrides.Get("context").Str("namespace")}
 	a.Kubeconfig = strings.TrimPrefix(a.Kubeconfig, "file:")
 	if keep := n.Get("finalizer"); fits(keep, document.Flag) {
@@ -134,7 +135,19 @@ func (r *handlerReader) argo(n *document.Node) *Argo {
 }
 
 // argoParameters are what an action of an argo handler may say.
-func argoParameters() Parameters {
+func (r *handlerReader) argoParameters(n *document.Node, h Handler) Parameters {
+	if h.Argo.Resume {
+		for _, f := range fieldsOf(n) {
+			if f.Key == ResumeWorkflow || f.Key == ResumeNode {
+				r.Add(&document.Node{At: f.At}, "name-taken", r.path+".parameters."+f.Key, "this says what is resumed, and cannot be an output")
+			}
+		}
+		name := map[string]any{"type": "string", "minLength": 1}
+		return append(Parameters{fixed(ResumeWorkflow, false, name), fixed(ResumeNode, false, name)}, h.Parameters...)
+	}
+	if n != nil {
+		r.Add(n, "value-invalid", r.path+".parameters", "these are outputs of suspended nodes, in mode resume; a handler that makes workflows has its own")
+	}
 	texts := map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 	return Parameters{
 		fixed("template", false, map[string]any{"type": "string", "pattern": "^(cluster)?workflowtemplate/[^/]+$"}),

@@ -65,6 +65,9 @@ func (r *workflowReader) read(handlers *document.Node, c *Config) Workflow {
 		w.Cirrus = r.cirrusOptions(n.Get("cirrusOpts"), w.handler.Cirrus)
 	}
 	r.options(n, w.handler.Type)
+	if a := w.handler.Argo; a != nil && a.Resume {
+		r.Add(n.Get("handler"), "value-invalid", r.path+".handler", "the handler %s resumes workflows; a process needs one that makes them", w.handler.Name)
+	}
 	return w
 }
 

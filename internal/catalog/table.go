@@ -65,7 +65,8 @@ func handlerKeys(kind string) []document.Key {
 	case TypeCirrus:
 		return append(keys, document.Key{Name: "cirrusConf", Shape: document.Object, Help: "where work goes on AWS", Keys: cirrusKeys()})
 	case TypeArgo:
-		return append(keys, document.Key{Name: "argoConf", Shape: document.Object, Help: "where workflows are made", Keys: argoKeys()})
+		return append(keys, document.Key{Name: "argoConf", Shape: document.Object, Help: "where workflows are made", Keys: argoKeys()},
+			document.Key{Name: "parameters", Shape: document.Object, Help: "in mode resume: a JSON Schema per output of the nodes; one without default is required"})
 	}
 	keys = append(keys,
 		document.Key{Name: "parameters", Shape: document.Object, Help: "a JSON Schema per name; one without default is required"},
@@ -113,9 +114,16 @@ func workflowKeys() []document.Key {
 	}
 }
 
+// The modes of handlers of type argo.
+const (
+	modeCreate = "create"
+	modeResume = "resume"
+)
+
 // argoKeys are of workflows' cluster.
 func argoKeys() []document.Key {
 	return []document.Key{
+		{Name: "mode", Shape: document.Text, Values: []string{modeCreate, modeResume}, Default: modeCreate, Help: "make workflows, or wake those that wait in a suspend node"},
 		{Name: "instanceId", Shape: document.Text, Help: "of the controller that runs them; empty: the one without"},
 		{Name: "finalizer", Shape: document.Flag, Default: "true", Help: "keeps a workflow until it is archived"},
 		{Name: "k8sOptions", Shape: document.Object, Keys: []document.Key{

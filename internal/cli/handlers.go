@@ -47,6 +47,10 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[st
 			if err != nil {
 				return nil, err
 			}
+			if h.Argo.Resume {
+				e.table.Handlers[name] = argo.NewResumer(cluster, h)
+				continue
+			}
 			e.clusters[name] = cluster
 			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
 				Processes: cfg.ArgoProcesses(name)})

@@ -114,7 +114,7 @@ func watched(cfg *catalog.Config) (parts struct {
 }) {
 	parts.caboose, parts.clusters, parts.cirrus = cfg.Caboose, map[string]catalog.Argo{}, map[string]catalog.Cirrus{}
 	for name, h := range cfg.Handlers {
-		if h.Argo != nil {
+		if h.Argo != nil && !h.Argo.Resume {
 			parts.clusters[name] = *h.Argo
 		}
 		if h.Cirrus != nil {

@@ -71,13 +71,16 @@ func read(raw json.RawMessage) (parameters, fault.Problems) {
 func (p parameters) arguments() []any {
 	var arguments []any
 	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
-		raw := p.Parameters[name]
-		value := string(raw)
-		var text string
-		if json.Unmarshal(raw, &text) == nil {
-			value = text // else it is no string
-		}
-		arguments = append(arguments, map[string]any{"name": name, "value": value})
+		arguments = append(arguments, map[string]any{"name": name, "value": argument(p.Parameters[name])})
 	}
 	return arguments
+}
+
+// argument is a value as Argo takes it: what is no string, as JSON.
+func argument(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && string(raw) != "null" {
+		return text
+	}
+	return string(raw)
 }
