@@ -21,7 +21,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// recordAnyway is the failed try to archive from which on users see the end all the same.
+// recordAnyway is the failed try to archive from which on users see the end all the same, unless its output lies in the
+// archive alone.
 const recordAnyway = 5
 
 // handle does what a workflow asks for now. again is when to come back after an error; zero: soon, then later and later.
@@ -103,10 +104,12 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 		return 0, fmt.Errorf("read workflow %s: %w", one.GetName(), err)
 	}
 	unkept := w.keep(ctx, id, full, m)
-	if unkept != nil && m.unkept < recordAnyway {
+	o := outcomeOf(full)
+	unreadable := o.OutputRef != "" && !m.outputs // callbacks would miss it for ever
+	if unkept != nil && (m.unkept < recordAnyway || unreadable) {
 		return 0, unkept
 	}
-	if err := w.record(ctx, id, full, m); err != nil {
+	if err := w.record(ctx, id, full, o, m); err != nil {
 		return 0, err
 	}
 	if unkept != nil {
@@ -124,24 +127,28 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 	if err != nil {
 		return fmt.Errorf("archive workflow %s: %w", id, err)
 	}
-	for name, content := range map[string][]byte{workflowFile: object, outputsFile: outputsOf(full)} {
-		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, name), bytes.NewReader(content)); err != nil {
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{{outputsFile, outputsOf(full)}, {workflowFile, object}} {
+		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, file.name), bytes.NewReader(file.content)); err != nil {
 			m.unkept++
 			w.metrics.ArchiveFailures.Inc()
 			return fmt.Errorf("archive workflow %s: %w", id, err)
 		}
+		m.outputs = true
 	}
 	m.archived, m.unkept = true, 0
 	return nil
 }
 
 // record writes a workflow's end down, once.
-func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, m *memory) error {
+func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, outcome action.Outcome, m *memory) error {
 	if m.recorded {
 		return nil
 	}
 	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
-		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full)}
+		EndedAt: moment(full, "finishedAt"), Outcome: outcome}
 	seen, err := w.ledger.Observe(ctx, o)
 	if err != nil {
 		return err
