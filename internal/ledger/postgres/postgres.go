@@ -214,7 +214,7 @@ func (d *Driver) begin(ctx context.Context, begin string) (*pgxpool.Conn, *tx, e
 // inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
 // the ledger may take. These are no settings of the connection, since a pooler in between may refuse those.
 const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true), set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
+	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
 
 // rollBack gives the connection back clean, or ends it.
 func (d *Driver) rollBack(ctx context.Context, conn *pgxpool.Conn) {
