@@ -109,6 +109,12 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return fault.New(fault.Invalid, "--server names somebody else's process; roles run on a log: --home or --store")
 	}
 	a.log = options.log
+	tracing, err := obs.OpenTracing(ctx, a.environment, version().Version, options.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that is away loses the last spans
+	options.tracing = tracing
 	s, err := a.open(ctx, a.dir, create)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
@@ -37,8 +38,9 @@ type roleOptions struct {
 	drain    time.Duration // how long running attempts may go on at shutdown; 0: they are handed back at once
 	log      *slog.Logger  // nil: nothing is logged
 	registry *prometheus.Registry
-	listen   string      // of the API; "": the configuration's
-	ledger   *obs.Ledger // its metrics
+	listen   string               // of the API; "": the configuration's
+	ledger   *obs.Ledger          // its metrics
+	tracing  trace.TracerProvider // where spans go; nil: nowhere
 }
 
 // registerer is where metrics go; an absent registry leaves them unregistered.
@@ -90,7 +92,7 @@ func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductors[s.serving].Workers, Drain: o.drain,
-		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger,
+		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.tracing,
 	})
 	c.Serve(now.table)
 	return c
@@ -127,7 +129,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 	service := server.NewService(s.ledger, s.blobs, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	s.api = server.New(service, server.Options{
-		Listen: address, Token: token, Version: version().Version, Pages: pages(service), Gatherer: o.registry, Log: o.log,
+		Listen: address, Token: token, Version: version().Version, Pages: pages(service), Gatherer: o.registry, Log: o.log, Tracing: o.tracing,
 	})
 	return s.api.Listen(ctx)
 }

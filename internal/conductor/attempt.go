@@ -104,6 +104,14 @@ func (c *Conductor) try(work context.Context, a *attempt) *attempt {
 
 // do makes the attempt, and says how it went whatever the handler does.
 func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
+	ctx, span := c.span(ctx, a)
+	outcome := c.handle(ctx, a)
+	endSpan(span, outcome)
+	return outcome
+}
+
+// handle calls the handler, if there is one.
+func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 	handler, ok := c.table.Load().Handlers[a.Handler]
 	switch {
 	case !ok && handlerOf(a.Lane) == a.Handler: // it was served when this was claimed

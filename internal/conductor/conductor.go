@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -59,15 +61,16 @@ type Signals interface {
 
 // Config is how a conductor works.
 type Config struct {
-	Instance ledger.Instance    // Name and Version, for people; the id is made anew at every join
-	Handlers map[string]Handler // by the name that actions carry; Serve puts others in their place
-	Limits   map[string]Limits  // as in Table
-	Workers  int                // attempts at the same time; default 200
-	Blobs    blob.Store         // where parameters lie that are too big for their row; nil: such actions wait
-	Drain    time.Duration      // how long running attempts may go on at shutdown; 0: they are handed back at once
-	Log      *slog.Logger       // default: none
-	Metrics  *obs.Conductor     // default: unregistered
-	Ledger   *obs.Ledger        // metrics of the log; default: unregistered
+	Instance ledger.Instance      // Name and Version, for people; the id is made anew at every join
+	Handlers map[string]Handler   // by the name that actions carry; Serve puts others in their place
+	Limits   map[string]Limits    // as in Table
+	Workers  int                  // attempts at the same time; default 200
+	Blobs    blob.Store           // where parameters lie that are too big for their row; nil: such actions wait
+	Drain    time.Duration        // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Log      *slog.Logger         // default: none
+	Metrics  *obs.Conductor       // default: unregistered
+	Ledger   *obs.Ledger          // metrics of the log; default: unregistered
+	Tracing  trace.TracerProvider // default: spans go nowhere
 }
 
 const defaultWorkers = 200
@@ -79,6 +82,7 @@ type Conductor struct {
 	log     *slog.Logger
 	metrics *obs.Conductor
 	gate    *gate
+	tracer  trace.Tracer
 	table   atomic.Pointer[table] // what is served now
 	leads   atomic.Bool           // what one conductor should do is ours to do
 	drains  atomic.Bool           // nothing new is taken on
@@ -118,8 +122,10 @@ func New(l Ledger, cfg Config) *Conductor {
 	log := obs.Component(cfg.Log, "conductor")
 	gate := newGate(log)
 	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return gate.standings(time.Now()) })
+	tracer := obs.Spans(cfg.Tracing)
 	c := &Conductor{
-		ledger:      l,
+		ledger:      traced{l, tracer},
+		tracer:      tracer,
 		cfg:         cfg,
 		log:         log,
 		gate:        gate,

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Handlers makes actions of parameters, by the name of the handler that does them. The function checks the parameters
@@ -100,6 +101,7 @@ func (o Order) complete(a *action.Action, now time.Time) error {
 }
 
 func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (Added, error) {
+	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueUnique(ctx, a, way)
 	if err != nil {
 		return Added{}, err

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Execution is a job that somebody wants of a process.
@@ -73,6 +74,7 @@ func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Acti
 	if i == nil {
 		return s.enqueue(ctx, a, way)
 	}
+	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
 	if err != nil {
 		return Added{}, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -25,8 +26,9 @@ type Options struct {
 	Version string // of the program, for the API's description and /healthz
 	// Pages answers everything that is not the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
-	Gatherer prometheus.Gatherer // for /metrics; nil: 404
-	Log      *slog.Logger        // nil: nothing is logged
+	Gatherer prometheus.Gatherer  // for /metrics; nil: 404
+	Log      *slog.Logger         // nil: nothing is logged
+	Tracing  trace.TracerProvider // of requests; nil: spans go nowhere
 	// Ready reports why the process cannot serve yet; nil: always ready.
 	Ready func(context.Context) error
 }
@@ -61,7 +63,7 @@ func New(s *Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o}
-	server.access = newAccess(o.Token, s.ledger, isLoopback(o.Listen), server.routes())
+	server.access = newAccess(o.Token, s.ledger, isLoopback(o.Listen), traced(server.routes(), o.Tracing))
 	return server
 }
 

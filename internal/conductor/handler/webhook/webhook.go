@@ -15,15 +15,23 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/secret"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -77,13 +85,45 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err != nil {
 		return action.Outcome{Kind: action.Fatal, Code: codeTemplate, Error: redactor.Text(err.Error())}
 	}
-	seen := h.client.Send(ctx, call)
+	seen := h.send(ctx, call, redactor)
 	seen.Action, seen.Attempt = a.Action.ID.String(), a.Number
 	outcome := h.outcome(ctx, seen, redactor)
 	outcome.Error = redactor.Text(outcome.Error)
 	seen.Redact(redactor)
 	outcome.Ref = h.archive.Exchange(ctx, a.Action.ID, a.Number, seen)
 	return outcome
+}
+
+// send makes the request as an HTTP client span. Nothing of the address but its origin is told: the rest may be a secret.
+func (h *Handler) send(ctx context.Context, call webhook.Call, r *secret.Redactor) *webhook.Exchange {
+	tracer := obs.Spans(trace.SpanFromContext(ctx).TracerProvider())
+	ctx, span := tracer.Start(ctx, call.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		semconv.HTTPRequestMethodKey.String(call.Method), semconv.URLScheme(call.URL.Scheme), semconv.ServerAddress(call.URL.Hostname()),
+		semconv.ServerPort(portOf(call.URL))))
+	defer span.End()
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(call.Header))
+	seen := h.client.Send(ctx, call)
+	switch {
+	case !seen.Answered():
+		span.SetStatus(codes.Error, r.Text(seen.Error))
+	case seen.Answer().Status >= http.StatusBadRequest:
+		span.SetAttributes(semconv.HTTPResponseStatusCode(seen.Answer().Status))
+		span.SetStatus(codes.Error, "")
+	default:
+		span.SetAttributes(semconv.HTTPResponseStatusCode(seen.Answer().Status))
+	}
+	return seen
+}
+
+// portOf is the port that an address means.
+func portOf(u *url.URL) int {
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		return port
+	}
+	if u.Scheme == "http" {
+		return 80
+	}
+	return 443
 }
 
 // data is what the templates see.

@@ -1,0 +1,55 @@
+package conductor
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// span begins the span of an attempt. It is a trace of its own, linked to whoever enqueued the action: attempts come
+// long after that, and there may be many.
+func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trace.Span) {
+	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		obs.SpanActionID.String(a.ID.String()), obs.SpanHandler.String(a.Handler), obs.SpanLane.String(a.Lane), obs.SpanAttempt.Int(a.Thread.Attempt))}
+	if enqueued := obs.Linked(a.Trace); enqueued.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: enqueued}))
+	}
+	return c.tracer.Start(ctx, "attempt "+a.Handler, options...)
+}
+
+// endSpan says how the attempt went.
+func endSpan(span trace.Span, o action.Outcome) {
+	span.SetAttributes(obs.SpanOutcome.String(o.Kind.String()))
+	if o.Kind != action.Done {
+		span.SetStatus(codes.Error, o.Error)
+	}
+	span.End()
+}
+
+// traced is a ledger whose turns are spans.
+type traced struct {
+	Ledger
+	tracer trace.Tracer
+}
+
+// Turn is one span with what went in and came out.
+func (t traced) Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error) {
+	ctx, span := t.tracer.Start(ctx, "turn", trace.WithNewRoot())
+	defer span.End()
+	wanted := 0
+	for _, w := range wants {
+		wanted += w.N
+	}
+	turned, err := t.Ledger.Turn(ctx, owner, completions, wants)
+	span.SetAttributes(obs.SpanCompleted.Int(len(completions)), obs.SpanWanted.Int(wanted), obs.SpanClaimed.Int(len(turned.Claimed)),
+		obs.SpanLate.Int(len(turned.Late)))
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return turned, err
+}
