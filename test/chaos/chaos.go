@@ -224,12 +224,12 @@ func Until(ctx context.Context, what string, limit time.Duration, holds func(con
 func (w *World) Ended(ctx context.Context, limit time.Duration) error {
 	var left []ledger.ActionState
 	err := Until(ctx, "every action ends", limit, func(ctx context.Context) (ok bool, err error) {
-		left, err = w.Ledger.Actions(ctx, ledger.ActionQuery{LiveOnly: true})
+		left, err = w.Ledger.Actions(ctx, ledger.ActionQuery{LiveOnly: true, Limit: 1}) // the newest, which ends last: cheap
 		return len(left) == 0, err
 	})
 	if err != nil && len(left) > 0 {
 		a := left[0]
-		err = fmt.Errorf("%w; %d live, such as %s %s %s attempt %d, run at %s: %s", err, len(left), a.Name, a.ID, a.Thread.Status, a.Thread.Attempt, a.Thread.RunAt, a.Error)
+		err = fmt.Errorf("%w; live is %s %s %s attempt %d, run at %s: %s", err, a.Name, a.ID, a.Thread.Status, a.Thread.Attempt, a.Thread.RunAt, a.Error)
 	}
 	return err
 }

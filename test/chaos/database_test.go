@@ -88,7 +88,7 @@ func TestTransactionIsHeldOpen(t *testing.T) {
 	serve(t, w, "conductor")
 	began := time.Now()
 	for range 10 {
-		order(t, w, chaos.Nothing, "{}", 1000)
+		order(t, w, chaos.Nothing, "{}", 500)
 	}
 	ended(t, w)
 	if err := held.QueryRow(t.Context(), count).Scan(&after); err != nil || after != before {
