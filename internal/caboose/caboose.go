@@ -21,6 +21,7 @@ type Ledger interface {
 	member.Registry
 	Heartbeat(ctx context.Context, i ledger.Instance) error
 	Instances(ctx context.Context) ([]ledger.InstanceRow, error)
+	Embedded() bool
 	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Tell(change func(*ledger.Report))
@@ -196,7 +197,11 @@ func (c *Caboose) reshard(ctx context.Context) {
 		}
 		return
 	}
-	mine := owned(c.current().ID, living(rows))
+	others := living(rows)
+	if c.ledger.Embedded() {
+		others = nil // one process at a time runs roles; rows of killed ones may remain, and mean nothing
+	}
+	mine := owned(c.current().ID, others)
 	c.mu.Lock()
 	before := c.mine
 	c.mine = mine

@@ -234,6 +234,23 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 	}
 }
 
+// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays, and nobody is there.
+func TestKilledProcessesKeepNoShards(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	if err := w.Join(t.Context(), ledger.Instance{ID: host.ID, Name: "killed", Roles: []string{"caboose"}}); err != nil {
+		t.Fatal(err)
+	}
+	var ids []action.ID
+	for range 8 { // of which the dead one would own about half
+		ids = append(ids, w.started())
+	}
+	w.observe(nil, nil)
+	for _, id := range ids {
+		w.await(id, action.Running)
+	}
+}
+
 func TestBigOutputsAreKeptBesideTheirActions(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
