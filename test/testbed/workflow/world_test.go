@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/kube"
@@ -118,7 +119,7 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 // enqueue makes an action for the handler "argo".
 func (w *world) enqueue(parameters string) action.ID {
 	w.t.Helper()
-	made, err := w.Enqueue(w.t.Context(), action.Action{Kind: "job", Name: "mirror", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
+	made, err := w.Enqueue(w.t.Context(), action.Action{Kind: catalog.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
