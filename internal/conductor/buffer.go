@@ -47,7 +47,7 @@ func (b *buffer) take() *attempt {
 	return waiting[0]
 }
 
-// remove takes out every attempt for which which says so.
+// remove takes out every attempt that which names.
 func (b *buffer) remove(which func(*attempt) bool) (removed []*attempt) {
 	for _, lane := range slices.Clone(b.order) {
 		var stay []*attempt
@@ -83,8 +83,8 @@ func (c *Conductor) withdraw(which func(*attempt) bool, o action.Outcome) int {
 }
 
 // giveBack returns attempts that wait for a worker to whoever can start them. The caller holds mu.
-func (c *Conductor) giveBack(which func(*attempt) bool) int {
-	return c.withdraw(which, action.Outcome{Kind: action.GivenBack})
+func (c *Conductor) giveBack(which func(*attempt) bool) {
+	c.withdraw(which, action.Outcome{Kind: action.GivenBack})
 }
 
 // all are all attempts.

@@ -53,14 +53,15 @@ type dealing struct {
 	*turner
 	now   time.Time
 	free  int // workers
+	idle  int // of them, those that no waiting attempt will take
 	left  int // lanes that have a share in them
 	rows  int // that the turn still takes
 	wants []ledger.Want
 }
 
 func (t *turner) deal() *dealing {
-	free := t.free()
-	return &dealing{turner: t, now: time.Now(), free: free, left: min(free, len(t.held)+len(t.lanes)), rows: t.rows()}
+	free, idle := t.workers()
+	return &dealing{turner: t, now: time.Now(), free: free, idle: idle, left: min(free, len(t.held)+len(t.lanes)), rows: t.rows()}
 }
 
 func (d *dealing) more() bool { return d.rows > 0 }
@@ -70,6 +71,9 @@ func (d *dealing) offer(lane string) bool {
 	share := 0
 	if d.free > 0 {
 		share = max(1, d.free/max(1, d.left))
+	}
+	if d.waits(lane) { // workers are kept free for others
+		share = min(share, d.idle)
 	}
 	n := min(share+d.room(lane, d.now), d.rows)
 	if n == 0 {
@@ -84,8 +88,15 @@ func (d *dealing) offer(lane string) bool {
 	d.asked[lane] += got
 	share = min(got, share)
 	d.shares += share
-	d.free, d.left, d.rows = d.free-share, d.left-1, d.rows-got
+	d.free, d.idle, d.left, d.rows = d.free-share, max(0, d.idle-share), d.left-1, d.rows-got
 	return true
+}
+
+// waits reports whether attempts of a lane wait for a worker, or will when a turn in flight is answered.
+func (t *turner) waits(lane string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.buffer.lanes[lane])+t.asked[lane] > 0
 }
 
 // room is how many more of a lane may be claimed ahead.
@@ -180,10 +191,17 @@ func (c *Conductor) count(lane string, n int) {
 
 // free is how many workers may be claimed for now: those that nothing waits for, or that are kept free.
 func (t *turner) free() int {
+	free, _ := t.workers()
+	return free
+}
+
+// workers are those that may be claimed for now, and of them those that nothing waits for.
+func (t *turner) workers() (free, idle int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	idle := t.cfg.Workers - t.started
-	return max(0, max(idle-t.buffer.n, min(idle, t.spare))-t.shares)
+	unused := t.cfg.Workers - t.started
+	idle = unused - t.buffer.n - t.shares
+	return max(0, idle, min(unused, t.spare)-t.shares), max(0, idle)
 }
 
 // buffered reports whether something waits for a worker, so that workers are never free unless they are kept so.

@@ -188,7 +188,7 @@ func (s *Service) clear(ctx context.Context, a action.Action) error {
 	if err := s.blobs.Clear(ctx, path.Dir(parametersKey(a.ID))); err != nil {
 		return fmt.Errorf("delete what job %s left: %w", a.ID, err)
 	}
-	if a.ParametersRef == "" || err != nil {
+	if a.ParametersRef == "" || parameters == nil {
 		return nil
 	}
 	_, _, err = blob.Offload(ctx, s.blobs, a.ParametersRef, parameters)

@@ -292,17 +292,17 @@ func (s setup) inEveryPhase(t *testing.T) map[action.ID]ledger.Phase {
 	t.Helper()
 	host := s.join(t, "host-a")
 	want := map[action.ID]ledger.Phase{}
-	end := func(name string, phase ledger.Phase, o action.Outcome) action.ID {
-		id := s.enqueue(t, job(name))
+	end := func(phase ledger.Phase, o action.Outcome) action.ID {
+		id := s.enqueue(t, job("b"))
 		s.end(t, host, s.claim(t, host, "noop", 1)[0], o)
 		want[id] = phase
 		return id
 	}
-	end("b", ledger.Successful, done())
-	end("b", ledger.Failed, action.Outcome{Kind: action.Fatal, Error: "no"})
-	end("b", ledger.Failed, action.Outcome{Kind: action.BadInput, Error: "no"})
-	end("b", ledger.Running, action.Outcome{Kind: action.Retry, Error: "later"})
-	gone := end("b", ledger.Dismissed, done())
+	end(ledger.Successful, done())
+	end(ledger.Failed, action.Outcome{Kind: action.Fatal, Error: "no"})
+	end(ledger.Failed, action.Outcome{Kind: action.BadInput, Error: "no"})
+	end(ledger.Running, action.Outcome{Kind: action.Retry, Error: "later"})
+	gone := end(ledger.Dismissed, done())
 	check(t, s.Dismiss(s.ctx, gone, "ana"))
 	canceled := s.enqueue(t, job("a"))
 	check(t, s.Cancel(s.ctx, canceled, ledger.CancelNow))
