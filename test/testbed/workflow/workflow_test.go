@@ -12,6 +12,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/callback"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -60,6 +63,22 @@ spec:
   entrypoint: main
   activeDeadlineSeconds: 2
   templates: [{name: main, suspend: {}}]
+`
+
+// waits is a template that waits to be told two things, and gives them back.
+const waits = `---
+apiVersion: argoproj.io/v1alpha1
+kind: WorkflowTemplate
+metadata: {name: waits, namespace: %[1]s}
+spec:
+  entrypoint: main
+  templates:
+  - name: main
+    steps: [[{name: approve, template: approve}]]
+    outputs: {parameters: [{name: zone, valueFrom: {parameter: "{{steps.approve.outputs.parameters.zone}}"}}]}
+  - name: approve
+    suspend: {}
+    outputs: {parameters: [{name: zone, valueFrom: {supplied: {}}}, {name: by, valueFrom: {supplied: {}}, globalName: by}]}
 `
 
 // TestActionsRunAsWorkflows is the whole way: action, workflow, caboose, archive, end.
@@ -125,6 +144,60 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWorkflowsAreWoken: one workflow waits for a job that is another one, whose callback gives it what it waits for.
+func TestWorkflowsAreWoken(t *testing.T) {
+	cluster := testbed.Kubernetes(t)
+	testbed.Argo(t, cluster)
+	w := newWorld(t, cluster, t.TempDir())
+	cluster.Apply(t, fmt.Sprintf(templates+waits, w.cluster.Namespace))
+	cfg, err := catalog.Read("server.yaml", []byte(`
+handlers:
+  argo: {type: argo}
+  wake: {type: argo, argoConf: {mode: resume}, parameters: {zone: {type: string}, by: {type: string}}, backoff: {initial: 200ms, factor: 1, retries: 100}}
+workflows:
+  mirror:
+    handler: argo
+    argoOpts: {template: workflowtemplate/mirror}
+    callbacks:
+      wake:
+        handler: wake
+        when: [successful]
+        parameters: {workflow: {path: $.input.waiting}, node: {value: approve}, zone: {path: $.output.zone}, by: {path: $.workflow.uuid}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Follows(callback.Planner{Book: func() callback.Book { return &cfg }, Blobs: w.blobs, Jobs: w.Ledger})
+	c := conductor.New(w.View(), conductor.Config{Handlers: map[string]conductor.Handler{
+		"argo": argo.New(argo.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),
+		"wake": argo.NewResumer(w.cluster, cfg.Handlers["wake"]),
+	}})
+	w.start(c.Run)
+	w.observe(nil)
+
+	waiting := w.add(action.Action{Kind: catalog.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(),
+		Parameters: []byte(`{"template": "workflowtemplate/waits"}`)})
+	job, err := cfg.Workflows["mirror"].Prepare([]byte(`{"features": [], "zone": "north", "waiting": "` + waiting.String() + `"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := w.add(job)
+	w.awaitStatus(done, action.Successful)
+	w.awaitGone(done.String())
+	w.archived(done, "workflow.json")
+	followed, err := w.Actions(t.Context(), ledger.ActionQuery{Parent: done})
+	if err != nil || len(followed) != 1 {
+		t.Fatalf("%d callbacks, %v", len(followed), err)
+	}
+	w.awaitStatus(followed[0].Action.ID, action.Successful)
+	want := fmt.Sprintf(`{"by":%q,"zone":"north"}`, done)
+	if state := w.awaitStatus(waiting, action.Successful); string(state.Output) != want {
+		t.Errorf("what waited made %s, want %s", state.Output, want)
+	}
+	w.wantHistory(waiting, action.Queued, action.Running, action.Successful)
+	w.awaitGone(waiting.String())
 }
 
 // succeeded is the status of a workflow that is done.

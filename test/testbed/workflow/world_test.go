@@ -119,7 +119,13 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 // enqueue makes an action for the handler "argo".
 func (w *world) enqueue(parameters string) action.ID {
 	w.t.Helper()
-	made, err := w.Enqueue(w.t.Context(), action.Action{Kind: catalog.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
+	return w.add(action.Action{Kind: catalog.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
+}
+
+// add stores an action.
+func (w *world) add(a action.Action) action.ID {
+	w.t.Helper()
+	made, err := w.Enqueue(w.t.Context(), a)
 	if err != nil {
 		w.t.Fatal(err)
 	}
