@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,45 +18,64 @@ func (a *app) configCommand() *cobra.Command {
 }
 
 func (a *app) configCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var live bool
+	c := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Report every fault of server.yaml",
 		Long: `Reads FILE, else --config, WAYBILL_CONFIG or the home's server.yaml, and reports every fault with
-its place: keys, references, templates, schemas, response rules. The exit status is 2 when
-there are faults, and 0 when there are only warnings.`,
-		Example: examples("waybill config check", "waybill config check deploy/server.yaml -o json"),
+its place: keys, references, templates, schemas, response rules. With --live it also looks for what
+the file names, from here: secrets, hosts of webhooks, workflow templates, state machines,
+queues, the bucket. The exit status is 2 when there are faults, 3 when all is there but something
+does not answer, and 0 when there are only warnings.`,
+		Example: examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
 		Args:    arguments(0, 1, "FILE"),
-		RunE: func(_ *cobra.Command, given []string) error {
+		RunE: func(c *cobra.Command, given []string) error {
 			path, _ := a.configPath(a.homeOf(a.dir))
 			if len(given) > 0 {
 				path = a.path(given[0])
 			}
-			return a.checkConfig(path)
+			return a.checkConfig(c.Context(), path, live)
 		},
 	}
+	c.Flags().BoolVar(&live, "live", false, "look for what the file names, too: secrets, hosts, templates, state machines, queues, the bucket")
+	return c
 }
 
-func (a *app) checkConfig(path string) error {
+func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
 	}
 	config, problems := catalog.Check(path, source)
+	if live && problems.Err() == nil {
+		problems = append(problems, lookFor(ctx, path, source, config)...)
+		problems.Sort()
+	}
 	if a.json() {
 		if err := a.printJSON(list(problems)); err != nil {
 			return err
 		}
-		if err := problems.Err(); err != nil {
-			return shown{err}
-		}
-		return nil
+		return configFault(problems)
 	}
 	a.printProblems(problems)
-	if err := problems.Err(); err != nil {
+	if err := configFault(problems); err != nil {
 		faults := len(problems) - len(problems.Warnings())
 		fmt.Fprintf(a.err, "waybill: %s\n", count(faults, "problem"))
-		return shown{err}
+		return err
 	}
 	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"), count(len(config.Workflows), "process"))
 	return err
+}
+
+// configFault is the error for problems that have been shown: when all that is wrong is that something does not answer,
+// the file is not at fault.
+func configFault(problems fault.Problems) error {
+	err := problems.Err()
+	if err == nil {
+		return nil
+	}
+	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != unreachable }) {
+		return shown{fault.New(fault.Unavailable, "%s", err)} // not the problems themselves: their code is that of a wrong file
+	}
+	return shown{err}
 }

@@ -55,9 +55,9 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[st
 			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
 				Processes: cfg.ArgoProcesses(name)})
 		case catalog.TypeCirrus:
-			account, err := aws.Open(ctx, aws.Config{Region: h.Cirrus.Region, Endpoint: h.Cirrus.Endpoint, Profile: h.Cirrus.Profile})
+			account, err := openAccount(ctx, h)
 			if err != nil {
-				return nil, fmt.Errorf("handler %s: %w", name, err)
+				return nil, err
 			}
 			e.cirrus[name] = caboose.Cirrus{Account: account, Events: h.Cirrus.EventsQueueURL}
 			e.table.Handlers[name] = cirrus.New(cirrus.Config{Account: account, Queue: h.Cirrus.SqsURL, Observed: h.Cirrus.EventsQueueURL != "",
@@ -77,6 +77,15 @@ func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
 	}
 	return cluster, nil
+}
+
+// openAccount makes a client of the account where a handler's work is done.
+func openAccount(ctx context.Context, cfg catalog.Handler) (*aws.Account, error) {
+	account, err := aws.Open(ctx, aws.Config{Region: cfg.Cirrus.Region, Endpoint: cfg.Cirrus.Endpoint, Profile: cfg.Cirrus.Profile})
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
+	}
+	return account, nil
 }
 
 // offers are what people can have done.

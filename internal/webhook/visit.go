@@ -85,6 +85,16 @@ func walkCommand(n *parse.CommandNode, top bool, field func([]string), call func
 // HostKnown reports whether a URL's scheme and host depend on nothing but parameters and the environment, so that
 // the lane is known when the action is stored, and no secret decides where a request goes.
 func (t *Template) HostKnown() bool {
+	return t.hostWithout("id", "uuid", "attempt", "secrets", "action")
+}
+
+// HostConstant reports whether a URL's scheme and host are the same for every action.
+func (t *Template) HostConstant() bool {
+	return t.hostWithout(append([]string{"secrets"}, ofActions...)...)
+}
+
+// hostWithout reports whether a URL's scheme and host depend on none of these roots.
+func (t *Template) hostWithout(roots ...string) bool {
 	var before strings.Builder
 	for _, n := range t.tree.Root.Nodes {
 		if text, ok := n.(*parse.TextNode); ok {
@@ -94,7 +104,7 @@ func (t *Template) HostKnown() bool {
 			}
 			continue
 		}
-		if slices.ContainsFunc([]string{"id", "uuid", "attempt", "secrets", "action"}, func(root string) bool { return speaksOf(n, root) }) {
+		if slices.ContainsFunc(roots, func(root string) bool { return speaksOf(n, root) }) {
 			return false
 		}
 		before.WriteByte('x') // something stands here
