@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -46,10 +47,9 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 	return nil
 }
 
-// reloading is the role that puts a changed server.yaml in force. stop ends the watching for SIGHUP.
-func (a *app) reloading(s *session, o roleOptions) (role lifecycle.Role, stop func()) {
+// reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
+func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifecycle.Role {
 	path, _ := a.configPath(s.home)
-	asked, stop := lifecycle.Hangups()
 	reloader := catalog.NewReloader(catalog.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
 		Tell: func(now ledger.Reload) { s.ledger.Tell(func(r *ledger.Report) { r.Reload = &now }) },
@@ -63,7 +63,7 @@ func (a *app) reloading(s *session, o roleOptions) (role lifecycle.Role, stop fu
 			return s.reequip(ctx, cfg)
 		},
 	})
-	return lifecycle.Role{Name: "config", Run: reloader.Run}, stop
+	return lifecycle.Role{Name: "config", Run: reloader.Run}
 }
 
 // runCaboose looks after the workflows of every handler that hands work to a cluster. When there are others after a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,7 +33,8 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "Run every role in one process, with the web page",
 		Long: `Runs all roles on the log of this home: deployments go on, and a web page shows them. Prints
 an address that logs one browser in once. ship beside it registers and watches.
-Ctrl-C lets running attempts end (conductors.default.drain), a second one exits at once.`,
+Ctrl-C, or closing the terminal, lets running attempts end (conductors.default.drain); a second
+Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 		Example: examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -135,9 +137,9 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err != nil {
 		return err
 	}
-	reload, stop := a.reloading(s, options)
+	ctx, asked, stop := a.hangups(ctx)
 	defer stop()
-	roles = append(roles, reload)
+	roles = append(roles, a.reloading(s, options, asked))
 	if page {
 		a.greet(s)
 	}
@@ -148,6 +150,17 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return cause
 	}
 	return nil // SIGTERM is how a supervisor ends what has done all it should
+}
+
+// hangups says what SIGHUP is: on a terminal that it has been closed, which ends the process as Ctrl-C does; elsewhere
+// a supervisor's wish to have the configuration read again.
+func (a *app) hangups(ctx context.Context) (served context.Context, asked <-chan os.Signal, stop func()) {
+	if onTerminal(a.out) {
+		served, stop = lifecycle.UntilHangup(ctx)
+		return served, nil, stop
+	}
+	asked, stop = lifecycle.Hangups()
+	return ctx, asked, stop
 }
 
 // serveAs has this process be one of the configuration's conductors; "" is the default one.

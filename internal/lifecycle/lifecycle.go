@@ -68,6 +68,27 @@ func Hangups() (asked <-chan os.Signal, stop func()) {
 	return caught, func() { signal.Stop(caught) }
 }
 
+// UntilHangup returns a context that ends at SIGHUP too, with a fault.Interrupted cause: the terminal has been closed.
+// stop ends the watching. Whoever started the process to outlive its terminal (nohup) keeps it.
+func UntilHangup(ctx context.Context) (watched context.Context, stop func()) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	watched, cancel := context.WithCancelCause(ctx)
+	asked, release := Hangups()
+	go func() {
+		select {
+		case s := <-asked:
+			cancel(causeOf(s))
+		case <-watched.Done():
+		}
+	}()
+	return watched, func() {
+		cancel(context.Canceled)
+		release()
+	}
+}
+
 // causeOf is why a signal ends a context.
 func causeOf(s os.Signal) error {
 	if s == syscall.SIGTERM {
