@@ -162,7 +162,7 @@ func snoozedActionsWait(t *testing.T, s setup) {
 }
 
 func replaysAreMadeOnce(t *testing.T, s setup) {
-	const jobs = 1203 // three transactions
+	const jobs = 503 // two transactions
 	host := s.join(t, "host-a")
 	var many []action.Action
 	for i := range jobs {

@@ -134,7 +134,7 @@ func must(t *testing.T, err error) {
 func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	d := open(t, filepath.Join(t.TempDir(), "waybill.db"))
-	for i := range 1000 {
+	for i := range 400 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
 		look := func(tx ledger.Tx) error {

@@ -59,10 +59,20 @@ func fill(t *testing.T, l *ledger.Ledger, n int) {
 	if _, err := l.Enqueue(t.Context(), many...); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range many {
-		if err := l.Cancel(t.Context(), a.ID, ledger.CancelNow); err != nil {
-			t.Fatal(err)
-		}
+	owner := ledger.Instance{ID: action.DerivedID(time.Now(), "owner")}
+	if err := l.Join(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	turned, err := l.Turn(t.Context(), owner, nil, []ledger.Want{{Lane: "noop", N: n}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []ledger.Completion
+	for _, c := range turned.Claimed {
+		ends = append(ends, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done}})
+	}
+	if _, err := l.Turn(t.Context(), owner, ends, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
