@@ -18,6 +18,8 @@ type Book interface {
 	Callbacks(a action.Action) []Callback
 	// Tell prepares the request to a subscriber.
 	Tell(parameters json.RawMessage) (action.Action, error)
+	// Results is the results document of a job that made this output.
+	Results(job action.Action, output json.RawMessage) map[string]json.RawMessage
 }
 
 // Jobs is how a planner finds out how long a chain is; see ledger.Ledger.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // subscribed is where a subscriber wants to be told of an end; "" nowhere.
@@ -34,10 +35,8 @@ func (j Job) tell(book Book, about, uri string) Planned {
 			"created": moment(j.Action.CreatedAt), "started": moment(j.StartedAt)}
 	case j.Status != action.Successful:
 		said["contentType"], said["body"] = typeProblem, j.problem()
-	case len(j.Output) == 0:
-		said["body"] = map[string]any{}
 	default:
-		said["body"] = j.Output
+		said["body"] = book.Results(j.Action, j.Output)
 	}
 	p := planner{job: j, callback: &Callback{Name: "subscriber " + about, Target: Target{Handler: "subscriber"}}}
 	raw, err := json.Marshal(said)
@@ -58,12 +57,9 @@ func (j Job) tell(book Book, about, uri string) Planned {
 	return p.planned[0]
 }
 
-// problem is a failure as RFC 7807 says it.
+// problem is a failure as RFC 7807 says it, and as the job's results would.
 func (j Job) problem() map[string]any {
-	problem := map[string]any{"type": "about:blank", "title": "the job ended as " + j.Status.String(), "status": 500, "detail": j.Error,
+	status, kind := ledger.Problem(j.Status, j.Code)
+	return map[string]any{"type": kind, "title": "the job ended as " + j.Status.String(), "status": status, "detail": j.Error,
 		"jobID": j.Action.ID, "processID": j.Action.Name, "jobStatus": strings.ToLower(j.Status.String())}
-	if j.Code != "" {
-		problem["type"] = "waybill:" + j.Code
-	}
-	return problem
 }

@@ -127,7 +127,8 @@ server.yaml:11:83: workflows.mirror.callbacks.x.parameters.bukket: the handler p
 func TestTheSubscriberHandlerIsThere(t *testing.T) {
 	t.Parallel()
 	said := json.RawMessage(`{"uri": "https://App.example.org/jobs?done=1", "contentType": "application/json", "body": {"n": 1}}`)
-	for name, file := range map[string]string{"without a file": "", "beside others": calling, "configured": `
+	for name, file := range map[string]string{"without a file": "", "beside others": calling, "with a network": `
+handlers: {subscriber: {type: webhook, request: {allowNetworks: [10.0.0.0/8]}}}`, "configured": `
 handlers:
   subscriber:
     type: webhook

@@ -48,10 +48,11 @@ func (r *reader) completeSubscriber(n *document.Node, path string) {
 	if request == nil || request.Kind != document.Map {
 		return
 	}
-	r.complete(request, subscriberNode().Get("request"), path+".request", "headers")
-	if headers := request.Get("headers"); headers != nil && headers.Kind == document.Map {
-		r.complete(headers, subscriberNode().Get("request").Get("headers"), path+".request.headers")
+	standard := subscriberNode().Get("request")
+	if own := request.Get("headers"); own != nil && own.Kind == document.Map {
+		r.complete(own, standard.Get("headers"), path+".request.headers")
 	}
+	r.complete(request, standard, path+".request", "headers")
 }
 
 // complete adds fields to a mapping that does not have them. Those that it may not have itself are faults, but for some and the type.

@@ -14,7 +14,7 @@ import (
 )
 
 // answer NAME STATUS[:BODY]… starts a target on loopback that gives these answers, one to each request and the last
-// one ever after. $NAME becomes its host and port; what it was asked stands in the file NAME.
+// one ever after. $NAME becomes its host and port; what it was asked stands in the file NAME, the headers in NAME.headers.
 func answer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: answer NAME STATUS[:BODY]…")
@@ -29,6 +29,11 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 		if err == nil {
 			fmt.Fprintf(file, "%s %s %s\n", r.Method, r.URL, body)
 			file.Close()
+		}
+		headers, err := os.OpenFile(asked+".headers", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			_ = r.Header.Write(headers) // the story misses what is not there
+			headers.Close()
 		}
 		status, text, _ := strings.Cut(next[0], ":")
 		if len(next) > 1 {

@@ -93,7 +93,7 @@ func (a *API) executeSync(r *http.Request, w catalog.Workflow, asked request, ma
 	if outputs, err = outputs.only(asked.outputNames()); err != nil {
 		return reply{}, err
 	}
-	if len(outputs.values) == 1 && asked.Response != "document" {
+	if len(outputs.Values) == 1 && asked.Response != "document" {
 		answer := outputs.raw(outputs.names()[0])
 		answer.header = header
 		return answer, nil

@@ -137,7 +137,7 @@ func (a *API) result(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	name := r.PathValue("outputID")
-	if _, ok := all.values[name]; !ok {
+	if _, ok := all.Values[name]; !ok {
 		return reply{}, all.missing(name)
 	}
 	answer := all.raw(name)

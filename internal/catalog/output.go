@@ -1,0 +1,59 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Outputs are what a job made, by the names of its process's outputs.
+type Outputs struct {
+	Values  map[string]json.RawMessage
+	Schemas map[string]map[string]any // of those that the process describes
+}
+
+// loneOutput is the name of an output that is no object, and therefore has no names.
+const loneOutput = "output"
+
+// Outputs reads what a job of the process made. What it makes besides the outputs that the process describes is there too.
+func (w Workflow) Outputs(made json.RawMessage) Outputs {
+	o := Outputs{Values: map[string]json.RawMessage{}, Schemas: map[string]map[string]any{}}
+	if json.Unmarshal(made, &o.Values) != nil && len(made) > 0 {
+		o.Values = map[string]json.RawMessage{loneOutput: made}
+	}
+	for _, v := range w.Output.Values() {
+		o.Schemas[v.Name] = v.Schema
+	}
+	return o
+}
+
+const typeJSON = "application/json"
+
+// MediaType is an output's: as its schema says, else JSON.
+func (o Outputs) MediaType(name string) string {
+	if kind, _ := o.Schemas[name]["contentMediaType"].(string); kind != "" {
+		return kind
+	}
+	return typeJSON
+}
+
+// Result is an output as a results document has it (results.yaml of OGC API – Processes 1.0): an object as a qualified value.
+func (o Outputs) Result(name string) json.RawMessage {
+	value := o.Values[name]
+	if bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) || string(value) == "null" {
+		return fmt.Appendf(nil, `{"value":%s,"mediaType":%q}`, value, o.MediaType(name))
+	}
+	return value
+}
+
+// Results is the results document of a job that made this. Its process may be gone from the configuration.
+func (c *Config) Results(job action.Action, made json.RawMessage) map[string]json.RawMessage {
+	o := c.Workflows[job.Name].Outputs(made)
+	results := make(map[string]json.RawMessage, len(o.Values))
+	for name := range o.Values {
+		results[name] = o.Result(name)
+	}
+	return results
+}
