@@ -14,14 +14,15 @@ import (
 )
 
 // answer NAME STATUS[:BODY]… starts a target on loopback that gives these answers, one to each request and the last
-// one ever after. $NAME becomes its host and port; what it was asked stands in the file NAME, the headers in NAME.headers.
+// one ever after; hang answers nothing until the client goes away. $NAME becomes its host and port; what it was asked
+// stands in the file NAME, the headers in NAME.headers.
 func answer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: answer NAME STATUS[:BODY]…")
 	}
 	var mu sync.Mutex
 	next, asked := args[1:], ts.MkAbs(args[0])
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	take := func(r *http.Request) (status, text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		body, _ := io.ReadAll(r.Body) // a client that went away is no fault of the target
@@ -35,9 +36,17 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 			_ = r.Header.Write(headers) // the story misses what is not there
 			headers.Close()
 		}
-		status, text, _ := strings.Cut(next[0], ":")
+		status, text, _ = strings.Cut(next[0], ":")
 		if len(next) > 1 {
 			next = next[1:]
+		}
+		return status, text
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, text := take(r)
+		if status == "hang" {
+			<-r.Context().Done()
+			return
 		}
 		code, err := strconv.Atoi(status)
 		if err != nil {
