@@ -21,7 +21,7 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 	switch {
 	case slices.Contains(names, roleConductor):
 		var err error
-		if builtIn, err = s.builtIn(ctx, o.log); err != nil {
+		if builtIn, err = s.builtIn(o.log); err != nil {
 			return err
 		}
 	case !slices.Contains(names, roleCaboose):

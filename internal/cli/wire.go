@@ -56,6 +56,11 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 	if err := s.ledger.Alone(ctx); err != nil {
 		return nil, err
 	}
+	id, err := s.ledger.ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.ledgerID = id.String()
 	o.ledger = obs.NewLedger(o.registerer())
 	s.ledger.Measure(o.ledger)
 	if err := s.prepare(ctx, o, names); err != nil {
@@ -92,19 +97,15 @@ func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductors[s.serving].Workers, Drain: o.drain,
-		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.tracing,
+		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.tracing, LedgerID: s.ledgerID,
 	})
 	c.Serve(now.table)
 	return c
 }
 
 // builtIn are the handlers that no file describes, by the name that actions carry.
-func (s *session) builtIn(ctx context.Context, log *slog.Logger) (map[string]conductor.Handler, error) {
-	id, err := s.ledger.ID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := step.New(s.stepConfig(id.String(), log))
+func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
+	steps, err := step.New(step.Config{Home: s.home.dir, Dir: s.dir, Ledger: s.ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("make the handler of steps: %w", err)
 	}
@@ -137,11 +138,6 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 // pages is everything that people see, and the job API.
 func pages(service *server.Service) http.Handler {
 	return ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: version().Version})
-}
-
-// stepConfig is what the steps of hosts work with.
-func (s *session) stepConfig(id string, log *slog.Logger) step.Config {
-	return step.Config{Home: s.home.dir, Dir: s.dir, Ledger: s.ledger, Blobs: s.blobs, LedgerID: id, Log: log}
 }
 
 // instance names this process for people.

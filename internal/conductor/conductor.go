@@ -71,6 +71,7 @@ type Config struct {
 	Metrics  *obs.Conductor       // default: unregistered
 	Ledger   *obs.Ledger          // metrics of the log; default: unregistered
 	Tracing  trace.TracerProvider // default: spans go nowhere
+	LedgerID string               // for the ids of deployments' traces
 }
 
 const defaultWorkers = 200

@@ -12,9 +12,14 @@ import (
 )
 
 // span begins the span of an attempt. It is a trace of its own, linked to whoever enqueued the action: attempts come
-// long after that, and there may be many.
+// long after that, and there may be many. Those for a deployment are one trace.
 func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trace.Span) {
-	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+	var parent trace.SpanContext
+	if a.Step != nil {
+		parent = obs.DeploymentTrace(c.cfg.LedgerID, a.Step.Pipeline, a.Step.Deployment)
+	}
+	ctx = trace.ContextWithSpanContext(ctx, parent)
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 		obs.SpanActionID.String(a.ID.String()), obs.SpanHandler.String(a.Handler), obs.SpanLane.String(a.Lane), obs.SpanAttempt.Int(a.Thread.Attempt))}
 	if enqueued := obs.Linked(a.Trace); enqueued.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: enqueued}))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 func TestEachAttemptIsASpanLinkedToWhoEnqueuedIt(t *testing.T) {
@@ -56,6 +57,34 @@ func TestEachAttemptIsASpanLinkedToWhoEnqueuedIt(t *testing.T) {
 			t.Errorf("no turn with counts: %+v", turn.Attributes)
 		}
 	})
+}
+
+func TestAttemptsForOneDeploymentAreOneTrace(t *testing.T) {
+	traces := map[string]int{}
+	for range 2 { // a restart continues it
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			spans := tracetest.NewInMemoryExporter()
+			stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return action.Outcome{Kind: action.Done} },
+				func(c *conductor.Config) {
+					c.Tracing, c.LedgerID = sdk.NewTracerProvider(sdk.WithSyncer(spans)), "log"
+				})
+			for _, event := range []string{"host-replicated", "host-deployed"} {
+				f.add(action.Action{Handler: "work", Lane: "work/a", Step: &action.Step{Pipeline: "greeter", Deployment: 7, Event: event}})
+			}
+			f.add(action.Action{Handler: "work", Lane: "work/a", Step: &action.Step{Pipeline: "greeter", Deployment: 8}})
+			synctest.Wait()
+			stop()
+			for _, s := range spans.GetSpans() {
+				if s.Name == "attempt work" {
+					traces[s.SpanContext.TraceID().String()]++
+				}
+			}
+		})
+	}
+	if len(traces) != 2 || traces[obs.DeploymentTrace("log", "greeter", 7).TraceID().String()] != 4 {
+		t.Errorf("spans by trace: %v, want 4 of greeter#7 in one and 2 of greeter#8 in another", traces)
+	}
 }
 
 // value is a span's attribute.

@@ -15,6 +15,7 @@ var errMoved = errors.New("the log moved")
 type pass struct {
 	pipeline string
 	engine   *schedule.Engine
+	seen     func(schedule.Entry) // is shown the rows that others appended
 	ran      bool
 	now      time.Time // the database's
 	decision schedule.Decision
@@ -42,6 +43,7 @@ func (x *pass) run(locked ledger.Locked) error {
 		if err := x.engine.Apply(row); err != nil {
 			return broken{row.Seq, err}
 		}
+		x.seen(row)
 	}
 	decision, err := x.engine.Decide(locked.Now, passRows)
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
@@ -94,6 +96,54 @@ func checkFacts(t *testing.T, f *fake, pipeline string) {
 	if once := slices.Compact(slices.Clone(facts)); len(once) != len(facts) {
 		t.Errorf("some facts are there twice:\n%s", strings.Join(facts, "\n"))
 	}
+}
+
+func TestPassesAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, registry := newFake(), prometheus.NewRegistry()
+		f.define(t, greeter("greeter"))
+		ctx, cancel := context.WithCancel(t.Context())
+		d := deployer.New(f, deployer.Config{Metrics: obs.NewDeployer(registry)})
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		f.create("greeter", 1)
+		f.create("greeter", 2)
+		elapse(time.Second)
+		if got := measured(t, registry, `waybill_deployer_blocked_steps{reason="artifact"}`); got != 2 {
+			t.Errorf("%v steps wait for an artifact, want 2: one of each deployment", got)
+		}
+		workUntilDone(t, f, "greeter")
+		if got := measured(t, registry, `waybill_deployer_step_seconds{event="host-deployed"}`); got < 4 {
+			t.Errorf("%v times of host-deployed, want one for each of four hosts", got)
+		}
+		elapse(time.Minute)
+		if got := measured(t, registry, "waybill_deployer_lag_rows"); got != 0 {
+			t.Errorf("%v rows behind while nothing happens", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// measured is a gauge's or counter's value, or how often a histogram was observed.
+func measured(t *testing.T, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			text := family.GetName()
+			for _, l := range m.GetLabel() {
+				text += fmt.Sprintf("{%s=%q}", l.GetName(), l.GetValue())
+			}
+			if text == name {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return 0
 }
 
 func TestADeploymentGoesThroughItsPipeline(t *testing.T) {

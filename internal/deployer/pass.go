@@ -2,6 +2,7 @@ package deployer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -28,6 +29,8 @@ type pipeline struct {
 	suspect   bool // the last pass found an invariant broken; once more from the log, then stopped
 	stopped   bool
 	active    int // deployments
+	blocked   map[string]int
+	claimed   map[schedule.StepKey]time.Time // steps whose actions live, since when
 }
 
 // due reports whether a pass may find something to do.
@@ -47,6 +50,7 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	}
 	d.others = false
 	d.notice(heads)
+	d.lag(heads)
 	alive := map[action.ID]bool{} // owners that were found alive in this round
 	for _, head := range heads {
 		p := d.held[head.Pipeline]
@@ -72,6 +76,17 @@ func (d *Deployer) notice(heads []ledger.Head) {
 	}
 }
 
+// lag publishes how far behind their logs the pipelines held are.
+func (d *Deployer) lag(heads []ledger.Head) {
+	var rows int64
+	for _, h := range heads {
+		if p := d.held[h.Pipeline]; p != nil && p.engine != nil {
+			rows += max(0, h.Seq-p.engine.Seq())
+		}
+	}
+	d.metrics.LagRows.Set(float64(rows))
+}
+
 // take leases a pipeline, unless its owner is alive.
 func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.ID]bool) *pipeline {
 	if alive[head.Owner] {
@@ -90,7 +105,7 @@ func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.
 		return nil
 	}
 	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
-	p := &pipeline{lease: lease}
+	p := &pipeline{lease: lease, claimed: map[schedule.StepKey]time.Time{}}
 	d.held[head.Pipeline] = p
 	return p
 }
@@ -123,7 +138,7 @@ func (d *Deployer) next(now time.Time) time.Time {
 // pass folds what is new, lets the engine decide, and records it.
 func (d *Deployer) pass(ctx context.Context, name string, p *pipeline) {
 	began := time.Now()
-	x := &pass{pipeline: name, engine: p.engine}
+	x := &pass{pipeline: name, engine: p.engine, seen: func(row schedule.Entry) { d.time(p, row) }}
 	head, err := d.tryPass(ctx, p, x)
 	switch {
 	case err == nil:
@@ -162,7 +177,7 @@ func (d *Deployer) tryPass(ctx context.Context, p *pipeline, x *pass) (ledger.He
 // that the pass itself finds few rows and no new definition.
 func (d *Deployer) fold(ctx context.Context, p *pipeline, x *pass) error {
 	if x.engine != nil {
-		return Catch(ctx, d.ledger, x.pipeline, x.engine, nil)
+		return Catch(ctx, d.ledger, x.pipeline, x.engine, x.seen)
 	}
 	began := time.Now()
 	engine, err := Fold(ctx, d.ledger, x.pipeline)
@@ -191,12 +206,36 @@ func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, t
 	}
 	p.active = len(x.engine.Deployments(true))
 	d.metrics.Passes.WithLabelValues("ok").Inc()
+	p.blocked = x.decision.Blocked
 	for _, e := range x.decision.Entries {
 		d.metrics.Rows.WithLabelValues(e.Class.String()).Inc()
+		d.time(p, e)
 	}
 	if !x.decision.Empty() {
 		d.log.Info("pass", obs.KeyPipeline, name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries), obs.KeyActions, len(x.decision.Work),
 			obs.KeyDrained, len(x.decision.Drain), obs.KeyCanceled, len(x.decision.Cancel), obs.KeyDuration, took.Milliseconds())
+	}
+}
+
+// time measures from a step's claim to its completion, and counts what was superseded. What was claimed before this
+// instance held the pipeline is not measured.
+func (d *Deployer) time(p *pipeline, row schedule.Entry) {
+	switch row.Event {
+	case schedule.StepClaimed, schedule.StepFailed, schedule.StepCanceled:
+		var detail schedule.StepDetail
+		_ = json.Unmarshal(row.Detail, &detail) // what cannot be read names no step
+		key := schedule.StepKey{Deployment: row.Deployment, Target: row.Target, Event: detail.Event}
+		if delete(p.claimed, key); row.Event == schedule.StepClaimed {
+			p.claimed[key] = row.At
+		}
+	case schedule.PipelineSuperseded:
+		d.metrics.Superseded.Inc()
+	default:
+		key := schedule.StepKey{Deployment: row.Deployment, Target: row.Target, Event: row.Event}
+		if since, ok := p.claimed[key]; ok && row.Class == schedule.Fact {
+			delete(p.claimed, key)
+			d.metrics.StepSeconds.WithLabelValues(row.Event).Observe(row.At.Sub(since).Seconds())
+		}
 	}
 }
 
@@ -240,14 +279,21 @@ func (d *Deployer) stop(name string, why error) {
 
 // gauge publishes what is held.
 func (d *Deployer) gauge() {
-	active, stopped := 0, 0
+	active, stopped, blocked := 0, 0, map[string]int{}
 	for _, p := range d.held {
 		active += p.active
+		for reason, n := range p.blocked {
+			blocked[reason] += n
+		}
 		if p.stopped {
 			stopped++
 		}
 	}
 	d.metrics.Pipelines.Set(float64(len(d.held)))
 	d.metrics.Stopped.Set(float64(stopped))
+	d.metrics.Blocked.Reset()
+	for reason, n := range blocked {
+		d.metrics.Blocked.WithLabelValues(reason).Set(float64(n))
+	}
 	d.metrics.Deployments.WithLabelValues(string(schedule.Active)).Set(float64(active))
 }

@@ -93,10 +93,14 @@ func NewCaboose(to prometheus.Registerer) *Caboose {
 
 // Deployer is the metrics of the deployer (deployment-log.md, section 12).
 type Deployer struct {
-	Pipelines   prometheus.Gauge       // held by this instance
-	Passes      *prometheus.CounterVec // end: ok, stale, error, violation
-	PassSeconds prometheus.Histogram   //
-	Rows        *prometheus.CounterVec // class: fact, note, change
+	Pipelines   prometheus.Gauge         // held by this instance
+	Passes      *prometheus.CounterVec   // end: ok, stale, error, violation
+	PassSeconds prometheus.Histogram     //
+	Rows        *prometheus.CounterVec   // class: fact, note, change
+	LagRows     prometheus.Gauge         // of the pipelines held: rows that are not folded yet
+	Blocked     *prometheus.GaugeVec     // reason; steps whose turn it is and that wait, of the pipelines held
+	StepSeconds *prometheus.HistogramVec // event; from an action's creation to the fact
+	Superseded  prometheus.Counter
 	Deployments *prometheus.GaugeVec   // status; of the pipelines held
 	Violations  *prometheus.CounterVec // invariant
 	Refolds     prometheus.Counter     //
@@ -112,6 +116,10 @@ func NewDeployer(to prometheus.Registerer) *Deployer {
 		Passes:      create.NewCounterVec(at.counter("passes_total", "Scheduling passes, by how they ended."), []string{"end"}),
 		PassSeconds: create.NewHistogram(at.histogram("pass_seconds", "How long a pass' transaction took.", short())),
 		Rows:        create.NewCounterVec(at.counter("rows_appended_total", "Entries that passes appended."), []string{"class"}),
+		LagRows:     create.NewGauge(at.gauge("lag_rows", "Entries of the pipelines held that no pass has looked at yet.")),
+		Blocked:     create.NewGaugeVec(at.gauge("blocked_steps", "Steps whose turn it is and that something keeps waiting; of a group of hosts that wait for the same, one."), []string{"reason"}),
+		StepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "From the creation of a step's action to its completion.", long()), []string{"event"}),
+		Superseded:  create.NewCounter(at.counter("superseded_total", "Deployments superseded by newer ones.")),
 		Deployments: create.NewGaugeVec(at.gauge("deployments", "Deployments of the pipelines held."), []string{"status"}),
 		Violations:  create.NewCounterVec(at.counter("invariant_violations_total", "Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
 		Refolds:     create.NewCounter(at.counter("refolds_total", "Engines thrown away and folded again.")),

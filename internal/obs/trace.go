@@ -2,6 +2,8 @@ package obs
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -101,6 +103,14 @@ func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier.Get("traceparent")
+}
+
+// DeploymentTrace is the trace of everything that is done for a deployment, whoever does it and however often it is
+// started again: its id is made of the deployment's. log is the ledger's id. The span is nobody's.
+func DeploymentTrace(log, pipeline string, number int64) trace.SpanContext {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s#%d", log, pipeline, number))
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]),
+		TraceFlags: trace.FlagsSampled, Remote: true})
 }
 
 // Linked is the span that a traceparent names; one that says nothing is not valid.

@@ -33,6 +33,12 @@ const (
 	// 8: freezes, windows and approvals are asked here, at starts of stage, group and host.
 )
 
+// String is the reason as metrics name it.
+func (w why) String() string {
+	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
+		"newer", "order", "busy", "full"}[w]
+}
+
 // ofHost: the reason may be another one for the next host of the group.
 func (b block) ofHost(p *Plan, n int32) bool {
 	switch b.why {

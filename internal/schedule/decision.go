@@ -11,6 +11,9 @@ type Decision struct {
 	Cancel  []StepKey // live actions to end
 	More    bool      // the row limit was met: decide again at once
 	Wake    time.Time // something may change by itself then; zero: never
+	// Blocked counts the steps whose turn it is and that something keeps waiting, by reason. Hosts of a group that wait for
+	// the same are looked at, and counted, once.
+	Blocked map[string]int
 }
 
 // Empty reports whether there is nothing to record.

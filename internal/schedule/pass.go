@@ -13,6 +13,7 @@ type pass struct {
 	e        *Engine
 	now      time.Time
 	limit    int
+	blocked  [isFull + 1]int // steps that are kept aside, by reason
 	decision Decision
 }
 
@@ -25,6 +26,7 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	}
 	for again := true; again && !p.decision.More; {
 		again = false
+		p.blocked = [isFull + 1]int{}
 		p.end()
 		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
 			e.freed = false
@@ -35,6 +37,12 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 		}
 		for _, t := range e.active {
 			t.queue.unpark()
+		}
+	}
+	p.decision.Blocked = map[string]int{}
+	for reason, n := range p.blocked {
+		if n > 0 {
+			p.decision.Blocked[why(reason).String()] = n
 		}
 	}
 	return p.decision, nil
@@ -88,6 +96,7 @@ func (p *pass) step(t *trip, n int32) error {
 		text := "the build ended without artifact " + artifactLabel(t.plan.nodes[n].event)
 		return p.note(t, t.plan.target(n), StepFailed, StepDetail{Event: t.plan.nodes[n].event, Status: "FAILED", Error: text})
 	default:
+		p.blocked[b.why]++
 		t.park(n, b.ofHost(t.plan, n))
 		return nil
 	}
