@@ -175,7 +175,7 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:10:22: handlers.a.request.headers.X-A: env \"HOME\": add it to templateEnv, or it may not be read"},
 		"secret in the host": {"handlers: {a: {type: webhook, secrets: [{name: t, type: env}], request: {url: \"https://{{ .secrets.t }}/\"}}}\n",
 			"server.yaml:1:79: handlers.a.request.url: the host may depend on parameters and env only"},
-		"request": {"handlers:\n  a:\n    type: webhook\n    secrets: [{name: t, type: file}, {name: t, type: env}]\n    request:\n      url: https://h/\n      method: A B\n      headers: {\"A B\": x, Webhook-Id: y}\n      responses: [{result: fatal}, {statusCode: 6xx, message: \"(\", jsonPath: \"$.[\", result: fine}]\n      signing: {secrets: [tt]}\n      allowNetworks: [10.0.0.1]\n",
+		"request": {"handlers:\n  a:\n    type: webhook\n    secrets: [{name: t, type: file}, {name: t, type: env}]\n    request:\n      url: https://h/\n      method: A B\n      headers: {\"A B\": x, Webhook-Id: y}\n      responses: [{result: fatal}, {statusCode: 6xx, message: \"(\", jsonPath: \"$.[\", result: fine}]\n      signing: {secrets: [tt]}\n      allowNetworks: [10.0.0.1]\n      proxy: proxy.example.org\n",
 			"server.yaml:4:15: handlers.a.secrets[0]: a secret in a file needs its \"path\"\n" +
 				"server.yaml:4:45: handlers.a.secrets[1]: there are two secrets \"t\"\n" +
 				"server.yaml:7:15: handlers.a.request.method: want a method such as POST, found \"A B\"\n" +
@@ -187,7 +187,8 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:9:78: handlers.a.request.responses[1].jsonPath: \"$.[\" is no JSONPath: unexpected '[' at position 3\n" +
 				"server.yaml:9:93: handlers.a.request.responses[1].result: \"fine\" is none of success, error, fatal, throttle\n" +
 				"server.yaml:10:27: handlers.a.request.signing.secrets[0]: there is no secret \"tt\" (did you mean \"t\"?)\n" +
-				"server.yaml:11:23: handlers.a.request.allowNetworks[0]: want a network such as 10.0.0.0/8, found \"10.0.0.1\""},
+				"server.yaml:11:23: handlers.a.request.allowNetworks[0]: want a network such as 10.0.0.0/8, found \"10.0.0.1\"\n" +
+				"server.yaml:12:14: handlers.a.request.proxy: want environment, or an address such as http://proxy.example.org:3128 (http, https or socks5), found \"proxy.example.org\""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

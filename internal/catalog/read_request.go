@@ -53,6 +53,12 @@ func (r *handlerReader) request(n *document.Node) *webhook.Request {
 	if nets := n.Get("allowNetworks"); fits(nets, document.Texts) {
 		q.Guard = r.guard(nets, path+".allowNetworks")
 	}
+	if p := n.Get("proxy"); fits(p, document.Text) {
+		var err error
+		if q.Proxy, err = webhook.ParseProxy(p.Text); err != nil {
+			r.Add(p, "value-invalid", path+".proxy", "%s", err)
+		}
+	}
 	if q.URL == nil {
 		return nil
 	}

@@ -152,7 +152,7 @@ func requestKeys() []document.Key {
 			{Name: "secrets", Shape: document.Texts, Required: true, Help: "names under secrets, the newest first"},
 		}},
 		{Name: "allowNetworks", Shape: document.Texts, Help: "networks (CIDR) that the address guard lets through"},
-		{Name: "proxy", Later: true},
+		{Name: "proxy", Shape: document.Text, Help: "http://HOST:PORT, https:// or socks5://; or environment: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say"},
 	}
 }
 

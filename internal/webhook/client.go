@@ -29,17 +29,21 @@ type Client struct{ http *http.Client }
 // ClientConfig is what a client is made of.
 type ClientConfig struct {
 	Guard    Guard
+	Proxy    Proxy
 	Once     bool          // never send a request twice, not even on a connection that turned out to be closed
 	Resolver *net.Resolver // nil: the system's
 }
 
-// NewClient makes a client. Variables such as HTTP_PROXY mean nothing to it: the guard would watch the wrong address.
+// NewClient makes a client. Variables such as HTTP_PROXY mean nothing to it unless its proxy is that of the environment: the
+// guard would watch the wrong address.
 func NewClient(cfg ClientConfig) *Client {
-	dialer := &net.Dialer{Timeout: connectTimeout, Control: cfg.Guard.control, Resolver: cfg.Resolver}
+	plain := &net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver}
+	guarded := &net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver, Control: cfg.Guard.control}
 	return &Client{&http.Client{
 		CheckRedirect: checkRedirect,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true, DisableKeepAlives: cfg.Once,
+			DialContext: cfg.Proxy.dial(plain, guarded), ForceAttemptHTTP2: true, DisableCompression: true, DisableKeepAlives: cfg.Once,
+			Proxy: cfg.Proxy.route(cfg.Guard), OnProxyConnectResponse: refusedByProxy,
 			TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxHeaders,
 			IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: idleConnections,
 		},

@@ -3,8 +3,10 @@ package webhook
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ type Request struct {
 	FollowRedirects bool
 	Signing         []string // names of secrets, the newest first; none: unsigned
 	Guard           Guard
+	Proxy           Proxy
 }
 
 // Header is one header of a request.
@@ -128,10 +131,24 @@ func parseURL(text string) (*url.URL, error) {
 	switch {
 	case err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Hostname() == "":
 		return nil, fmt.Errorf("url: %q is no address such as https://example.org/path", text)
+	case numeric(u.Hostname()):
+		return nil, fmt.Errorf("url: %q: the host is no name and no address", text)
 	case u.User != nil:
 		return nil, fmt.Errorf("url: a user or password does not belong into an address; use the header Authorization")
 	}
 	return u, nil
+}
+
+// numeric reports a host that ends in a number and is no address. Whoever reads it in an older way might take it for one
+// that the guard did not see: 127.1, 0x7f000001.
+func numeric(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
+	host = strings.TrimSuffix(host, ".")
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	_, err := strconv.ParseUint(last, 0, 64)
+	return err == nil || last != "" && strings.Trim(last, "0123456789") == ""
 }
 
 // isControl reports what may not stand in a header's value.

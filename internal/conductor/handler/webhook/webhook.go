@@ -58,7 +58,7 @@ type Handler struct {
 func New(cfg catalog.Handler, archive evidence.Archive) *Handler {
 	return &Handler{
 		cfg: cfg, archive: archive, secrets: secret.NewStore(cfg.Secrets...),
-		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Once: cfg.Delivery == action.AtMostOnce}),
+		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Proxy: cfg.Request.Proxy, Once: cfg.Delivery == action.AtMostOnce}),
 	}
 }
 
