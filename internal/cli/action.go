@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -58,8 +59,7 @@ func (a *app) actionListCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&flags.statuses, "status", nil, "only those with this status, such as running or failed; may be repeated")
 	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step or build")
 	c.Flags().StringVar(&query.Name, "name", "", "only those with this name; of a job its process")
-	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler: step, build or noop")
-	_ = c.RegisterFlagCompletionFunc("handler", a.completeHandlers)
+	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler, such as notify, step or build")
 	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane")
 	c.Flags().StringVar(&flags.parent, "parent", "", "only what the action with this id asked for")
 	c.Flags().StringVar(&flags.retryOf, "retry-of", "", "only retries of the action with this id")
@@ -68,6 +68,12 @@ func (a *app) actionListCommand() *cobra.Command {
 	c.Flags().StringVar(&flags.after, "after", "", "only those older than the action with this id: the next page")
 	c.Flags().BoolVar(&query.LiveOnly, "live", false, "only those that have not ended")
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
+	offer(c, "kind", catalog.KindAction, catalog.KindJob, "callback", "step", "build")
+	offer(c, "status", statusNames(action.Pending)...)
+	offerFrom(c, a.configured(handlerNames), "handler")
+	offerFrom(c, a.completeLimits, "lane")
+	offerFrom(c, a.completeActions(everyAction), "parent", "after")
+	offerFrom(c, a.completeActions(action.Status.Ended), "retry-of")
 	return c
 }
 
@@ -142,39 +148,39 @@ func attemptsText(status action.Status, spent int, p action.Policy) string {
 
 func (a *app) actionShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "show ID",
-		Short:   "Show an action with every attempt",
-		Example: examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
-		Args:    arguments(1, 1, "ID"),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			id, err := action.ParseID(arguments[0])
+		Use:               "show ID",
+		Short:             "Show an action with every attempt",
+		Example:           examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:              arguments(1, 1, "ID"),
+		ValidArgsFunction: first(a.completeActions(everyAction)),
+		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+			x, err := s.Action(ctx, id)
 			if err != nil {
-				return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
+				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				x, err := s.Action(ctx, id)
-				if err != nil {
-					return err
-				}
-				if a.json() {
-					return a.printJSON(x)
-				}
-				return a.showAction(x)
-			})
-		},
+			if a.json() {
+				return a.printJSON(x)
+			}
+			return a.showAction(x)
+		}),
 	}
+}
+
+// actionHead is the first line of an action's story.
+func actionHead(x ledger.ActionState) string {
+	return fmt.Sprintf("%s  %s  lane %s", x.ID, actionName(x), x.Lane)
 }
 
 // showAction prints an action's line, its events, and what it said.
 func (a *app) showAction(x server.ActionView) error {
-	fmt.Fprintf(a.out, "%s  %s  lane %s\n", x.ID, actionName(x.ActionState), x.Lane)
-	var t table
 	now := time.Now()
+	fmt.Fprintf(a.out, "%s  created %s\n", actionHead(x.ActionState), clock(now, x.CreatedAt))
 	for _, e := range x.Events {
-		t.add(fmt.Sprintf("  %d", e.Seq), clock(now, e.At), e.Status.String(), attemptsText(e.Status, e.Spent, x.Policy), dash(e.Source), eventText(e, now))
-	}
-	if err := t.write(a.out); err != nil {
-		return err
+		text := eventWords(e)
+		if e.Status == action.Successful {
+			text = firstOf(server.TextOf(x.Output), text)
+		}
+		fmt.Fprintln(a.out, eventLine(e, x.Policy, text))
 	}
 	if x.Limit != nil {
 		fmt.Fprintf(a.out, "waits: %s\n", whyLane(*x.Limit, now))
@@ -192,16 +198,4 @@ func (a *app) showAction(x server.ActionView) error {
 		fmt.Fprintf(a.out, "where: %s\n", x.Ref)
 	}
 	return nil
-}
-
-// eventText is what an event says, and when it goes on.
-func eventText(e action.Event, now time.Time) string {
-	text := oneLine(e.Error)
-	if text == "" {
-		text = e.Code
-	}
-	if !e.Until.IsZero() {
-		text = strings.TrimPrefix(text+"; next attempt "+clock(now, e.Until), "; ")
-	}
-	return text
 }

@@ -36,7 +36,8 @@ conductor. A parameter is -p name=text, or -p name:=JSON for everything that is 
 With --watch the exit status is 1 when the action fails, and 4 when it is canceled.`,
 		Example: examples(`waybill action add notify -p team=web -p text="r42 is live" --watch`,
 			"waybill action add tidy -p 'days:=30' --at 2026-12-01T03:00:00Z --unique-key tidy"),
-		Args: arguments(1, 1, "HANDLER"),
+		Args:              arguments(1, 1, "HANDLER"),
+		ValidArgsFunction: first(a.configured(orderNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			flags.order.Handler = given[0]
 			if err := flags.read(time.Now()); err != nil {
@@ -55,6 +56,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "stands for this order for a day: the same order again is the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
 	offer(c, "on-conflict", ledger.OnConflicts()...)
+	offerFrom(c, a.assignments(parameterNames), "parameter")
 	return c
 }
 

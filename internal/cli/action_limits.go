@@ -47,9 +47,7 @@ handler.`,
 	c.Flags().StringVar(&resume, "resume", "", "end the pause of this lane, whoever made it")
 	c.Flags().StringVar(&enable, "enable", "", "let a disabled lane go on")
 	c.Flags().StringVar(&reset, "reset", "", "forget what was learned of this lane's target: back to its full rate")
-	for _, name := range []string{"resume", "enable", "reset"} {
-		_ = c.RegisterFlagCompletionFunc(name, a.completeLimits)
-	}
+	offerFrom(c, a.completeLimits, "pause", "resume", "enable", "reset")
 	return c
 }
 

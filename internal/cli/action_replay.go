@@ -49,15 +49,15 @@ with their deployments; name a handler to leave them out.`,
 	c.Flags().StringVar(&flags.until, "until", "", "only those created before this time, or this long ago (default: now)")
 	c.Flags().BoolVar(&flags.order.DryRun, "dry-run", false, "only count them")
 	c.Flags().StringVar(&flags.resume, "resume", "", "go on with the replay of this id")
-	offer(c, "status", endNames()...)
-	_ = c.RegisterFlagCompletionFunc("handler", a.completeHandlers)
+	offer(c, "status", statusNames(action.Successful)...)
+	offerFrom(c, a.configured(handlerNames), "handler")
 	return c
 }
 
-// endNames lists the statuses of actions that have ended, as people write them.
-func endNames() []string {
+// statusNames lists the statuses of actions from one on, as people write them.
+func statusNames(from action.Status) []string {
 	var names []string
-	for s := action.Successful; s <= action.RetriesExhausted; s++ {
+	for s := from; s <= action.RetriesExhausted; s++ {
 		names = append(names, strings.ToLower(s.String()))
 	}
 	return names

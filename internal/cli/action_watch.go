@@ -18,8 +18,9 @@ func (a *app) actionWatchCommand() *cobra.Command {
 		Short: "Watch an action until it has ended",
 		Long: `Shows what has happened to an action and what happens until it has ended. The exit status is 1
 when it failed, and 4 when it was canceled.`,
-		Example: examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
-		Args:    arguments(1, 1, "ID"),
+		Example:           examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:              arguments(1, 1, "ID"),
+		ValidArgsFunction: first(a.completeActions(everyAction)),
 		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
 			s.warnIfIdle(a)
 			return a.watchAction(ctx, s, id)
@@ -33,8 +34,9 @@ func (a *app) actionCancelCommand() *cobra.Command {
 		Short: "End an action",
 		Long: `Ends an action: at once when nobody works on it, else as soon as its attempt lets go. What has
 happened by then stays so. A step of a deployment is canceled with its deployment.`,
-		Example: examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
-		Args:    arguments(1, 1, "ID"),
+		Example:           examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+		Args:              arguments(1, 1, "ID"),
+		ValidArgsFunction: first(a.completeActions(action.Status.Live)),
 		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
 			state, err := s.CancelAction(ctx, id)
 			if err != nil {
@@ -62,7 +64,8 @@ func (a *app) actionSnoozeCommand() *cobra.Command {
 now. It costs no attempt. A step of a deployment is held with its deployment.`,
 		Example: examples("waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2h",
 			"waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2026-12-01T03:00:00Z"),
-		Args: arguments(1, 1, "ID"),
+		Args:              arguments(1, 1, "ID"),
+		ValidArgsFunction: first(a.completeActions(action.Status.Live)),
 	}
 	c.RunE = a.withAction(func(ctx context.Context, s *session, id action.ID) error {
 		now := time.Now()
@@ -94,8 +97,9 @@ func (a *app) actionRetryCommand() *cobra.Command {
 		Short: "Do an ended action once more",
 		Long: `Makes a new action with the parameters, the key and the priority of an ended one, and prints its
 id. The ended one stays what it is. A step of a deployment is retried with its deployment.`,
-		Example: examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
-		Args:    arguments(1, 1, "ID"),
+		Example:           examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
+		Args:              arguments(1, 1, "ID"),
+		ValidArgsFunction: first(a.completeActions(action.Status.Ended)),
 		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
 			made, err := s.RetryAction(ctx, id, a.user())
 			if err != nil {
@@ -126,7 +130,7 @@ func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) err
 		return err
 	}
 	if !a.json() {
-		fmt.Fprintf(a.out, "%s  %s  lane %s\n", id, actionName(x.ActionState), x.Lane)
+		fmt.Fprintln(a.out, actionHead(x.ActionState))
 	}
 	var last action.Event
 	err = ops.FollowAction(ctx, id, -1, func(e action.Event) error {
@@ -181,7 +185,7 @@ func eventWords(e action.Event) string {
 	}
 	next := "next attempt now"
 	if wait := e.Until.Sub(e.At); wait > 0 {
-		next = fmt.Sprintf("next attempt %s (in %s)", e.Until.Local().Format("15:04:05"), wait.Round(100*time.Millisecond))
+		next = fmt.Sprintf("next attempt %s (in %s)", clock(e.At, e.Until), wait.Round(100*time.Millisecond))
 	}
 	if text == "" {
 		return next

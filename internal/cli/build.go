@@ -28,9 +28,10 @@ func (a *app) buildCommand() *cobra.Command {
 
 func (a *app) buildLintCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "lint [DIR]",
-		Short: "Report every fault of a .wharf-ci.yml",
-		Args:  arguments(0, 1, "DIR"),
+		Use:     "lint [DIR]",
+		Short:   "Report every fault of a .wharf-ci.yml",
+		Example: examples("waybill build lint", "waybill build lint examples/hello -o json"),
+		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
 			root := a.dir
 			if len(given) > 0 {
@@ -53,9 +54,10 @@ func (a *app) buildLintCommand() *cobra.Command {
 
 func (a *app) buildSchemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of .wharf-ci.yml, for editors",
-		Args:  arguments(0, 0),
+		Use:     "schema",
+		Short:   "Print the JSON Schema of .wharf-ci.yml, for editors",
+		Example: examples("waybill build schema > wharf-ci.schema.json"),
+		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			schema, err := build.Schema()
 			if err != nil {
@@ -121,14 +123,16 @@ func summarize(r *results.Reader) (buildSummary, error) {
 
 func (a *app) buildListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the builds that this computer has results of, newest first",
-		Args:  arguments(0, 0),
-		RunE:  func(*cobra.Command, []string) error { return a.listBuilds() },
+		Use:     "list",
+		Short:   "List the builds that this computer has results of, newest first",
+		Example: examples("waybill build list"),
+		Args:    arguments(0, 0),
+		RunE:    func(*cobra.Command, []string) error { return a.listBuilds() },
 	}
 }
 
-func (a *app) listBuilds() error {
+// summaries are the builds that this computer has results of, the newest first.
+func (a *app) summaries() []buildSummary {
 	var all []buildSummary
 	for _, root := range a.buildRoots() {
 		for _, id := range root.IDs() {
@@ -142,6 +146,11 @@ func (a *app) listBuilds() error {
 		}
 	}
 	slices.SortStableFunc(all, func(x, y buildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
+	return all
+}
+
+func (a *app) listBuilds() error {
+	all := a.summaries()
 	if a.json() {
 		return a.printJSON(list(all))
 	}
@@ -164,10 +173,12 @@ func (a *app) listBuilds() error {
 
 func (a *app) buildShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show BUILD",
-		Short: "Show a build's steps and artifacts",
-		Args:  arguments(1, 1, "BUILD"),
-		RunE:  func(_ *cobra.Command, given []string) error { return a.showBuild(given[0]) },
+		Use:               "show BUILD",
+		Short:             "Show a build's steps and artifacts",
+		Example:           examples("waybill build show 3"),
+		Args:              arguments(1, 1, "BUILD"),
+		ValidArgsFunction: a.completeBuilds,
+		RunE:              func(_ *cobra.Command, given []string) error { return a.showBuild(given[0]) },
 	}
 }
 
@@ -233,9 +244,11 @@ func (a *app) printBuild(d buildDocument, name string) error {
 func (a *app) buildLogCommand() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
-		Use:   "log BUILD [STAGE/STEP]",
-		Short: "Print what a build's steps printed",
-		Args:  arguments(1, 2, "BUILD", "STAGE/STEP"),
+		Use:               "log BUILD [STAGE/STEP]",
+		Short:             "Print what a build's steps printed",
+		Example:           examples("waybill build log 3 test/unit --follow"),
+		ValidArgsFunction: a.completeBuilds,
+		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.printBuildLog(c.Context(), given, follow)
 		},

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -132,37 +130,82 @@ func (a *app) completeRevisions(c *cobra.Command, given []string, _ string) ([]s
 	})
 }
 
+// completer offers words for an argument or a flag.
+type completer = func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective)
+
+// first offers words for the first argument, and none for others.
+func first(words completer) completer {
+	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return words(c, given, begun)
+	}
+}
+
+// offerFrom completes flags with words that are looked up.
+func offerFrom(c *cobra.Command, words completer, flags ...string) {
+	for _, flag := range flags {
+		_ = c.RegisterFlagCompletionFunc(flag, words) // the flag is there
+	}
+}
+
 // offer completes a flag with fixed words.
 func offer(c *cobra.Command, flag string, words ...string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
-// completeHandlers offers the handlers of the configuration and those that are built in.
-func (a *app) completeHandlers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	cfg, _, err := a.config(a.homeOf(a.dir))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func everyAction(action.Status) bool { return true }
+
+// completeActions offers the newest actions of some statuses.
+func (a *app) completeActions(wanted func(action.Status) bool) completer {
+	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
+			found, err := s.Actions(ctx, ledger.ActionQuery{Limit: 10 * listLimit})
+			var ids []string
+			for _, x := range found {
+				if wanted(x.Thread.Status) && len(ids) < listLimit {
+					ids = append(ids, x.ID.String()+"\t"+actionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
+				}
+			}
+			return ids, err
+		})
 	}
-	return slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(cfg.Handlers)), builtIn()...)))), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeProcesses offers the processes of the configuration.
-func (a *app) completeProcesses(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	cfg, _, err := a.config(a.homeOf(a.dir))
-	if err != nil || len(given) > 0 {
+// completeTokens offers the names of tokens.
+func (a *app) completeTokens(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if a.flags.server != "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.Sorted(maps.Keys(cfg.Workflows)), cobra.ShellCompDirectiveNoFileComp
+	return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
+		tokens, err := s.ledger.ListTokens(ctx)
+		var names []string
+		for _, t := range tokens {
+			names = append(names, t.Name+"\t"+tokenState(t, time.Now()))
+		}
+		return names, err
+	})
 }
 
-// completeConductors offers the conductors of the configuration.
-func (a *app) completeConductors(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	cfg, _, err := a.config(a.homeOf(a.dir))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeBuilds offers the builds of this computer for the first argument, then the steps of the one named.
+func (a *app) completeBuilds(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var words []string
+	switch len(given) {
+	case 0:
+		for _, s := range a.summaries() {
+			words = append(words, s.ID+"\t"+string(s.Status))
+		}
+	case 1:
+		r, err := a.openBuild(given[0])
+		if err != nil {
+			break
+		}
+		if b, err := r.Build(); err == nil {
+			for i := range b.Plan.Steps {
+				words = append(words, b.Plan.Steps[i].Path())
+			}
+		}
 	}
-	return slices.Sorted(maps.Keys(cfg.Conductors)), cobra.ShellCompDirectiveNoFileComp
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
-
-// builtIn names the handlers that need no configuration.
-func builtIn() []string { return []string{catalog.TypeNoop, "step", "build"} }

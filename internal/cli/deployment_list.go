@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,22 +38,20 @@ func (a *app) deploymentListCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&status, "status", "", "only active, finished, failed, superseded or canceled ones")
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
+	offer(c, "status", deploymentStatuses()...)
 	return c
 }
 
-var statuses = [...]schedule.Status{schedule.Active, schedule.Finished, schedule.FailedRun, schedule.Superseded, schedule.CanceledRun}
+// deploymentStatuses are those that a deployment may have.
+func deploymentStatuses() []string {
+	return []string{string(schedule.Active), string(schedule.Finished), string(schedule.FailedRun), string(schedule.Superseded), string(schedule.CanceledRun)}
+}
 
 // parseStatus reads a deployment's status; "" is any.
 func parseStatus(text string) (schedule.Status, error) {
-	if text == "" {
-		return "", nil
-	}
-	var known []string
-	for _, s := range statuses {
-		if string(s) == text {
-			return s, nil
-		}
-		known = append(known, string(s))
+	known := deploymentStatuses()
+	if text == "" || slices.Contains(known, text) {
+		return schedule.Status(text), nil
 	}
 	wrong := fault.New(fault.Invalid, "there is no status %q", text)
 	if near := fault.Nearest(text, known); near != "" {

@@ -64,7 +64,7 @@ func (a *app) processShowCommand() *cobra.Command {
 		Short:             "Show a process with its inputs and outputs",
 		Example:           examples("waybill process show mirror"),
 		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: a.completeProcesses,
+		ValidArgsFunction: first(a.configured(processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *session) error {
 				p, err := s.ShowProcess(ctx, given[0])
@@ -116,7 +116,7 @@ fails, and 4 when it is canceled.`,
 		Example: examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,
 			"waybill process run mirror --inputs @payload.json"),
 		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: a.completeProcesses,
+		ValidArgsFunction: first(a.configured(processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			raw, err := a.readInputs(inputs, all)
 			if err != nil {
@@ -129,6 +129,7 @@ fails, and 4 when it is canceled.`,
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
 	c.MarkFlagsMutuallyExclusive("input", "inputs")
+	offerFrom(c, a.assignments(inputNames), "input")
 	return c
 }
 

@@ -79,7 +79,7 @@ func (a *app) addGlobals(root *cobra.Command) {
 	flags.StringVar(&a.flags.store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home)")
 	flags.StringVar(&a.flags.server, "server", "", "URL of a running server; its token is in WAYBILL_TOKEN")
 	flags.StringVarP(&a.flags.output, "output", "o", textOutput, "text, or json: a form that stays")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{textOutput, jsonOutput}, cobra.ShellCompDirectiveNoFileComp))
+	offer(root, "output", textOutput, jsonOutput)
 }
 
 // showHelp answers a command that is only a name for those below it, and says when there is none of that name.

@@ -24,6 +24,8 @@ func (f *serveFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API and the page listen (default: server.listen, else 127.0.0.1:7070)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
+	offer(c, "log-level", "debug", "info", "warn", "error")
+	offer(c, "log-format", string(obs.Text), string(obs.JSON))
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -75,7 +77,7 @@ process runs roles; it holds waybill.lock.
 	}
 	flags.add(c)
 	c.Flags().StringVar(&flags.conductor, "conductor", catalog.DefaultConductor, "which of server.yaml's conductors the role conductor is")
-	_ = c.RegisterFlagCompletionFunc("conductor", a.completeConductors)
+	offerFrom(c, a.configured(conductorNames), "conductor")
 	return c
 }
 

@@ -60,7 +60,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&wanted, "scope", nil, "what it may do (repeatable): "+strings.Join(scopes(), ", "))
 	c.Flags().StringVar(&expires, "expires", "", "how long it is good, such as 90d (default: until revoked)")
-	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions(scopes(), cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "scope", scopes()...)
 	return c
 }
 
@@ -160,10 +160,11 @@ func tokenState(token ledger.Token, now time.Time) string {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke NAME",
-		Short:   "Make a token worthless from now on",
-		Example: examples("waybill token revoke ci"),
-		Args:    arguments(1, 1, "NAME"),
+		Use:               "revoke NAME",
+		Short:             "Make a token worthless from now on",
+		Example:           examples("waybill token revoke ci"),
+		Args:              arguments(1, 1, "NAME"),
+		ValidArgsFunction: first(a.completeTokens),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.withTokens(c, existing, func(ctx context.Context, l *ledger.Ledger) error {
 				if err := l.RevokeToken(ctx, arguments[0]); err != nil {

@@ -18,9 +18,10 @@ type versionDocument struct {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Say which Waybill this is",
-		Args:  arguments(0, 0),
+		Use:     "version",
+		Short:   "Say which Waybill this is",
+		Example: examples("waybill version -o json"),
+		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
 			if a.json() {

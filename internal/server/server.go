@@ -90,8 +90,11 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Listen takes the port. fault.Unavailable, with a hint, when somebody else has it.
+// Listen takes the port. fault.Unavailable, with a hint, when somebody else has it; fault.Invalid when it is none.
 func (s *Server) Listen(ctx context.Context) error {
+	if _, err := net.ResolveTCPAddr("tcp", s.options.Listen); err != nil {
+		return fault.New(fault.Invalid, "listen on %s: %w", s.options.Listen, err).WithHint("--listen or server.listen, such as 127.0.0.1:7070")
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.options.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/catalog"
+)
+
+// configured completes with what the configuration says. given are the arguments so far.
+func (a *app) configured(words func(cfg catalog.Config, given []string) []string) completer {
+	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		cfg, _, err := a.config(a.homeOf(a.dir))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return words(cfg, given), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// sortedKeys are the keys of a map and some other words, each once and in order.
+func sortedKeys[V any](m map[string]V, more ...string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(append(more, slices.Collect(maps.Keys(m))...))))
+}
+
+// handlerNames are the handlers that actions may have.
+func handlerNames(cfg catalog.Config, _ []string) []string {
+	return sortedKeys(cfg.Handlers, catalog.TypeNoop, catalog.SubscriberHandler, "step", "build")
+}
+
+// orderNames are the handlers that people order actions of.
+func orderNames(cfg catalog.Config, _ []string) []string {
+	return sortedKeys(cfg.Handlers, catalog.TypeNoop)
+}
+
+func processNames(cfg catalog.Config, _ []string) []string { return sortedKeys(cfg.Workflows) }
+
+func conductorNames(cfg catalog.Config, _ []string) []string { return sortedKeys(cfg.Conductors) }
+
+// assignments completes the beginning of NAME=VALUE.
+func (a *app) assignments(names func(cfg catalog.Config, of string) []string) completer {
+	begin := a.configured(func(cfg catalog.Config, given []string) []string {
+		if len(given) == 0 {
+			return nil
+		}
+		var words []string
+		for _, name := range names(cfg, given[0]) {
+			words = append(words, name+"=")
+		}
+		return words
+	})
+	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
+		words, directive := begin(c, given, begun)
+		return words, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+func parameterNames(cfg catalog.Config, handler string) []string {
+	var names []string
+	for _, p := range cfg.Handlers[handler].Parameters {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func inputNames(cfg catalog.Config, process string) []string {
+	var names []string
+	for _, v := range cfg.Workflows[process].Inputs() {
+		names = append(names, v.Name)
+	}
+	return names
+}

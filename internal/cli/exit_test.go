@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// exits is how a command ends where something is missing or wrong.
+type exits struct {
+	arguments string // that are well-formed
+	noLog     int    // in a home without a log
+	noServer  int    // with --server, where nobody answers
+	badConfig int    // with --config, a file with faults
+}
+
+// What kinds of commands do. A project is a folder with a waybill.yaml, and there is none.
+var (
+	reads    = exits{"", fault.ExitUnavailable, fault.ExitUnavailable, fault.ExitUsage}
+	local    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}          // neither log, server nor configuration
+	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}       // looks for the project first
+	makes    = exits{"", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage} // makes the log; what it is asked for is not known there
+	beside   = exits{"", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage} // where the log is, not through a server
+	builds   = exits{"none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}   // builds of this computer
+)
+
+func (e exits) with(arguments string) exits { e.arguments = arguments; return e }
+
+const someAction = "01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"
+
+// exitStatuses is every command.
+var exitStatuses = map[string]exits{
+	"action add": makes.with("notify"), "action cancel": reads.with(someAction), "action limits": reads, "action list": reads,
+	"action replay": reads.with("--status failed"), "action retry": reads.with(someAction), "action schedules": reads,
+	"action show": reads.with(someAction), "action snooze": reads.with(someAction + " --until 2h"), "action watch": reads.with(someAction),
+	"build lint": projects, "build list": local, "build log": builds, "build schema": local, "build show": builds,
+	"completion": local.with("bash"), "config check": projects,
+	"deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
+	"deployment list": reads, "deployment resume": reads.with("greeter#7"), "deployment retry": reads.with("greeter#7"),
+	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"), "deployment watch": reads.with("greeter#7"),
+	"deployment why": reads.with("greeter#7"), "log": reads.with("greeter"),
+	"pipeline apply": projects, "pipeline list": reads, "pipeline show": reads.with("greeter"), "pipeline stop": beside.with("greeter"),
+	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
+	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
+	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"), "run": projects, "ship": projects, "status": reads,
+	"serve":        {"api --listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
+	"token create": {"deploys --scope execute", fault.ExitDone, fault.ExitUsage, fault.ExitUsage}, "token list": beside, "token revoke": beside.with("deploys"),
+	"up":      {"--listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
+	"version": local,
+}
+
+// Every command ends with the status of the one table (fault.Code.Exit) whatever goes wrong before its own work begins.
+func TestExitStatuses(t *testing.T) {
+	t.Parallel()
+	left := map[string]bool{}
+	for name := range exitStatuses {
+		left[name] = true
+	}
+	for _, c := range leaves((&app{}).rootCommand()) {
+		name := strings.TrimPrefix(c.CommandPath(), "waybill ")
+		want, ok := exitStatuses[name]
+		delete(left, name)
+		if !ok {
+			t.Errorf("waybill %s is not in the table", name)
+			continue
+		}
+		line := append(strings.Fields(name), strings.Fields(want.arguments)...)
+		try := func(want int, more ...string) {
+			t.Helper()
+			if got, said := execute(t, append(slices.Clone(line), more...)); got != want {
+				t.Errorf("waybill %s: exit status %d, want %d\n%s", strings.Join(append(slices.Clone(line), more...), " "), got, want, said)
+			}
+		}
+		try(fault.ExitUsage, "--no-such-flag")
+		try(fault.ExitUsage, "-o", "yaml")
+		try(fault.ExitUsage, "one", "two", "three", "four")
+		try(want.noLog)
+		try(want.noServer, "--server", "http://127.0.0.1:1")
+		try(want.badConfig, "--config", "bad.yaml")
+	}
+	for name := range left {
+		t.Errorf("there is no waybill %s", name)
+	}
+}
+
+// leaves are the commands that do something.
+func leaves(c *cobra.Command) (all []*cobra.Command) {
+	if !c.HasSubCommands() {
+		return []*cobra.Command{c}
+	}
+	for _, sub := range c.Commands() {
+		all = append(all, leaves(sub)...)
+	}
+	return all
+}
+
+// execute runs a command line in a folder of its own.
+func execute(t *testing.T, line []string) (status int, said string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bad.yaml"), []byte("servr: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &errs, dir: dir, environment: func(string) string { return "" }}
+	return a.run(t.Context(), line), errs.String()
+}
+
+// Every command shows how it is used, and its arguments are completed unless they are files, folders or new names.
+func TestEveryCommandHelps(t *testing.T) {
+	t.Parallel()
+	written := []string{"[DIR]", "[FILE]", "token create"}
+	for _, c := range leaves((&app{}).rootCommand()) {
+		if c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		free := slices.ContainsFunc(written, func(s string) bool { return strings.Contains(c.CommandPath()+" "+c.Use, s) })
+		if takes := len(strings.Fields(c.Use)) > 1; takes && !free && c.ValidArgs == nil && c.ValidArgsFunction == nil {
+			t.Errorf("%s completes no argument", c.CommandPath())
+		}
+	}
+}
