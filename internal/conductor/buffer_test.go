@@ -47,8 +47,8 @@ func (s *switched) waiting(f *fake) (ids []action.ID) {
 	defer s.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, id := range f.order {
-		if !f.rows[id].ClaimedBy.IsZero() && !s.started[id] {
+	for _, r := range f.live {
+		if id := r.action.ID; !r.ClaimedBy.IsZero() && !s.started[id] {
 			ids = append(ids, id)
 		}
 	}
@@ -182,8 +182,7 @@ func TestALongLaneKeepsNoWorkerFromTheOthers(t *testing.T) {
 		f, s, stop := ahead(t)
 		add(f, 50_000, "work/a")
 		for i := range 20 {
-			f.add(action.Action{Handler: "work", Lane: "work/b", Delivery: action.AtMostOnce})
-			id := f.order[len(f.order)-1]
+			id := f.add(action.Action{Handler: "work", Lane: "work/b", Delivery: action.AtMostOnce})
 			settle(200 * time.Millisecond)
 			if got := f.get(id).Status; got != action.Successful {
 				t.Fatalf("action %d of the other lane is %s after 200 ms", i, got)

@@ -23,7 +23,7 @@ var _ conductor.Ledger = (*fake)(nil)
 type fake struct {
 	mu      sync.Mutex
 	rows    map[action.ID]*row
-	order   []action.ID // of enqueue
+	live    []*row // in the order of enqueue; those that ended leave with the next turn
 	joined  []action.ID
 	alive   map[action.ID]bool
 	changed map[ledger.Topic]chan struct{}
@@ -74,10 +74,14 @@ func (f *fake) add(a action.Action) action.ID {
 	if a.Lane == "" {
 		a.Lane = a.Handler
 	}
-	f.rows[a.ID] = &row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}, waiting: a.RunAt.After(time.Now())}
-	f.order = append(f.order, a.ID)
+	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}, waiting: a.RunAt.After(time.Now())})
 	f.poke(ledger.TopicAction)
 	return a.ID
+}
+
+func (f *fake) put(r *row) {
+	f.rows[r.action.ID] = r
+	f.live = append(f.live, r)
 }
 
 func (f *fake) poke(topic ledger.Topic) {
@@ -117,7 +121,7 @@ func (f *fake) kill(id action.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.alive, id)
-	for _, r := range f.rows {
+	for _, r := range f.live {
 		if r.ClaimedBy == id {
 			r.ClaimedBy, r.Status, r.RunAt = action.ID{}, action.Backoff, time.Time{}
 		}
@@ -151,6 +155,7 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 			turned.Late = append(turned.Late, c.ID)
 		}
 	}
+	f.live = slices.DeleteFunc(f.live, func(r *row) bool { return r.Status.Ended() })
 	if f.alive[owner.ID] {
 		for _, w := range wants {
 			turned.Claimed = append(turned.Claimed, f.claim(owner.ID, w)...)
@@ -181,9 +186,11 @@ func (r *row) complete(o action.Outcome) {
 }
 
 func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) {
-	for _, id := range f.order {
-		r := f.rows[id]
-		if len(claimed) < w.N && r.action.Lane == w.Lane && r.ready() {
+	for _, r := range f.live {
+		if len(claimed) == w.N {
+			break
+		}
+		if r.action.Lane == w.Lane && r.ready() {
 			r.ClaimedBy = owner
 			if !w.HandOff {
 				r.Status = action.Running
@@ -203,7 +210,7 @@ func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit i
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lanes := map[string]bool{}
-	for _, r := range f.rows {
+	for _, r := range f.live {
 		handler, _, _ := strings.Cut(r.action.Lane, "/")
 		if r.ready() && slices.Contains(handlers, handler) {
 			lanes[r.action.Lane] = true
@@ -221,8 +228,8 @@ func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit i
 func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Claimed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, id := range f.order {
-		if r := f.rows[id]; r.ClaimedBy == owner {
+	for _, r := range f.live {
+		if r.ClaimedBy == owner {
 			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
 		}
 	}
@@ -232,7 +239,7 @@ func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Clai
 func (f *fake) Due(context.Context) (next time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.rows {
+	for _, r := range f.live {
 		if !r.waiting {
 			continue
 		}
@@ -294,9 +301,9 @@ func (f *fake) Maintain(context.Context) error { return nil }
 func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.ID, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id, r := range f.rows {
+	for _, r := range f.live {
 		if r.cancel && r.ClaimedBy == owner {
-			asked = append(asked, id)
+			asked = append(asked, r.action.ID)
 		}
 	}
 	return asked, nil
@@ -305,7 +312,7 @@ func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.I
 func (f *fake) Stops(_ context.Context, _ ledger.Instance, handlers []string) (stops []ledger.Claimed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.rows {
+	for _, r := range f.live {
 		if r.cancel && r.Status == action.Queued && !r.RunAt.After(time.Now()) && slices.Contains(handlers, r.action.Handler) {
 			r.RunAt = time.Now().Add(action.StopLease)
 			stops = append(stops, ledger.Claimed{Action: r.action, Thread: r.Thread})

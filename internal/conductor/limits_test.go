@@ -450,7 +450,7 @@ func TestATroubledLaneNeverSlowsAnother(t *testing.T) {
 			for i := range lanes {
 				add(f, 50+draw(400), "work/a"+strconv.Itoa(i))
 			}
-			add(f, 5000, "work/z")
+			add(f, 2600, "work/z")
 			limits := limits(action.Limits{Lane: action.Limit{Rate: 40, Slots: 4}})
 			stop := several(t, 1+draw(3), f, func(ctx context.Context, a conductor.Attempt) action.Outcome {
 				if a.Action.Lane == "work/z" {

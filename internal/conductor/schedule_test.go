@@ -41,8 +41,7 @@ func (f *fake) Tick(_ context.Context, schedule string, at time.Time, a action.A
 		return ledger.Enqueued{ID: a.ID}, nil
 	}
 	a.Lane, a.CreatedAt = a.Handler, at
-	f.rows[a.ID] = &row{action: a, Thread: action.Thread{Status: action.Pending}}
-	f.order = append(f.order, a.ID)
+	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending}})
 	f.poke(ledger.TopicAction)
 	return ledger.Enqueued{ID: a.ID, Created: true}, nil
 }
