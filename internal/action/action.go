@@ -13,49 +13,6 @@ import (
 	"time"
 )
 
-// Status is where an action stands. The numbers are stored.
-type Status int16
-
-// The statuses. The first four are live, the others are ends and final.
-const (
-	Pending Status = iota + 1
-	Queued
-	Running
-	Backoff
-	Successful
-	Failed
-	Canceled
-	TimedOut
-	Invalid
-	RetriesExhausted
-)
-
-var statusNames = [...]string{"", "PENDING", "QUEUED", "RUNNING", "BACKOFF", "SUCCESSFUL", "FAILED",
-	"CANCELED", "TIMED_OUT", "INVALID", "RETRIES_EXHAUSTED"}
-
-func (s Status) String() string {
-	if s < Pending || s > RetriesExhausted {
-		return "UNKNOWN"
-	}
-	return statusNames[s]
-}
-
-// MarshalText writes the name, such as RUNNING.
-func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads the name in any case.
-func (s *Status) UnmarshalText(text []byte) error {
-	parsed, err := ParseStatus(string(text))
-	*s = parsed
-	return err
-}
-
-// Live reports whether the action may still do something.
-func (s Status) Live() bool { return s >= Pending && s <= Backoff }
-
-// Ended reports whether the status is final.
-func (s Status) Ended() bool { return s >= Successful && s <= RetriesExhausted }
-
 // Delivery says what may happen when nobody knows whether an attempt took effect.
 type Delivery string
 

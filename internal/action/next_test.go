@@ -42,67 +42,103 @@ func outcome(kind action.OutcomeKind) action.Outcome {
 	return o
 }
 
-// TestTransitions is every cell of the table in conductor.md, section 2.
+// TestTransitions plays testdata/transitions.txt: every input to threads of every kind. A line that begins with a colon
+// says what was asked of the threads before; a cell is the status after the input, what else it did when nothing is
+// written to the history, or the code of the refusal.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	table, err := os.ReadFile("testdata/transitions.txt")
+	const file = "testdata/transitions.txt"
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(string(table)), "\n") {
-		if strings.HasPrefix(line, "#") {
-			continue
+	var got strings.Builder
+	var asked string
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "#":
+			got.WriteString(line)
+		case words[0] == ":":
+			asked = words[1]
+			fmt.Fprintln(&got, row(line, kinds()))
+		default:
+			var cells []string
+			for _, kind := range kinds() {
+				cells = append(cells, cell(t, kind, asked, words[0]))
+			}
+			fmt.Fprintln(&got, row(words[0], cells))
 		}
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			left, want, _ := strings.Cut(line, "->")
-			words := strings.Fields(left)
-			status, err := action.ParseStatus(words[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			th := thread(status, words[1] == "owned")
-			in := input(t, strings.Join(words[2:], " "), &th)
-			if got := run(plain(), th, in); got != strings.TrimSpace(want) {
-				t.Errorf("got %s", got)
-			}
-		})
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(text), got.String()); diff != "" {
+		t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
 	}
 }
 
-// input reads a word of the table; some words move the thread to the place they need.
+// kinds are the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was handed off.
+func kinds() []string {
+	return []string{"PENDING", "PENDING*", "QUEUED", "RUNNING*", "RUNNING", "BACKOFF", "BACKOFF*"}
+}
+
+func row(name string, cells []string) string {
+	line := fmt.Sprintf("%-22s", strings.Join(strings.Fields(name)[:min(2, len(strings.Fields(name)))], " "))
+	for _, c := range cells {
+		line += fmt.Sprintf(" %-18s", c)
+	}
+	return strings.TrimRight(line, " ")
+}
+
+// cell is what an input does to a thread of a kind.
+func cell(t *testing.T, kind, asked, word string) string {
+	t.Helper()
+	name, claimed := strings.CutSuffix(kind, "*")
+	status, err := action.ParseStatus(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := thread(status, claimed)
+	switch asked {
+	case "nothing":
+	case "cancel":
+		th.CancelAt = now.Add(-time.Second)
+	case "drain":
+		th.Draining = true
+	default:
+		t.Fatalf("%q cannot be asked", asked)
+	}
+	return run(plain(), th, input(t, word, &th))
+}
+
+// input reads the word of a row; some words move the thread to the place they need.
 func input(t *testing.T, word string, th *action.Thread) action.Input {
 	t.Helper()
-	kinds := map[string]action.InputKind{"claim": action.Claim, "began": action.Began, "cancel": action.AskCancel,
-		"drain": action.AskDrain, "deadline": action.PassDeadline, "lease lost": action.LoseLease, "attempt overdue": action.OverrunAttempt, "stop": action.Stopping}
-	if word == "deadline" {
+	kinds := map[string]action.InputKind{"claim": action.Claim, "early-claim": action.Claim, "began": action.Began, "cancel": action.AskCancel,
+		"drain": action.AskDrain, "deadline": action.PassDeadline, "early-deadline": action.PassDeadline, "lease-lost": action.LoseLease,
+		"attempt-overdue": action.OverrunAttempt, "snooze": action.AskSnooze, "stop": action.Stopping}
+	in := action.Input{Kind: kinds[word], By: owner}
+	switch word {
+	case "early-claim":
+		th.RunAt = now.Add(time.Second)
+	case "deadline":
 		th.Deadline = now.Add(-time.Second)
+	case "snooze":
+		in.Outcome.At = now.Add(time.Hour)
+	case "hand-off-claim":
+		in.Kind, in.HandOff = action.Claim, true
 	}
-	if word == "snooze" {
-		return action.Input{Kind: action.AskSnooze, Outcome: action.Outcome{At: now.Add(time.Hour)}}
-	}
-	if kind, ok := kinds[word]; ok {
-		return action.Input{Kind: kind, By: owner}
-	}
-	if word == "asked stop" {
-		th.CancelAt = now.Add(-time.Second)
-		return action.Input{Kind: action.Stopping}
-	}
-	if rest, ok := strings.CutPrefix(word, "asked "); ok {
-		in := input(t, rest, th)
-		th.CancelAt = now.Add(-time.Second)
+	if in.Kind != 0 {
 		return in
-	}
-	if word, ok := strings.CutPrefix(word, "stop-"); ok {
-		in := input(t, "observer-"+word, th)
-		in.Kind = action.Stopping
-		return in
-	}
-	if word == "claim-handoff" {
-		return action.Input{Kind: action.Claim, By: owner, HandOff: true}
 	}
 	who, what, _ := strings.Cut(word, "-")
-	in := action.Input{Kind: action.Ended, Owner: who == "owner"}
+	in = action.Input{Kind: action.Ended, Owner: who == "owner"}
+	if who == "stop" {
+		in.Kind = action.Stopping
+	}
 	switch what {
 	case "accepted":
 		in.HandOff, in.Outcome = true, outcome(action.Done)
@@ -120,38 +156,55 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 			}
 		}
 		if in.Outcome.Kind == 0 {
-			t.Fatalf("there is no outcome %q", what)
+			t.Fatalf("there is no input %q", word)
 		}
 	}
 	return in
 }
 
-// run is the status after the input, with "same" when nothing is written, or the code of the refusal.
+// run is the status after the input, what it did when nothing is written to the history, or the code of the refusal.
 func run(a action.Action, th action.Thread, in action.Input) string {
 	before := th
 	next, err := action.Next(a, th, in, now)
-	if !cmp.Equal(before, th) {
+	switch {
+	case !cmp.Equal(before, th):
 		return "its argument was changed"
-	}
-	if err != nil {
+	case err != nil:
 		return string(fault.CodeOf(err))
-	}
-	if next.Event == nil {
-		return next.Thread.Status.String() + " same"
-	}
-	if next.Event.Seq != before.Seq+1 || next.Thread.Seq != before.Seq+1 || next.Event.Status != next.Thread.Status {
+	case next.Event == nil && next.Thread.Status != th.Status:
+		return "a change without an event"
+	case next.Event == nil:
+		return silent(th, next.Thread)
+	case next.Event.Seq != th.Seq+1 || next.Thread.Seq != th.Seq+1 || next.Event.Status != next.Thread.Status:
 		return fmt.Sprintf("event %+v does not fit thread %+v", next.Event, next.Thread)
 	}
 	return next.Thread.Status.String()
 }
 
+// silent says what changed without an event.
+func silent(was, is action.Thread) string {
+	switch {
+	case was.ClaimedBy != is.ClaimedBy:
+		return "same,claimed"
+	case was.CancelAt != is.CancelAt:
+		return "same,asked"
+	case was.Draining != is.Draining:
+		return "same,draining"
+	case was.RunAt != is.RunAt:
+		return "same,later"
+	}
+	return "same"
+}
+
 func TestEndedActionsAreTerminal(t *testing.T) {
 	t.Parallel()
 	for status := action.Successful; status <= action.RetriesExhausted; status++ {
-		for kind := action.Claim; kind <= action.OverrunAttempt; kind++ {
-			in := action.Input{Kind: kind, By: owner, Outcome: outcome(action.Done)}
-			if got := run(plain(), thread(status, false), in); got != string(fault.Terminal) {
-				t.Errorf("%s after %s: got %s, want terminal", kind, status, got)
+		for kind := action.Claim; kind <= action.Stopping; kind++ {
+			for o := range action.Expired + 1 {
+				in := action.Input{Kind: kind, By: owner, Outcome: outcome(o)}
+				if got := run(plain(), thread(status, false), in); got != string(fault.Terminal) {
+					t.Errorf("%s after %s: got %s, want terminal", kind, status, got)
+				}
 			}
 		}
 	}
@@ -199,8 +252,13 @@ func TestThrottleBacksOffByRefusalsInARow(t *testing.T) {
 		}
 		th.Throttled = next.Thread.Throttled
 	}
+	th.Throttled = 1 << 15 // an outage of days
+	next := must(t, plain(), th, action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Throttle}})
+	if got := next.Thread.RunAt.Sub(now); got != time.Minute || next.Thread.Throttled >= 1<<15 {
+		t.Errorf("refusal %d waits %s, want a minute and a count that fits into two bytes", next.Thread.Throttled, got)
+	}
 	later := action.Outcome{Kind: action.Throttle, At: now.Add(time.Hour)}
-	next := must(t, plain(), th, action.Input{Kind: action.Ended, Owner: true, Outcome: later})
+	next = must(t, plain(), th, action.Input{Kind: action.Ended, Owner: true, Outcome: later})
 	if got := next.Thread.RunAt.Sub(now); got != time.Hour {
 		t.Errorf("a named time gives %s, want 1h", got)
 	}

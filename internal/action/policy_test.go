@@ -70,9 +70,9 @@ func TestRandomLivesKeepTheInvariants(t *testing.T) {
 		at := now
 		for range rapid.IntRange(1, 80).Draw(t, "inputs") {
 			at = at.Add(time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "later")))
-			in := action.Input{Kind: action.InputKind(rapid.IntRange(1, 8).Draw(t, "kind")), By: owner, Owner: rapid.Bool().Draw(t, "owner"),
+			in := action.Input{Kind: action.InputKind(rapid.IntRange(int(action.Claim), int(action.Stopping)).Draw(t, "kind")), By: owner, Owner: rapid.Bool().Draw(t, "owner"),
 				HandOff: rapid.Bool().Draw(t, "hand-off")}
-			in.Outcome = action.Outcome{Kind: action.OutcomeKind(rapid.IntRange(0, 8).Draw(t, "outcome"))}
+			in.Outcome = action.Outcome{Kind: action.OutcomeKind(rapid.IntRange(0, int(action.Expired)).Draw(t, "outcome"))}
 			if rapid.Bool().Draw(t, "timed") {
 				in.Outcome.At = at.Add(time.Minute)
 			}

@@ -1,0 +1,72 @@
+package action
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// InputKind is what happens to a thread.
+type InputKind uint8
+
+// The inputs: the columns of the transition table (conductor.md, section 2),
+// where done, retry, postpone and fatal are the outcomes of Ended.
+const (
+	_              InputKind = iota
+	Claim                    // a conductor takes it
+	Began                    // an observer saw handed-off work start
+	Ended                    // an attempt ended with Outcome; for hand-off, Done by the owner means accepted
+	AskCancel                // somebody wants it ended
+	AskDrain                 // the running attempt may end, none shall follow
+	PassDeadline             // its deadline has passed
+	LoseLease                // the process that claimed it is dead
+	OverrunAttempt           // its attempt ran past the lease under a live owner
+	AskSnooze                // somebody wants it to wait until Outcome.At
+	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
+)
+
+var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "snooze", "stopping"}
+
+func (k InputKind) String() string {
+	if int(k) >= len(inputNames) {
+		return "unknown"
+	}
+	return inputNames[k]
+}
+
+// Input is one thing that happens to a thread.
+type Input struct {
+	Kind     InputKind
+	By       ID        // Claim: who claims
+	Owner    bool      // Ended: from whoever owns the claim, else from an observer
+	HandOff  bool      // Claim, Ended: the work goes on elsewhere after it was accepted
+	Embedded bool      // LoseLease: on the embedded log, where who killed it started it again
+	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why
+	Source   string    // who says so, for the event
+	Who      string    // LoseLease, OverrunAttempt: the process that had it, for the text
+	Progress int       // Began: per cent; 0: unknown
+	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now
+}
+
+// Transition is what an input does: the thread as it is from now on, its event, and whether that is the end.
+type Transition struct {
+	Thread    Thread
+	Event     *Event          // nil: the status is the same, nothing is written to the history
+	Output    json.RawMessage // of a successful end
+	OutputRef string          // its blob key, when it is too big for the row
+}
+
+// Ended reports whether the action has come to its end.
+func (t Transition) Ended() bool { return t.Thread.Status.Ended() }
+
+// Codes of events.
+const (
+	CodeLeaseLost      = "lease_lost"
+	CodeOutcomeUnknown = "outcome_unknown" // at-most-once: it may have happened
+	CodeOverdue        = "attempt_overdue"
+	CodeAttemptTimeout = "attempt_timeout"
+	CodePanic          = "panic"
+	CodeGivenBack      = "given_back"
+	CodeDeadline       = "deadline"
+	CodeCanceled       = "canceled"
+	CodeSnoozed        = "snoozed"
+)
