@@ -89,6 +89,7 @@ type ActionState struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 	OutputRef  string          `json:"outputRef,omitempty"` // blob key of an output that is too big for the row
 	Ref        string          `json:"ref,omitempty"`
+	EnqueuedAt time.Time       `json:"enqueuedAt"` // when it was stored; its id, and so CreatedAt, may be older
 	FinishedAt time.Time       `json:"finishedAt,omitzero"`
 	UpdatedAt  time.Time       `json:"updatedAt,omitzero"`   // of its last event
 	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // when a client deleted the ended job

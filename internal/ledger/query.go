@@ -235,7 +235,7 @@ func (l *Ledger) EventsSince(ctx context.Context, since time.Time, limit int) (e
 	return events, err
 }
 
-// Events is an action's history, seq 0 (PENDING at its creation) first.
+// Events is an action's history, seq 0 (PENDING when it was stored) first.
 func (l *Ledger) Events(ctx context.Context, id action.ID) (events []action.Event, err error) {
 	err = l.read(ctx, "read events of action "+id.String(), func(tx Tx) error {
 		state, err := actionState(tx, id)
@@ -243,7 +243,7 @@ func (l *Ledger) Events(ctx context.Context, id action.ID) (events []action.Even
 			return err
 		}
 		rest, err := tx.Events(id)
-		first := action.Event{ActionID: id, Status: action.Pending, At: state.CreatedAt, Source: state.CreatedBy}
+		first := action.Event{ActionID: id, Status: action.Pending, At: state.EnqueuedAt, Source: state.CreatedBy}
 		events = append([]action.Event{first}, rest...)
 		return err
 	})

@@ -173,7 +173,7 @@ func (t *tx) NextDue() (time.Time, error) {
 // stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
 const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
 	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
-	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at)`
+	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at), a.enqueued_at`
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
@@ -276,6 +276,6 @@ func scanState(r *reader) (state ledger.ActionState, err error) {
 		state.Thread = end
 	}
 	state.FinishedAt, state.Code, state.Error, state.Ref = r.time(), r.text(), r.text(), r.text()
-	state.Output, state.OutputRef, state.Dismissed, state.UpdatedAt = r.document(), r.text(), r.time(), r.time()
+	state.Output, state.OutputRef, state.Dismissed, state.UpdatedAt, state.EnqueuedAt = r.document(), r.text(), r.time(), r.time(), r.time()
 	return state, nil
 }

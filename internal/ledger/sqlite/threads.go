@@ -200,7 +200,7 @@ func (t *tx) NextDue() (time.Time, error) {
 const stateColumns = actionColumns + `, ` + threadColumns + `,
 	d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
 	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref,
-	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at)`
+	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at), a.enqueued_at`
 
 const stateJoins = ` LEFT JOIN thread_done d ON d.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 
@@ -359,7 +359,7 @@ func scanState(s scanner) (ledger.ActionState, error) {
 	to := append(r.to(), &status, &seq, &attempt, &spent, &lost, &throttled, moment{&runAt}, ident{&claimedBy}, moment{&lease},
 		moment{&started}, moment{&cancelAt}, &draining, moment{&deadline}, &progress,
 		&doneStatus, &doneSeq, &doneAttempt, &doneSpent, &doneLost, moment{&doneStarted}, moment{&state.FinishedAt}, &code, &errorText, &ref, &output, &outputRef,
-		moment{&state.Dismissed}, moment{&state.UpdatedAt})
+		moment{&state.Dismissed}, moment{&state.UpdatedAt}, moment{&state.EnqueuedAt})
 	if err := s.Scan(to...); err != nil {
 		return state, err
 	}
