@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -286,12 +287,33 @@ func (s setup) finishAll(t *testing.T, host ledger.Instance) {
 	s.work(t, host, stopped)
 }
 
+// illegalTransitionsAreRefused: the database lets a thread change its status exactly where package action may want that.
 func illegalTransitionsAreRefused(t *testing.T, s setup) {
-	s.enqueue(t, job("a"))
+	id := s.enqueue(t, job("a"))
+	for _, c := range []struct {
+		from  action.Status // to be reached from the one before
+		legal []action.Status
+	}{
+		{action.Pending, []action.Status{action.Queued, action.Running, action.Backoff}},
+		{action.Queued, []action.Status{action.Running, action.Backoff}},
+		{action.Backoff, []action.Status{action.Queued, action.Running}},
+		{action.Running, []action.Status{action.Backoff}},
+		{action.Backoff, []action.Status{action.Queued, action.Running}},
+	} {
+		check(t, s.setStatus(id, c.from, nil))
+		for to := action.Pending; to <= action.RetriesExhausted; to++ {
+			err := s.setStatus(id, to, errTaken)
+			if legal := to == c.from || slices.Contains(c.legal, to); legal != errors.Is(err, errTaken) {
+				t.Errorf("from %s to %s: %v", c.from, to, err)
+			}
+		}
+	}
+	if _, err := s.Due(s.ctx); err != nil { // it may be claimed
+		t.Fatal(err)
+	}
 	host := s.join(t, "host-a")
 	c := s.claim(t, host, "noop", 1)[0]
 	for _, statement := range []string{
-		"UPDATE thread SET status = 1", "UPDATE thread SET status = 2", "UPDATE thread SET status = 5",
 		"UPDATE thread SET seq = 0", "UPDATE thread SET attempt = 0",
 		"UPDATE thread SET ready = (1 = 1)", // while it is claimed
 	} {
@@ -309,6 +331,24 @@ func illegalTransitionsAreRefused(t *testing.T, s setup) {
 	if err == nil {
 		t.Error("an action ended twice")
 	}
+}
+
+var errTaken = errors.New("it is taken back")
+
+// setStatus writes the status of a live action behind package action's back; with an error that is taken back.
+func (s setup) setStatus(id action.ID, to action.Status, back error) error {
+	return s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		threads, err := tx.LockThreads([]action.ID{id})
+		if err != nil {
+			return err
+		}
+		thread := threads[id]
+		thread.Status = to
+		if err := tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}); err != nil {
+			return err
+		}
+		return back
+	})
 }
 
 func actionsAreSelected(t *testing.T, s setup) {

@@ -149,6 +149,15 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	}
 	want[lost] = action.Failed
 
+	keyed := job("replaced")
+	keyed.UniqueKey = "key"
+	replaced := s.enqueue(t, keyed)
+	keyed.Kind = "action"
+	if made, err := s.EnqueueUnique(s.ctx, keyed, ledger.ReplaceWaiting); err != nil || !made.Created {
+		t.Errorf("replaced by %+v, %v", made, err)
+	}
+	want[replaced] = action.Canceled
+
 	for id, status := range want {
 		if got := s.statusOf(t, id); got != status {
 			t.Errorf("%s is %s, want %s", id, got, status)

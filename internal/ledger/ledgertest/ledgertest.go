@@ -73,6 +73,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"DeploymentsOwnTheirSteps":       deploymentsOwnTheirSteps,
 		"DueActionsBecomeReady":          dueActionsBecomeReady,
 		"DeadlinesEndActions":            deadlinesEndActions,
+		"DefaultDeadlinesAreKept":        defaultDeadlinesAreKept,
 		"CancelEndsOrAsks":               cancelEndsOrAsks,
 		"EndsAgainstPassesDoNotDeadlock": endsAgainstPassesDoNotDeadlock,
 		"IllegalTransitionsAreRefused":   illegalTransitionsAreRefused,

@@ -15,14 +15,6 @@ import (
 
 const lane = "noop/hooks.example.org"
 
-// worker joins an instance that serves the handler noop.
-func (s setup) worker(t *testing.T, name string) ledger.Instance {
-	t.Helper()
-	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"}}
-	check(t, s.Join(s.ctx, i))
-	return i
-}
-
 // grant asks for one key.
 func (s setup) grant(t *testing.T, i ledger.Instance, a ledger.Ask) ledger.Grant {
 	t.Helper()
@@ -48,7 +40,7 @@ func (s setup) limit(t *testing.T) (ledger.Limiter, bool) {
 }
 
 func tokensAreSharedOut(t *testing.T, s setup) {
-	a := s.worker(t, "host-a")
+	a := s.join(t, "host-a")
 	ask := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 0.001, Burst: 10}, Tokens: 6}
 	if got := s.grant(t, a, ask); got.Tokens != 6 || got.Slots != ledger.Unlimited {
 		t.Errorf("first: %+v, want 6 tokens", got)
@@ -76,7 +68,7 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 }
 
 func refusalsSlowALane(t *testing.T, s setup) {
-	a := s.worker(t, "host-a")
+	a := s.join(t, "host-a")
 	report := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 10, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
 	first := s.grant(t, a, report)
 	if first.Bucket.Slowed != 16 || first.Bucket.Reason != "503" || first.Bucket.SlowedAt.IsZero() || first.Tokens != 10 {
@@ -114,7 +106,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 		s.slotsOfOne(t)
 		return
 	}
-	a, b := s.worker(t, "host-a"), s.worker(t, "host-b")
+	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	want := func(i ledger.Instance, held, busy, want int) int {
 		return s.grant(t, i, ledger.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
 	}
@@ -147,7 +139,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 
 // slotsOfOne is the same on the embedded log, where one process at a time runs roles.
 func (s setup) slotsOfOne(t *testing.T) {
-	a := s.worker(t, "host-a")
+	a := s.join(t, "host-a")
 	ask := ledger.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Want: 100}}
 	for _, slots := range []int{4, 8, 8} {
 		if ask.Held = s.grant(t, a, ask).Slots; ask.Held != slots {
@@ -162,11 +154,11 @@ func (s setup) slotsOfOne(t *testing.T) {
 
 func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 	ask := ledger.Ask{Key: lane, Limit: action.Limit{Slots: 1}, SlotAsk: action.SlotAsk{Want: 1}}
-	a := s.worker(t, "host-a")
+	a := s.join(t, "host-a")
 	if got := s.grant(t, a, ask).Slots; got != 1 {
 		t.Fatalf("%d slots, want the one", got)
 	}
-	b := s.worker(t, "host-b")
+	b := s.join(t, "host-b")
 	if !s.Embedded() {
 		if got := s.grant(t, b, ask).Slots; got != 0 {
 			t.Errorf("%d slots while another has the only one", got)
@@ -184,7 +176,7 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 	if s.Embedded() {
 		return
 	}
-	c := s.worker(t, "host-c")
+	c := s.join(t, "host-c")
 	check(t, s.Leave(s.ctx, b))
 	if got := s.grant(t, c, ask).Slots; got != 1 {
 		t.Errorf("%d slots after its holder left, want the one", got)
@@ -207,7 +199,7 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 		held   = map[string]int{}
 	)
 	for n := range instances {
-		i := s.worker(t, fmt.Sprintf("host-%d", n))
+		i := s.join(t, fmt.Sprintf("host-%d", n))
 		all.Go(func() {
 			mine := 0
 			for range 25 {
@@ -243,7 +235,7 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 }
 
 func peoplePauseAndDisableLanes(t *testing.T, s setup) {
-	a := s.worker(t, "host-a")
+	a := s.join(t, "host-a")
 	view := s.View()
 	_, err := s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
 	wantCode(t, err, fault.NotFound)
@@ -297,7 +289,7 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 }
 
 func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
-	a := s.worker(t, "host-a")
+	a := s.join(t, "host-a")
 	if got := s.grant(t, a, ledger.Ask{Key: lane, Tokens: 5, SlotAsk: action.SlotAsk{Want: 5}}); got.Tokens != ledger.Unlimited || got.Slots != ledger.Unlimited {
 		t.Errorf("no limits: %+v", got)
 	}

@@ -367,6 +367,50 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 	}
 }
 
+// defaultDeadlinesAreKept: whoever names none has a week from when the action was stored, however old its id is, and
+// a thousand that are past it are ended in one look.
+func defaultDeadlinesAreKept(t *testing.T, s setup) {
+	const week = 7 * 24 * time.Hour
+	many := make([]action.Action, 1003)
+	for i := range many {
+		many[i] = job(fmt.Sprint(i))
+	}
+	never := job("never")
+	never.Policy.Deadline = 0
+	old := job("old")
+	old.ID = action.DerivedID(time.Now().Add(-time.Hour), t.Name())
+	made, err := s.Enqueue(s.ctx, append(many, never, old)...)
+	check(t, err)
+	aged, forever := made[len(many)+1].ID, made[len(many)].ID
+	state, err := s.Action(s.ctx, aged)
+	check(t, err)
+	if got := state.Thread.Deadline.Sub(state.EnqueuedAt).Abs(); got != week || state.EnqueuedAt.Sub(aged.Time()) < time.Hour {
+		t.Errorf("it ends %s after it was stored at %s, want a week", got, state.EnqueuedAt)
+	}
+	events, err := s.Events(s.ctx, aged)
+	check(t, err)
+	if !events[0].At.Equal(state.EnqueuedAt) {
+		t.Errorf("its history begins at %s, and it was stored at %s", events[0].At, state.EnqueuedAt)
+	}
+	later := "deadline - 604800000000"
+	if !s.Embedded() {
+		later = "deadline - interval '7 days'"
+	}
+	check(t, s.database.Exec("UPDATE thread SET deadline = "+later)) // a week later
+	for range 2 {
+		_, err := s.Due(s.ctx)
+		check(t, err)
+	}
+	status, err := s.Status(s.ctx)
+	check(t, err)
+	if len(status.Backlogs) != 1 || status.Backlogs[0].Live() != 1 || s.statusOf(t, forever) != action.Pending {
+		t.Errorf("a week later there live %+v, want the one without a deadline", status.Backlogs)
+	}
+	if got := s.statusOf(t, aged); got != action.TimedOut {
+		t.Errorf("one that is past its deadline is %s", got)
+	}
+}
+
 func deadlinesEndActions(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	short := job("short")

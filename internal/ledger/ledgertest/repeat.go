@@ -80,10 +80,10 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	}
 }
 
-// overtakingIsBounded claims one by one from a lane in which actions of all priorities arrive: nobody is overtaken by
-// one that became due later than the difference of their priorities, in steps, after it.
+// overtakingIsBounded claims a few at a time from a lane in which actions of all priorities arrive: nobody is overtaken
+// by one that became due later than the difference of their priorities, in steps, after it.
 func overtakingIsBounded(t *testing.T, s setup) {
-	const step = time.Second
+	const step, batch = time.Second, 20
 	host := s.join(t, "host-a")
 	now, err := s.Now(s.ctx)
 	check(t, err)
@@ -98,8 +98,8 @@ func overtakingIsBounded(t *testing.T, s setup) {
 	check(t, err)
 	check(t, s.database.Exec("UPDATE thread SET ready = true")) // half an hour later
 	var claimed []ledger.Claimed
-	for range many {
-		claimed = append(claimed, s.claim(t, host, "noop", 1)...)
+	for range len(many) / batch {
+		claimed = append(claimed, s.claim(t, host, "noop", batch)...)
 	}
 	for i, first := range claimed {
 		for _, second := range claimed[i+1:] { // first overtook second, if it came later
@@ -241,19 +241,23 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 	states, err := s.Actions(s.ctx, ledger.ActionQuery{Handler: "step"})
 	check(t, err)
 	step := states[0]
-	wantCode(t, s.Snooze(s.ctx, step.ID, time.Now().Add(time.Hour), "ana"), fault.OwnedByDeploy)
-	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeploy)
+	refused := func(err error, instead string) {
+		t.Helper()
+		wantCode(t, err, fault.OwnedByDeploy)
+		if hint := fault.HintOf(err); hint != instead {
+			t.Errorf("hint %q, want %q", hint, instead)
+		}
+	}
+	refused(s.Snooze(s.ctx, step.ID, time.Now().Add(time.Hour), "ana"), "waybill deployment hold greeter#1")
+	refused(s.Cancel(s.ctx, step.ID, ledger.CancelNow), "waybill deployment cancel greeter#1")
 	thief := job("thief")
 	thief.UniqueKey = step.UniqueKey
 	_, err = s.EnqueueUnique(s.ctx, thief, ledger.ReplaceWaiting)
-	wantCode(t, err, fault.OwnedByDeploy)
+	refused(err, "waybill deployment cancel greeter#1")
 	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
 	for _, dry := range []bool{true, false} {
 		_, err = s.Replay(s.ctx, ledger.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry})
-		wantCode(t, err, fault.OwnedByDeploy)
-		if hint := fault.HintOf(err); hint != "waybill deployment retry greeter#1" {
-			t.Errorf("hint %q", hint)
-		}
+		refused(err, "waybill deployment retry greeter#1")
 	}
 }
 

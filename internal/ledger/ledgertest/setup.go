@@ -93,13 +93,16 @@ func (s setup) lease(t *testing.T, i ledger.Instance) ledger.Lease {
 	return lease
 }
 
-// join makes an instance.
+// join makes an instance that serves the handler noop.
 func (s setup) join(t *testing.T, name string) ledger.Instance {
 	t.Helper()
-	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test"}
+	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test", Handlers: []string{"noop"}, Heartbeat: unhurried}
 	check(t, s.Join(s.ctx, i))
 	return i
 }
+
+// unhurried is the heartbeat of instances that never say that they live: no test takes so long that it would have to.
+const unhurried = 10 * time.Minute
 
 // append records entries as a person would.
 func (s setup) append(t *testing.T, entries ...schedule.Entry) ledger.Head {
