@@ -121,7 +121,7 @@ func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQu
 	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
 	for _, x := range found {
 		t.add(x.ID.String(), actionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy),
-			ago(time.Now(), x.CreatedAt), cut(oneLine(x.Error), 60))
+			ago(time.Now(), x.EnqueuedAt), cut(oneLine(x.Error), 60))
 	}
 	return t.write(a.out)
 }

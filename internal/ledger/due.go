@@ -228,7 +228,7 @@ func (t *txn) mayCancel(id action.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := ownedBy(state.Action, "cancel"); err != nil {
+	if err := OwnedByDeployment(state.Action, "cancel"); err != nil {
 		return err
 	}
 	if state.Thread.Status.Ended() {

@@ -80,7 +80,7 @@ func (r Replay) page(tx Tx) (Replayed, []ActionState, error) {
 		return done, nil, err
 	}
 	for _, o := range old {
-		if err := ownedBy(o.Action, "retry"); err != nil {
+		if err := OwnedByDeployment(o.Action, "retry"); err != nil {
 			return done, nil, err
 		}
 	}

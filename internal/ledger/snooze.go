@@ -21,7 +21,7 @@ func (l *Ledger) Snooze(ctx context.Context, id action.ID, until time.Time, by s
 		if err != nil {
 			return err
 		}
-		if err := ownedBy(state.Action, "hold"); err != nil {
+		if err := OwnedByDeployment(state.Action, "hold"); err != nil {
 			return err
 		}
 		if len(found) == 0 {

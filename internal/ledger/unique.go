@@ -85,7 +85,7 @@ func (t *txn) giveWay(id action.ID) (bool, error) {
 		return false, ErrRace // it has just ended
 	}
 	f := found[0]
-	if err := ownedBy(f.action, "cancel"); err != nil {
+	if err := OwnedByDeployment(f.action, "cancel"); err != nil {
 		return false, err
 	}
 	in := action.Input{Kind: action.AskCancel, Source: "api", Outcome: action.Outcome{Error: "replaced by another action with the same key"}}
@@ -96,8 +96,9 @@ func (t *txn) giveWay(id action.ID) (bool, error) {
 	return true, t.settle([]settled{{action: f.action, Transition: next}})
 }
 
-// ownedBy refuses what only the commands of a deployment may do to its steps; verb is such a command.
-func ownedBy(a action.Action, verb string) error {
+// OwnedByDeployment refuses what only the commands of a deployment may do to its steps, with fault.OwnedByDeploy; verb is
+// such a command.
+func OwnedByDeployment(a action.Action, verb string) error {
 	s := a.Step
 	if s == nil {
 		return nil

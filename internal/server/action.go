@@ -111,12 +111,18 @@ func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnCon
 }
 
 // CancelAction ends an action: at once when nobody works on it, else as soon as its attempt lets go. The answer is
-// where it stands now. fault.Terminal when it has ended, fault.OwnedByDeploy for a deployment's step.
+// where it stands now; asking again changes nothing. fault.Terminal when it has ended otherwise, fault.OwnedByDeploy
+// for a deployment's step.
 func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error) {
-	if err := s.ledger.Cancel(ctx, id, ledger.CancelNow); err != nil {
-		return ledger.ActionState{}, err
+	refused := s.ledger.Cancel(ctx, id, ledger.CancelNow)
+	if refused != nil && !fault.Is(refused, fault.Terminal) {
+		return ledger.ActionState{}, refused
 	}
-	return s.ledger.Action(ctx, id)
+	state, err := s.ledger.Action(ctx, id)
+	if err == nil && refused != nil && state.Thread.Status != action.Canceled {
+		err = refused
+	}
+	return state, err
 }
 
 // SnoozeAction lets an action that waits do so until another time. See ledger.Ledger.Snooze for the errors.
@@ -134,9 +140,8 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 	if err != nil {
 		return Added{}, err
 	}
-	if step := old.Step; step != nil {
-		return Added{}, fault.New(fault.OwnedByDeploy, "action %s is a step of %s#%d", id, step.Pipeline, step.Deployment).
-			WithHint("waybill deployment retry %s#%d", step.Pipeline, step.Deployment)
+	if err := ledger.OwnedByDeployment(old.Action, "retry"); err != nil {
+		return Added{}, err
 	}
 	if old.Thread.Status.Live() {
 		return Added{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).

@@ -77,8 +77,11 @@ func TestOrdersOverHTTP(t *testing.T) {
 	if status, _, answer := post(at+"/"+made.ID.String()+"/cancel", ""); status != 202 {
 		t.Errorf("cancel: %d %s", status, answer)
 	}
-	if status, _, answer := post(at+"/"+made.ID.String()+"/cancel", ""); status != 409 || !strings.Contains(answer, "waybill:terminal") {
+	if status, again, answer := post(at+"/"+made.ID.String()+"/cancel", ""); status != 202 || again.Thread.Status != action.Canceled {
 		t.Errorf("cancel again: %d %s", status, answer)
+	}
+	if status, _, answer := post(at+"/"+made.ID.String()+"/snooze", `{"until": "2030-01-01T00:00:00Z"}`); status != 409 || !strings.Contains(answer, "waybill:terminal") {
+		t.Errorf("snooze when it has ended: %d %s", status, answer)
 	}
 	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": ["canceled"], "dryRun": true}`, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
 		t.Errorf("replay, dry: %d %s", status, answer)
@@ -138,6 +141,9 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	}
 	if state, err := c.CancelAction(t.Context(), made.ID); err != nil || state.Thread.Status != action.Canceled {
 		t.Errorf("%+v %v", state, err)
+	}
+	if again, err := c.CancelAction(t.Context(), made.ID); err != nil || again.Thread.Seq != 1 {
+		t.Errorf("canceled once more: %+v %v", again, err)
 	}
 	since := made.CreatedAt
 	if done, err := c.ReplayActions(t.Context(), server.ReplayOrder{Status: []string{"canceled"}, Since: since}); err != nil || done.Created != 1 || !done.Next.IsZero() {

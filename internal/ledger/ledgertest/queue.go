@@ -204,7 +204,7 @@ func successNeedsNoLook(t *testing.T, s setup) {
 		if diff := cmp.Diff(events[1], events[0], unequal); diff != "" {
 			t.Errorf("after %s, events (-locked +fenced):\n%s", name, diff)
 		}
-		unequal = cmpopts.IgnoreFields(ledger.ActionState{}, "Action", "FinishedAt", "UpdatedAt", "Thread.RunAt", "Thread.StartedAt")
+		unequal = cmpopts.IgnoreFields(ledger.ActionState{}, "Action", "EnqueuedAt", "FinishedAt", "UpdatedAt", "Thread.RunAt", "Thread.StartedAt")
 		if diff := cmp.Diff(ends[1], ends[0], unequal); diff != "" {
 			t.Errorf("after %s, end (-locked +fenced):\n%s", name, diff)
 		}
