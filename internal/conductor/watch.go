@@ -42,18 +42,18 @@ func (c *Conductor) dues(ctx context.Context) {
 	var away member.Backoff
 	for ctx.Err() == nil {
 		next, err := c.ledger.Due(ctx)
-		sleep := maxDue
-		switch {
-		case err != nil:
-			sleep = away.Next()
+		if err != nil {
+			delay := away.Next()
 			if ctx.Err() == nil {
-				c.log.Warn("looking for due actions failed", obs.Error(err), obs.KeyRetryIn, sleep.String())
+				c.log.Warn("looking for due actions failed", obs.Error(err), obs.KeyRetryIn, delay.String())
 			}
-		default:
-			away.Reset()
-			if !next.IsZero() {
-				sleep = min(maxDue, max(minDue, time.Until(next)))
-			}
+			member.Pause(ctx, delay)
+			continue
+		}
+		away.Reset()
+		sleep := maxDue
+		if !next.IsZero() {
+			sleep = min(maxDue, max(minDue, time.Until(next)))
 		}
 		if member.Pause(ctx, minDue) {
 			wake(ctx, sleep-minDue, c.sooner)

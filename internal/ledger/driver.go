@@ -160,7 +160,8 @@ type instanceTx interface {
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)
 	// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the
-	// last look, at least a second ago; or, where leases count, their lease has passed and that of self has not.
+	// last look, at least a second ago, and self has held its own for a lease without a break or ever since it joined;
+	// or, where leases count, their lease has passed and that of self has not.
 	BuryInstances(self action.ID, leases bool) (map[action.ID]LossReason, error)
 }
 

@@ -138,8 +138,8 @@ type allEventsInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream; what happened around it comes again"`
 }
 
-// from is the moment that the stream begins at; zero: now.
-func (in *allEventsInput) from() (time.Time, error) {
+// cursor is where the stream resumes; zero: it begins now.
+func (in *allEventsInput) cursor() (time.Time, error) {
 	if in.LastEventID == "" {
 		return time.Time{}, nil
 	}
@@ -177,13 +177,17 @@ func (a *api) actions() {
 	all := read("watch-events", "/events", "What happens to all actions from now on, as a live stream: a view for people, at least once")
 	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
-	huma.Register(a.huma, all, func(_ context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
-		from, err := in.from()
+	huma.Register(a.huma, all, func(ctx context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
+		cursor, err := in.cursor()
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		span, err := a.service.eventsFrom(ctx, cursor) // before the client hears that the stream has begun
 		if err != nil {
 			return nil, problemOf(err)
 		}
 		return stream(func(ctx context.Context, w *EventStream) error {
-			return a.service.FollowEvents(ctx, from, func(e action.Event, cursor time.Time) error {
+			return a.service.followEvents(ctx, span, func(e action.Event, cursor time.Time) error {
 				return w.JSON(cursor.Format(time.RFC3339Nano), "event", e)
 			})
 		}), nil

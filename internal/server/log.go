@@ -155,20 +155,27 @@ const eventsOverlap = 5 * time.Second
 // eventsPage is how many events a stream reads at a time; more than a transaction writes at one moment.
 const eventsPage = 10_000
 
-// FollowEvents calls each for the events of all actions from a moment on (zero: now), each at least once and nearly in
-// the order of time, until ctx ends. cursor is where to resume. It is a view for people: what was committed later than
-// eventsOverlap after it happened may be left out.
-func (s *Service) FollowEvents(ctx context.Context, from time.Time, each func(e action.Event, cursor time.Time) error) error {
-	waiter, floor := s.Waiter(), from.Add(-eventsOverlap)
-	if from.IsZero() {
-		now, err := s.ledger.Now(ctx)
-		if err != nil {
-			return err
-		}
-		from, floor = now, now
+// eventSpan is where a stream of all events stands.
+type eventSpan struct {
+	cursor time.Time // of the newest event that was told
+	floor  time.Time // what happened before it is left out
+}
+
+// eventsFrom is the stream that resumes at a cursor, or when that is zero the one of all that happens from now on.
+func (s *Service) eventsFrom(ctx context.Context, cursor time.Time) (eventSpan, error) {
+	if !cursor.IsZero() {
+		return eventSpan{cursor, cursor.Add(-eventsOverlap)}, nil
 	}
-	seen := map[eventKey]time.Time{}
-	for cursor, since := from, floor; ; {
+	now, err := s.ledger.Now(ctx)
+	return eventSpan{now, now}, err
+}
+
+// followEvents calls each for the events of all actions, each at least once and nearly in the order of time, until ctx
+// ends. cursor is where to resume. It is a view for people: what was committed later than eventsOverlap after it happened
+// may be left out.
+func (s *Service) followEvents(ctx context.Context, span eventSpan, each func(e action.Event, cursor time.Time) error) error {
+	waiter, seen := s.Waiter(), map[eventKey]time.Time{}
+	for cursor, since := span.cursor, span.floor; ; {
 		events, err := s.ledger.EventsSince(ctx, since, eventsPage)
 		if err != nil {
 			return err
@@ -188,7 +195,7 @@ func (s *Service) FollowEvents(ctx context.Context, from time.Time, each func(e 
 			since = events[eventsPage-1].At
 			continue
 		}
-		since = later(floor, cursor.Add(-eventsOverlap))
+		since = later(span.floor, cursor.Add(-eventsOverlap))
 		maps.DeleteFunc(seen, func(_ eventKey, at time.Time) bool { return at.Before(since) })
 		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {
 			return err

@@ -72,8 +72,11 @@ func (t *tx) Instances() ([]ledger.InstanceRow, error) {
 		FROM instance ORDER BY id`)
 }
 
-// unguarded says that nobody holds an instance's advisory lock.
-var unguarded = "lock_key <> 0 AND NOT EXISTS (SELECT 1 FROM pg_locks l WHERE " + guards("lock_key") + ")"
+// guarded says that somebody holds an instance's advisory lock.
+var guarded = "EXISTS (SELECT 1 FROM pg_locks l WHERE " + guards("lock_key") + ")"
+
+// unguarded says that nobody does although somebody should.
+var unguarded = "lock_key <> 0 AND NOT " + guarded
 
 // guards says that a row of pg_locks, l, is the advisory lock of a key.
 func guards(key string) string {
@@ -81,6 +84,15 @@ func guards(key string) string {
 		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
 }
+
+// bury removes the dead but $1, who judges: by leases where $2 says so and its own has not passed; by locks where $3 says
+// so and it holds its own, unless the server was started so lately that others may still be on their way back to it.
+var bury = `WITH judge AS (SELECT
+		$2 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
+		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
+			AND pg_postmaster_start_time() NOT BETWEEN now() - $4::interval AND now() AS locks)
+	DELETE FROM instance USING judge WHERE id <> $1 AND (leases AND ` + late + `
+		OR locks AND ` + unguarded + ` AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, ` + late
 
 // BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the last
 // look, at least a second ago; or, where leases count, their lease has passed and that of self has not.
@@ -94,8 +106,7 @@ func (t *tx) BuryInstances(self action.ID, leases bool) (map[action.ID]ledger.Lo
 			dead[id] = ledger.LostLease
 		}
 		return id, err
-	}, "DELETE FROM instance WHERE id <> $1 AND ("+late+" AND $2 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT "+late+") OR "+
-		unguarded+" AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, "+late, uuid(self), leases)
+	}, bury, uuid(self), leases, t.listener.judges(), interval(ledger.InstanceLease))
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -54,7 +55,7 @@ const provenWithin = 2 * time.Second
 func (d *Driver) Guarded() bool { return !d.listener.bare.Load() }
 
 // guardWithin is how long a process waits for its lock; without one, its lease alone says that it lives.
-const guardWithin = 3 * time.Second
+const guardWithin = 5 * time.Second
 
 // listener is one connection that waits for notifications and holds locks.
 type listener struct {
@@ -71,6 +72,7 @@ type listener struct {
 	mu       sync.Mutex
 	locks    []*lock
 	bare     atomic.Bool // locks that were held are not now
+	broken   time.Time   // when they were last held again
 	metrics  *obs.Ledger // nil: nobody measures
 	notifier *notifier   // whose own notifications tell how quick they are
 }
@@ -94,15 +96,16 @@ func (l *listener) up() bool { return l.alive.Load() }
 // start runs the listener until close, or until it is clear that nothing will ever arrive.
 func (l *listener) start(self string, changed func(ledger.Topic)) {
 	l.ended.Go(func() {
-		for delay := 100 * time.Millisecond; l.ctx.Err() == nil; delay = min(2*delay, 5*time.Second) {
+		var away member.Backoff
+		for l.ctx.Err() == nil {
 			if l.session(self, changed) {
-				delay = 100 * time.Millisecond
+				away.Reset()
 			}
 			select {
 			case <-l.barred:
 				return
 			case <-l.ctx.Done():
-			case <-time.After(delay):
+			case <-time.After(away.Next()):
 			}
 		}
 	})
@@ -273,7 +276,20 @@ func (l *listener) regained() bool {
 			return false
 		}
 	}
-	return l.bare.Swap(false)
+	if !l.bare.Swap(false) {
+		return false
+	}
+	l.broken = time.Now()
+	return true
+}
+
+// judges reports whether this process may take others for dead because nobody holds their locks. What cut its own
+// connection has most likely cut all, and who is connected again first must not be the end of the others: it waits
+// until they had as much time as their lease.
+func (l *listener) judges() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.bare.Load() && (l.broken.IsZero() || time.Since(l.broken) > ledger.InstanceLease)
 }
 
 // take takes the locks that the connection does not hold yet. One that an

@@ -193,7 +193,7 @@ func (d *Driver) begin(ctx context.Context, begin string) (*pgxpool.Conn, *tx, e
 		if err != nil {
 			return nil, nil, err
 		}
-		t := &tx{ctx: ctx, conn: conn.Conn()}
+		t := &tx{ctx: ctx, conn: conn.Conn(), listener: d.listener}
 		start := new(pgx.Batch)
 		start.Queue(begin)
 		start.Queue(planned).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
@@ -230,10 +230,11 @@ func (d *Driver) rollBack(ctx context.Context, conn *pgxpool.Conn) {
 
 // tx is one transaction on one connection.
 type tx struct {
-	ctx   context.Context // of the transaction; its methods take none
-	conn  *pgx.Conn
-	now   time.Time
-	plans *[]string // where Explain collects
+	ctx      context.Context // of the transaction; its methods take none
+	conn     *pgx.Conn
+	listener *listener
+	now      time.Time
+	plans    *[]string // where Explain collects
 }
 
 // Now is the transaction's time, UTC.

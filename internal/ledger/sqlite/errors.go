@@ -42,7 +42,7 @@ func (d *Driver) explain(doing string, err error) error {
 	case sqlite3.SQLITE_FULL:
 		return fault.New(fault.LedgerAway, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return fault.New(fault.LedgerAway, "%s is busy: another process has been writing for 10s", d.path)
+		return d.busy()
 	case sqlite3.SQLITE_IOERR:
 		return d.ioError(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
@@ -51,6 +51,10 @@ func (d *Driver) explain(doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func (d *Driver) busy() error {
+	return fault.New(fault.LedgerAway, "%s is busy: another process has been writing for %s", d.path, busyAfter)
 }
 
 // ioError is a full disk where the system says so in its own way.

@@ -12,6 +12,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -61,10 +64,29 @@ func Open(ctx context.Context, path string) (*Driver, error) {
 }
 
 func (d *Driver) open(ctx context.Context) error {
-	if err := d.touch(); err != nil {
+	if err := d.prepare(ctx); err != nil {
 		return err
 	}
 	var err error
+	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
+		return err
+	}
+	d.read.SetMaxOpenConns(readers + 1) // one of them is the watch
+	d.read.SetMaxIdleConns(readers + 1)
+	d.watch, err = d.read.Conn(ctx)
+	return err
+}
+
+// prepare makes the connection that writes, and the file and its schema where they lack.
+func (d *Driver) prepare(ctx context.Context) (err error) {
+	done, err := d.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if err := d.touch(); err != nil {
+		return err
+	}
 	if d.write, err = sql.Open("sqlite", d.source(false)); err != nil {
 		return err
 	}
@@ -75,32 +97,55 @@ func (d *Driver) open(ctx context.Context) error {
 	}
 	d.writer <- conn
 	d.opened = true
-	if err := d.migrate(ctx, conn); err != nil {
-		return err
-	}
-	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
-		return err
-	}
-	d.read.SetMaxOpenConns(readers + 1) // one of them is the watch
-	d.read.SetMaxIdleConns(readers + 1)
-	d.watch, err = d.read.Conn(ctx)
-	return err
+	return d.migrate(ctx, conn)
 }
 
-// touch makes the file, so that what forbids it is told in the system's words.
+// alone waits until nobody else prepares a file of the folder, in this process or another; done lets the next one.
+// SQLite's own locks would do, but whoever has bad luck waits for those longer than busyAfter when many make one file.
+func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, busyAfter, d.busy())
+	defer cancel()
+	folder := flock.New(filepath.Dir(d.path), flock.SetFlag(os.O_RDONLY))
+	locked, err := folder.TryLockContext(ctx, 5*time.Millisecond)
+	switch {
+	case locked:
+		return folder.Unlock, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// touch makes the file, for this user alone, and tells what forbids that in the system's words. One that is there is
+// not opened: closing it would end the locks that another connection of this process has on it.
 func (d *Driver) touch() error {
-	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return f.Close()
+	if info, err := os.Stat(d.path); err != nil {
+		return err
+	} else if info.IsDir() {
+		return &fs.PathError{Op: "open", Path: d.path, Err: unix.EISDIR}
+	}
+	if err := unix.Access(d.path, unix.R_OK|unix.W_OK); err != nil {
+		return &fs.PathError{Op: "open", Path: d.path, Err: err}
+	}
+	return nil
 }
+
+// busyAfter is how long others may have the file to themselves before a call gives up.
+const busyAfter = 10 * time.Second
 
 // source is the data source name: the file, and the pragmas of each connection.
 func (d *Driver) source(readOnly bool) string {
-	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"}}
+	busy := fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())
+	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"}}
 	if readOnly {
-		pragmas["_pragma"] = []string{"busy_timeout(10000)", "query_only(1)"}
+		pragmas["_pragma"] = []string{busy, "query_only(1)"}
 	}
 	path := d.path
 	if absolute, err := filepath.Abs(path); err == nil {
