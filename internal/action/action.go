@@ -99,6 +99,11 @@ type Thread struct {
 	Progress  int       `json:"progress,omitempty"` // of handed-off work, per cent; 0: unknown
 }
 
+// Idle reports whether the action waits for a claim, now or later.
+func (t Thread) Idle() bool {
+	return t.ClaimedBy.IsZero() && (t.Status == Pending || t.Status == Backoff)
+}
+
 // Event is one change of a thread's status. Order is by Seq, never by At.
 type Event struct {
 	ActionID ID        `json:"actionId"`

@@ -63,11 +63,6 @@ func (m move) illegal() error {
 
 func (m move) claimed() bool { return !m.thread.ClaimedBy.IsZero() }
 
-// idle reports whether the thread waits for a claim, now or later.
-func (m move) idle() bool {
-	return !m.claimed() && (m.thread.Status == Pending || m.thread.Status == Backoff)
-}
-
 // handing reports whether the claim is one of a hand-off that is not settled: the work may go on elsewhere, or not.
 func (m move) handing() bool {
 	return m.claimed() && m.thread.Status != Running
@@ -79,7 +74,7 @@ func (m move) away() bool {
 }
 
 func (m move) claim() (Transition, error) {
-	if !m.idle() || m.thread.RunAt.After(m.now) {
+	if !m.thread.Idle() || m.thread.RunAt.After(m.now) {
 		return Transition{}, fault.New(fault.NotReady, "action %s is not ready: %s", m.action.ID, m.thread.Status)
 	}
 	t := m.thread
@@ -286,7 +281,7 @@ func (m move) refused() Thread {
 
 // cancel ends what nobody works on, and asks whoever does.
 func (m move) cancel() (Transition, error) {
-	if m.idle() {
+	if m.thread.Idle() {
 		code := CodeCanceled
 		if m.in.Kind == AskDrain {
 			code = "drained"
@@ -317,7 +312,7 @@ func (m move) asked() Thread {
 // snooze moves the time of what waits.
 func (m move) snooze() (Transition, error) {
 	switch {
-	case !m.idle():
+	case !m.thread.Idle():
 		return Transition{}, fault.New(fault.NotReady, "action %s is %s: only what waits can be put off", m.action.ID, m.thread.Status)
 	case m.in.Outcome.At.IsZero():
 		return Transition{}, fault.New(BackoffWithoutTime, "action %s: snooze names no time", m.action.ID)
@@ -332,7 +327,7 @@ func (m move) deadline() (Transition, error) {
 	if m.thread.Deadline.IsZero() || m.thread.Deadline.After(m.now) {
 		return Transition{}, fault.New(fault.NotReady, "action %s has not reached its deadline", m.action.ID)
 	}
-	if m.idle() {
+	if m.thread.Idle() {
 		return m.end(TimedOut, Outcome{Code: CodeDeadline, Error: m.deadlineText()})
 	}
 	return Transition{Thread: m.asked()}, nil

@@ -146,7 +146,7 @@ func TestNothingThatWaitsBeginsWithoutTheGuard(t *testing.T) {
 		}
 		f.unguarded.Store(false)
 		f.mu.Lock()
-		f.poke(ledger.TopicAction)
+		f.poke(ledger.TopicReady)
 		f.mu.Unlock()
 		settle(time.Minute)
 		if got := f.count(action.Successful); got != 2000 {

@@ -22,7 +22,7 @@ func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
 		f.limits = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.Hold{}, f.limits.asks}
 	}
 	f.limits.rows[lane] = to(f.limits.rows[lane].With(action.Limit{}, time.Now()).At(time.Now()))
-	f.poke(ledger.TopicAction)
+	f.poke(ledger.TopicReady)
 }
 
 // bucket is how a lane stands.

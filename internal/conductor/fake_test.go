@@ -59,7 +59,7 @@ const poll = 5 * time.Second
 
 func newFake() *fake {
 	f := &fake{rows: map[action.ID]*row{}, alive: map[action.ID]bool{}, changed: map[ledger.Topic]chan struct{}{}}
-	for _, topic := range []ledger.Topic{ledger.TopicAction, ledger.TopicCancel, ledger.TopicEntry} {
+	for _, topic := range ledger.Topics() {
 		f.changed[topic] = make(chan struct{})
 	}
 	return f
@@ -75,7 +75,7 @@ func (f *fake) add(a action.Action) action.ID {
 		a.Lane = a.Handler
 	}
 	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}, waiting: a.RunAt.After(time.Now())})
-	f.poke(ledger.TopicAction)
+	f.poke(ledger.TopicReady)
 	return a.ID
 }
 
@@ -126,7 +126,7 @@ func (f *fake) kill(id action.ID) {
 			r.ClaimedBy, r.Status, r.RunAt = action.ID{}, action.Backoff, time.Time{}
 		}
 	}
-	f.poke(ledger.TopicAction)
+	f.poke(ledger.TopicReady)
 }
 
 func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error) {
@@ -245,7 +245,7 @@ func (f *fake) Due(context.Context) (next time.Time, err error) {
 		}
 		if !r.RunAt.After(time.Now()) {
 			r.waiting = false
-			f.poke(ledger.TopicAction)
+			f.poke(ledger.TopicReady)
 		} else if next.IsZero() || r.RunAt.Before(next) {
 			next = r.RunAt
 		}

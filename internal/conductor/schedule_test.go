@@ -42,7 +42,7 @@ func (f *fake) Tick(_ context.Context, schedule string, at time.Time, a action.A
 	}
 	a.Lane, a.CreatedAt = a.Handler, at
 	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending}})
-	f.poke(ledger.TopicAction)
+	f.poke(ledger.TopicReady)
 	return ledger.Enqueued{ID: a.ID, Created: true}, nil
 }
 

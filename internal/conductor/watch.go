@@ -20,11 +20,11 @@ const (
 	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known
 )
 
-// watch wakes the loops when actions became ready or changed.
+// watch wakes the loops when actions became ready.
 func (c *Conductor) watch(ctx context.Context) {
 	var away member.Backoff
 	for ctx.Err() == nil {
-		if err := c.ledger.Wait(ctx, ledger.TopicAction, time.Time{}); err != nil {
+		if err := c.ledger.Wait(ctx, ledger.TopicReady, time.Time{}); err != nil {
 			if ctx.Err() == nil {
 				c.log.Warn("waiting for actions failed", obs.Error(err))
 			}

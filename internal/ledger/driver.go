@@ -139,7 +139,7 @@ type actionTx interface {
 	Select(choice Choice, owner action.ID, limit int) ([]action.ID, error)
 	// MakeReady lets those be claimed whose time has come, at most limit.
 	MakeReady(limit int) (int, error)
-	// NextDue is the earliest time that some thread waits for; zero: none.
+	// NextDue is the earliest time that some thread waits for; zero: none, or a deadline a minute away at least.
 	NextDue() (time.Time, error)
 
 	// HasActions reports whether there may be an action that was created in a period, or one that still refers to a blob below a folder.
@@ -288,8 +288,7 @@ func threadRow(a action.Action, t action.Thread, now time.Time, step time.Durati
 	if a.Policy.AttemptTimeout > 0 {
 		row.AttemptLimit = time.Duration(a.Policy.AttemptTimeout) + action.LeaseGrace
 	}
-	idle := t.ClaimedBy.IsZero() && (t.Status == action.Pending || t.Status == action.Backoff)
-	row.Ready = idle && !t.RunAt.After(now)
+	row.Ready = t.Idle() && !t.RunAt.After(now)
 	row.Rank = t.RunAt.Add(time.Duration(*a.Priority) * step)
 	return row
 }

@@ -14,7 +14,7 @@ import (
 const sweep = 1000
 
 // Due makes actions ready whose time has come, ends those past their deadline, and
-// tells when to look again, by this process's clock (zero: nothing is waiting for time).
+// tells when to look again, by this process's clock (zero: nothing waits for its time, and no deadline passes within a minute).
 func (l *Ledger) Due(ctx context.Context) (next time.Time, err error) {
 	var ahead time.Duration // of the database's clock
 	var now time.Time
@@ -52,7 +52,7 @@ func (t *txn) due(next *time.Time) error {
 		return err
 	}
 	if ready > 0 {
-		t.touch(TopicAction)
+		t.touch(TopicReady)
 	}
 	*next, err = t.NextDue()
 	return err

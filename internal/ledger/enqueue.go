@@ -67,6 +67,7 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 		return nil, ErrRace
 	}
 	t.touch(TopicAction)
+	t.touch(TopicReady)
 	return made, t.InsertActions(fresh)
 }
 

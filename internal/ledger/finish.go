@@ -65,6 +65,9 @@ func (t *txn) settle(moves []settled) error {
 			t.touch(TopicAction)
 		}
 		rows = append(rows, t.row(m.action, m.Thread))
+		if m.Thread.Idle() {
+			t.touch(TopicReady)
+		}
 		t.touchAsked(m.Thread)
 	}
 	if len(rows) > 0 {

@@ -261,6 +261,7 @@ func (l *Ledger) Limit(ctx context.Context, lane string, c LimitCommand) (limit 
 			return err
 		}
 		t.touch(TopicAction)
+		t.touch(TopicReady)
 		found, err := limitsOf(t, []string{lane})
 		if err == nil {
 			limit = found[0]

@@ -12,12 +12,13 @@ type Topic string
 // The topics.
 const (
 	TopicEntry  Topic = "entry"  // the log of some pipeline grew
-	TopicAction Topic = "action" // an action became ready, or was ended or put back; claims aside
+	TopicAction Topic = "action" // an action was made, or stands elsewhere; claims aside
+	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than was known
 	TopicCancel Topic = "cancel" // somebody asked to cancel a claimed action
 )
 
 // Topics lists them all.
-func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicCancel} }
+func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel} }
 
 // Wait returns nil when something of the topic may have changed since the last
 // Wait of this view, or at the deadline (zero: none); it may return too often,

@@ -246,7 +246,7 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	if limit.PausedBy != "ana" || limit.State != "paused" || limit.Reason != "maintenance" || limit.Key != lane {
 		t.Errorf("paused: %+v", limit)
 	}
-	check(t, view.Wait(s.ctx, ledger.TopicAction, time.Now().Add(time.Minute))) // conductors are woken
+	check(t, view.Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute))) // conductors are woken
 	if got := s.grant(t, a, ledger.Ask{Key: lane, Tokens: 5}); got.Tokens != 0 || got.Bucket.PausedBy != "ana" {
 		t.Errorf("asked while it is paused: %+v", got)
 	}

@@ -153,7 +153,7 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 			return true
 		}
 		if l.regained() {
-			changed(ledger.TopicAction) // what waited for it may begin
+			changed(ledger.TopicReady) // what waited for it may begin
 		}
 		note, err := l.wait(conn)
 		if err == nil && note == "" {
@@ -422,7 +422,9 @@ func (n *notifier) send(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", channel, payloads)
+	// A notification is a commit, and does not outlive a crash of the server: it waits for no disk.
+	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'",
+		channel, payloads)
 }
 
 // back is when the last notification of a topic was sent that comes back only now; zero: none is missed.

@@ -120,6 +120,10 @@ func (t *tx) Lanes(handlers []string, after string, limit int) ([]string, error)
 	ORDER BY lanes.lane LIMIT $3`, handlers, after, limit)
 }
 
+// pastDeadline is what the index thread_deadline holds: a claim that ends before its deadline cannot pass it.
+const pastDeadline = `deadline <= now() AND deadline IS NOT NULL AND cancel_at IS NULL
+	AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease) AND $1::uuid IS NOT DISTINCT FROM $1`
+
 // choices are the conditions of ledger.Choice; $1 is the owner.
 func choices(c ledger.Choice) (string, error) {
 	switch c {
@@ -128,7 +132,7 @@ func choices(c ledger.Choice) (string, error) {
 	case ledger.OverdueClaims:
 		return "lease < now() AND claimed_by IS NOT NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	case ledger.PastDeadline:
-		return "deadline <= now() AND cancel_at IS NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
+		return pastDeadline, nil
 	case ledger.CancelAsked:
 		return "claimed_by = $1 AND cancel_at IS NOT NULL", nil
 	case ledger.ClaimsOf:
@@ -145,7 +149,7 @@ func (t *tx) Select(choice ledger.Choice, owner action.ID, limit int) ([]action.
 	if err != nil {
 		return nil, err
 	}
-	return query(t, scanID, "SELECT id FROM thread WHERE "+condition+" ORDER BY id LIMIT $2", pgtype.UUID{Bytes: owner, Valid: true}, limit)
+	return query(t, scanID, "SELECT id FROM (SELECT id FROM thread WHERE "+condition+" LIMIT $2) AS found ORDER BY id", pgtype.UUID{Bytes: owner, Valid: true}, limit)
 }
 
 // MakeReady lets those be claimed whose time has come, at most limit.
@@ -156,14 +160,16 @@ func (t *tx) MakeReady(limit int) (int, error) {
 	return int(ready), err
 }
 
-// NextDue is the earliest time that some thread waits for; zero: none.
+// NextDue is the earliest time that some thread waits for; zero: none, or a deadline that is a minute away at least. Those
+// are not looked for: most are days away, and whoever has ended leaves an entry there until it is vacuumed.
 func (t *tx) NextDue() (time.Time, error) {
 	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {
 		err = row.Scan(timeOf{&at})
 		return at, err
 	}, `SELECT least(
 		(SELECT min(run_at) FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4)),
-		(SELECT min(deadline) FROM thread WHERE deadline IS NOT NULL AND cancel_at IS NULL))`)
+		(SELECT min(deadline) FROM thread WHERE deadline IS NOT NULL AND cancel_at IS NULL
+			AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease) AND deadline < now() + interval '1 minute'))`)
 	if err != nil || len(due) == 0 {
 		return time.Time{}, err
 	}
@@ -222,6 +228,9 @@ func (f *filter) stand(live, ended []action.Status) {
 		f.and("t.status = ANY (?)", column(live, numbers))
 	case len(ended) > 0:
 		f.and("d.status = ANY (?)", column(ended, numbers))
+	}
+	if len(ended) > 0 && len(live) == 0 && !slices.Contains(ended, action.Successful) {
+		f.conditions = append(f.conditions, "d.status <> 5") // what the index of ends is about
 	}
 }
 
