@@ -38,7 +38,8 @@ type Outcome struct {
 	Error  string          `json:"error,omitempty"` // for people: what failed, and what to do
 	At     time.Time       `json:"at,omitzero"`     // Retry, Throttle: not before; RetryAfter: then
 	Output json.RawMessage `json:"output,omitempty"`
-	// OutputRef is the blob key of an output that is too big for the row; Output is empty then.
+	// OutputRef is the blob key of an output that is too big for the row. Who has it at hand gives Output too: what
+	// follows is planned from that, and need not read the blob.
 	OutputRef string `json:"outputRef,omitempty"`
 	Ref       string `json:"ref,omitempty"`
 	Final     bool   `json:"final,omitempty"` // Done, of a hand-off: nobody will observe the work; its acceptance is the end

@@ -21,8 +21,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// recordAnyway is the failed try to archive from which on users see the end all the same, unless its output lies in the
-// archive alone.
+// recordAnyway is the failed try to archive from which on users see the end all the same. Callbacks are planned from the
+// output as it was read here, so none of them misses it.
 const recordAnyway = 5
 
 // handle does what a workflow asks for now. again is when to come back after an error; zero: soon, then later and later.
@@ -104,12 +104,10 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 		return 0, fmt.Errorf("read workflow %s: %w", one.GetName(), err)
 	}
 	unkept := w.keep(ctx, id, full, m)
-	o := outcomeOf(full)
-	unreadable := o.OutputRef != "" && !m.outputs // callbacks would miss it for ever
-	if unkept != nil && (m.unkept < recordAnyway || unreadable) {
+	if unkept != nil && m.unkept < recordAnyway {
 		return 0, unkept
 	}
-	if err := w.record(ctx, id, full, o, m); err != nil {
+	if err := w.record(ctx, id, full, m); err != nil {
 		return 0, err
 	}
 	if unkept != nil {
@@ -136,19 +134,18 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 			w.metrics.ArchiveFailures.Inc()
 			return fmt.Errorf("archive workflow %s: %w", id, err)
 		}
-		m.outputs = true
 	}
 	m.archived, m.unkept = true, 0
 	return nil
 }
 
 // record writes a workflow's end down, once.
-func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, outcome action.Outcome, m *memory) error {
+func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, m *memory) error {
 	if m.recorded {
 		return nil
 	}
 	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
-		EndedAt: moment(full, "finishedAt"), Outcome: outcome}
+		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full)}
 	seen, err := w.ledger.Observe(ctx, o)
 	if err != nil {
 		return err

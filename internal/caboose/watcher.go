@@ -40,7 +40,6 @@ type memory struct {
 	ours     bool // the action is there, and of this handler
 	running  bool // recorded as RUNNING
 	progress int  // recorded with that, per cent
-	outputs  bool // they are stored
 	archived bool
 	recorded bool
 	deleted  bool // the cluster has accepted it

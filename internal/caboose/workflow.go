@@ -64,7 +64,7 @@ func outcomeOf(w *unstructured.Unstructured) action.Outcome {
 	if phaseOf(w) == phaseSucceeded {
 		o.Kind, o.Output = action.Done, outputsOf(w)
 		if id, err := action.ParseID(w.GetName()); err == nil && len(o.Output) > blob.Inline {
-			o.Output, o.OutputRef = nil, blob.ActionKey(id, outputsFile) // where it is archived
+			o.OutputRef = blob.ActionKey(id, outputsFile) // where it is archived, perhaps later
 		}
 		return o
 	}

@@ -114,7 +114,7 @@ func TestBigOutputsAreReferred(t *testing.T) {
 	const name = "019b8d99-6900-7000-8000-000000000002"
 	w := workflow(t, `{"metadata": {"name": "`+name+`"}, "status": {"phase": "Succeeded", "outputs": {"parameters": [
 		{"name": "big", "value": "`+strings.Repeat("x", 70_000)+`"}]}}}`)
-	if o := outcomeOf(w); o.Output != nil || o.OutputRef != "action/2026w02/"+name+"/outputs.json" {
-		t.Errorf("%d bytes stand in the row, ref %q", len(o.Output), o.OutputRef)
+	if o := outcomeOf(w); len(o.Output) < 70_000 || o.OutputRef != "action/2026w02/"+name+"/outputs.json" {
+		t.Errorf("%d bytes to plan from, ref %q", len(o.Output), o.OutputRef)
 	}
 }

@@ -59,8 +59,10 @@ func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Follow, error
 	if job.Input, err = p.document(ctx, e.Action.Parameters, e.Action.ParametersRef, &job); err != nil {
 		return nil, err
 	}
-	if job.Output, err = p.document(ctx, e.Output, e.OutputRef, &job); err != nil {
-		return nil, err
+	if job.Output = e.Output; len(e.Output) == 0 {
+		if job.Output, err = p.document(ctx, nil, e.OutputRef, &job); err != nil {
+			return nil, err
+		}
 	}
 	if job.Depth, err = p.depth(ctx, e.Action, callbacks); err != nil {
 		return nil, err

@@ -175,7 +175,7 @@ func (t *txn) ending(m settled) Ending {
 	if e.At.IsZero() {
 		e.At = t.Now()
 	}
-	if len(m.Output) > 0 {
+	if len(m.Output) > 0 && m.OutputRef == "" {
 		e.Output = cleanJSON(m.Output)
 	}
 	return e

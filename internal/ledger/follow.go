@@ -33,7 +33,7 @@ type End struct {
 	Code      string
 	Error     string
 	Ref       string
-	Output    json.RawMessage
+	Output    json.RawMessage // may be there with OutputRef, too
 	OutputRef string
 }
 
@@ -188,8 +188,12 @@ func (t *txn) holds(id action.ID) bool { return t.held != nil && slices.Contains
 // endOf is an end as a planner sees it.
 func (t *txn) endOf(m settled) End {
 	e := t.ending(m)
-	return End{Action: m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Ref: e.Event.Ref, Output: e.Output,
+	end := End{Action: m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Ref: e.Event.Ref, Output: e.Output,
 		OutputRef: e.OutputRef}
+	if len(m.Output) > 0 && m.OutputRef != "" {
+		end.Output = cleanJSON(m.Output)
+	}
+	return end
 }
 
 // at is the end at the time for which it was planned, so that its documents and the log say the same.

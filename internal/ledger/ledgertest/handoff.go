@@ -293,7 +293,15 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 	if c.Trace != big.Trace || c.ParametersRef != big.ParametersRef || *c.Subscriber != *big.Subscriber || c.Parameters != nil {
 		t.Errorf("claimed %+v", c.Action)
 	}
-	s.end(t, host, c, action.Outcome{Kind: action.Done, OutputRef: "action/output"})
+	var planned string
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+		planned = string(e.Output) + " " + e.OutputRef
+		return nil
+	}})
+	s.end(t, host, c, action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`), OutputRef: "action/output"})
+	if planned != `{"n": 1} action/output` {
+		t.Errorf("what follows is planned from %s, want the output itself", planned)
+	}
 	state, err := s.Action(s.ctx, id)
 	check(t, err)
 	if state.OutputRef != "action/output" || state.Output != nil || state.Trace != big.Trace {
