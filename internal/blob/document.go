@@ -14,7 +14,7 @@ import (
 // Sizes of an action's documents: its parameters and its output.
 const (
 	Inline      = 64 << 10 // bytes up to which a document stands in its row
-	maxDocument = 64 << 20 // bytes above which none is read
+	MaxDocument = 64 << 20 // bytes above which none is read
 )
 
 // ActionKey is where a file of an action lies: beside its others, by the ISO week of its id, by which retention drops them.
@@ -45,10 +45,10 @@ func Load(ctx context.Context, s Store, inline json.RawMessage, ref string) (jso
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
 	defer func() { _ = r.Close() }() // what was read counts
-	if size > maxDocument {
-		return nil, fault.New(fault.Invalid, "%s has %d bytes; at most %d are read", ref, size, maxDocument)
+	if size > MaxDocument {
+		return nil, fault.New(fault.Invalid, "%s has %d bytes; at most %d are read", ref, size, MaxDocument)
 	}
-	document, err := io.ReadAll(io.LimitReader(r, maxDocument))
+	document, err := io.ReadAll(io.LimitReader(r, MaxDocument))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}

@@ -11,8 +11,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +34,6 @@ import (
 const (
 	grace     = 10 * time.Second // between SIGTERM and SIGKILL
 	maxStream = 64 << 10         // bytes of each stream that are archived: its last ones
-	maxOutput = 64 << 10         // bytes of output that are kept in the log; a larger one goes into the blob store
 )
 
 // Codes of outcomes.
@@ -176,7 +177,7 @@ func (r *run) lastLine() string {
 	return ""
 }
 
-// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text.
+// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text. What is too big for the log goes into the blob store.
 func (r *run) done(ctx context.Context) action.Outcome {
 	outcome := action.Outcome{Kind: action.Done}
 	file, err := os.Open(r.output)
@@ -184,12 +185,12 @@ func (r *run) done(ctx context.Context) action.Outcome {
 		return outcome // it wrote none
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxOutput+1))
+	content, err := io.ReadAll(io.LimitReader(file, blob.Inline+1))
 	switch {
 	case err != nil:
 		outcome.Output = textOutput("the output cannot be read: " + err.Error())
-	case len(content) > maxOutput:
-		outcome.Output = r.large(ctx, content, file)
+	case len(content) > blob.Inline:
+		r.large(ctx, file, &outcome)
 	case len(bytes.TrimSpace(content)) == 0:
 	case json.Valid(content) && utf8.Valid(content):
 		outcome.Output = content
@@ -199,13 +200,39 @@ func (r *run) done(ctx context.Context) action.Outcome {
 	return outcome
 }
 
-// large puts an output into the blob store and says where it is.
-func (r *run) large(ctx context.Context, begun []byte, rest io.Reader) json.RawMessage {
+// large puts an output into the blob store. JSON is the action's output there, too; of anything else the log says where it is.
+func (r *run) large(ctx context.Context, file *os.File, outcome *action.Outcome) {
+	document := isJSON(io.NewSectionReader(file, 0, blob.MaxDocument+1))
 	key := blob.ActionKey(r.attempt.Action.ID, fmt.Sprintf("output-%d", r.attempt.Number))
-	if err := r.handler.archive.Put(ctx, key, io.MultiReader(bytes.NewReader(begun), rest)); err != nil {
-		return textOutput(fmt.Sprintf("the output has more than %d bytes and could not be stored: %s", maxOutput, err))
+	switch err := r.handler.archive.Put(ctx, key, io.NewSectionReader(file, 0, math.MaxInt64)); {
+	case err != nil:
+		outcome.Output = textOutput(fmt.Sprintf("the output has more than %d bytes and could not be stored: %s", blob.Inline, err))
+	case document:
+		outcome.OutputRef = key
+	default:
+		outcome.Output = marshal(map[string]string{"blob": key})
 	}
-	return marshal(map[string]string{"blob": key})
+}
+
+// isJSON reports whether all of r is one JSON value, without keeping it.
+func isJSON(r io.Reader) bool {
+	decoder := json.NewDecoder(r)
+	decoder.UseNumber()
+	for values, depth := 0, 0; ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF) && values == 1 && depth == 0
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			values++
+		}
+	}
 }
 
 func textOutput(text string) json.RawMessage { return marshal(map[string]string{"text": text}) }

@@ -114,16 +114,29 @@ func TestOutputThatIsNoJSONIsText(t *testing.T) {
 	}
 }
 
+// JSON is the action's output wherever it lies; of anything else the output says where it is.
 func TestLargeOutputGoesIntoTheStore(t *testing.T) {
 	t.Parallel()
-	w := setup(t, `head -c 100000 /dev/zero | tr '\0' x > "$WAYBILL_OUTPUT"`, "")
-	got := w.Do(t.Context(), attempt(""))
-	var where struct{ Blob string }
-	if err := json.Unmarshal(got.Output, &where); err != nil {
-		t.Fatal(err)
-	}
-	if content := w.archived(t, where.Blob); content != strings.Repeat("x", 100000) {
-		t.Errorf("%d bytes are stored", len(content))
+	const many = `head -c 100000 /dev/zero | tr '\0' x; `
+	for script, document := range map[string]bool{
+		`{ printf '{"features": [{"id": "'; ` + many + `printf '"}, 1e999]}\n'; } > "$WAYBILL_OUTPUT"`: true,
+		`{ ` + many + `} > "$WAYBILL_OUTPUT"`:                               false,
+		`{ printf '["'; ` + many + `printf '"'; } > "$WAYBILL_OUTPUT"`:      false,
+		`{ printf '["'; ` + many + `printf '"] []'; } > "$WAYBILL_OUTPUT"`:  false,
+		`{ printf '["'; ` + many + `printf '"]]'; } > "$WAYBILL_OUTPUT"`:    false,
+		`{ printf '"'; ` + many + `printf '"'; } > "$WAYBILL_OUTPUT"`:       true,
+		`{ printf '{"a": "'; ` + many + `printf '"'; } > "$WAYBILL_OUTPUT"`: false,
+	} {
+		w := setup(t, script, "")
+		got := w.Do(t.Context(), attempt(""))
+		var where struct{ Blob string }
+		if err := json.Unmarshal(got.Output, &where); (err == nil) == document {
+			t.Errorf("%s: output %s, ref %q", script, got.Output, got.OutputRef)
+			continue
+		}
+		if content := w.archived(t, where.Blob+got.OutputRef); len(content) < 100000 {
+			t.Errorf("%s: %d bytes are stored", script, len(content))
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
@@ -145,7 +146,7 @@ func (h *Handler) outcome(ctx context.Context, seen *webhook.Exchange, r *secret
 	judgement := webhook.Judge(h.cfg.Request.Rules, h.cfg.Request.Breaker, answer)
 	code, text := fmt.Sprintf("http_%d", answer.Status), describe(judgement, seen, r)
 	if judgement.Verdict == webhook.Success {
-		return action.Outcome{Kind: action.Done, Output: output(answer.Status, text)}
+		return action.Outcome{Kind: action.Done, Output: output(answer, text, r)}
 	}
 	outcome := h.failed(judgement.Verdict, true, code, text)
 	outcome.DisableLane = judgement.Gone && h.cfg.Request.URL.Constant()
@@ -224,8 +225,12 @@ func quote(body string) string {
 	return fmt.Sprintf("%q", body)
 }
 
-// output is what a successful action says of itself.
-func output(status int, text string) json.RawMessage {
-	raw, _ := json.Marshal(map[string]any{"text": text, "status": status}) // it always marshals
+// output is what a successful action says of itself, with the answer where that is JSON and fits into the log.
+func output(answer webhook.Answer, text string, r *secret.Redactor) json.RawMessage {
+	said := map[string]any{"text": text, "status": answer.Status}
+	if body := []byte(r.Text(string(answer.Body))); json.Valid(body) && len(body) < blob.Inline {
+		said["body"] = json.RawMessage(body)
+	}
+	raw, _ := json.Marshal(said) // valid JSON, texts and numbers always marshal
 	return raw
 }

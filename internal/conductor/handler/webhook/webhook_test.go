@@ -107,6 +107,8 @@ func TestAnswersBecomeOutcomes(t *testing.T) {
 		atLeast, atMostOnce string
 	}{
 		{204, "", `done   {"status":204,"text":"204 in N ms"}`, ""},
+		{200, `{"id": 7, "by": "hunter2-hunter2"}`, `done   {"body":{"id":7,"by":"[secret:token]"},"status":200,"text":"200 in N ms"}`, ""},
+		{200, "fine", `done   {"status":200,"text":"200 in N ms"}`, ""},
 		{500, "database\nlocked", `retry http_500 500 in N ms: "database locked"`, ""},
 		{500, "", `retry http_500 500 in N ms`, ""},
 		{400, "server busy", `retry http_400 400 in N ms: rule 1 (message "busy") says error`, ""},
