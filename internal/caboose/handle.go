@@ -128,7 +128,7 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 	for _, file := range []struct {
 		name    string
 		content []byte
-	}{{outputsFile, outputsOf(full)}, {workflowFile, object}} {
+	}{{outputsFile, outputsOf(full)}, {kube.ArchivedWorkflow, object}} {
 		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, file.name), bytes.NewReader(file.content)); err != nil {
 			m.unkept++
 			w.metrics.ArchiveFailures.Inc()

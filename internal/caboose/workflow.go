@@ -88,11 +88,8 @@ func progressOf(w *unstructured.Unstructured) int {
 	return 0
 }
 
-// The files of a workflow's archive.
-const (
-	workflowFile = "workflow.json"
-	outputsFile  = "outputs.json"
-)
+// outputsFile is the file of an action in the blob store that has what its work made.
+const outputsFile = "outputs.json"
 
 // limitOf is how long the workflow may take, by itself or by its template; zero: as long as it likes.
 func limitOf(w *unstructured.Unstructured) time.Duration {

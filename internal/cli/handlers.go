@@ -48,7 +48,7 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[st
 				return nil, err
 			}
 			if h.Argo.Resume {
-				e.table.Handlers[name] = argo.NewResumer(cluster, h)
+				e.table.Handlers[name] = argo.NewResumer(cluster, s.blobs, h)
 				continue
 			}
 			e.clusters[name] = cluster

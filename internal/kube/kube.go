@@ -19,6 +19,9 @@ const (
 	LabelAction = "waybill.dev/action"  // the action's id, which is the workflow's name too
 )
 
+// ArchivedWorkflow is the file of an action in the blob store that has its workflow as it was when it had ended.
+const ArchivedWorkflow = "workflow.json"
+
 // Config says which cluster.
 type Config struct {
 	Kubeconfig string // a file; "": the cluster that this process runs in

@@ -170,9 +170,10 @@ workflows:
 		t.Fatal(err)
 	}
 	w.Follows(callback.Planner{Book: func() callback.Book { return &cfg }, Blobs: w.blobs, Jobs: w.Ledger})
+	resumer := argo.NewResumer(w.cluster, w.blobs, cfg.Handlers["wake"])
 	c := conductor.New(w.View(), conductor.Config{Handlers: map[string]conductor.Handler{
 		"argo": argo.New(argo.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),
-		"wake": argo.NewResumer(w.cluster, cfg.Handlers["wake"]),
+		"wake": resumer,
 	}})
 	w.start(c.Run)
 	w.observe(nil)
@@ -198,6 +199,10 @@ workflows:
 	}
 	w.wantHistory(waiting, action.Queued, action.Running, action.Successful)
 	w.awaitGone(waiting.String())
+	// as after a crash that kept from the log that it was resumed
+	if again := resumer.Do(t.Context(), conductor.Attempt{Action: followed[0].Action, Number: 2}); again.Kind != action.Done {
+		t.Errorf("resumed again, when it is gone: %+v", again)
+	}
 }
 
 // succeeded is the status of a workflow that is done.

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -24,17 +26,19 @@ import (
 // Resumer wakes workflows that wait in a suspend node. What it does is done at once: nobody observes it.
 //
 // The controller is driven through the object alone: a suspend node whose phase is Succeeded, and whose supplied
-// outputs have values, is over. The node's message names the action, so that doing it twice is once.
+// outputs have values, is over. The node's message names the action, so that doing it twice is once; also when the
+// workflow was archived and deleted in between.
 type Resumer struct {
 	cluster    *kube.Cluster
+	archive    blob.Store
 	parameters catalog.Parameters
 }
 
 var _ conductor.Handler = (*Resumer)(nil)
 
-// NewResumer makes a handler of what the file says of it.
-func NewResumer(c *kube.Cluster, cfg catalog.Handler) *Resumer {
-	return &Resumer{cluster: c, parameters: cfg.Parameters}
+// NewResumer makes a handler of what the file says of it. archive is where the caboose keeps workflows.
+func NewResumer(c *kube.Cluster, archive blob.Store, cfg catalog.Handler) *Resumer {
+	return &Resumer{cluster: c, archive: archive, parameters: cfg.Parameters}
 }
 
 // resumption is what an action says: which node of which workflow, and by name the outputs that it gets.
@@ -89,14 +93,19 @@ func (h *Resumer) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 // resume reads the workflow and writes it back; a conflict says that it moved on meanwhile.
 func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error {
 	workflows := h.cluster.Resource(kube.Workflows()).Namespace(h.cluster.Namespace)
+	mark := "resumed by action " + id.String()
 	w, err := workflows.Get(ctx, r.workflow, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if resumed, unread := h.archived(ctx, r, mark); resumed || unread != nil {
+			return unread
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if version, _, _ := unstructured.NestedString(w.Object, "status", "offloadNodeStatusVersion"); version != "" {
 		return &refusal{action.Fatal, "offloaded", "Argo keeps the status of its nodes in a database; it cannot be resumed through the cluster"}
 	}
-	mark := "resumed by action " + id.String()
 	nodes := kube.Nodes(w)
 	node, err := find(w, nodes, r.node, mark)
 	if node == nil || err != nil {
@@ -112,6 +121,28 @@ func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error 
 	}
 	_, err = workflows.Update(ctx, w, metav1.UpdateOptions{FieldManager: "waybill"})
 	return err
+}
+
+// archived reports whether a workflow that is no more bears the mark: it was resumed, and has ended since. Of a workflow
+// that is no action's there is no archive.
+func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool, error) {
+	id, err := action.ParseID(r.workflow)
+	if err != nil {
+		return false, nil //nolint:nilerr // somebody else's workflow
+	}
+	object, err := blob.Load(ctx, h.archive, nil, blob.ActionKey(id, kube.ArchivedWorkflow))
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	w := &unstructured.Unstructured{}
+	if err == nil {
+		err = json.Unmarshal(object, &w.Object)
+	}
+	if err != nil {
+		return false, &refusal{action.Retry, "archive_unavailable", fmt.Sprintf("it is gone, and whether it was resumed cannot be read: %s", err)}
+	}
+	node, err := find(w, kube.Nodes(w), r.node, mark)
+	return node == nil && err == nil, nil
 }
 
 // find looks for the one node of this name that waits; none, without an error, when it bears the mark: it was resumed.

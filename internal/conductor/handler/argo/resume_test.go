@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/kube"
@@ -90,7 +92,11 @@ func newResumer(t *testing.T, schemas, status string) (*Resumer, *apiServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewResumer(&kube.Cluster{Interface: client, Namespace: "flows"}, c.Handlers["wake"]), s
+	blobs, err := blob.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewResumer(&kube.Cluster{Interface: client, Namespace: "flows"}, blobs, c.Handlers["wake"]), s
 }
 
 var resumeID = action.ID{15: 7}
@@ -132,6 +138,36 @@ func TestAWaitingWorkflowIsResumedOnce(t *testing.T) {
 	}
 	if twin := s.node("waiting-3"); twin["phase"] != "Running" {
 		t.Errorf("another node: %v", twin)
+	}
+}
+
+// TestAResumedWorkflowMayBeGone: killed before it was recorded that the workflow was resumed, and by then that has ended, is
+// archived and deleted.
+func TestAResumedWorkflowMayBeGone(t *testing.T) {
+	t.Parallel()
+	workflow := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{9})
+	parameters := `{"workflow": "` + workflow.String() + `", "node": "approve"}`
+	resumed := `{"status": {"phase": "Succeeded", "nodes": {"a": {"type": "Suspend", "displayName": "approve", "phase": "Succeeded", "message": "resumed by action %s"}}}}`
+	for name, c := range map[string]struct {
+		archived string
+		want     action.OutcomeKind
+	}{
+		"by this action":    {fmt.Sprintf(resumed, resumeID), action.Done},
+		"by another one":    {fmt.Sprintf(resumed, workflow), action.Fatal},
+		"at no node":        {`{"status": {"phase": "Failed"}}`, action.Fatal},
+		"unreadable":        {`{`, action.Retry},
+		"it never was here": {"", action.Fatal},
+	} {
+		h, _ := newResumer(t, "{}", suspended)
+		if c.archived != "" {
+			key := fmt.Sprintf("action/2026w47/%s/workflow.json", workflow)
+			if _, _, _, err := h.archive.Put(t.Context(), key, strings.NewReader(c.archived)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o := h.try(t, parameters); o.Kind != c.want || o.Ref != "flows/"+workflow.String() {
+			t.Errorf("%s: %+v, want %s", name, o, c.want)
+		}
 	}
 }
 
