@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 50, "how often ship is killed")
+	kills = flag.Int("kills", 30, "how often ship is killed")
 	seed  = flag.Uint64("seed", 0, "of the random moments; 0: a new one")
 )
 
@@ -80,6 +80,7 @@ func stopServices(t *testing.T, p *project, home string, args ...string) {
 }
 
 func TestShipGoesOnAfterKills(t *testing.T) {
+	t.Parallel()
 	p, random := newProject(t), moments(t)
 	home := filepath.Join(p.dir, ".waybill")
 	stopServices(t, p, home)

@@ -45,7 +45,8 @@ func (s *server) kill() {
 // TestServersTakeOver has two servers share one PostgreSQL. One of them is
 // killed at random moments and another started; every trip goes on.
 func TestServersTakeOver(t *testing.T) {
-	const rounds = 20
+	t.Parallel()
+	const rounds = 8
 	p, random, store := newProject(t), moments(t), pgtest.URL(t)
 	home := filepath.Join(p.dir, ".waybill")
 	stopServices(t, p, home, "--store", store)
