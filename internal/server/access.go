@@ -45,6 +45,7 @@ func newAccess(token string, stored tokens, loopback bool, next http.Handler) *a
 }
 
 func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = patient{w}
 	nameRequest(w.Header())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "same-origin")

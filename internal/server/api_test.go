@@ -425,3 +425,22 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 		t.Errorf("got OpenAPI %s with %d paths", description.OpenAPI, len(description.Paths))
 	}
 }
+
+// TestAnswersSayWhenToAskAgain: while the ledger is away every answer is a 503 that says so, and a client need not guess.
+func TestAnswersSayWhenToAskAgain(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	if err := s.Ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/readyz", "/api/v1/actions", "/api/v1/events", "/api/v1/pipelines"} {
+		status, answer, header := s.ask(t, "GET", path, "")
+		if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s, Retry-After %q", path, status, answer, header.Get("Retry-After"))
+		}
+	}
+	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer, "Content-Type", "application/json")
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("add: %d %s, Retry-After %q", status, answer, header.Get("Retry-After"))
+	}
+}

@@ -74,6 +74,23 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // requestHeader names a request in its answer, in problems and in logs.
 const requestHeader = "X-Request-Id"
 
+// patient tells in every answer that says that something is away when to ask again, whoever writes it.
+type patient struct{ http.ResponseWriter }
+
+// retryAfter is the longest time in seconds that a loop waits for a ledger that is away.
+const retryAfter = "5"
+
+// WriteHeader begins the answer.
+func (p patient) WriteHeader(status int) {
+	if status == http.StatusServiceUnavailable {
+		p.Header().Set("Retry-After", retryAfter)
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
 // nameRequest gives an answer's request a name.
 func nameRequest(header http.Header) {
 	var random [10]byte
