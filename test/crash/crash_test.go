@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 30, "how often ship is killed")
+	kills = flag.Int("kills", 50, "how often ship is killed")
 	seed  = flag.Uint64("seed", 0, "of the random moments; 0: a new one")
 )
 
