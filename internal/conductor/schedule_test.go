@@ -156,7 +156,7 @@ func TestSchedulesFollowTheWall(t *testing.T) {
 				f.setClock(t, c.start)
 				s := schedule(t, "nightly", "30 2 * * *", window.Skip, window.CatchLast)
 				stop, other := conducted(t, f, at(time.Second), s), conducted(t, f, at(time.Second), s)
-				settle(72 * time.Hour)
+				settle(52 * time.Hour)
 				stop()
 				other()
 				if diff := cmp.Diff(c.want, f.ticks("nightly", stockholm(t))); diff != "" {
