@@ -16,8 +16,6 @@ import (
 
 // Codes that the conductor gives to outcomes.
 const (
-	codePanic     = "panic"
-	codeTimeout   = "attempt_timeout"
 	codeNoOutcome = "no_outcome"
 	codeNoHandler = "no_such_handler"
 )
@@ -150,7 +148,7 @@ func (c *Conductor) protected(ctx context.Context, handler Handler, a *attempt) 
 		if p := recover(); p != nil {
 			c.log.Error("handler panicked", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler,
 				obs.KeyAttempt, a.Thread.Attempt, obs.KeyError, fmt.Sprint(p), obs.KeyStack, string(debug.Stack()))
-			outcome = action.Outcome{Kind: action.Retry, Code: codePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
+			outcome = action.Outcome{Kind: action.Retry, Code: action.CodePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
 		}
 	}()
 	return handler.Do(ctx, Attempt{Action: a.whole(), Number: a.Thread.Attempt, Spent: a.Thread.Spent})
@@ -172,7 +170,7 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 		}
 		return action.Outcome{Kind: action.GivenBack, Ref: o.Ref}
 	case errors.Is(cause, ErrAttemptTimeout) && undecided:
-		o.Kind, o.Code = action.Retry, codeTimeout
+		o.Kind, o.Code = action.Retry, action.CodeAttemptTimeout
 		o.Error = timeoutText(time.Duration(a.Policy.AttemptTimeout), o.Error)
 	case o.Kind == 0:
 		o.Kind, o.Code = action.Retry, codeNoOutcome

@@ -93,6 +93,32 @@ func TestEachRescueIsOneLineAndCountedByItsReason(t *testing.T) {
 	})
 }
 
+// Somebody else has taken the claim by the time that its attempt ends.
+func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var out bytes.Buffer
+		metrics := obs.NewConductor(nil)
+		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome {
+			elapse(time.Second)
+			return action.Outcome{Kind: action.Done}
+		}, logged(&out), func(c *conductor.Config) { c.Metrics = metrics })
+		id := f.add(action.Action{Handler: "work", Lane: "work/a"})
+		settle(500 * time.Millisecond)
+		f.set(func() { f.rows[id].ClaimedBy = action.NewID(time.Now(), [10]byte{1}) })
+		settle(time.Second)
+		stop()
+		want := []map[string]any{{"level": "WARN", "msg": "late completion dropped", "component": "conductor", "action_id": id.String(),
+			"handler": "work", "lane": "work/a", "attempt": 1.0, "outcome": "done", "error": ""}}
+		if diff := cmp.Diff(want, lines(t, &out)); diff != "" {
+			t.Error(diff)
+		}
+		if got := testutil.ToFloat64(metrics.LateCompletions.WithLabelValues("work")); got != 1 {
+			t.Errorf("%v late completions of the handler, want 1", got)
+		}
+	})
+}
+
 // The first of those that share a ledger measures it; the others show nothing of it, so that sums are right.
 func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

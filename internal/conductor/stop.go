@@ -53,7 +53,7 @@ func (c *Conductor) tryStop(ctx context.Context, a ledger.Claimed) (o action.Out
 		if p := recover(); p != nil {
 			c.log.Error("handler panicked", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler,
 				obs.KeyError, fmt.Sprint(p), obs.KeyStack, string(debug.Stack()))
-			o = action.Outcome{Kind: action.Retry, Code: codePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
+			o = action.Outcome{Kind: action.Retry, Code: action.CodePanic, Error: fmt.Sprintf("handler %s panicked: %v", a.Handler, p)}
 		}
 	}()
 	began := time.Now()

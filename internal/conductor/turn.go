@@ -301,14 +301,13 @@ func (t *turner) recorded(owner ledger.Instance, turned ledger.Turned, completio
 	t.postpone(owner, completions, turned.Held)
 	for _, id := range turned.Late {
 		i := slices.IndexFunc(completions, func(c ledger.Completion) bool { return c.ID == id })
-		if i >= 0 && completions[i].HandOff && completions[i].Outcome.Kind == action.Done {
+		late := completions[i]
+		if late.HandOff && late.Outcome.Kind == action.Done {
 			continue // an observer saw the work before we could say that it was accepted
 		}
-		t.metrics.LateCompletions.WithLabelValues("").Inc()
-		if i >= 0 {
-			t.log.Warn("late completion dropped", obs.KeyActionID, id.String(), obs.KeyAttempt, completions[i].Attempt,
-				obs.KeyOutcome, completions[i].Outcome.Kind.String(), obs.KeyError, completions[i].Outcome.Error)
-		}
+		t.metrics.LateCompletions.WithLabelValues(late.Claimed.Handler).Inc()
+		t.log.Warn("late completion dropped", obs.KeyActionID, id.String(), obs.KeyHandler, late.Claimed.Handler, obs.KeyLane, late.Claimed.Lane,
+			obs.KeyAttempt, late.Attempt, obs.KeyOutcome, late.Outcome.Kind.String(), obs.KeyError, late.Outcome.Error)
 	}
 	if slices.ContainsFunc(completions, comesBack) {
 		poke(t.sooner)
