@@ -8,9 +8,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// BackoffWithoutTime is the code of an outcome that asks for a later time and names none: a bug of the handler.
-const BackoffWithoutTime fault.Code = "backoff_without_time"
-
 // FreeLosses is how many lost leases spend no attempt: an action that kills its conductor must end.
 const FreeLosses = 20
 
@@ -253,7 +250,7 @@ func (m move) postpone() (Transition, error) {
 	switch o.Kind {
 	case RetryAfter:
 		if o.At.IsZero() {
-			return Transition{}, fault.New(BackoffWithoutTime, "action %s: retry-after names no time", m.action.ID)
+			return Transition{}, fault.New(fault.NoTime, "action %s: retry-after names no time", m.action.ID)
 		}
 		t.Throttled = 0
 		t.RunAt = o.At
@@ -315,7 +312,7 @@ func (m move) snooze() (Transition, error) {
 	case !m.thread.Idle():
 		return Transition{}, fault.New(fault.NotReady, "action %s is %s: only what waits can be put off", m.action.ID, m.thread.Status)
 	case m.in.Outcome.At.IsZero():
-		return Transition{}, fault.New(BackoffWithoutTime, "action %s: snooze names no time", m.action.ID)
+		return Transition{}, fault.New(fault.NoTime, "action %s: snooze names no time", m.action.ID)
 	}
 	t := m.thread
 	t.RunAt = m.in.Outcome.At

@@ -26,6 +26,8 @@ const (
 	NotReady      Code = "not_ready" // not due, or claimed
 	OwnedByDeploy Code = "owned_by_deployment"
 	NoSuchHandler Code = "no_such_handler"
+	BadParameters Code = "invalid_parameters"
+	NoTime        Code = "backoff_without_time" // a handler put its action off, and did not say until when: a bug
 	DuplicateKey  Code = "duplicate_key"
 	NoSuchProcess Code = "no_such_process"
 	KeyReused     Code = "idempotency_key_reused"
@@ -68,6 +70,8 @@ var statuses = map[Code]status{
 	NotReady:      {http.StatusConflict, ExitRefused},
 	OwnedByDeploy: {http.StatusConflict, ExitRefused},
 	NoSuchHandler: {http.StatusNotFound, ExitUsage},
+	BadParameters: {http.StatusBadRequest, ExitUsage},
+	NoTime:        {http.StatusInternalServerError, ExitFailed},
 	DuplicateKey:  {http.StatusConflict, ExitRefused},
 	NoSuchProcess: {http.StatusNotFound, ExitUsage},
 	KeyReused:     {http.StatusUnprocessableEntity, ExitRefused},

@@ -49,16 +49,17 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// CodeOf is the code of the outermost coded error in err's chain; Internal when there is none, "" for nil.
+// CodeOf is the code of the outermost coded error in err's chain; Invalid for bare Problems, Internal when there is
+// none, "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
-	if problems, ok := errors.AsType[Problems](err); ok && len(problems) > 0 {
-		return Invalid
-	}
 	if coded, ok := errors.AsType[*Error](err); ok {
 		return coded.Code
+	}
+	if problems, ok := errors.AsType[Problems](err); ok && len(problems) > 0 {
+		return Invalid
 	}
 	return Internal
 }

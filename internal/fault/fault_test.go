@@ -41,6 +41,8 @@ func TestCodesMapToStatuses(t *testing.T) {
 		{nil, http.StatusInternalServerError, 0},
 		{errors.New("plain"), http.StatusInternalServerError, 1},
 		{fault.Problems{{Text: "bad"}}, http.StatusBadRequest, 2},
+		{fault.Wrap(fault.BadParameters, fault.Problems{{Text: "bad"}}), http.StatusBadRequest, 2},
+		{fault.New(fault.NoTime, "x"), http.StatusInternalServerError, 1},
 		{fault.New(fault.Unavailable, "x"), http.StatusServiceUnavailable, 3},
 		{fault.New(fault.Canceled, "x"), http.StatusConflict, 4},
 		{fault.New(fault.Pending, "x"), http.StatusOK, 5},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -41,8 +42,8 @@ type Added struct {
 	Created bool `json:"created"` // false: the order's unique key is that of a live action, and this is it
 }
 
-// AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.Problems with every fault of
-// the parameters.
+// AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.BadParameters with every fault of
+// the parameters (fault.Problems).
 func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 	handlers := s.offers.Handlers()
 	prepare, ok := handlers[o.Handler]
@@ -55,7 +56,7 @@ func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 	}
 	a, err := prepare(o.Parameters)
 	if err != nil {
-		return Added{}, err
+		return Added{}, BadParameters(err)
 	}
 	if err := o.complete(&a, time.Now()); err != nil {
 		return Added{}, err
@@ -74,6 +75,14 @@ func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 		return Added{}, err
 	}
 	return s.once(ctx, once, a, ledger.OnConflict(o.OnConflict))
+}
+
+// BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
+func BadParameters(err error) error {
+	if problems, ok := errors.AsType[fault.Problems](err); ok {
+		return fault.Wrap(fault.BadParameters, problems)
+	}
+	return err
 }
 
 // complete puts the rest of the order into the action.

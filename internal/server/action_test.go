@@ -107,7 +107,8 @@ func TestOrdersOverHTTP(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"handler": "work", "onConflict": "perhaps"}`: "onConflict",
 		`{"handler": "wrk"}`:                           "waybill:no_such_handler", `{"handler": "work", "parameters": {"bad": 1}}`: "it is bad",
-		`{"handler": "work", "deadline": "soon"}`: "want a duration", `{"handler": "work", "priority": 2000}`: "1000",
+		`{"handler": "work", "parameters": {"bad": 2}}`: "waybill:invalid_parameters",
+		`{"handler": "work", "deadline": "soon"}`:       "want a duration", `{"handler": "work", "priority": 2000}`: "1000",
 		`{"handler": "work", "at": "2030-01-01T00:00:00Z", "deadline": "never"}`: "more than a year ahead", `{}`: "handler",
 	} {
 		if status, _, answer := post(at, body); status < 400 || status >= 500 || !strings.Contains(answer, want) {
@@ -128,7 +129,7 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 		t.Fatalf("%+v %v", made, err)
 	}
 	_, err = c.AddAction(t.Context(), server.Order{Handler: "work", Parameters: json.RawMessage(`{"bad": 1}`)})
-	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" {
+	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.BadParameters) {
 		t.Error(err)
 	}
 	seen := make(chan action.Status, 8)

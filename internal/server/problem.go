@@ -56,14 +56,18 @@ func problemOf(err error) *Problem {
 
 // fault is the error that a Problem was made from.
 func (p *Problem) fault() error {
+	code := fault.Code(strings.TrimPrefix(p.Type, problemType))
 	if len(p.Problems) == 0 {
-		return &fault.Error{Code: fault.Code(strings.TrimPrefix(p.Type, problemType)), Text: p.Detail, Hint: p.Hint}
+		return &fault.Error{Code: code, Text: p.Detail, Hint: p.Hint}
 	}
 	problems := make(fault.Problems, len(p.Problems))
 	for i, problem := range p.Problems {
 		problems[i] = problem.Problem
 	}
-	return problems
+	if code == fault.Invalid {
+		return problems
+	}
+	return fault.Wrap(code, problems)
 }
 
 // Error, GetStatus and ContentType make a Problem an error that huma writes as it is.

@@ -49,8 +49,8 @@ func (s *Service) Process(_ context.Context, id string) (catalog.Workflow, error
 	return catalog.Workflow{}, unknown.WithHint("processes are described under workflows in server.yaml")
 }
 
-// Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.Problems with
-// every fault of the inputs; fault.KeyReused when the idempotency key stood for another request.
+// Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.BadParameters with
+// every fault of the inputs (fault.Problems); fault.KeyReused when the idempotency key stood for another request.
 func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
 	w, err := s.Process(ctx, e.Process)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
 	}
 	job, err := w.Prepare(e.Inputs)
 	if err != nil {
-		return Added{}, err
+		return Added{}, BadParameters(err)
 	}
 	job.CreatedBy, job.Subscriber = e.By, e.Subscriber
 	if len(job.Parameters) > blob.Inline {

@@ -26,7 +26,12 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
 	v, err := c.Status(ctx)
-	if err != nil || !v.KeepsUp || len(v.Troubles) != 0 || len(v.Processes) == 0 {
+	for view := s.Ledger.View(); err == nil && len(v.Processes) == 0; v, err = c.Status(ctx) { // until the deployer has joined
+		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err != nil || !v.KeepsUp || len(v.Troubles) != 0 {
 		t.Fatalf("at first: %+v, %v", v, err)
 	}
 	// An action that waits for ever, one that waits long, a lane that somebody paused, and what processes tell.

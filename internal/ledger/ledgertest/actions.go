@@ -118,7 +118,7 @@ func badOutcomeFailsItsActionAlone(t *testing.T, s setup) {
 	check(t, err)
 	state, err := s.Action(s.ctx, bad)
 	check(t, err)
-	if state.Thread.Status != action.Failed || state.Code != string(action.BackoffWithoutTime) || state.Error == "" {
+	if state.Thread.Status != action.Failed || state.Code != string(fault.NoTime) || state.Error == "" {
 		t.Errorf("the bad one: %+v", state)
 	}
 	if got := s.statusOf(t, good); got != action.Successful {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Bounds of inputs by reference.
@@ -47,7 +48,7 @@ func (a *API) resolve(ctx context.Context, given map[string]json.RawMessage, w c
 	}
 	all.Wait()
 	if err := resolver.problems.Err(); err != nil {
-		return nil, errorsOf(err, w, values, resolver.problems)
+		return nil, server.BadParameters(errorsOf(err, w, values, resolver.problems))
 	}
 	return json.Marshal(values)
 }

@@ -295,9 +295,9 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	files := files(t)
 	w := start(t, loopback())
-	texts := func(a answer) []string {
+	texts := func(a answer, kind string) []string {
 		t.Helper()
-		p := w.problem(a, http.StatusBadRequest, invalid)
+		p := w.problem(a, http.StatusBadRequest, kind)
 		var all []string
 		for _, one := range p.Problems {
 			all = append(all, one.String())
@@ -309,7 +309,7 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 		return w.ask(http.MethodPost, "/processes/mirror/execution", body)
 	}
 	got := texts(ask(`{"inputs": {"payload": {"features": "none"}, "mode": "middle", "parts": [0, 1], "image": "not base64", "odd": 1,
-		"output": {"href": "` + files + `/missing"}}}`))
+		"output": {"href": "` + files + `/missing"}}}`), badInputs)
 	want := []string{
 		"inputs/image: it is not base64: illegal base64 data at input byte 3",
 		"inputs/output: fetch " + files + "/missing: " + strings.TrimPrefix(files, "http://") + " answered 404 Not Found",
@@ -321,7 +321,7 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 	if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	got = texts(ask(`{"inputs": [], "inptus": {}, "response": "any", "outputs": {"feature": {}, "count": {"transmissionMode": "pigeon"}}, "subscriber": {"successUri": "ftp://x"}}`))
+	got = texts(ask(`{"inputs": [], "inptus": {}, "response": "any", "outputs": {"feature": {}, "count": {"transmissionMode": "pigeon"}}, "subscriber": {"successUri": "ftp://x"}}`), invalid)
 	want = []string{
 		`unknown key "inptus" (did you mean "inputs"?)`,
 		`inputs: found array where the schema wants another kind`,
@@ -376,7 +376,7 @@ func TestInputsMayBeReferencesQualifiedAndBinary(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	guarded := start(t, webhook.Guard{})
-	p := guarded.problem(guarded.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": {"payload": {"href": "`+at+`/features.json"}}}`), http.StatusBadRequest, invalid)
+	p := guarded.problem(guarded.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": {"payload": {"href": "`+at+`/features.json"}}}`), http.StatusBadRequest, badInputs)
 	if !strings.Contains(p.Detail, "address 127.0.0.1 is refused: loopback") {
 		t.Errorf("detail %q", p.Detail)
 	}

@@ -250,4 +250,8 @@ func (w *world) problem(a answer, status int, kind string) server.Problem {
 
 const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
 
-var invalid = "waybill:" + string(fault.Invalid)
+// The types of problems with what was asked: of the request, and of a process's inputs.
+var (
+	invalid   = "waybill:" + string(fault.Invalid)
+	badInputs = "waybill:" + string(fault.BadParameters)
+)
