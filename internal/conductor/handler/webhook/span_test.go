@@ -1,0 +1,62 @@
+package webhook_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// TestEachRequestIsAClientSpan: it is in its attempt's trace, the target is told of it, and it tells no secret.
+func TestEachRequestIsAClientSpan(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{204, 500, 0} {
+		var traceparent string
+		address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			traceparent = r.Header.Get("Traceparent")
+			if status == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(status)
+		})
+		target, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spans := tracetest.NewInMemoryExporter()
+		ctx, attempted := sdk.NewTracerProvider(sdk.WithSyncer(spans)).Tracer("test").Start(t.Context(), "attempt notify")
+		setup(t, address, "at-least-once").Do(ctx, attempt(`{"team": "hunter2-hunter2"}`))
+		all := spans.GetSpans()
+		if len(all) != 1 {
+			t.Fatalf("%d: %d spans have ended, want the request's", status, len(all))
+		}
+		span := all[0]
+		if span.Name != http.MethodPost || span.SpanKind != trace.SpanKindClient || span.Parent.SpanID() != attempted.SpanContext().SpanID() {
+			t.Errorf("%d: %s span %q below %s", status, span.SpanKind, span.Name, span.Parent.SpanID())
+		}
+		if want := fmt.Sprintf("00-%s-%s-01", span.SpanContext.TraceID(), span.SpanContext.SpanID()); traceparent != want {
+			t.Errorf("%d: the target was told of %q, want %s", status, traceparent, want)
+		}
+		want := map[string]string{"http.request.method": "POST", "url.scheme": "http", "server.address": "127.0.0.1", "server.port": target.Port()}
+		if status != 0 {
+			want["http.response.status_code"] = fmt.Sprint(status)
+		}
+		got := map[string]string{}
+		for _, a := range span.Attributes {
+			got[string(a.Key)] = a.Value.String()
+		}
+		if diff := cmp.Diff(want, got); diff != "" || (span.Status.Code == codes.Error) != (status != 204) {
+			t.Errorf("%d: status %+v (-want +got):\n%s", status, span.Status, diff)
+		}
+		if strings.Contains(fmt.Sprint(span), "hunter2") {
+			t.Errorf("%d: a secret is in the span: %+v", status, span)
+		}
+	}
+}
