@@ -91,8 +91,7 @@ func (f *faults) failDelete(name string) error {
 // cluster has workflows that are complete; deletions fail as f says, and are wrong before the workflow is archived.
 func cluster(t *testing.T, f *faults, workflows ...runtime.Object) *kube.Cluster {
 	t.Helper()
-	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{kube.Workflows(): "WorkflowList"}, workflows...)
+	client := fakeCluster(workflows...)
 	client.PrependReactor("delete", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
 		name := a.(k8stesting.DeleteAction).GetName()
 		id, err := action.ParseID(name)
@@ -105,13 +104,20 @@ func cluster(t *testing.T, f *faults, workflows ...runtime.Object) *kube.Cluster
 		err = f.failDelete(name)
 		return err != nil, nil, err
 	})
+	return &kube.Cluster{Interface: client, Namespace: "flows"}
+}
+
+// fakeCluster is a stand-in for a cluster that has workflows.
+func fakeCluster(workflows ...runtime.Object) *fake.FakeDynamicClient {
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{kube.Workflows(): "WorkflowList"}, workflows...)
 	client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
-		if o, ok := a.(k8stesting.WatchActionImpl); ok && o.ListOptions.SendInitialEvents != nil { // this stand-in has none to send
+		if o, ok := a.(k8stesting.WatchActionImpl); ok && o.ListOptions.SendInitialEvents != nil { // it has none to send
 			return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "sendInitialEvents", nil)
 		}
 		return false, nil, nil
 	})
-	return &kube.Cluster{Interface: client, Namespace: "flows"}
+	return client
 }
 
 // mirrored is a job's workflow that has ended with so many features, each of about size bytes.

@@ -44,8 +44,9 @@ type memory struct {
 	recorded bool
 	deleted  bool // the cluster has accepted it
 	orphan   bool
-	failures int // in a row, of what was tried last
-	unkept   int // tries to archive that failed
+	failures int       // in a row, of what was tried last
+	againAt  time.Time // no earlier, whoever looks at all workflows meanwhile
+	unkept   int       // tries to archive that failed
 }
 
 func newWatcher(c *Caboose, handler string, cluster *kube.Cluster) (*watcher, error) {
@@ -158,6 +159,9 @@ func (w *watcher) next(ctx context.Context) bool {
 		return true
 	}
 	m := w.known(one.GetUID())
+	if time.Now().Before(m.againAt) {
+		return true // it is in line for then
+	}
 	again, err := w.handle(ctx, one, m)
 	switch {
 	case ctx.Err() != nil:
@@ -167,6 +171,7 @@ func (w *watcher) next(ctx context.Context) bool {
 			again = min(w.cfg.Pace.RetryMax, w.cfg.Pace.Retry<<min(m.failures-1, 20))
 		}
 		w.log.Warn("workflow not done with", obs.KeyWorkflow, name, obs.Error(err), obs.KeyRetryIn, again.String())
+		m.againAt = time.Now().Add(again)
 		w.queue.AddAfter(name, again)
 	default:
 		m.failures = 0

@@ -1,0 +1,213 @@
+package caboose_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// diary is a log, an archive and a cluster that note when they are asked. It lives in a bubble of synctest.
+type diary struct {
+	caboose.Ledger // nil: what is not written here is not called
+	known          map[action.ID]ledger.ActionState
+	fail           func(call string, n int) error // n counts from 1; nil: nothing fails
+
+	start time.Time
+	mu    sync.Mutex
+	calls map[string]int
+	notes []string // call and when, since the start
+}
+
+func (d *diary) note(call, what string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls[call]++
+	d.notes = append(d.notes, fmt.Sprintf("%s %s %s", time.Since(d.start), call, what))
+	if d.fail == nil {
+		return nil
+	}
+	return d.fail(call, d.calls[call])
+}
+
+// told are the notes of some calls.
+func (d *diary) told(calls ...string) (some []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.notes {
+		if slices.Contains(calls, strings.Fields(n)[1]) {
+			some = append(some, n)
+		}
+	}
+	return some
+}
+
+func (d *diary) Join(context.Context, ledger.Instance) error      { return nil }
+func (d *diary) Leave(context.Context, ledger.Instance) error     { return nil }
+func (d *diary) Heartbeat(context.Context, ledger.Instance) error { return nil }
+func (d *diary) Embedded() bool                                   { return true }
+func (d *diary) Tell(func(*ledger.Report))                        {}
+
+func (d *diary) Instances(context.Context) ([]ledger.InstanceRow, error) { return nil, nil }
+
+func (d *diary) Action(_ context.Context, id action.ID) (ledger.ActionState, error) {
+	if err := d.note("action", id.String()); err != nil {
+		return ledger.ActionState{}, err
+	}
+	state, known := d.known[id]
+	if !known {
+		return state, fault.New(fault.NoSuchAction, "there is no action %s", id)
+	}
+	return state, nil
+}
+
+func (d *diary) Actions(context.Context, ledger.ActionQuery) (all []ledger.ActionState, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, state := range d.known {
+		all = append(all, state)
+	}
+	return all, nil
+}
+
+func (d *diary) Observe(_ context.Context, all ...ledger.Observation) (seen ledger.Observed, err error) {
+	for _, o := range all {
+		if err := d.note("observe", fmt.Sprintf("%s %s", o.Outcome.Kind, o.Outcome.Code)); err != nil {
+			return seen, err
+		}
+		if o.Outcome.Kind != 0 {
+			d.mu.Lock()
+			delete(d.known, o.ID)
+			d.mu.Unlock()
+			seen.Ended = append(seen.Ended, o.ID)
+		}
+	}
+	return seen, nil
+}
+
+func (d *diary) Put(_ context.Context, key string, r io.Reader) (string, string, int64, error) {
+	_, err := io.Copy(io.Discard, r)
+	return key, "", 0, errors.Join(err, d.note("put", path.Base(key)))
+}
+
+// live adds an action whose work was handed off.
+func (d *diary) live(n byte) action.ID {
+	id := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{n})
+	d.known[id] = ledger.ActionState{Action: action.Action{ID: id, Handler: "flows"}, Thread: action.Thread{Status: action.Queued}}
+	return id
+}
+
+// keep runs a caboose on these workflows for a while. Deletions are accepted, and a workflow that others hold stays.
+func (d *diary) keep(t *testing.T, while time.Duration, workflows ...*unstructured.Unstructured) {
+	t.Helper()
+	d.start, d.calls = time.Now(), map[string]int{}
+	objects := make([]runtime.Object, len(workflows))
+	for i, w := range workflows {
+		objects[i] = w
+	}
+	client := fakeCluster(objects...)
+	client.PrependReactor("delete", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		name := a.(k8stesting.DeleteAction).GetName()
+		err := d.note("delete", name)
+		held := slices.ContainsFunc(workflows, func(w *unstructured.Unstructured) bool {
+			return w.GetName() == name && len(w.GetFinalizers()) > 0
+		})
+		return err != nil || held, nil, err
+	})
+	client.PrependReactor("get", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		return false, nil, d.note("get", a.(k8stesting.GetAction).GetName())
+	})
+	c := caboose.New(d, d, caboose.Config{Clusters: map[string]*kube.Cluster{"flows": {Interface: client, Namespace: "flows"}}})
+	ctx, stop := context.WithTimeout(t.Context(), while)
+	defer stop()
+	if err := c.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// in is a workflow in a phase.
+func in(phase, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+		"metadata": map[string]any{"name": name, "namespace": "flows", "uid": "uid-" + name},
+		"status":   map[string]any{"phase": phase, "startedAt": "2026-11-20T10:00:00Z", "finishedAt": "2026-11-20T10:01:00Z"}}}
+}
+
+// TestFaultsArePaced: archiving is tried again after a second, doubling to five minutes; at the fifth failure the end is
+// recorded; deleting is tried again every five minutes, and nothing but that.
+func TestFaultsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{known: map[action.ID]ledger.ActionState{}}
+		d.fail = func(call string, n int) error {
+			if call == "put" && n <= 11 || call == "delete" && n <= 3 {
+				return errors.New("not now")
+			}
+			return nil
+		}
+		id := d.live(1).String()
+		d.keep(t, 2*time.Hour, in("Succeeded", id))
+		want := []string{"0s put outputs.json", "1s put outputs.json", "3s put outputs.json", "7s put outputs.json", "15s put outputs.json",
+			"15s observe done ", "31s put outputs.json", "1m3s put outputs.json", "2m7s put outputs.json", "4m15s put outputs.json",
+			"8m31s put outputs.json", "13m31s put outputs.json", "18m31s put outputs.json", "18m31s put workflow.json",
+			"18m31s delete " + id, "23m31s delete " + id, "28m31s delete " + id, "33m31s delete " + id}
+		if diff := cmp.Diff(want, d.told("put", "observe", "delete")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are looked at.
+func TestResyncsAskNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{known: map[action.ID]ledger.ActionState{}}
+		ended, runs := d.live(1).String(), d.live(2).String()
+		stranger := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{9}).String()
+		held := in("Succeeded", ended)
+		held.SetFinalizers([]string{"example.org/mine"}) // it stays in the cluster when it is deleted
+		d.keep(t, 3*time.Hour, held, in("Running", runs), in("Succeeded", stranger), in("Succeeded", "somebodys"))
+		got := d.told("action", "observe", "delete", "put", "get")
+		slices.Sort(got)
+		want := []string{"0s action " + ended, "0s action " + runs, "0s action " + stranger, "0s delete " + ended, "0s get " + ended, "0s get " + ended,
+			"0s observe done ", "0s observe none ", "0s put outputs.json", "0s put workflow.json"}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestVanishedWorkflowsAreLookedForTwice: after ten minutes, and once more two minutes later; a ledger that is away changes nothing.
+func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{known: map[action.ID]ledger.ActionState{}}
+		d.fail = func(call string, n int) error {
+			if call == "observe" && n == 1 {
+				return fault.New(fault.LedgerAway, "not now")
+			}
+			return nil
+		}
+		id := d.live(1).String()
+		d.keep(t, time.Hour)
+		want := []string{"10m0s get " + id, "12m0s get " + id, "12m0s observe fatal workflow_lost", "14m0s get " + id, "14m0s observe fatal workflow_lost"}
+		if diff := cmp.Diff(want, d.told("get", "observe")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
