@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -213,7 +214,7 @@ func (c *Conductor) finish(work context.Context, a *attempt, o action.Outcome) (
 		c.metrics.Running.Set(float64(c.started))
 	}
 	if next == nil || len(c.unflushed) == 1 || len(c.unflushed)%turnRows == 0 {
-		poke(c.ended)
+		member.Poke(c.ended)
 	}
 	return next
 }

@@ -160,7 +160,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { c.beats(work) })
 	loops.Go(func() { c.cancels(ctx, work) })
-	loops.Go(func() { c.watch(ctx) })
+	loops.Go(func() { member.Watch(ctx, c.ledger, ledger.TopicReady, c.log, c.ready, c.sooner) })
 	loops.Go(func() { c.dues(ctx) })
 	loops.Go(func() { c.maintain(ctx) })
 	loops.Go(func() { c.ticks(ctx) })
@@ -173,12 +173,4 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Wait()
 	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil
-}
-
-// poke tells a loop to look; it never blocks, for one look sees everything.
-func poke(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
 }

@@ -37,7 +37,7 @@ func (c *Conductor) become(instance ledger.Instance) {
 	c.mu.Lock()
 	c.instance = instance
 	c.mu.Unlock()
-	poke(c.ready)
+	member.Poke(c.ready)
 }
 
 // current is who we are; its id is zero between being declared dead and joining anew.
@@ -131,8 +131,8 @@ func (c *Conductor) rescue(ctx context.Context) (others int) {
 			obs.KeyAttempt, claim.Attempt, obs.KeyReason, string(claim.Reason), obs.KeyBy, claim.Who)
 	}
 	if len(r.Claims) > 0 {
-		poke(c.sooner)
-		poke(c.ready)
+		member.Poke(c.sooner)
+		member.Poke(c.ready)
 	}
 	return r.Others
 }

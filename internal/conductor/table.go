@@ -3,6 +3,8 @@ package conductor
 import (
 	"maps"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 )
 
 // Table is what a conductor serves. It is not changed once it was handed over.
@@ -24,9 +26,9 @@ type table struct {
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
 	c.gate.configure(t.Limits)
-	poke(c.ready)
-	poke(c.told)
-	poke(c.rescheduled)
+	member.Poke(c.ready)
+	member.Poke(c.told)
+	member.Poke(c.rescheduled)
 }
 
 func newTable(t Table) *table {

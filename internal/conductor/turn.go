@@ -310,7 +310,7 @@ func (t *turner) recorded(owner ledger.Instance, turned ledger.Turned, completio
 			obs.KeyAttempt, late.Attempt, obs.KeyOutcome, late.Outcome.Kind.String(), obs.KeyError, late.Outcome.Error)
 	}
 	if slices.ContainsFunc(completions, comesBack) {
-		poke(t.sooner)
+		member.Poke(t.sooner)
 	}
 }
 

@@ -20,23 +20,6 @@ const (
 	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known
 )
 
-// watch wakes the loops when actions became ready.
-func (c *Conductor) watch(ctx context.Context) {
-	var away member.Backoff
-	for ctx.Err() == nil {
-		if err := c.ledger.Wait(ctx, ledger.TopicReady, time.Time{}); err != nil {
-			if ctx.Err() == nil {
-				c.log.Warn("waiting for actions failed", obs.Error(err))
-			}
-			member.Pause(ctx, away.Next())
-			continue
-		}
-		away.Reset()
-		poke(c.ready)
-		poke(c.sooner)
-	}
-}
-
 // dues makes actions ready when their time has come; the ledger announces those.
 func (c *Conductor) dues(ctx context.Context) {
 	var away member.Backoff
@@ -107,7 +90,7 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.withdraw(func(a *attempt) bool { return slices.Contains(asked, a.ID) }, action.Outcome{Kind: action.Stopped}) > 0 {
-		poke(c.ended)
+		member.Poke(c.ended)
 	}
 	for _, a := range c.claims {
 		if i := slices.Index(asked, a.ID); i >= 0 {

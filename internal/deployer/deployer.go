@@ -100,7 +100,7 @@ func (d *Deployer) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var loops sync.WaitGroup
-	loops.Go(func() { d.watch(ctx) })
+	loops.Go(func() { member.Watch(ctx, d.ledger, ledger.TopicEntry, d.log, d.news) })
 	loops.Go(func() { d.beats(ctx) })
 	err := d.loop(ctx)
 	stop()
@@ -147,36 +147,12 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-d.dead:
-		poke(d.dead)
+		member.Poke(d.dead)
 	case <-d.news:
 		member.Pause(ctx, quiet)
 		select {
 		case <-d.news:
 		default:
 		}
-	}
-}
-
-// watch wakes the loop when the log grew.
-func (d *Deployer) watch(ctx context.Context) {
-	var away member.Backoff
-	for ctx.Err() == nil {
-		if err := d.ledger.Wait(ctx, ledger.TopicEntry, time.Time{}); err != nil {
-			if ctx.Err() == nil {
-				d.log.Warn("waiting for entries failed", obs.Error(err))
-			}
-			member.Pause(ctx, away.Next())
-			continue
-		}
-		away.Reset()
-		poke(d.news)
-	}
-}
-
-// poke wakes a loop; it never blocks, for one look sees everything.
-func poke(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
 	}
 }

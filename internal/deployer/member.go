@@ -40,7 +40,7 @@ func (d *Deployer) beats(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case fault.Is(err, fault.StaleClaim):
-			poke(d.dead)
+			member.Poke(d.dead)
 		case err != nil:
 			d.log.Warn("heartbeat failed", obs.Error(err))
 		}
