@@ -54,6 +54,7 @@ const attentive = time.Second
 func (c *Conductor) beats(work context.Context) {
 	// Who joins looks soon, since it may be the successor of one that has just died.
 	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), 1
+	var away member.Backoff
 	for {
 		wait := time.Until(beat)
 		if others > 0 {
@@ -64,15 +65,20 @@ func (c *Conductor) beats(work context.Context) {
 			return
 		}
 		if told || !time.Now().Before(beat) {
-			beat = time.Now().Add(member.Jitter(c.cfg.Instance.Beat()))
-			c.beat(work)
+			next := member.Jitter(c.cfg.Instance.Beat())
+			if err := c.beat(work); err != nil { // to be back before others take it for dead
+				next = min(next, away.Next())
+			} else {
+				away.Reset()
+			}
+			beat = time.Now().Add(next)
 			c.forget(time.Now())
 		}
 		others = c.rescue(work)
 	}
 }
 
-func (c *Conductor) beat(work context.Context) {
+func (c *Conductor) beat(work context.Context) error {
 	self := c.current()
 	self.Handlers, self.Draining = c.table.Load().names, c.drains.Load()
 	err := c.ledger.Heartbeat(work, self)
@@ -82,7 +88,9 @@ func (c *Conductor) beat(work context.Context) {
 		c.rejoin(work)
 	default:
 		c.log.Warn("heartbeat failed", obs.Error(err))
+		return err
 	}
+	return nil
 }
 
 // rejoin gives up everything that was claimed: somebody else has it by now.

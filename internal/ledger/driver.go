@@ -154,15 +154,15 @@ type actionTx interface {
 // instanceTx is the processes that share a database.
 type instanceTx interface {
 	PutInstance(i Instance, lease time.Duration, guard int64) error
-	// RenewInstance writes what it serves, and reports whether the row was there, and whether its lease had passed.
-	RenewInstance(i Instance, lease time.Duration) (there, lapsed bool, err error)
+	// RenewInstance writes what it serves, and reports whether the row was there.
+	RenewInstance(i Instance, lease time.Duration) (there bool, err error)
 	DeleteInstance(id action.ID) error
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)
 	// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the
 	// last look, at least a second ago, and self has held its own for a lease without a break or ever since it joined;
-	// or, where leases count, their lease has passed and that of self has not.
-	BuryInstances(self action.ID, leases bool) (map[action.ID]LossReason, error)
+	// or they are silent, and their lease has passed and that of self has not.
+	BuryInstances(self action.ID, silent []action.ID) (map[action.ID]LossReason, error)
 }
 
 // statusTx is what people ask about everything at once.

@@ -27,7 +27,8 @@ func (l *Ledger) Join(ctx context.Context, i Instance) error {
 	}
 	i.Report = l.Told()
 	return l.write(ctx, "join as "+i.Name, func(t *txn) error {
-		return t.PutInstance(i, 3*i.Beat(), guard)
+		t.core.join(i)
+		return t.PutInstance(i, i.lease(), guard)
 	})
 }
 
@@ -42,37 +43,12 @@ func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
 		return nil
 	}
 	return l.write(ctx, "heartbeat of "+i.Name, func(t *txn) error {
-		there, lapsed, err := t.RenewInstance(i, 3*i.Beat())
-		switch {
-		case err != nil:
-			return err
-		case !there:
+		there, err := t.RenewInstance(i, i.lease())
+		if err == nil && !there {
 			return fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
-		case lapsed:
-			t.core.returns(i, t.Now())
 		}
-		return nil
+		return err
 	})
-}
-
-// returns notes that an instance's lease had passed, and that nobody minded: most often the ledger was away for
-// longer, and then it was for all. Whoever comes back first must not take the others for dead.
-func (c *core) returns(i Instance, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.returned) > maxBuried {
-		clear(c.returned)
-	}
-	c.returned[i.ID] = now.Add(3 * i.Beat())
-}
-
-// judges reports whether an instance may take others for dead because of their leases: it has been there for one
-// lease without a break, in which the others could say that they live.
-func (c *core) judges(self action.ID, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	pause := c.returned[self].Sub(now)
-	return pause <= 0 || pause > time.Hour // the server's clock was put back
 }
 
 // beats notes what is written of an instance, and reports whether that is news.
@@ -98,7 +74,10 @@ func (l *Ledger) Alone(ctx context.Context) error {
 
 // Leave removes an instance; claims that it still holds may be rescued at once.
 func (l *Ledger) Leave(ctx context.Context, i Instance) error {
-	return l.write(ctx, "leave as "+i.Name, func(t *txn) error { return t.DeleteInstance(i.ID) })
+	return l.write(ctx, "leave as "+i.Name, func(t *txn) error {
+		t.core.leave(i)
+		return t.DeleteInstance(i.ID)
+	})
 }
 
 // Instances lists the registered ones that are alive.
@@ -142,7 +121,11 @@ const maxBuried = 1000
 
 // bury declares those dead that are gone, and remembers how they died for those who rescue their claims.
 func (t *txn) bury(self action.ID) error {
-	dead, err := t.BuryInstances(self, t.core.judges(self, t.Now()))
+	rows, err := t.Instances()
+	if err != nil {
+		return err
+	}
+	dead, err := t.BuryInstances(self, t.core.silent(self, rows, time.Now()))
 	if err != nil || len(dead) == 0 {
 		return err
 	}
@@ -166,4 +149,50 @@ func (c *core) lossOfInstance(id action.ID) LossReason {
 		return reason
 	}
 	return LostLock
+}
+
+// vigil is what this process has seen of another's lease.
+type vigil struct {
+	lease  time.Time     // until then
+	looked time.Time     // when we did last
+	lasted time.Duration // how long we have not seen it renewed
+}
+
+func (c *core) join(i Instance) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.joined[i.ID] = i
+}
+
+func (c *core) leave(i Instance) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.joined, i.ID)
+}
+
+// silent are those that have not said for a lease of self that they live, by this process' own clock and without the
+// time in which it did not look. That their leases have passed is not enough: when the ledger was away all have, and
+// when the database's clock was put forward or back; whoever looks first must not be the end of the others.
+func (c *core) silent(self action.ID, rows []InstanceRow, now time.Time) (ids []action.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	beat := c.joined[self].Beat()
+	watched := make(map[action.ID]vigil, len(rows))
+	for _, r := range rows {
+		v, known := c.watched[r.ID]
+		pause := now.Sub(v.looked)
+		switch {
+		case !known, !v.lease.Equal(r.LeaseEnd), pause > 2*beat:
+			v = vigil{lease: r.LeaseEnd}
+		default:
+			v.lasted += min(pause, beat)
+		}
+		v.looked = now
+		watched[r.ID] = v
+		if v.lasted >= c.joined[self].lease() {
+			ids = append(ids, r.ID)
+		}
+	}
+	c.watched = watched
+	return ids
 }

@@ -40,13 +40,14 @@ type core struct {
 	report      Report                   // what this process has to tell
 	beaten      map[action.ID]string     // embedded: what was last written of an instance
 	buried      map[action.ID]LossReason // how instances died that this process declared dead
-	returned    map[action.ID]time.Time  // until when instances of this process do not judge others by their leases
+	joined      map[action.ID]Instance   // those of this process
+	watched     map[action.ID]vigil      // all of them, as far as this process looks after others
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
 	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{},
-		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, returned: map[action.ID]time.Time{}}
+		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
 }

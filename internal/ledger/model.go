@@ -146,6 +146,9 @@ func (i Instance) Beat() time.Duration {
 	return i.Heartbeat
 }
 
+// lease is for how long it is taken to live after it has said so.
+func (i Instance) lease() time.Duration { return 3 * i.Beat() }
+
 // CancelMode says how an action is ended by somebody else.
 type CancelMode uint8
 

@@ -158,7 +158,7 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 	if got := s.grant(t, a, ask).Slots; got != 1 {
 		t.Fatalf("%d slots, want the one", got)
 	}
-	b := s.join(t, "host-b")
+	b := s.hurried(t, "host-b")
 	if !s.Embedded() {
 		if got := s.grant(t, b, ask).Slots; got != 0 {
 			t.Errorf("%d slots while another has the only one", got)
@@ -166,10 +166,9 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 		check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second' WHERE name = 'host-a'"))
 		_, err := s.Grant(s.ctx, a, []ledger.Ask{ask})
 		wantCode(t, err, fault.StaleClaim)
-		if _, err := s.Rescue(s.ctx, b.ID); err != nil {
-			t.Fatal(err)
-		}
+		s.outlived(t, b)
 	}
+	check(t, s.Heartbeat(s.ctx, b))
 	if got := s.grant(t, b, ask).Slots; got != 1 {
 		t.Errorf("%d slots after its holder died, want the one", got)
 	}

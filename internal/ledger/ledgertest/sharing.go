@@ -101,9 +101,8 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	if turned, err := s.Turn(s.ctx, a, nil, []ledger.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
 		t.Errorf("a dead instance claimed %+v, %v", turned.Claimed, err)
 	}
-	b := s.join(t, "host-b")
-	if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r.Claims) != 1 || r.Claims[0].Reason != ledger.LostLease {
-		t.Errorf("rescued %+v, %v, want one, by its lease", r.Claims, err)
+	if claims := s.outlived(t, s.hurried(t, "host-b")); len(claims) != 1 || claims[0].Reason != ledger.LostLease {
+		t.Errorf("rescued %+v, want one, by its lease", claims)
 	}
 	if got := s.statusOf(t, id); got != action.Backoff {
 		t.Errorf("its claim is %s", got)
@@ -113,6 +112,31 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	check(t, s.Heartbeat(s.ctx, a))
 	check(t, s.Leave(s.ctx, a))
 	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+}
+
+// hurried joins as an instance that takes others for dead soon.
+func (s setup) hurried(t *testing.T, name string) ledger.Instance {
+	t.Helper()
+	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"}, Heartbeat: 200 * time.Millisecond}
+	check(t, s.Join(s.ctx, i))
+	return i
+}
+
+// outlived has a living instance look after others until they are gone, and returns what it took from them.
+func (s setup) outlived(t *testing.T, i ledger.Instance) (claims []ledger.Rescued) {
+	t.Helper()
+	for {
+		check(t, s.Heartbeat(s.ctx, i))
+		r, err := s.Rescue(s.ctx, i.ID)
+		check(t, err)
+		claims = append(claims, r.Claims...)
+		rows, err := s.Instances(s.ctx)
+		check(t, err)
+		if len(rows) == 1 {
+			return claims
+		}
+		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(10*time.Millisecond)))
+	}
 }
 
 // instancesOutliveTheLedgersAbsence: when it was away for longer than a lease, everybody's has passed.

@@ -34,22 +34,15 @@ func interval(d time.Duration) pgtype.Interval {
 // server's clock was put back.
 const late = "(lease_until <= now() OR lease_until > now() + interval '1 hour')"
 
-// RenewInstance writes what it serves, and reports whether the row was there, and whether its lease had passed.
-func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there, lapsed bool, err error) {
+// RenewInstance writes what it serves, and reports whether the row was there.
+func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there bool, err error) {
 	report, err := ledger.MarshalReport(i.Report)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	renewed, err := query(t, func(row pgx.Row) (lapsed bool, err error) {
-		err = row.Scan(&lapsed)
-		return lapsed, err
-	}, `WITH before AS (SELECT id, `+late+` AS lapsed FROM instance WHERE id = $1 FOR UPDATE)
-		UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5
-		FROM before WHERE instance.id = before.id RETURNING lapsed`, uuid(i.ID), interval(lease), texts(i.Handlers), i.Draining, report)
-	if err != nil || len(renewed) == 0 {
-		return false, false, err
-	}
-	return true, renewed[0], nil
+	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1",
+		uuid(i.ID), interval(lease), texts(i.Handlers), i.Draining, report)
+	return renewed > 0, err
 }
 
 // DeleteInstance removes a process.
@@ -85,18 +78,18 @@ func guards(key string) string {
 		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
 }
 
-// bury removes the dead but $1, who judges: by leases where $2 says so and its own has not passed; by locks where $3 says
+// bury removes the dead but $1, who judges: those of $2 by their leases while its own has not passed; by locks where $3 says
 // so and it holds its own, unless the server was started so lately that others may still be on their way back to it.
 var bury = `WITH judge AS (SELECT
-		$2 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
+		EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
 		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
 			AND pg_postmaster_start_time() NOT BETWEEN now() - $4::interval AND now() AS locks)
-	DELETE FROM instance USING judge WHERE id <> $1 AND (leases AND ` + late + `
+	DELETE FROM instance USING judge WHERE id <> $1 AND (leases AND id = ANY ($2) AND ` + late + `
 		OR locks AND ` + unguarded + ` AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, ` + late
 
 // BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the last
-// look, at least a second ago; or, where leases count, their lease has passed and that of self has not.
-func (t *tx) BuryInstances(self action.ID, leases bool) (map[action.ID]ledger.LossReason, error) {
+// look, at least a second ago; or they are silent, and their lease has passed and that of self has not.
+func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]ledger.LossReason, error) {
 	dead := map[action.ID]ledger.LossReason{}
 	_, err := query(t, func(row pgx.Row) (id action.ID, err error) {
 		var late bool
@@ -106,7 +99,7 @@ func (t *tx) BuryInstances(self action.ID, leases bool) (map[action.ID]ledger.Lo
 			dead[id] = ledger.LostLease
 		}
 		return id, err
-	}, bury, uuid(self), leases, t.listener.judges(), interval(ledger.InstanceLease))
+	}, bury, uuid(self), uuids(silent), t.listener.judges(), interval(ledger.InstanceLease))
 	if err != nil {
 		return nil, err
 	}

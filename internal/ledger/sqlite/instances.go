@@ -22,13 +22,13 @@ func (t *tx) PutInstance(i ledger.Instance, _ time.Duration, _ int64) error {
 	return err
 }
 
-func (t *tx) RenewInstance(i ledger.Instance, _ time.Duration) (there, lapsed bool, err error) {
+func (t *tx) RenewInstance(i ledger.Instance, _ time.Duration) (there bool, err error) {
 	values, err := instanceValues(i)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
 	_, err = t.exec("UPDATE instance SET handlers = ?, draining = ?, report = ? WHERE id = ?", append(values, id(i.ID))...)
-	return true, false, err
+	return true, err
 }
 
 // instanceValues are what heartbeats write.
@@ -64,7 +64,7 @@ func (t *tx) Instances() ([]ledger.InstanceRow, error) {
 	return rows(t, scanInstance, "SELECT id, name, version, roles, handlers, started_at, draining, report FROM instance ORDER BY id")
 }
 
-func (t *tx) BuryInstances(self action.ID, _ bool) (map[action.ID]ledger.LossReason, error) {
+func (t *tx) BuryInstances(self action.ID, _ []action.ID) (map[action.ID]ledger.LossReason, error) {
 	_, err := t.exec("DELETE FROM instance WHERE id <> ?", id(self))
 	return nil, err
 }
