@@ -47,9 +47,9 @@ func (s *switched) waiting(f *fake) (ids []action.ID) {
 	defer s.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.live {
-		if id := r.action.ID; !r.ClaimedBy.IsZero() && !s.started[id] {
-			ids = append(ids, id)
+	for _, r := range f.claims() {
+		if !s.started[r.action.ID] {
+			ids = append(ids, r.action.ID)
 		}
 	}
 	return ids

@@ -1,6 +1,7 @@
 package conductor_test
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -23,11 +24,15 @@ var _ conductor.Ledger = (*fake)(nil)
 type fake struct {
 	mu      sync.Mutex
 	rows    map[action.ID]*row
-	live    []*row // in the order of enqueue; those that ended leave with the next turn
+	lanes   map[string][]*row // what may be claimed, in the order in which it became so
+	later   map[*row]bool     // what waits for its time
+	claimed map[*row]bool
 	joined  []action.ID
 	alive   map[action.ID]bool
 	changed map[ledger.Topic]chan struct{}
 	sizes   []int // completions of each turn
+
+	poll time.Duration
 
 	limits limiters
 
@@ -51,14 +56,12 @@ type row struct {
 	action.Thread
 	outcomes []action.Outcome
 	cancel   bool
-	waiting  bool // for its time
 	ended    time.Time
 }
 
-const poll = 5 * time.Second
-
 func newFake() *fake {
-	f := &fake{rows: map[action.ID]*row{}, alive: map[action.ID]bool{}, changed: map[ledger.Topic]chan struct{}{}}
+	f := &fake{rows: map[action.ID]*row{}, lanes: map[string][]*row{}, later: map[*row]bool{}, claimed: map[*row]bool{},
+		alive: map[action.ID]bool{}, changed: map[ledger.Topic]chan struct{}{}, poll: 5 * time.Second}
 	for _, topic := range ledger.Topics() {
 		f.changed[topic] = make(chan struct{})
 	}
@@ -74,14 +77,34 @@ func (f *fake) add(a action.Action) action.ID {
 	if a.Lane == "" {
 		a.Lane = a.Handler
 	}
-	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}, waiting: a.RunAt.After(time.Now())})
+	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}})
 	f.poke(ledger.TopicReady)
 	return a.ID
 }
 
 func (f *fake) put(r *row) {
 	f.rows[r.action.ID] = r
-	f.live = append(f.live, r)
+	f.line(r)
+}
+
+// line puts a row in its lane, or among those that wait for their time.
+func (f *fake) line(r *row) {
+	if r.RunAt.After(time.Now()) {
+		f.later[r] = true
+		return
+	}
+	f.lanes[r.action.Lane] = append(f.lanes[r.action.Lane], r)
+}
+
+// release ends a claim.
+func (f *fake) release(r *row, s action.Status) {
+	delete(f.claimed, r)
+	r.ClaimedBy, r.Status = action.ID{}, s
+}
+
+// claims are the rows that are claimed, oldest first.
+func (f *fake) claims() []*row {
+	return slices.SortedFunc(maps.Keys(f.claimed), func(a, b *row) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) })
 }
 
 func (f *fake) poke(topic ledger.Topic) {
@@ -121,9 +144,11 @@ func (f *fake) kill(id action.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.alive, id)
-	for _, r := range f.live {
+	for _, r := range f.claims() {
 		if r.ClaimedBy == id {
-			r.ClaimedBy, r.Status, r.RunAt = action.ID{}, action.Backoff, time.Time{}
+			r.RunAt = time.Time{}
+			f.release(r, action.Backoff)
+			f.line(r)
 		}
 	}
 	f.poke(ledger.TopicReady)
@@ -146,16 +171,15 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 		}
 		if r := f.rows[c.ID]; r.ClaimedBy == owner.ID && r.Attempt == c.Attempt {
 			if c.HandOff && c.Outcome.Kind == action.Done {
-				r.Status, r.ClaimedBy = action.Queued, action.ID{}
+				f.release(r, action.Queued)
 				r.outcomes = append(r.outcomes, c.Outcome)
 				continue
 			}
-			r.complete(c.Outcome)
+			f.complete(r, c.Outcome)
 		} else {
 			turned.Late = append(turned.Late, c.ID)
 		}
 	}
-	f.live = slices.DeleteFunc(f.live, func(r *row) bool { return r.Status.Ended() })
 	if f.alive[owner.ID] {
 		for _, w := range wants {
 			turned.Claimed = append(turned.Claimed, f.claim(owner.ID, w)...)
@@ -168,55 +192,50 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	return turned, nil
 }
 
-func (r *row) complete(o action.Outcome) {
+func (f *fake) complete(r *row, o action.Outcome) {
 	r.outcomes = append(r.outcomes, o)
-	r.ClaimedBy, r.ended = action.ID{}, time.Now()
+	r.ended = time.Now()
 	switch o.Kind {
 	case action.Done:
-		r.Status = action.Successful
+		f.release(r, action.Successful)
 	case action.Stopped:
-		r.Status = action.Canceled
+		f.release(r, action.Canceled)
 	case action.Fatal, action.BadInput:
-		r.Status = action.Failed
-	case action.GivenBack:
-		r.Status, r.RunAt = action.Backoff, time.Now()
+		f.release(r, action.Failed)
 	default:
-		r.Status, r.RunAt, r.waiting = action.Backoff, time.Now().Add(time.Second), true
+		if r.RunAt = time.Now(); o.Kind != action.GivenBack {
+			r.RunAt = r.RunAt.Add(time.Second)
+		}
+		f.release(r, action.Backoff)
+		f.line(r)
 	}
 }
 
 func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) {
-	for _, r := range f.live {
-		if len(claimed) == w.N {
-			break
+	waiting := f.lanes[w.Lane]
+	n := min(w.N, len(waiting))
+	for _, r := range waiting[:n] {
+		f.claimed[r] = true
+		r.ClaimedBy = owner
+		if !w.HandOff {
+			r.Status = action.Running
 		}
-		if r.action.Lane == w.Lane && r.ready() {
-			r.ClaimedBy = owner
-			if !w.HandOff {
-				r.Status = action.Running
-			}
-			r.Attempt++
-			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
-		}
+		r.Attempt++
+		claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
+	}
+	if f.lanes[w.Lane] = waiting[n:]; n == len(waiting) {
+		delete(f.lanes, w.Lane)
 	}
 	return claimed
-}
-
-func (r *row) ready() bool {
-	return r.ClaimedBy.IsZero() && (r.Status == action.Pending || r.Status == action.Backoff) && !r.waiting
 }
 
 func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit int) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	lanes := map[string]bool{}
-	for _, r := range f.live {
-		handler, _, _ := strings.Cut(r.action.Lane, "/")
-		if r.ready() && slices.Contains(handlers, handler) {
-			lanes[r.action.Lane] = true
-		}
-	}
-	sorted := slices.Sorted(maps.Keys(lanes))
+	sorted := slices.DeleteFunc(slices.Sorted(maps.Keys(f.lanes)), func(lane string) bool {
+		handler, _, _ := strings.Cut(lane, "/")
+		return !slices.Contains(handlers, handler)
+	})
 	i, found := slices.BinarySearch(sorted, after)
 	if found {
 		i++
@@ -228,7 +247,7 @@ func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit i
 func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Claimed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.live {
+	for _, r := range f.claims() {
 		if r.ClaimedBy == owner {
 			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
 		}
@@ -239,12 +258,10 @@ func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Clai
 func (f *fake) Due(context.Context) (next time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.live {
-		if !r.waiting {
-			continue
-		}
+	for r := range f.later {
 		if !r.RunAt.After(time.Now()) {
-			r.waiting = false
+			delete(f.later, r)
+			f.line(r)
 			f.poke(ledger.TopicReady)
 		} else if next.IsZero() || r.RunAt.Before(next) {
 			next = r.RunAt
@@ -301,7 +318,7 @@ func (f *fake) Maintain(context.Context) error { return nil }
 func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.ID, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.live {
+	for r := range f.claimed {
 		if r.cancel && r.ClaimedBy == owner {
 			asked = append(asked, r.action.ID)
 		}
@@ -312,7 +329,7 @@ func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.I
 func (f *fake) Stops(_ context.Context, _ ledger.Instance, handlers []string) (stops []ledger.Claimed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.live {
+	for _, r := range f.rows {
 		if r.cancel && r.Status == action.Queued && !r.RunAt.After(time.Now()) && slices.Contains(handlers, r.action.Handler) {
 			r.RunAt = time.Now().Add(action.StopLease)
 			stops = append(stops, ledger.Claimed{Action: r.action, Thread: r.Thread})
@@ -335,9 +352,8 @@ func (f *fake) Stopped(_ context.Context, _ ledger.Instance, id action.ID, o act
 
 func (f *fake) Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error {
 	f.mu.Lock()
-	changed := f.changed[topic]
+	changed, limit := f.changed[topic], f.poll
 	f.mu.Unlock()
-	limit := poll
 	if !deadline.IsZero() {
 		limit = min(limit, time.Until(deadline))
 	}

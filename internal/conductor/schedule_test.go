@@ -107,7 +107,8 @@ func schedule(t *testing.T, name, cron string, overlap window.Overlap, catchUp w
 func conducted(t *testing.T, f *fake, do doer, schedules ...conductor.Schedule) (stop func()) {
 	t.Helper()
 	handlers := map[string]conductor.Handler{"work": do}
-	c := conductor.New(f, conductor.Config{Workers: 10, Handlers: handlers})
+	f.set(func() { f.poll = time.Minute }) // days pass
+	c := conductor.New(f, conductor.Config{Instance: ledger.Instance{Heartbeat: time.Minute}, Workers: 10, Handlers: handlers})
 	c.Serve(conductor.Table{Handlers: handlers, Schedules: schedules})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
