@@ -40,6 +40,8 @@ type Options struct {
 	Writers      int           // enqueue
 	Handlers     int           // idle
 	HoldXmin     time.Duration // drain; 0: a full queue is drained
+
+	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
 }
 
 // bench measures one thing.
@@ -52,16 +54,17 @@ type bench struct {
 // benches are all of them by name.
 func benches() map[string]bench {
 	return map[string]bench{
-		"append":       {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
-		"chaos":        {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
-		"drain":        {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
-		"engine":       {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
-		"global-limit": {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
-		"outage":       {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
-		"claim-cost":   {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
-		"enqueue":      {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
-		"idle":         {"statements/s of a conductor that has nothing to do", idleFlags, idle},
-		"latency":      {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
+		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
+		"caboose-faults": {"what a caboose gets wrong whose archive and whose cluster fail again and again", cabooseFaultsFlags, cabooseFaults},
+		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
+		"drain":          {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
+		"engine":         {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
+		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
+		"outage":         {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
+		"claim-cost":     {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
+		"enqueue":        {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
+		"idle":           {"statements/s of a conductor that has nothing to do", idleFlags, idle},
+		"latency":        {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}
 }
 
@@ -206,6 +209,6 @@ func help(w io.Writer) {
 	fmt.Fprintln(w)
 	all := benches()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(w, "  %-12s %s\n", name, all[name].about)
+		fmt.Fprintf(w, "  %-14s %s\n", name, all[name].about)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -123,7 +124,7 @@ func (d *diary) keep(t *testing.T, while time.Duration, workflows ...*unstructur
 	for i, w := range workflows {
 		objects[i] = w
 	}
-	client := fakeCluster(objects...)
+	client := caboosetest.FakeCluster(objects...)
 	client.PrependReactor("delete", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
 		name := a.(k8stesting.DeleteAction).GetName()
 		err := d.note("delete", name)

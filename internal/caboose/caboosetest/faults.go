@@ -1,0 +1,131 @@
+package caboosetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// faults stands between a caboose and its world: so often the archive and the deletion of each workflow fail. It notes
+// what it sees, by action.
+type faults struct {
+	blob.Store
+	caboose.Ledger
+	settings Settings
+
+	mu         sync.Mutex
+	puts       map[string]int // that failed
+	deletes    map[string]int // all of them
+	recorded   map[string]int // failed puts when the end was recorded
+	unarchived []string       // what was deleted and should not have been
+}
+
+func newFaults(blobs blob.Store, l caboose.Ledger, s Settings) *faults {
+	return &faults{Store: blobs, Ledger: l, settings: s, puts: map[string]int{}, deletes: map[string]int{}, recorded: map[string]int{}}
+}
+
+func (f *faults) Put(ctx context.Context, key string, r io.Reader) (string, string, int64, error) {
+	id := path.Base(path.Dir(key))
+	f.mu.Lock()
+	fails := f.puts[id] < f.settings.ArchiveFails
+	if fails {
+		f.puts[id]++
+	}
+	f.mu.Unlock()
+	if fails {
+		return "", "", 0, fmt.Errorf("%s cannot be stored now", key)
+	}
+	return f.Store.Put(ctx, key, r)
+}
+
+func (f *faults) Observe(ctx context.Context, o ...ledger.Observation) (ledger.Observed, error) {
+	seen, err := f.Ledger.Observe(ctx, o...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range seen.Ended {
+		f.recorded[id.String()] = f.puts[id.String()]
+	}
+	return seen, err
+}
+
+// deletion counts one, and fails a workflow's first ones.
+func (f *faults) deletion(name string) error {
+	id, err := action.ParseID(name)
+	archived := false
+	if err == nil {
+		archived, err = f.Has(context.Background(), blob.ActionKey(id, kube.ArchivedWorkflow))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !archived || err != nil {
+		f.unarchived = append(f.unarchived, fmt.Sprintf("%s is deleted and not archived: %v", name, err))
+	}
+	if f.deletes[name]++; f.deletes[name] <= f.settings.DeleteFails {
+		return apierrors.NewInternalError(fmt.Errorf("%s cannot be deleted now", name))
+	}
+	return nil
+}
+
+// cluster has the jobs' workflows, which are complete.
+func (f *faults) cluster(jobs map[action.ID]bool, features int) *kube.Cluster {
+	var workflows []runtime.Object
+	for id, big := range jobs {
+		size := 10
+		if big {
+			size += blob.Inline
+		}
+		workflows = append(workflows, mirrored(id, features, size))
+	}
+	client := FakeCluster(workflows...)
+	client.PrependReactor("delete", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		err := f.deletion(a.(k8stesting.DeleteAction).GetName())
+		return err != nil, nil, err
+	})
+	return &kube.Cluster{Interface: client, Namespace: "flows"}
+}
+
+// FakeCluster is a stand-in for a cluster that has workflows.
+func FakeCluster(workflows ...runtime.Object) *fake.FakeDynamicClient {
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{kube.Workflows(): "WorkflowList"}, workflows...)
+	client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
+		if o, ok := a.(k8stesting.WatchActionImpl); ok && o.ListOptions.SendInitialEvents != nil { // it has none to send
+			return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "sendInitialEvents", nil)
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+// mirrored is a job's workflow that has ended with so many features, each of about size bytes.
+func mirrored(id action.ID, features, size int) *unstructured.Unstructured {
+	list := make([]map[string]any, features)
+	for i := range list {
+		list[i] = map[string]any{"id": i, "text": strings.Repeat("x", size)}
+	}
+	text, _ := json.Marshal(list) // texts and numbers always marshal
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+		"metadata": map[string]any{"name": id.String(), "namespace": "flows", "uid": "uid-" + id.String()},
+		"status": map[string]any{"phase": "Succeeded", "startedAt": "2026-11-20T10:00:00Z", "finishedAt": "2026-11-20T10:01:00Z",
+			"outputs": map[string]any{"parameters": []any{map[string]any{"name": "features", "value": string(text)}}}},
+	}}
+}
