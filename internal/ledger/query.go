@@ -225,8 +225,7 @@ func (l *Ledger) Actions(ctx context.Context, q ActionQuery) (some []ActionState
 	return some, err
 }
 
-// EventsSince lists the events of all actions from a moment on, in the order of their time. Actions' beginnings (seq 0) are
-// not among them.
+// EventsSince lists the events of all actions from a moment on, in the order of their time, with their beginnings (seq 0).
 func (l *Ledger) EventsSince(ctx context.Context, since time.Time, limit int) (events []action.Event, err error) {
 	err = l.read(ctx, "read events", func(tx Tx) error {
 		events, err = tx.EventsSince(since, limit)

@@ -371,6 +371,9 @@ func eventsOfAllActionsAreRead(t *testing.T, s setup) {
 	before, err := s.Now(s.ctx)
 	check(t, err)
 	a, b := s.enqueue(t, job("a")), s.enqueue(t, job("b"))
+	followed := job("c") // its id is as old as that of the action which it follows
+	followed.ID, followed.RunAt = action.DerivedID(before.Add(-time.Hour), "c"), before.Add(time.Hour)
+	c := s.enqueue(t, followed)
 	for range 2 {
 		s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
 	}
@@ -384,7 +387,7 @@ func eventsOfAllActionsAreRead(t *testing.T, s setup) {
 		}
 	}
 	want := []action.Status{action.Pending, action.Running, action.Successful}
-	if diff := cmp.Diff(map[action.ID][]action.Status{a: want, b: want}, seen); diff != "" {
+	if diff := cmp.Diff(map[action.ID][]action.Status{a: want, b: want, c: want[:1]}, seen); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	last := events[len(events)-1]

@@ -320,7 +320,8 @@ func plansUseIndexes(t *testing.T, s setup) {
 			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: pipeline, Deployment: 1, Limit: 5})
 			return err
 		},
-		"newest actions": func(tx ledger.Tx) error { _, err := tx.ActionStates(nil, ledger.ActionQuery{Limit: 5}); return err },
+		"what happens to all": func(tx ledger.Tx) error { _, err := tx.EventsSince(time.Now(), 10); return err },
+		"newest actions":      func(tx ledger.Tx) error { _, err := tx.ActionStates(nil, ledger.ActionQuery{Limit: 5}); return err },
 	} {
 		plans, err := s.driver.Explain(s.ctx, statements)
 		check(t, err)

@@ -270,6 +270,6 @@ func (t *tx) EventsSince(since time.Time, limit int) ([]action.Event, error) {
 		e.Status = action.Status(status)
 		return e, err
 	}, `SELECT action_id, seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE at >= $1
-		UNION ALL SELECT id, 0, 1, 0, 0, created_at, created_by, NULL, '', '', '' FROM action WHERE id >= $2 AND created_at >= $3
-		ORDER BY at, action_id, seq LIMIT $4`, stamp(since), uuid(ledger.ActionQuery{Since: since}.From()), stamp(since.Truncate(time.Millisecond)), limit)
+		UNION ALL SELECT id, 0, 1, 0, 0, enqueued_at, created_by, NULL, '', '', '' FROM action WHERE enqueued_at >= $1
+		ORDER BY at, action_id, seq LIMIT $2`, stamp(since), limit)
 }

@@ -175,7 +175,7 @@ func (t *tx) EventsSince(since time.Time, limit int) ([]action.Event, error) {
 		err = s.Scan(ident{&e.ActionID}, &e.Seq, &e.Status, &e.Attempt, &e.Spent, moment{&e.At}, &e.Source, moment{&e.Until}, &e.Code, &e.Error, &e.Ref)
 		return e, err
 	}
-	return rows(t, scan, `SELECT action_id, seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE at >= ?
-		UNION ALL SELECT id, 0, 1, 0, 0, created_at, created_by, NULL, '', '', '' FROM action WHERE id >= ?
-		ORDER BY at, action_id, seq LIMIT ?`, micros(since), id(ledger.ActionQuery{Since: since}.From()), limit)
+	return rows(t, scan, `SELECT action_id, seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE at >= ?1
+		UNION ALL SELECT id, 0, 1, 0, 0, enqueued_at, created_by, NULL, '', '', '' FROM action WHERE enqueued_at >= ?1
+		ORDER BY at, action_id, seq LIMIT ?2`, micros(since), limit)
 }

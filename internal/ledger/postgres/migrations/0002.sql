@@ -5,6 +5,7 @@ ALTER TABLE action
 	ADD COLUMN parameters_ref text NOT NULL DEFAULT '', -- blob key of parameters that are not in the row
 	ADD COLUMN subscriber     json;                     -- whom its progress and end are told
 CREATE INDEX action_name ON action (kind, name, id);
+CREATE INDEX action_enqueued ON action USING brin (enqueued_at); -- with event_at: what happens to all actions, as it happens
 
 ALTER TABLE thread ADD COLUMN progress smallint NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 100); -- per cent
 

@@ -66,6 +66,8 @@ CREATE TABLE dismissal (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX event_at ON event (at); -- what happens to all actions, as it happens
+CREATE INDEX action_enqueued ON action (enqueued_at);
+
 -- The one process that runs roles, for people: nothing depends on these rows.
 
 CREATE TABLE instance (
