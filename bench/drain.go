@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -21,8 +19,6 @@ type counter struct {
 }
 
 // Check finds no fault in any parameters.
-func (*counter) Check(json.RawMessage) fault.Problems { return nil }
-
 // Do counts.
 func (c *counter) Do(context.Context, conductor.Attempt) action.Outcome {
 	if c.left.Add(-1) == 0 {

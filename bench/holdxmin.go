@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -19,8 +17,6 @@ import (
 type tally struct{ atomic.Int64 }
 
 // Check finds no fault in any parameters.
-func (*tally) Check(json.RawMessage) fault.Problems { return nil }
-
 // Do counts.
 func (t *tally) Do(context.Context, conductor.Attempt) action.Outcome {
 	t.Add(1)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 )
@@ -26,8 +24,6 @@ type starts struct {
 }
 
 // Check finds no fault in any parameters.
-func (*starts) Check(json.RawMessage) fault.Problems { return nil }
-
 // Do notes the time.
 func (s *starts) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	s.mu.Lock()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 )
@@ -93,8 +91,6 @@ type sleeper struct {
 }
 
 // Check finds no fault in any parameters.
-func (*sleeper) Check(json.RawMessage) fault.Problems { return nil }
-
 // Do waits, and counts how many do.
 func (s *sleeper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	s.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -97,23 +98,22 @@ func (s *session) offers() server.Offers {
 // orderable are the handlers that people may order actions of now: the configured ones, and noop.
 func (s *session) orderable() server.Handlers {
 	c := s.live.Now()
-	table := server.Handlers{catalog.TypeNoop: prepareNoop(catalog.Handler{
+	table := server.Handlers{catalog.TypeNoop: prepared(catalog.Handler{
 		Name: catalog.TypeNoop, Type: catalog.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
 	for name, h := range c.Handlers {
-		table[name] = h.Prepare
-		if h.Type == catalog.TypeNoop {
-			table[name] = prepareNoop(h)
-		}
+		table[name] = prepared(h)
 	}
 	return table
 }
 
-// prepareNoop has the handler itself check what its outcome shall be.
-func prepareNoop(h catalog.Handler) func(json.RawMessage) (action.Action, error) {
+// prepared makes actions of a handler, once its type has checked what no schema says.
+func prepared(h catalog.Handler) func(json.RawMessage) (action.Action, error) {
+	check := map[string]func(json.RawMessage) fault.Problems{catalog.TypeNoop: noop.Check, catalog.TypeCirrus: cirrus.Check}[h.Type]
 	return func(parameters json.RawMessage) (action.Action, error) {
-		if err := (noop.Handler{}).Check(parameters).Err(); err != nil {
-			return action.Action{}, err
+		a, err := h.Prepare(parameters)
+		if err == nil && check != nil {
+			err = check(parameters).Err()
 		}
-		return h.Prepare(parameters)
+		return a, err
 	}
 }

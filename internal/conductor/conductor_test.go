@@ -21,8 +21,6 @@ import (
 // doer is a handler from a function.
 type doer func(ctx context.Context, a conductor.Attempt) action.Outcome
 
-func (doer) Check(json.RawMessage) fault.Problems { return nil }
-
 func (d doer) Do(ctx context.Context, a conductor.Attempt) action.Outcome { return d(ctx, a) }
 
 // elapse lets virtual time pass.

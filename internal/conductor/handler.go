@@ -2,11 +2,9 @@ package conductor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // Attempt is one try at an action.
@@ -16,10 +14,9 @@ type Attempt struct {
 	Spent  int // attempts that count against the policy's retries
 }
 
-// Handler does the work of actions that name it.
+// Handler does the work of actions that name it. What people and other systems say is checked before it is stored, where no
+// handler need be: by the configuration (catalog.Handler.Prepare), and what only a handler knows by its package.
 type Handler interface {
-	// Check reports every fault of parameters that a person or another system gave.
-	Check(parameters json.RawMessage) fault.Problems
 	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrCanceled, ErrShutdown or ErrLeaseLost.
 	Do(ctx context.Context, a Attempt) action.Outcome
 }

@@ -2,7 +2,6 @@ package deployer_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -121,8 +120,6 @@ func pauseFor(ctx context.Context, ms int) bool {
 }
 
 type doer func(ctx context.Context, a conductor.Attempt) action.Outcome
-
-func (doer) Check(json.RawMessage) fault.Problems { return nil }
 
 func (d doer) Do(ctx context.Context, a conductor.Attempt) action.Outcome { return d(ctx, a) }
 

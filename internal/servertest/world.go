@@ -4,7 +4,6 @@ package servertest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
@@ -191,9 +189,6 @@ func (s *Script) look(step string) (outcome action.Outcome, held bool, changed <
 	defer s.mu.Unlock()
 	return s.ends[step], s.held[step], s.changed
 }
-
-// Check accepts everything.
-func (s *Script) Check(json.RawMessage) fault.Problems { return nil }
 
 // Do waits while the step is held and ends as the test says; a build that is done registers its artifact.
 func (s *Script) Do(ctx context.Context, a conductor.Attempt) action.Outcome {

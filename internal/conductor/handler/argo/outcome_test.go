@@ -39,15 +39,12 @@ func TestParametersAreChecked(t *testing.T) {
 	h := New(Config{})
 	for _, good := range []string{`{"template": "workflowtemplate/mirror"}`,
 		`{"template": "clusterworkflowtemplate/mirror", "parameters": {"zone": "a", "count": 3}, "serviceAccount": "m", "labels": {"a": "b"}}`} {
-		if problems := h.Check([]byte(good)); len(problems) > 0 {
-			t.Errorf("%s: %v", good, problems)
+		if _, err := h.parameters(toCreate(good)); err != nil {
+			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{``, `{}`, `{"template": "mirror"}`, `{"template": "workflowtemplate/"}`, `{"template": "workflowtemplate/a/b"}`,
 		`{"template": "workflowtemplate/a", "zone": {}}`} {
-		if len(h.Check([]byte(bad))) == 0 {
-			t.Errorf("%s: nothing is found wrong", bad)
-		}
 		o := h.Do(t.Context(), conductor.Attempt{Action: action.Action{Parameters: []byte(bad)}})
 		if o.Kind != action.BadInput || o.Error == "" {
 			t.Errorf("%s: %+v", bad, o)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -30,17 +29,10 @@ type parameters struct {
 	Annotations    map[string]string          `json:"annotations"`
 }
 
-// Check reports every fault of the parameters.
-func (h *Handler) Check(raw json.RawMessage) fault.Problems {
-	_, problems := read(raw)
-	return problems
-}
-
 // parameters is what an attempt's action says, or of a job its process with the job's inputs.
 func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
 	if a.Action.Kind != catalog.KindJob {
-		p, problems := read(a.Action.Parameters)
-		return p, problems.Err()
+		return read(a.Action.Parameters)
 	}
 	o := h.cfg.Processes[a.Action.Name]
 	if o == nil {
@@ -52,17 +44,16 @@ func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
 	return parameters{Template: o.Template, Parameters: arguments, ServiceAccount: o.ServiceAccount, Labels: o.Labels, Annotations: o.Annotations}, err
 }
 
-func read(raw json.RawMessage) (parameters, fault.Problems) {
+func read(raw json.RawMessage) (parameters, error) {
 	var p parameters
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return p, fault.Problems{{Code: "parameters", Text: "parameters: " + err.Error()}}
+		return p, fmt.Errorf("parameters: %w", err)
 	}
 	kind, name, _ := strings.Cut(p.Template, "/")
 	if (kind != namespaced && kind != clusterwide) || name == "" || strings.Contains(name, "/") {
-		return p, fault.Problems{{Code: "template", Scope: "template",
-			Text: "want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found \"" + p.Template + "\""}}
+		return p, fmt.Errorf("template: want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found %q", p.Template)
 	}
 	return p, nil
 }

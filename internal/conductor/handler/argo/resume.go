@@ -47,12 +47,6 @@ type resumption struct {
 	outputs        map[string]string // what is no string, as JSON
 }
 
-// Check reports every fault of the parameters.
-func (h *Resumer) Check(raw json.RawMessage) fault.Problems {
-	_, problems := h.parameters.Fill(raw)
-	return problems
-}
-
 func (h *Resumer) read(raw json.RawMessage) (resumption, error) {
 	filled, problems := h.parameters.Fill(raw)
 	if err := problems.Err(); err != nil {

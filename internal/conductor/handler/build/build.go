@@ -64,18 +64,6 @@ type Parameters struct {
 	Stage string `json:"stage"` // name of the build stage in the definition
 }
 
-// Check reports parameters that name no stage.
-func (h *Handler) Check(parameters json.RawMessage) fault.Problems {
-	var p Parameters
-	switch err := json.Unmarshal(parameters, &p); {
-	case err != nil:
-		return fault.Problems{{Code: "wrong-kind", Scope: "parameters", Text: err.Error()}}
-	case p.Stage == "":
-		return fault.Problems{{Code: "field-missing", Scope: "parameters", Text: `the field "stage" is missing`}}
-	}
-	return nil
-}
-
 // Do makes one attempt: build, unless an earlier attempt has, then register the artifacts.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	t, err := h.task(ctx, a)

@@ -275,13 +275,3 @@ func TestTheCauseOfTheEndDecidesTheOutcome(t *testing.T) {
 		})
 	}
 }
-
-func TestCheckWantsAStage(t *testing.T) {
-	t.Parallel()
-	h := build.New(build.Config{})
-	for parameters, bad := range map[string]bool{`{"stage":"build"}`: false, `{}`: true, `[]`: true, `{"stage":5}`: true} {
-		if got := h.Check(json.RawMessage(parameters)); (len(got) > 0) != bad {
-			t.Errorf("%s: %v", parameters, got)
-		}
-	}
-}

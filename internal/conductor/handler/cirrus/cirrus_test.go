@@ -198,14 +198,14 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 	h := cirrus.New(w.cfg)
 	for _, bad := range []string{``, `{}`, `{"payload": 1}`, `{"payload": null}`, `{"payload": {}, "sfn": "x"}`, `{"payload": {"process": []}}`,
 		`{"payload": {"process": [{}]}}`, `{"payload": {"process": [{"workflow": "a/b"}]}}`} {
-		if len(h.Check(json.RawMessage(bad))) == 0 {
+		if len(cirrus.Check(json.RawMessage(bad))) == 0 {
 			t.Errorf("%s: nothing is found wrong", bad)
 		}
 		if o := h.Do(t.Context(), attempt(catalog.KindAction, "cirrus", bad)); o.Kind != action.BadInput || o.Error == "" {
 			t.Errorf("%s: %+v", bad, o)
 		}
 	}
-	if problems := h.Check(json.RawMessage(`{"payload": {}}`)); len(problems) > 0 {
+	if problems := cirrus.Check(json.RawMessage(`{"payload": {}}`)); len(problems) > 0 {
 		t.Error(problems)
 	}
 	if o := h.Do(t.Context(), attempt(catalog.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `no process "gone"`) {

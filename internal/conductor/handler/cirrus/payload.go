@@ -20,9 +20,9 @@ type work struct {
 	payloadID string // of a payload for the queue
 }
 
-// Check reports every fault of the parameters.
-func (h *Handler) Check(raw json.RawMessage) fault.Problems {
-	_, problems := h.read(action.Action{Name: "any", Parameters: raw})
+// Check reports what the parameters' schemas cannot say: whether a payload for the queue is one.
+func Check(parameters json.RawMessage) fault.Problems {
+	_, problems := (&Handler{}).read(action.Action{Name: "any", Parameters: parameters})
 	return problems
 }
 

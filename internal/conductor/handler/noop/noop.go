@@ -32,8 +32,8 @@ var outcomes = map[string]action.OutcomeKind{"": action.Done, "done": action.Don
 // panics is the outcome of a handler with a bug: none.
 const panics = "panic"
 
-// Check reports unknown keys and values.
-func (Handler) Check(raw json.RawMessage) fault.Problems {
+// Check reports unknown keys and values of an action's parameters.
+func Check(raw json.RawMessage) fault.Problems {
 	if _, err := read(raw, false); err != nil {
 		return fault.Problems{{Code: "parameters", Text: err.Error()}}
 	}

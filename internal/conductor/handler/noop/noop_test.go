@@ -34,7 +34,7 @@ func TestOutcomeIsWhatTheParametersSay(t *testing.T) {
 		if got := (noop.Handler{}).Do(t.Context(), attempt(parameters)); got.Kind != want {
 			t.Errorf("%s: %s, want %s", parameters, got.Kind, want)
 		}
-		problems := (noop.Handler{}).Check(json.RawMessage(parameters))
+		problems := noop.Check(json.RawMessage(parameters))
 		if bad := want == action.BadInput && !strings.Contains(parameters, "invalid"); bad != (len(problems) > 0) {
 			t.Errorf("%s: Check says %v", parameters, problems)
 		}

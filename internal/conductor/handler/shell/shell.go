@@ -26,7 +26,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -55,12 +54,6 @@ type Handler struct {
 
 // New makes the handler of a configuration whose type is shell.
 func New(cfg catalog.Handler, archive evidence.Archive) *Handler { return &Handler{cfg, archive} }
-
-// Check reports every fault of the parameters.
-func (h *Handler) Check(parameters json.RawMessage) fault.Problems {
-	_, problems := h.cfg.Parameters.Fill(parameters)
-	return problems
-}
 
 // exchange is what is archived of an attempt.
 type exchange struct {

@@ -59,9 +59,6 @@ func New(config Config) (*Handler, error) {
 	return &Handler{config}, nil
 }
 
-// Check finds no faults: the deployer alone makes these actions, from a definition that was checked.
-func (h *Handler) Check(json.RawMessage) fault.Problems { return nil }
-
 // Do makes one attempt at the step that the action names.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	output, err := h.try(ctx, a)

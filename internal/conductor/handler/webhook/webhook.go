@@ -31,7 +31,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/secret"
 	"github.com/waybill-dev/waybill/internal/webhook"
@@ -61,13 +60,6 @@ func New(cfg catalog.Handler, archive evidence.Archive) *Handler {
 		cfg: cfg, archive: archive, secrets: secret.NewStore(cfg.Secrets...),
 		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Proxy: cfg.Request.Proxy, Once: cfg.Delivery == action.AtMostOnce}),
 	}
-}
-
-// Check reports every fault of the parameters.
-func (h *Handler) Check(parameters json.RawMessage) fault.Problems {
-	_, err := h.cfg.Prepare(parameters)
-	problems, _ := errors.AsType[fault.Problems](err)
-	return problems
 }
 
 // Do makes the request once.
