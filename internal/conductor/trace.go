@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -14,6 +15,9 @@ import (
 // span begins the span of an attempt. It is a trace of its own, linked to whoever enqueued the action: attempts come
 // long after that, and there may be many. Those for a deployment are one trace.
 func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trace.Span) {
+	if c.cfg.Tracing == nil && a.Step == nil {
+		return ctx, noop.Span{}
+	}
 	var parent trace.SpanContext
 	if a.Step != nil {
 		parent = obs.DeploymentTrace(c.cfg.LedgerID, a.Step.Pipeline, a.Step.Deployment)
@@ -29,6 +33,9 @@ func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trac
 
 // endSpan says how the attempt went.
 func endSpan(span trace.Span, o action.Outcome) {
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(obs.SpanOutcome.String(o.Kind.String()))
 	if o.Kind != action.Done {
 		span.SetStatus(codes.Error, o.Error)

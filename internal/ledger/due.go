@@ -157,7 +157,7 @@ func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (rescued []Rescu
 		if err != nil {
 			return nil, err
 		}
-		moves = append(moves, settled{action: f.action, Transition: next})
+		moves = append(moves, settled{action: &f.action, Transition: next})
 		reason := LostOverdue
 		if kind == action.LoseLease {
 			reason = t.core.lossOfInstance(f.thread.ClaimedBy)

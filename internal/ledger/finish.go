@@ -12,7 +12,7 @@ import (
 
 // settled is what becomes of a live action in this transaction.
 type settled struct {
-	action action.Action
+	action *action.Action // nobody changes it
 	action.Transition
 	before  []action.Event // that Event follows in the same transaction
 	endedAt time.Time      // when it ended; zero: now
@@ -43,7 +43,7 @@ func (t *txn) each(ids []action.ID, input func(live) (action.Input, bool)) error
 		if err != nil {
 			return err
 		}
-		moves = append(moves, settled{action: f.action, Transition: next})
+		moves = append(moves, settled{action: &f.action, Transition: next})
 	}
 	return t.settle(moves)
 }
@@ -64,7 +64,7 @@ func (t *txn) settle(moves []settled) error {
 			follows = append(follows, t.begins(m)...)
 			t.touch(TopicAction)
 		}
-		rows = append(rows, t.row(m.action, m.Thread))
+		rows = append(rows, t.row(*m.action, m.Thread))
 		if m.Thread.Idle() {
 			t.touch(TopicReady)
 		}
@@ -92,14 +92,18 @@ func (t *txn) settle(moves []settled) error {
 // entry, and stores what follows, all in this transaction. The heads of the steps' pipelines are locked.
 // With an owner the threads need not be: those end that stand as its claim left
 // them. It returns the ones that ended.
-func (t *txn) finish(owner action.ID, moves []settled) ([]settled, error) {
+func (t *txn) finish(owner action.ID, moves []settled) ([]*settled, error) {
 	moves, err := t.planned(moves)
 	if err != nil || len(moves) == 0 {
 		return nil, err
 	}
-	slices.SortFunc(moves, func(a, b settled) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
-	endings := make([]Ending, len(moves))
-	for i, m := range moves {
+	ended := make([]*settled, len(moves))
+	for i := range moves {
+		ended[i] = &moves[i]
+	}
+	slices.SortFunc(ended, func(a, b *settled) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
+	endings := make([]Ending, len(ended))
+	for i, m := range ended {
 		endings[i] = t.ending(m)
 	}
 	ids, err := t.EndThreads(owner, endings)
@@ -107,9 +111,8 @@ func (t *txn) finish(owner action.ID, moves []settled) ([]settled, error) {
 		return nil, err
 	}
 	t.touch(TopicAction)
-	ended := moves
-	if len(ids) < len(moves) {
-		ended = only(moves, ids)
+	if len(ids) < len(ended) {
+		ended = only(ended, ids)
 	}
 	if err := t.tell(ended); err != nil {
 		return nil, err
@@ -118,7 +121,7 @@ func (t *txn) finish(owner action.ID, moves []settled) ([]settled, error) {
 }
 
 // tell writes the events before the ends, and stores what follows these.
-func (t *txn) tell(ended []settled) error {
+func (t *txn) tell(ended []*settled) error {
 	var before []action.Event
 	var follows []Follow
 	for _, m := range ended {
@@ -133,16 +136,16 @@ func (t *txn) tell(ended []settled) error {
 }
 
 // only are the moves of the actions that ids names.
-func only(moves []settled, ids []action.ID) []settled {
+func only(moves []*settled, ids []action.ID) []*settled {
 	named := make(map[action.ID]bool, len(ids))
 	for _, id := range ids {
 		named[id] = true
 	}
-	return slices.DeleteFunc(slices.Clone(moves), func(m settled) bool { return !named[m.action.ID] })
+	return slices.DeleteFunc(moves, func(m *settled) bool { return !named[m.action.ID] })
 }
 
 // appendEnds appends what ends of steps say in the deployment log.
-func (t *txn) appendEnds(ended []settled) error {
+func (t *txn) appendEnds(ended []*settled) error {
 	entries := map[string][]schedule.Entry{}
 	for _, m := range ended {
 		if step := m.action.Step; step != nil {
@@ -170,7 +173,7 @@ func (t *txn) touchAsked(thread action.Thread) {
 	}
 }
 
-func (t *txn) ending(m settled) Ending {
+func (t *txn) ending(m *settled) Ending {
 	e := Ending{Lane: m.action.Lane, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
 	if e.At.IsZero() {
 		e.At = t.Now()
@@ -182,7 +185,7 @@ func (t *txn) ending(m settled) Ending {
 }
 
 // entryOf is what the end of a step's action says in the deployment log.
-func entryOf(m settled) schedule.Entry {
+func entryOf(m *settled) schedule.Entry {
 	step := m.action.Step
 	e := schedule.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,
 		Revision: step.Revision, Version: step.Version}
@@ -200,7 +203,7 @@ func entryOf(m settled) schedule.Entry {
 }
 
 // factDetail is the keys of the outcome's output, with the action and its attempts.
-func factDetail(m settled) json.RawMessage {
+func factDetail(m *settled) json.RawMessage {
 	detail := map[string]any{}
 	if len(m.Output) > 0 && json.Unmarshal(m.Output, &detail) != nil {
 		detail = map[string]any{"output": cleanJSON(m.Output)} // it is no object

@@ -121,7 +121,7 @@ func (t *txn) planned(ends []settled) (kept []settled, err error) {
 	count := 0
 	for _, m := range ends {
 		m.follows = t.begins(m)
-		if !t.core.planner.Asks(m.action, m.Thread.Status) {
+		if !t.core.planner.Asks(*m.action, m.Thread.Status) {
 			kept = append(kept, m)
 			continue
 		}
@@ -153,7 +153,7 @@ func (t *txn) begins(m settled) []Follow {
 	}
 	for _, e := range m.events() {
 		if e.Status == action.Running {
-			return t.core.planner.Begins(m.action, e.At)
+			return t.core.planner.Begins(*m.action, e.At)
 		}
 	}
 	return nil
@@ -187,8 +187,8 @@ func (t *txn) holds(id action.ID) bool { return t.held != nil && slices.Contains
 
 // endOf is an end as a planner sees it.
 func (t *txn) endOf(m settled) End {
-	e := t.ending(m)
-	end := End{Action: m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Ref: e.Event.Ref, Output: e.Output,
+	e := t.ending(&m)
+	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Ref: e.Event.Ref, Output: e.Output,
 		OutputRef: e.OutputRef}
 	if len(m.Output) > 0 && m.OutputRef != "" {
 		end.Output = cleanJSON(m.Output)
@@ -274,5 +274,5 @@ func (t *txn) bear(born []settled, a action.Action, o action.Outcome) ([]settled
 		return born, err
 	}
 	next, err := action.Next(a, newThread(a, t.Now()), action.Input{Kind: action.Ended, Outcome: o, Source: "planner"}, t.Now())
-	return append(born, settled{action: a, Transition: next}), err
+	return append(born, settled{action: &a, Transition: next}), err
 }

@@ -46,7 +46,7 @@ func (t *txn) observe(observations []Observation, seen *Observed) error {
 	}
 	now := make(map[action.ID]*settled, len(found))
 	for _, f := range found {
-		now[f.action.ID] = &settled{action: f.action, Transition: action.Transition{Thread: f.thread}}
+		now[f.action.ID] = &settled{action: &f.action, Transition: action.Transition{Thread: f.thread}}
 	}
 	for _, o := range observations {
 		if at, live := now[o.ID]; live {
@@ -77,7 +77,7 @@ func (s *settled) see(o Observation, now time.Time) error {
 		if s.Ended() {
 			return nil
 		}
-		next, err := action.Next(s.action, s.Thread, in, now)
+		next, err := action.Next(*s.action, s.Thread, in, now)
 		if err != nil {
 			return err
 		}

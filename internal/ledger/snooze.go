@@ -46,5 +46,5 @@ func (t *txn) snooze(f live, until time.Time, by string) error {
 	if err != nil {
 		return err
 	}
-	return t.settle([]settled{{action: f.action, Transition: next}})
+	return t.settle([]settled{{action: &f.action, Transition: next}})
 }

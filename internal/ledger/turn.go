@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -39,7 +37,7 @@ func (t *txn) complete(owner Instance, completions []Completion, done *Turned) e
 	if err != nil || len(completions) == 0 {
 		return err
 	}
-	if err := t.lock(pipelinesOf(slices.Collect(maps.Values(actions)))...); err != nil {
+	if err := t.lock(pipelinesOf(actions)...); err != nil {
 		return err
 	}
 	rest, err := t.completePlain(owner, completions)
@@ -50,12 +48,12 @@ func (t *txn) complete(owner Instance, completions []Completion, done *Turned) e
 }
 
 // completed are the actions of completions: as they were claimed, else read.
-func (t *txn) completed(completions []Completion) (map[action.ID]action.Action, error) {
-	actions := make(map[action.ID]action.Action, len(completions))
+func (t *txn) completed(completions []Completion) (map[action.ID]*action.Action, error) {
+	actions := make(map[action.ID]*action.Action, len(completions))
 	var ids []action.ID
 	for _, c := range completions {
 		if c.Claimed != nil {
-			actions[c.ID] = c.Claimed.Action
+			actions[c.ID] = &c.Claimed.Action
 		} else {
 			ids = append(ids, c.ID)
 		}
@@ -64,8 +62,8 @@ func (t *txn) completed(completions []Completion) (map[action.ID]action.Action, 
 		return actions, nil
 	}
 	read, err := t.Actions(ids)
-	for _, a := range read {
-		actions[a.ID] = a
+	for i, a := range read {
+		actions[a.ID] = &read[i]
 	}
 	return actions, err
 }
@@ -83,7 +81,7 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 		seen[c.ID] = true
 		next, err := t.endAttempt(owner, live{c.Claimed.Action, c.Claimed.Thread}, c)
 		if err == nil && next.Ended() { // else, locked, it is decided by what is there now
-			moves = append(moves, settled{action: c.Claimed.Action, Transition: next})
+			moves = append(moves, settled{action: &c.Claimed.Action, Transition: next})
 		}
 	}
 	ended, err := t.finish(owner.ID, moves)
@@ -106,7 +104,7 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 }
 
 // completeLocked locks the threads and decides by what is there.
-func (t *txn) completeLocked(owner Instance, completions []Completion, actions map[action.ID]action.Action, done *Turned) error {
+func (t *txn) completeLocked(owner Instance, completions []Completion, actions map[action.ID]*action.Action, done *Turned) error {
 	ids := make([]action.ID, len(completions))
 	for i, c := range completions {
 		ids[i] = c.ID
@@ -123,7 +121,7 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 			continue
 		}
 		delete(threads, c.ID) // its second completion is late
-		next, err := t.endAttempt(owner, live{actions[c.ID], thread}, c)
+		next, err := t.endAttempt(owner, live{*actions[c.ID], thread}, c)
 		if err != nil {
 			return err
 		}

@@ -135,8 +135,12 @@ func (t *txn) lockLive(ids []action.ID) ([]live, error) {
 	if err != nil {
 		return nil, err
 	}
+	byID := make(map[action.ID]*action.Action, len(actions))
+	for i, a := range actions {
+		byID[a.ID] = &actions[i]
+	}
 	if t.heads == nil {
-		if err := t.lock(pipelinesOf(actions)...); err != nil {
+		if err := t.lock(pipelinesOf(byID)...); err != nil {
 			return nil, err
 		}
 	}
@@ -144,14 +148,10 @@ func (t *txn) lockLive(ids []action.ID) ([]live, error) {
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[action.ID]action.Action, len(actions))
-	for _, a := range actions {
-		byID[a.ID] = a
-	}
 	var found []live
 	for _, id := range ids {
 		if thread, ok := threads[id]; ok {
-			found = append(found, live{byID[id], thread})
+			found = append(found, live{*byID[id], thread})
 			delete(threads, id) // an id that is named twice is found once
 		}
 	}
@@ -159,7 +159,7 @@ func (t *txn) lockLive(ids []action.ID) ([]live, error) {
 }
 
 // pipelinesOf lists the pipelines whose steps the actions are, each once.
-func pipelinesOf(actions []action.Action) []string {
+func pipelinesOf(actions map[action.ID]*action.Action) []string {
 	var names []string
 	for _, a := range actions {
 		if a.Step != nil && !slices.Contains(names, a.Step.Pipeline) {

@@ -93,7 +93,7 @@ func (t *txn) giveWay(id action.ID) (bool, error) {
 	if err != nil || !next.Ended() {
 		return false, err
 	}
-	return true, t.settle([]settled{{action: f.action, Transition: next}})
+	return true, t.settle([]settled{{action: &f.action, Transition: next}})
 }
 
 // OwnedByDeployment refuses what only the commands of a deployment may do to its steps, with fault.OwnedByDeploy; verb is

@@ -180,7 +180,7 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	held, other := s.enqueue(t, job("held")), s.enqueue(t, plain)
 	var completions []ledger.Completion
 	for _, c := range s.claim(t, host, "noop", 2) {
-		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
+		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
 	}
 	turned, err := s.Turn(s.ctx, host, completions, nil)
 	check(t, err)

@@ -3,11 +3,9 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -22,23 +20,21 @@ func (t *tx) InsertThreads(rows []ledger.ThreadRow) ([]action.ID, error) {
 			$10::smallint[], $11::smallint[], $12::smallint[], $13::interval[], $14::timestamptz[], $15::text[])
 			AS n (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, unique_key)
 		ON CONFLICT DO NOTHING RETURNING id`,
-		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
-		column(rows, func(r ledger.ThreadRow) time.Time { return r.ID.Time() }),
-		column(rows, func(r ledger.ThreadRow) string { return r.Lane }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
-		column(rows, func(r ledger.ThreadRow) bool { return r.Ready }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Rank) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.RunAt) }),
-		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Seq) }),
-		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Attempt) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Spent) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Lost) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Throttled) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Interval {
-			return pgtype.Interval{Microseconds: r.AttemptLimit.Microseconds(), Valid: r.AttemptLimit > 0}
-		}),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.Deadline) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Text { return optional(r.UniqueKey) }))
+		ids(rows, func(r *ledger.ThreadRow) action.ID { return r.ID }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.ID.Time() }),
+		texts(rows, func(r *ledger.ThreadRow) string { return r.Lane }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return int(r.Thread.Status) }),
+		bools(rows, func(r *ledger.ThreadRow) bool { return r.Ready }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Rank }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Thread.RunAt }),
+		ints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Seq }),
+		ints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Attempt }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Spent }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Lost }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Throttled }),
+		spans(rows, func(r *ledger.ThreadRow) time.Duration { return r.AttemptLimit }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Thread.Deadline }),
+		optionals(rows, func(r *ledger.ThreadRow) string { return r.UniqueKey }))
 }
 
 func scanID(row pgx.Row) (id action.ID, err error) {
@@ -49,7 +45,7 @@ func scanID(row pgx.Row) (id action.ID, err error) {
 // InsertActions stores the immutable rows.
 func (t *tx) InsertActions(actions []action.Action) error {
 	policies := make([]string, len(actions))
-	subscribers := make([]pgtype.Text, len(actions))
+	subscribers := make([]string, len(actions))
 	for i, a := range actions {
 		policy, err := json.Marshal(a.Policy)
 		if err != nil {
@@ -58,16 +54,16 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		policies[i] = string(policy)
 		if a.Subscriber != nil {
 			raw, _ := json.Marshal(a.Subscriber) // texts always marshal
-			subscribers[i] = document(raw)
+			subscribers[i] = string(raw)
 		}
 	}
-	step := func(a action.Action) action.Step {
+	step := func(a *action.Action) action.Step {
 		if a.Step == nil {
 			return action.Step{}
 		}
 		return *a.Step
 	}
-	number := func(a action.Action, n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: a.Step != nil} }
+	number := func(a *action.Action, n int64) (int64, bool) { return n, a.Step != nil }
 	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
 			version, cache_key, subscriber)
@@ -81,31 +77,31 @@ func (t *tx) InsertActions(actions []action.Action) error {
 			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition, version, cache_key,
 			subscriber)`,
-		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ID) }),
-		column(actions, func(a action.Action) string { return a.Kind }),
-		column(actions, func(a action.Action) string { return a.Name }),
-		column(actions, func(a action.Action) string { return a.Handler }),
-		column(actions, func(a action.Action) string { return a.Lane }),
-		column(actions, func(a action.Action) int16 { return int16(*a.Priority) }),
-		column(actions, func(a action.Action) pgtype.Text { return optional(a.UniqueKey) }),
-		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.ParentID) }),
-		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.RetryOf) }),
-		column(actions, func(a action.Action) pgtype.Text { return document(a.Parameters) }),
-		policies,
-		column(actions, func(a action.Action) string { return string(a.Delivery) }),
-		column(actions, func(a action.Action) pgtype.Timestamptz { return stamp(a.RunAt) }),
-		column(actions, func(a action.Action) string { return a.CreatedBy }),
-		column(actions, func(a action.Action) string { return a.Trace }),
-		column(actions, func(a action.Action) string { return a.ParametersRef }),
-		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Pipeline) }),
-		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Deployment) }),
-		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Target) }),
-		column(actions, func(a action.Action) pgtype.Text { return optional(step(a).Event) }),
-		column(actions, func(a action.Action) pgtype.Int8 { return number(a, step(a).Revision) }),
-		column(actions, func(a action.Action) pgtype.Int8 { return number(a, int64(step(a).Version)) }),
-		column(actions, func(a action.Action) int32 { return int32(a.Version) }),
-		column(actions, func(a action.Action) pgtype.UUID { return uuid(a.CacheKey) }),
-		subscribers)
+		ids(actions, func(a *action.Action) action.ID { return a.ID }),
+		texts(actions, func(a *action.Action) string { return a.Kind }),
+		texts(actions, func(a *action.Action) string { return a.Name }),
+		texts(actions, func(a *action.Action) string { return a.Handler }),
+		texts(actions, func(a *action.Action) string { return a.Lane }),
+		smallints(actions, func(a *action.Action) int { return *a.Priority }),
+		optionals(actions, func(a *action.Action) string { return a.UniqueKey }),
+		ids(actions, func(a *action.Action) action.ID { return a.ParentID }),
+		ids(actions, func(a *action.Action) action.ID { return a.RetryOf }),
+		optionals(actions, func(a *action.Action) string { return string(a.Parameters) }),
+		texts(policies, self),
+		texts(actions, func(a *action.Action) string { return string(a.Delivery) }),
+		times(actions, func(a *action.Action) time.Time { return a.RunAt }),
+		texts(actions, func(a *action.Action) string { return a.CreatedBy }),
+		texts(actions, func(a *action.Action) string { return a.Trace }),
+		texts(actions, func(a *action.Action) string { return a.ParametersRef }),
+		optionals(actions, func(a *action.Action) string { return step(a).Pipeline }),
+		bigints(actions, func(a *action.Action) (int64, bool) { return number(a, step(a).Deployment) }),
+		optionals(actions, func(a *action.Action) string { return step(a).Target }),
+		optionals(actions, func(a *action.Action) string { return step(a).Event }),
+		bigints(actions, func(a *action.Action) (int64, bool) { return number(a, step(a).Revision) }),
+		bigints(actions, func(a *action.Action) (int64, bool) { return number(a, int64(step(a).Version)) }),
+		ints(actions, func(a *action.Action) int { return a.Version }),
+		ids(actions, func(a *action.Action) action.ID { return a.CacheKey }),
+		optionals(subscribers, self))
 	return err
 }
 
@@ -115,18 +111,18 @@ func (t *tx) InsertEvents(events []action.Event) error {
 		SELECT id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref
 		FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::timestamptz[], $8::text[], $9::timestamptz[],
 			$10::text[], $11::text[], $12::text[]) AS n (id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)`,
-		column(events, func(e action.Event) pgtype.UUID { return uuid(e.ActionID) }),
-		column(events, func(e action.Event) time.Time { return e.ActionID.Time() }),
-		column(events, func(e action.Event) int32 { return int32(e.Seq) }),
-		column(events, func(e action.Event) int16 { return int16(e.Status) }),
-		column(events, func(e action.Event) int32 { return int32(e.Attempt) }),
-		column(events, func(e action.Event) int16 { return int16(e.Spent) }),
-		column(events, func(e action.Event) pgtype.Timestamptz { return stamp(e.At) }),
-		column(events, func(e action.Event) string { return e.Source }),
-		column(events, func(e action.Event) pgtype.Timestamptz { return stamp(e.Until) }),
-		column(events, func(e action.Event) pgtype.Text { return optional(e.Code) }),
-		column(events, func(e action.Event) pgtype.Text { return optional(e.Error) }),
-		column(events, func(e action.Event) pgtype.Text { return optional(e.Ref) }))
+		ids(events, func(e *action.Event) action.ID { return e.ActionID }),
+		times(events, func(e *action.Event) time.Time { return e.ActionID.Time() }),
+		ints(events, func(e *action.Event) int { return e.Seq }),
+		smallints(events, func(e *action.Event) int { return int(e.Status) }),
+		ints(events, func(e *action.Event) int { return e.Attempt }),
+		smallints(events, func(e *action.Event) int { return e.Spent }),
+		times(events, func(e *action.Event) time.Time { return e.At }),
+		texts(events, func(e *action.Event) string { return e.Source }),
+		times(events, func(e *action.Event) time.Time { return e.Until }),
+		optionals(events, func(e *action.Event) string { return e.Code }),
+		optionals(events, func(e *action.Event) string { return e.Error }),
+		optionals(events, func(e *action.Event) string { return e.Ref }))
 	return err
 }
 
@@ -140,22 +136,22 @@ func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
 			$15::boolean[], $16::smallint[]) AS n (id, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, claimed_by, lease,
 			started_at, cancel_at, draining, progress)`+located+`) AS n
 		WHERE thread.ctid = n.place`,
-		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.ID) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Status) }),
-		column(rows, func(r ledger.ThreadRow) bool { return r.Ready }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Rank) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.RunAt) }),
-		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Seq) }),
-		column(rows, func(r ledger.ThreadRow) int32 { return int32(r.Thread.Attempt) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Spent) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Lost) }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Throttled) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.UUID { return uuid(r.Thread.ClaimedBy) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.Lease) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.StartedAt) }),
-		column(rows, func(r ledger.ThreadRow) pgtype.Timestamptz { return stamp(r.Thread.CancelAt) }),
-		column(rows, func(r ledger.ThreadRow) bool { return r.Thread.Draining }),
-		column(rows, func(r ledger.ThreadRow) int16 { return int16(r.Thread.Progress) }))
+		ids(rows, func(r *ledger.ThreadRow) action.ID { return r.ID }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return int(r.Thread.Status) }),
+		bools(rows, func(r *ledger.ThreadRow) bool { return r.Ready }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Rank }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Thread.RunAt }),
+		ints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Seq }),
+		ints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Attempt }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Spent }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Lost }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Throttled }),
+		ids(rows, func(r *ledger.ThreadRow) action.ID { return r.Thread.ClaimedBy }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Thread.Lease }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Thread.StartedAt }),
+		times(rows, func(r *ledger.ThreadRow) time.Time { return r.Thread.CancelAt }),
+		bools(rows, func(r *ledger.ThreadRow) bool { return r.Thread.Draining }),
+		smallints(rows, func(r *ledger.ThreadRow) int { return r.Thread.Progress }))
 	if err == nil && int(done) != len(rows) {
 		err = fmt.Errorf("update %d threads: %d are live", len(rows), done)
 	}
@@ -185,20 +181,20 @@ SELECT id, created_at, lane, status, seq, attempt, spent, lost, started_at, coal
 // EndThreads deletes the live rows, stores the last states and appends the events of the ends.
 func (t *tx) EndThreads(owner action.ID, rows []ledger.Ending) ([]action.ID, error) {
 	ended, err := query(t, scanID, end, uuid(owner),
-		column(rows, func(r ledger.Ending) pgtype.UUID { return uuid(r.Event.ActionID) }),
-		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Status) }),
-		column(rows, func(r ledger.Ending) int32 { return int32(r.Thread.Seq) }),
-		column(rows, func(r ledger.Ending) int32 { return int32(r.Thread.Attempt) }),
-		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Spent) }),
-		column(rows, func(r ledger.Ending) int16 { return int16(r.Thread.Lost) }),
-		t.unlessNow(column(rows, func(r ledger.Ending) time.Time { return r.Event.At })),
-		column(rows, func(r ledger.Ending) string { return r.Event.Source }),
-		sparse(rows, func(r ledger.Ending) string { return r.Event.Code }),
-		sparse(rows, func(r ledger.Ending) string { return r.Event.Error }),
-		sparse(rows, func(r ledger.Ending) string { return r.Event.Ref }),
-		sparse(rows, func(r ledger.Ending) string { return string(r.Output) }),
-		sparse(rows, func(r ledger.Ending) string { return r.OutputRef }),
-		t.unlessNow(column(rows, func(r ledger.Ending) time.Time { return r.At })))
+		ids(rows, func(r *ledger.Ending) action.ID { return r.Event.ActionID }),
+		smallints(rows, func(r *ledger.Ending) int { return int(r.Thread.Status) }),
+		ints(rows, func(r *ledger.Ending) int { return r.Thread.Seq }),
+		ints(rows, func(r *ledger.Ending) int { return r.Thread.Attempt }),
+		smallints(rows, func(r *ledger.Ending) int { return r.Thread.Spent }),
+		smallints(rows, func(r *ledger.Ending) int { return r.Thread.Lost }),
+		t.unlessNow(rows, func(r *ledger.Ending) time.Time { return r.Event.At }),
+		texts(rows, func(r *ledger.Ending) string { return r.Event.Source }),
+		optionals(rows, func(r *ledger.Ending) string { return r.Event.Code }),
+		optionals(rows, func(r *ledger.Ending) string { return r.Event.Error }),
+		optionals(rows, func(r *ledger.Ending) string { return r.Event.Ref }),
+		optionals(rows, func(r *ledger.Ending) string { return string(r.Output) }),
+		optionals(rows, func(r *ledger.Ending) string { return r.OutputRef }),
+		t.unlessNow(rows, func(r *ledger.Ending) time.Time { return r.At }))
 	if err == nil && owner.IsZero() && len(ended) != len(rows) {
 		err = fmt.Errorf("end %d actions: %d are live", len(rows), len(ended))
 	}
@@ -206,9 +202,11 @@ func (t *tx) EndThreads(owner action.ID, rows []ledger.Ending) ([]action.ID, err
 }
 
 // unlessNow is a column of times: NULL as a whole when all are the transaction's.
-func (t *tx) unlessNow(times []time.Time) []time.Time {
-	if slices.ContainsFunc(times, func(at time.Time) bool { return !at.Equal(t.now) }) {
-		return times
+func (t *tx) unlessNow(rows []ledger.Ending, at func(*ledger.Ending) time.Time) *array {
+	for i := range rows {
+		if !at(&rows[i]).Equal(t.now) {
+			return times(rows, at)
+		}
 	}
 	return nil
 }
@@ -243,11 +241,11 @@ func (r *reader) action() (action.Action, error) {
 // Actions reads the immutable rows of those ids that exist.
 func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
 	return read(t, (*reader).action, "SELECT "+actionColumns+` FROM unnest($1::uuid[], $2::timestamptz[]) AS want (id, at)
-		CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = want.id AND a.created_at = want.at OFFSET 0) AS a`, uuids(ids), times(ids))
+		CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = want.id AND a.created_at = want.at OFFSET 0) AS a`, uuids(ids), createdAt(ids))
 }
 
-// times are the ids' own times, which name their partitions.
-func times(ids []action.ID) []time.Time { return column(ids, action.ID.Time) }
+// createdAt are the ids' own times, which name their partitions.
+func createdAt(ids []action.ID) *array { return times(ids, func(id *action.ID) time.Time { return id.Time() }) }
 
 // Events is an action's history in the order of seq.
 func (t *tx) Events(id action.ID) ([]action.Event, error) {

@@ -17,20 +17,10 @@ func column[R, C any](rows []R, get func(R) C) []C {
 	return values
 }
 
-// sparse is a column of texts that are mostly empty: NULL as a whole when all are.
-func sparse[R any](rows []R, get func(R) string) []pgtype.Text {
-	for _, r := range rows {
-		if get(r) != "" {
-			return column(rows, func(r R) pgtype.Text { return optional(get(r)) })
-		}
-	}
-	return nil
-}
-
 // uuid is an id as PostgreSQL takes it; the zero id is NULL.
 func uuid(id action.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
 
-func uuids(ids []action.ID) []pgtype.UUID { return column(ids, uuid) }
+func uuids(all []action.ID) *array { return ids(all, func(id *action.ID) action.ID { return *id }) }
 
 // idOf scans a uuid; NULL is the zero id.
 type idOf struct{ to *action.ID }

@@ -20,11 +20,11 @@ func (t *tx) PutInstance(i ledger.Instance, lease time.Duration, guard int64) er
 		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9)
 		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL,
 			handlers = excluded.handlers, draining = excluded.draining, report = excluded.report`,
-		uuid(i.ID), i.Name, i.Version, texts(i.Roles), texts(i.Handlers), interval(lease), guard, i.Draining, report)
+		uuid(i.ID), i.Name, i.Version, filled(i.Roles), filled(i.Handlers), interval(lease), guard, i.Draining, report)
 	return err
 }
 
-func texts(list []string) []string { return append([]string{}, list...) }
+func filled(list []string) []string { return append([]string{}, list...) }
 
 func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
@@ -41,7 +41,7 @@ func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there bool, 
 		return false, err
 	}
 	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1",
-		uuid(i.ID), interval(lease), texts(i.Handlers), i.Draining, report)
+		uuid(i.ID), interval(lease), filled(i.Handlers), i.Draining, report)
 	return renewed > 0, err
 }
 
@@ -111,7 +111,7 @@ func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]le
 // InsertToken stores an access token.
 func (t *tx) InsertToken(token ledger.Token) error {
 	_, err := t.exec("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
-		token.Hash[:], token.Name, texts(token.Scopes), token.CreatedAt, stamp(token.ExpiresAt), stamp(token.RevokedAt))
+		token.Hash[:], token.Name, filled(token.Scopes), token.CreatedAt, stamp(token.ExpiresAt), stamp(token.RevokedAt))
 	return err
 }
 

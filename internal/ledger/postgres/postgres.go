@@ -94,6 +94,7 @@ func configure(url, called string) (*pgxpool.Config, error) {
 			WithHint("want postgres://USER@HOST:PORT/DATABASE")
 	}
 	config.MaxConns = connections
+	config.AfterConnect = takeArrays
 	config.ConnConfig.RuntimeParams["application_name"] = "waybill"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	return config, nil

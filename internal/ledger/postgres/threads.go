@@ -186,7 +186,7 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 	var f filter
 	if ids != nil {
 		f.and("a.id = ANY (?)", uuids(ids))
-		f.and("a.created_at = ANY (?)", times(ids))
+		f.and("a.created_at = ANY (?)", createdAt(ids))
 	}
 	f.when(q.Kind != "", "a.kind = ?", q.Kind)
 	f.when(q.Name != "", "a.name = ?", q.Name)
