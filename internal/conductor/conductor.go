@@ -45,10 +45,10 @@ type Limiters interface {
 // Membership is how instances know who is alive.
 type Membership interface {
 	Join(ctx context.Context, i ledger.Instance) error
-	Heartbeat(ctx context.Context, i ledger.Instance) error
+	Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error)
 	Leave(ctx context.Context, i ledger.Instance) error
 	Guarded() bool
-	Rescue(ctx context.Context, self action.ID) (ledger.Rescue, error)
+	Rescue(ctx context.Context, self action.ID) ([]ledger.Rescued, error)
 }
 
 // Signals is how the conductor hears of what others did.

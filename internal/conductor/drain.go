@@ -17,7 +17,7 @@ const handBackTime = 15 * time.Second
 func (t *turner) drain(ctx, work context.Context) {
 	t.drains.Store(true)
 	if !t.idle() {
-		t.beat(work) // so that others know that nothing more is taken on here
+		_, _ = t.pulse(work, true) // so that others know that nothing more is taken on here
 	}
 	t.mu.Lock()
 	t.giveBack(all)

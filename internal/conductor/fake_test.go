@@ -36,7 +36,8 @@ type fake struct {
 
 	limits limiters
 
-	rescue   ledger.Rescue // what every look finds
+	pulse    ledger.Pulse     // what every look finds
+	lost     []ledger.Rescued // and every rescue
 	backlogs []ledger.Backlog
 	samples  int // how often they were asked for
 
@@ -278,13 +279,13 @@ func (f *fake) Join(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
-func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
+func (f *fake) Pulse(_ context.Context, i ledger.Instance, _ bool) (ledger.Pulse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.alive[i.ID] {
-		return fault.New(fault.StaleClaim, "instance %s was declared dead", i.ID)
+		return ledger.Pulse{}, fault.New(fault.StaleClaim, "instance %s was declared dead", i.ID)
 	}
-	return nil
+	return f.pulse, nil
 }
 
 func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
@@ -298,10 +299,10 @@ func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []ledger.Ask
 	return f.limits.grant(owner.ID, asks, len(f.alive)), nil
 }
 
-func (f *fake) Rescue(context.Context, action.ID) (ledger.Rescue, error) {
+func (f *fake) Rescue(context.Context, action.ID) ([]ledger.Rescued, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.rescue, nil
+	return f.lost, nil
 }
 
 func (f *fake) Sample(context.Context) (ledger.Sample, error) {

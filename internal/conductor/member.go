@@ -50,47 +50,55 @@ func (c *Conductor) current() ledger.Instance {
 // attentive is how often others are looked after while they hold claims, so that one that dies is missed at once.
 const attentive = time.Second
 
-// beats says regularly that this instance is alive, and looks after those that are not.
+// beats says regularly that this instance is alive, and looks after what there is to do and after the others.
 func (c *Conductor) beats(work context.Context) {
 	// Who joins looks soon, since it may be the successor of one that has just died.
-	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), 1
+	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), true
 	var away member.Backoff
 	for {
 		wait := time.Until(beat)
-		if others > 0 {
+		if others {
 			wait = min(wait, member.Jitter(attentive))
 		}
 		told := wake(work, wait, c.told)
 		if work.Err() != nil {
 			return
 		}
-		if told || !time.Now().Before(beat) {
-			next := member.Jitter(c.cfg.Instance.Beat())
-			if err := c.beat(work); err != nil { // to be back before others take it for dead
-				next = min(next, away.Next())
-			} else {
-				away.Reset()
-			}
-			beat = time.Now().Add(next)
+		renew := told || !time.Now().Before(beat)
+		next := time.Now().Add(member.Jitter(c.cfg.Instance.Beat()))
+		var err error
+		if others, err = c.pulse(work, renew); err != nil { // to be back before others take it for dead
+			beat = time.Now().Add(away.Next())
+			continue
+		}
+		away.Reset()
+		if renew {
+			beat = next
 			c.forget(time.Now())
 		}
-		others = c.rescue(work)
 	}
 }
 
-func (c *Conductor) beat(work context.Context) error {
+// pulse is one beat, or a look between two. It reports whether others hold claims.
+func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err error) {
 	self := c.current()
 	self.Handlers, self.Draining = c.table.Load().names, c.drains.Load()
-	err := c.ledger.Heartbeat(work, self)
+	pulse, err := c.ledger.Pulse(work, self, renew)
 	switch {
-	case err == nil, work.Err() != nil:
+	case work.Err() != nil:
+		return false, nil
 	case fault.Is(err, fault.StaleClaim):
 		c.rejoin(work)
-	default:
+		return true, nil
+	case err != nil:
 		c.log.Warn("heartbeat failed", obs.Error(err))
-		return err
+		return false, err
 	}
-	return nil
+	c.leads.Store(pulse.Leads)
+	if pulse.Lost {
+		c.rescue(work)
+	}
+	return pulse.Others, nil
 }
 
 // rejoin gives up everything that was claimed: somebody else has it by now.
@@ -123,24 +131,22 @@ func (c *Conductor) cancelAll(cause error) int {
 	return len(c.claims)
 }
 
-// rescue takes back the claims of dead instances, and says how many living ones hold.
-func (c *Conductor) rescue(ctx context.Context) (others int) {
-	r, err := c.ledger.Rescue(ctx, c.current().ID)
+// rescue takes back the claims of dead instances.
+func (c *Conductor) rescue(ctx context.Context) {
+	rescued, err := c.ledger.Rescue(ctx, c.current().ID)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("rescue failed", obs.Error(err))
 		}
-		return 0
+		return
 	}
-	c.leads.Store(r.Leads)
-	for _, claim := range r.Claims {
+	for _, claim := range rescued {
 		c.metrics.Rescues.WithLabelValues(string(claim.Reason)).Inc()
 		c.log.Warn("claim taken back", obs.KeyActionID, claim.ID.String(), obs.KeyHandler, claim.Handler, obs.KeyLane, claim.Lane,
 			obs.KeyAttempt, claim.Attempt, obs.KeyReason, string(claim.Reason), obs.KeyBy, claim.Who)
 	}
-	if len(r.Claims) > 0 {
+	if len(rescued) > 0 {
 		member.Poke(c.sooner)
 		member.Poke(c.ready)
 	}
-	return r.Others
 }

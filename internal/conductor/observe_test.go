@@ -75,7 +75,7 @@ func TestEachAttemptThatIsNotDoneIsOneLine(t *testing.T) {
 func TestEachRescueIsOneLineAndCountedByItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.rescue.Claims = []ledger.Rescued{{Handler: "work", Lane: "work/a", Attempt: 3, Reason: ledger.LostLock, Who: "host-b/7"}}
+		f.pulse.Lost, f.lost = true, []ledger.Rescued{{Handler: "work", Lane: "work/a", Attempt: 3, Reason: ledger.LostLock, Who: "host-b/7"}}
 		var out bytes.Buffer
 		metrics := obs.NewConductor(nil)
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() }, logged(&out),
@@ -132,7 +132,7 @@ func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 			t.Errorf("%d samples by one that is not the first", f.samples)
 		}
 		f.mu.Lock()
-		f.rescue.Leads = true
+		f.pulse.Leads = true
 		f.mu.Unlock()
 		settle(2 * time.Minute)
 		if f.samples < 6 || f.samples > 9 {

@@ -14,7 +14,7 @@ import (
 
 const (
 	minDue      = 20 * time.Millisecond // bounds the due loop under load, and when this machine's clock is ahead of the ledger's
-	maxDue      = 5 * time.Second       // bounds its sleep when the clock is behind, or somebody else changed a time
+	maxDue      = time.Minute           // bounds its sleep: deadlines farther away are not looked for; a poll or a pulse sees what others changed
 	upkeep      = time.Hour             // between looks at what the ledger needs ahead
 	firstUpkeep = time.Minute
 	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known

@@ -182,7 +182,7 @@ func (m *mortal) Pass(ctx context.Context, lease ledger.Lease, since int64, deci
 	return head, err
 }
 
-func (m *mortal) Rescue(ctx context.Context, self action.ID) (r ledger.Rescue, err error) {
+func (m *mortal) Rescue(ctx context.Context, self action.ID) (r []ledger.Rescued, err error) {
 	err = m.write(func() error {
 		r, err = m.Ledger.Rescue(ctx, self)
 		return err
@@ -202,6 +202,13 @@ func (m *mortal) Leave(ctx context.Context, i ledger.Instance) error {
 		return errDead
 	}
 	return m.Ledger.Leave(ctx, i)
+}
+
+func (m *mortal) Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error) {
+	if m.isDead() {
+		return ledger.Pulse{}, errDead
+	}
+	return m.Ledger.Pulse(ctx, i, renew)
 }
 
 func (m *mortal) Heartbeat(ctx context.Context, i ledger.Instance) error {

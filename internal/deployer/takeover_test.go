@@ -62,12 +62,17 @@ func (g *gate) Turn(ctx context.Context, owner ledger.Instance, c []ledger.Compl
 	return g.Ledger.Turn(ctx, owner, c, w)
 }
 
+func (g *gate) Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error) {
+	g.pass(ctx)
+	return g.Ledger.Pulse(ctx, i, renew)
+}
+
 func (g *gate) Heartbeat(ctx context.Context, i ledger.Instance) error {
 	g.pass(ctx)
 	return g.Ledger.Heartbeat(ctx, i)
 }
 
-func (g *gate) Rescue(ctx context.Context, self action.ID) (ledger.Rescue, error) {
+func (g *gate) Rescue(ctx context.Context, self action.ID) ([]ledger.Rescued, error) {
 	g.pass(ctx)
 	return g.Ledger.Rescue(ctx, self)
 }

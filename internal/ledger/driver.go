@@ -37,6 +37,9 @@ type Driver interface {
 	Retain(ctx context.Context, before time.Time) error
 	// Partitions says what stands ready, and what a live action keeps although it was created before a moment.
 	Partitions(ctx context.Context, before time.Time) (Partitions, error)
+	// Pulse says what there may be for an instance to do, in one statement at most; with a lease it renews the instance
+	// first, where leases count.
+	Pulse(ctx context.Context, i Instance, lease time.Duration) (Beat, error)
 	// Guard binds an instance's life to this process, where the database can tell that a process is gone.
 	Guard(ctx context.Context, id action.ID) (key int64, err error)
 	// Guarded reports whether what Guard bound holds; true where nothing was bound.

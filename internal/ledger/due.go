@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -68,67 +66,28 @@ type Rescued struct {
 	Who     string // whose it was
 }
 
-// Rescue is what a look at others' claims found.
-type Rescue struct {
-	Claims []Rescued
-	Others int  // claims that other living instances hold: while there are some, look again each second
-	Leads  bool // of the living instances with the same role this one is the first: what one should do is its to do
-}
-
 // Rescue gives back the claims of dead instances: on the embedded log all claims but self's, else those whose
 // instance is gone or has let its lease pass; and everywhere attempts that ran past their own end.
-func (l *Ledger) Rescue(ctx context.Context, self action.ID) (r Rescue, err error) {
+func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued []Rescued, err error) {
 	if err := l.bury(ctx, self); err != nil {
-		return Rescue{}, err
+		return nil, err
 	}
 	var dead, overdue []action.ID
 	err = l.read(ctx, "look for lost claims", func(tx Tx) error {
 		if dead, err = tx.Select(DeadClaims, self, sweep); err != nil {
 			return err
 		}
-		if overdue, err = tx.Select(OverdueClaims, self, sweep); err != nil {
-			return err
-		}
-		rows, err := tx.Instances()
-		if err != nil {
-			return err
-		}
-		r.Leads = l.driver.Embedded() || leads(rows, self)
-		r.Others, err = othersClaims(tx, rows, self)
+		overdue, err = tx.Select(OverdueClaims, self, sweep)
 		return err
 	})
 	if err != nil || len(dead)+len(overdue) == 0 {
-		return r, err
+		return nil, err
 	}
 	err = l.write(ctx, "rescue claims", func(t *txn) error {
-		r.Claims, err = t.rescue(self, dead, overdue)
+		rescued, err = t.rescue(self, dead, overdue)
 		return err
 	})
-	return r, err
-}
-
-// leads reports whether self has the smallest id of those that are alive with its roles. Two that both believe it for
-// a few seconds do no harm: what the first one does may be done twice.
-func leads(rows []InstanceRow, self action.ID) bool {
-	at := slices.IndexFunc(rows, func(r InstanceRow) bool { return r.ID == self })
-	return at >= 0 && !slices.ContainsFunc(rows, func(r InstanceRow) bool {
-		return bytes.Compare(r.ID[:], self[:]) < 0 && slices.Equal(r.Roles, rows[at].Roles)
-	})
-}
-
-// othersClaims counts what the registered instances but self hold.
-func othersClaims(tx Tx, rows []InstanceRow, self action.ID) (count int, err error) {
-	for _, r := range rows {
-		if r.ID == self {
-			continue
-		}
-		ids, err := tx.Select(ClaimsOf, r.ID, sweep)
-		if err != nil {
-			return 0, err
-		}
-		count += len(ids)
-	}
-	return count, nil
+	return rescued, err
 }
 
 // rescue takes claims away. What was seen before the locks is looked at again under them.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -37,6 +38,7 @@ type core struct {
 	planner     Planner // nil: nothing follows
 	mu          sync.Mutex
 	definitions map[string]*known        // the one in force when it was last read, by pipeline
+	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell
 	beaten      map[action.ID]string     // embedded: what was last written of an instance
 	buried      map[action.ID]LossReason // how instances died that this process declared dead

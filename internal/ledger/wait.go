@@ -28,21 +28,26 @@ func (l *Ledger) Wait(ctx context.Context, topic Topic, deadline time.Time) erro
 	if l.seen.advance(topic, position) {
 		return context.Cause(ctx)
 	}
-	limit := l.driver.Poll()
-	if !deadline.IsZero() {
-		limit = min(limit, time.Until(deadline))
-	}
-	timer := time.NewTimer(max(limit, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	case <-woken:
-		_, position = l.wakes.look(topic)
-		l.seen.advance(topic, position)
-		return nil
+	for {
+		limit := l.driver.Poll()
+		if !deadline.IsZero() {
+			limit = min(limit, time.Until(deadline))
+		}
+		timer := time.NewTimer(max(limit, 0))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+			if late := !deadline.IsZero() && !time.Now().Before(deadline); late || !l.covered(topic) {
+				return nil
+			}
+		case <-woken:
+			timer.Stop()
+			_, position = l.wakes.look(topic)
+			l.seen.advance(topic, position)
+			return nil
+		}
 	}
 }
 

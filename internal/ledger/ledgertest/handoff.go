@@ -103,8 +103,8 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 		check(t, s.Leave(s.ctx, host))
 	}
 	b := s.join(t, "host-b")
-	if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r.Claims) != 1 { // the local one
-		t.Errorf("rescued %+v, %v: work that goes on elsewhere is nobody's claim", r.Claims, err)
+	if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r) != 1 { // the local one
+		t.Errorf("rescued %+v, %v: work that goes on elsewhere is nobody's claim", r, err)
 	}
 	s.wantHistory(t, id, action.Queued)
 }
@@ -115,8 +115,8 @@ func lostHandOffsAreMadeAgain(t *testing.T, s setup) {
 	id := s.enqueue(t, job("x"))
 	s.handOff(t, a, "noop")
 	check(t, s.Leave(s.ctx, a))
-	if r, err := s.Rescue(s.ctx, b.ID); len(r.Claims) != 1 && !s.Embedded() || err != nil {
-		t.Errorf("rescued %+v, %v", r.Claims, err)
+	if r, err := s.Rescue(s.ctx, b.ID); len(r) != 1 && !s.Embedded() || err != nil {
+		t.Errorf("rescued %+v, %v", r, err)
 	}
 	c := s.handOff(t, b, "noop")
 	if c.ID != id || c.Thread.Attempt != 2 || c.Thread.Status != action.Backoff {

@@ -236,12 +236,21 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 	once.Delivery = action.AtMostOnce
 	onceID, againID := s.enqueue(t, once), s.enqueue(t, job("again"))
 	s.claim(t, a, "noop", 2)
-	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r.Claims) != 0 || r.Others != 2 || err != nil) {
-		t.Errorf("of a living instance %+v (%v) were rescued, want none, and two others'", r, err)
+	if p := s.pulse(t, b); !s.Embedded() && (!p.Others || p.Lost) {
+		t.Errorf("beside a living instance's claims: %+v", p)
+	}
+	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r) != 0 || err != nil) {
+		t.Errorf("of a living instance %+v (%v) were rescued, want none", r, err)
 	}
 	check(t, s.Leave(s.ctx, a))
-	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r.Claims) != 2 || r.Others != 0 || err != nil) {
-		t.Errorf("rescued %+v (%v), want two, and nothing that is others'", r, err)
+	if p := s.pulse(t, b); !p.Lost {
+		t.Errorf("beside a dead instance's claims: %+v", p)
+	}
+	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r) != 2 || err != nil) {
+		t.Errorf("rescued %+v (%v), want two", r, err)
+	}
+	if p := s.pulse(t, b); !s.Embedded() && (p.Others || p.Lost) {
+		t.Errorf("when all is taken back: %+v", p)
 	}
 	again, err := s.Action(s.ctx, againID)
 	check(t, err)
@@ -268,7 +277,10 @@ func overdueAttemptsAreRescued(t *testing.T, s setup) {
 	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
 		return tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: past, Rank: past.RunAt}})
 	}))
-	want := ledger.Rescue{Claims: []ledger.Rescued{{ID: id, Handler: "noop", Lane: "noop", Attempt: 1, Reason: ledger.LostOverdue, Who: "host-a"}}, Leads: true}
+	if p := s.pulse(t, host); !p.Lost || !p.Leads || p.Others {
+		t.Errorf("when an attempt is overdue: %+v", p)
+	}
+	want := []ledger.Rescued{{ID: id, Handler: "noop", Lane: "noop", Attempt: 1, Reason: ledger.LostOverdue, Who: "host-a"}}
 	if r, err := s.Rescue(s.ctx, host.ID); err != nil || cmp.Diff(want, r) != "" {
 		t.Fatalf("%v, rescued (-want +got):\n%s", err, cmp.Diff(want, r))
 	}

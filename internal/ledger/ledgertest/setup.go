@@ -174,6 +174,14 @@ func (s setup) claim(t *testing.T, i ledger.Instance, lane string, n int) []ledg
 	return done.Claimed
 }
 
+// pulse looks at what there is to do for an instance.
+func (s setup) pulse(t *testing.T, i ledger.Instance) ledger.Pulse {
+	t.Helper()
+	p, err := s.Pulse(s.ctx, i, true)
+	check(t, err)
+	return p
+}
+
 // end completes a claim.
 func (s setup) end(t *testing.T, i ledger.Instance, c ledger.Claimed, o action.Outcome) ledger.Turned {
 	t.Helper()

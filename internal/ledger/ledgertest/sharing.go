@@ -129,7 +129,7 @@ func (s setup) outlived(t *testing.T, i ledger.Instance) (claims []ledger.Rescue
 		check(t, s.Heartbeat(s.ctx, i))
 		r, err := s.Rescue(s.ctx, i.ID)
 		check(t, err)
-		claims = append(claims, r.Claims...)
+		claims = append(claims, r...)
 		rows, err := s.Instances(s.ctx)
 		check(t, err)
 		if len(rows) == 1 {
@@ -150,8 +150,8 @@ func instancesOutliveTheLedgersAbsence(t *testing.T, s setup) {
 	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
 	nobody := func(when string) {
 		t.Helper()
-		if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r.Claims) != 0 {
-			t.Errorf("%s host-b took %+v, %v", when, r.Claims, err)
+		if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r) != 0 {
+			t.Errorf("%s host-b took %+v, %v", when, r, err)
 		}
 	}
 	nobody("before its own heartbeat")
@@ -183,14 +183,14 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 		}
 		r, err := s.Rescue(s.ctx, b.ID)
 		check(t, err)
-		if len(r.Claims) == 1 {
-			if r.Claims[0].Reason != ledger.LostLock {
-				t.Errorf("rescued %+v, want one by its lock", r.Claims)
+		if len(r) == 1 {
+			if r[0].Reason != ledger.LostLock {
+				t.Errorf("rescued %+v, want one by its lock", r)
 			}
 			break
 		}
-		if r.Others != 1 {
-			t.Fatalf("not rescued; others hold %d claims", r.Others)
+		if p := s.pulse(t, b); !p.Others || !p.Lost {
+			t.Fatalf("not rescued; %+v", p)
 		}
 		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(100*time.Millisecond)))
 	}

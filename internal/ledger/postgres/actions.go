@@ -245,7 +245,9 @@ func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
 }
 
 // createdAt are the ids' own times, which name their partitions.
-func createdAt(ids []action.ID) *array { return times(ids, func(id *action.ID) time.Time { return id.Time() }) }
+func createdAt(ids []action.ID) *array {
+	return times(ids, func(id *action.ID) time.Time { return id.Time() })
+}
 
 // Events is an action's history in the order of seq.
 func (t *tx) Events(id action.ID) ([]action.Event, error) {

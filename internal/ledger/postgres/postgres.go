@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,8 @@ type Driver struct {
 	span     Span
 	listener *listener
 	notifier *notifier
+	floors   *floors
+	overdue  atomic.Int64 // until when no claim was overdue, in Unix microseconds of the database; 0: nobody has looked
 	closing  sync.Once
 }
 
@@ -79,7 +82,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
 	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct.ConnConfig, pool, obs.Component(o.Log, "ledger")),
-		notifier: newNotifier(pool, action.NewID(time.Now(), random).String())}
+		notifier: newNotifier(pool, action.NewID(time.Now(), random).String()), floors: &floors{lanes: map[string]*floor{}}}
 	if err := d.Maintain(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -194,7 +197,7 @@ func (d *Driver) begin(ctx context.Context, begin, plans string) (*pgxpool.Conn,
 		if err != nil {
 			return nil, nil, err
 		}
-		t := &tx{ctx: ctx, conn: conn.Conn(), listener: d.listener}
+		t := &tx{ctx: ctx, conn: conn.Conn(), listener: d.listener, floors: d.floors}
 		start := new(pgx.Batch)
 		start.Queue(begin)
 		start.Queue(planned, plans).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
@@ -242,6 +245,7 @@ type tx struct {
 	conn     *pgx.Conn
 	listener *listener
 	now      time.Time
+	floors   *floors
 	plans    *[]string // where Explain collects
 }
 

@@ -58,10 +58,10 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 // claim takes ready rows in one statement, and writes that those run which are not to be handed off. The picked rows
 // are fenced off by a materialised CTE, so that no more are updated than were asked for, and updated through an array
 // of the places where they were locked: joined, the planner reads whole tables.
-const claim = `WITH want AS (SELECT * FROM unnest($3::text[], $4::int[]) AS w (lane, n)),
+const claim = `WITH want AS (SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[]) AS w (lane, n, floor)),
 picked AS MATERIALIZED (
 	SELECT p.ctid FROM want w CROSS JOIN LATERAL (
-		SELECT t.ctid FROM thread t WHERE t.lane = w.lane AND t.ready
+		SELECT t.ctid FROM thread t WHERE t.lane = w.lane AND t.ready AND t.rank >= coalesce(w.floor, '-infinity')
 		ORDER BY t.rank, t.id LIMIT w.n FOR UPDATE SKIP LOCKED) AS p
 	WHERE EXISTS (SELECT 1 FROM instance WHERE id = $1 AND lease_until > now())),
 claimed AS (
@@ -81,12 +81,23 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed
 		ledger.Claimed
 		rank time.Time
 	}
+	began := time.Now()
+	from := column(wants, func(w ledger.Want) time.Time { return t.floors.of(w.Lane, began) })
 	rows, err := read(t, func(r *reader) (c ranked, err error) {
 		c.Thread, c.rank = r.thread(), r.time()
 		c.Action, err = r.action()
 		return c, err
 	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w ledger.Want) string { return w.Lane }),
-		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants))
+		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants), times(from, func(at *time.Time) time.Time { return *at }))
+	highest := make(map[string]time.Time, len(wants))
+	for i := range rows {
+		if r := &rows[i]; r.rank.After(highest[r.Lane]) {
+			highest[r.Lane] = r.rank
+		}
+	}
+	if err == nil {
+		t.floors.learn(wants, from, highest, len(rows), time.Since(began), began)
+	}
 	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })
 	return column(rows, func(r ranked) ledger.Claimed { return r.Claimed }), err
 }
@@ -102,37 +113,57 @@ func handOffs(wants []ledger.Want) []string {
 	return lanes
 }
 
-// Lanes lists lanes with ready work after a lane, in order: a skip scan of
-// thread_claim over each handler's own lane and those of its targets.
+// ready lists lanes with ready work: a skip scan of thread_claim over each part of $1 to $3, and those of $4 that have
+// some at their floor, $5, or after it; lane > $6, at most $7.
+const ready = `SELECT lanes.lane FROM unnest($1::text[], $2::text[], $3::text[]) AS part (handler, low, high) CROSS JOIN LATERAL (
+		WITH RECURSIVE found AS (
+			SELECT * FROM (SELECT lane, 1 AS n FROM thread WHERE ready AND lane > $6 COLLATE "C" AND lane >= part.low COLLATE "C"
+				AND lane < part.high COLLATE "C" ORDER BY lane LIMIT 1) AS first
+			UNION ALL
+			SELECT next.lane, found.n + 1 FROM found CROSS JOIN LATERAL (
+				SELECT lane FROM thread WHERE ready AND lane > found.lane AND lane < part.high COLLATE "C" ORDER BY lane LIMIT 1) AS next
+			WHERE found.n < 10000)
+		SELECT lane FROM found WHERE lane = part.handler OR starts_with(lane, part.handler || '/') LIMIT $7) AS lanes
+	UNION ALL
+	SELECT high.lane FROM unnest($4::text[], $5::timestamptz[]) AS high (lane, floor)
+	WHERE high.lane > $6 COLLATE "C" AND EXISTS (SELECT FROM thread t WHERE t.ready AND t.lane = high.lane AND t.rank >= high.floor)`
+
+// readyOf are the arguments of ready for handlers.
+func (f *floors) readyOf(handlers []string, after string, limit int) []any {
+	high, ranks := f.high(time.Now())
+	parts := stretches(handlers, high)
+	own := high[:0:0]
+	ownRanks := ranks[:0:0]
+	for i, lane := range high {
+		if slices.ContainsFunc(handlers, func(h string) bool { return lane == h || strings.HasPrefix(lane, h+"/") }) {
+			own, ownRanks = append(own, lane), append(ownRanks, ranks[i])
+		}
+	}
+	return []any{column(parts, func(s stretch) string { return s.handler }), column(parts, func(s stretch) string { return s.low }),
+		column(parts, func(s stretch) string { return s.high }), own, ownRanks, after, limit}
+}
+
+// Lanes lists lanes with ready work after a lane, in order.
 func (t *tx) Lanes(handlers []string, after string, limit int) ([]string, error) {
 	return query(t, func(row pgx.Row) (lane string, err error) {
 		err = row.Scan(&lane)
 		return lane, err
-	}, `SELECT lanes.lane FROM unnest($1::text[]) AS of (handler) CROSS JOIN LATERAL (
-		WITH RECURSIVE found AS (
-			SELECT * FROM (SELECT lane, 1 AS n FROM thread WHERE ready AND lane > $2 COLLATE "C" AND lane >= of.handler COLLATE "C"
-				AND lane < of.handler || '0' COLLATE "C" ORDER BY lane LIMIT 1) AS first
-			UNION ALL
-			SELECT next.lane, found.n + 1 FROM found CROSS JOIN LATERAL (
-				SELECT lane FROM thread WHERE ready AND lane > found.lane AND lane < of.handler || '0' COLLATE "C" ORDER BY lane LIMIT 1) AS next
-			WHERE found.n < 10000)
-		SELECT lane FROM found WHERE lane = of.handler OR starts_with(lane, of.handler || '/') LIMIT $3) AS lanes
-	ORDER BY lanes.lane LIMIT $3`, handlers, after, limit)
+	}, ready+" ORDER BY lane LIMIT $7", t.floors.readyOf(handlers, after, limit)...)
 }
 
-// pastDeadline is what the index thread_deadline holds: a claim that ends before its deadline cannot pass it.
-const pastDeadline = `deadline <= now() AND deadline IS NOT NULL AND cancel_at IS NULL
-	AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease) AND $1::uuid IS NOT DISTINCT FROM $1`
+// passable is what the index thread_deadline holds: a claim that ends before its deadline cannot pass it.
+const passable = `deadline IS NOT NULL AND cancel_at IS NULL
+	AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease)`
 
 // choices are the conditions of ledger.Choice; $1 is the owner.
 func choices(c ledger.Choice) (string, error) {
 	switch c {
 	case ledger.DeadClaims:
-		return `claimed_by IS NOT NULL AND claimed_by <> $1 AND NOT EXISTS (SELECT 1 FROM instance i WHERE i.id = claimed_by)`, nil
+		return "claimed_by <> $1 AND id IN (SELECT id " + foreign + ")", nil
 	case ledger.OverdueClaims:
 		return "lease < now() AND claimed_by IS NOT NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	case ledger.PastDeadline:
-		return pastDeadline, nil
+		return "deadline <= now() AND " + passable + " AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	case ledger.CancelAsked:
 		return "claimed_by = $1 AND cancel_at IS NOT NULL", nil
 	case ledger.ClaimsOf:
@@ -168,8 +199,7 @@ func (t *tx) NextDue() (time.Time, error) {
 		return at, err
 	}, `SELECT least(
 		(SELECT min(run_at) FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4)),
-		(SELECT min(deadline) FROM thread WHERE deadline IS NOT NULL AND cancel_at IS NULL
-			AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease) AND deadline < now() + interval '1 minute'))`)
+		(SELECT min(deadline) FROM thread WHERE deadline < now() + interval '1 minute' AND `+passable+`))`)
 	if err != nil || len(due) == 0 {
 		return time.Time{}, err
 	}
