@@ -83,7 +83,7 @@ func Check(file string, data []byte) (Config, fault.Problems) {
 		return config, nil // an empty file says nothing
 	}
 	root, problems := yamltree.Parse(file, data, maxSize)
-	if root == nil || problems.Err() != nil {
+	if root == nil {
 		return config, problems
 	}
 	dropFree(root)
