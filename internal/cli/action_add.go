@@ -133,17 +133,20 @@ func (a *app) addAction(ctx context.Context, flags addFlags) error {
 
 // ordered tells of an action that was stored, or was there.
 func (a *app) ordered(ctx context.Context, s *session, made server.Added, watch bool) error {
-	if watch {
-		s.warnIfIdle(a)
-		return a.watchAction(ctx, s, made.ID)
-	}
-	if a.json() {
+	if !watch && a.json() {
 		return a.printJSON(made)
 	}
-	fmt.Fprintln(a.out, made.ID)
+	if !watch {
+		fmt.Fprintln(a.out, made.ID)
+	}
 	if !made.Created {
 		fmt.Fprintf(a.err, "waybill: it was there already: %s\n", strings.ToLower(made.Thread.Status.String()))
 	}
-	s.warnIfIdle(a)
+	if made.Thread.Status.Live() {
+		s.warnIfIdle(a)
+	}
+	if watch {
+		return a.watchAction(ctx, s, made.ID)
+	}
 	return nil
 }

@@ -120,7 +120,7 @@ func whyLane(l ledger.Limiter, now time.Time) string {
 // rateText is the rate now, and the full one where that is another.
 func rateText(l ledger.Limiter) string {
 	switch {
-	case l.Slowed > 0:
+	case l.Slowed > 0 && l.PausedBy == "":
 		return action.PerSecond(l.Rate) + " of " + action.PerSecond(l.Full())
 	case l.Configured > 0:
 		return action.PerSecond(l.Configured)

@@ -63,7 +63,7 @@ func buildLines(stage server.StageRun, now time.Time) []line {
 
 // artifactText is an artifact's size and the beginning of its digest.
 func artifactText(size int64, digest string) string {
-	return fmt.Sprintf("%s sha256:%s", bytesOf(size), digest[:min(8, len(digest))])
+	return fmt.Sprintf("%s sha256:%s", server.Size(size), digest[:min(8, len(digest))])
 }
 
 // hostLine is one host with the steps of its chain.
@@ -95,7 +95,7 @@ func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun,
 
 // doneText is a finished step with how long it took: deployed 6.0s.
 func doneText(step server.StepRun, now time.Time) string {
-	text := step.Word + " " + took(stepTook(step, now))
+	text := step.Word + " " + server.Took(stepTook(step, now))
 	if remark := doneRemark(step); remark != "" {
 		text += " (" + remark + ")"
 	}
@@ -164,7 +164,7 @@ func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
 		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, oneLine(step.Error))
 	}
 	if step.RunAt.After(now) {
-		text += "; again in " + took(step.RunAt.Sub(now))
+		text += "; again in " + server.Took(step.RunAt.Sub(now))
 	}
 	return text
 }

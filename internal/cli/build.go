@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const buildHelp = `A build is described by .wharf-ci.yml. Run one with waybill run; a deployment's build
@@ -164,7 +165,7 @@ func (a *app) listBuilds() error {
 	for _, s := range all {
 		duration := "-"
 		if !s.EndedAt.IsZero() {
-			duration = took(s.EndedAt.Sub(s.StartedAt))
+			duration = server.Took(s.EndedAt.Sub(s.StartedAt))
 		}
 		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), ago(now, s.StartedAt), duration, a.shorten(s.Source))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // listLimit is how many rows a list shows unless --limit says otherwise.
@@ -85,9 +86,9 @@ func (a *app) listDeployments(ctx context.Context, s *session, q ledger.Deployme
 func tookOf(d ledger.Deployment, now time.Time) string {
 	switch {
 	case !d.EndedAt.IsZero():
-		return took(d.EndedAt.Sub(d.CreatedAt))
+		return server.Took(d.EndedAt.Sub(d.CreatedAt))
 	case d.Status == schedule.Active:
-		return took(now.Sub(d.CreatedAt))
+		return server.Took(now.Sub(d.CreatedAt))
 	}
 	return "-"
 }

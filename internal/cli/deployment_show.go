@@ -64,7 +64,7 @@ func (a *app) standing(v server.DeploymentView, s style) string {
 	case v.State.Status == schedule.Active:
 		text += fmt.Sprintf(", %d of %d facts", v.State.Done, v.State.Total)
 	case !v.State.EndedAt.IsZero():
-		text += fmt.Sprintf(" %s, after %s", ago(time.Now(), v.State.EndedAt), took(v.State.EndedAt.Sub(v.CreatedAt)))
+		text += fmt.Sprintf(" %s, after %s", ago(time.Now(), v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
 	if v.State.Held != "" {
 		text += ", " + s.warn("held "+v.State.Held)

@@ -66,7 +66,7 @@ func (l layout) withDuration(text string, d time.Duration) string {
 	if d <= 0 {
 		return l.fit(text)
 	}
-	shown := took(d)
+	shown := server.Took(d)
 	if l.columns > 0 && printedWidth(text)+2+len(shown) > l.columns {
 		text = cut(text, l.columns-len(shown)-2)
 	}

@@ -39,7 +39,7 @@ func (a *app) printShipPlan(d planDocument) error {
 	}
 	var t table
 	for _, step := range d.Steps {
-		t.add(fmt.Sprintf("%8s", took(step.Start)), fmt.Sprintf("%8s", took(step.End)),
+		t.add(fmt.Sprintf("%8s", server.Took(step.Start)), fmt.Sprintf("%8s", server.Took(step.End)),
 			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
 	}
 	if err := t.write(a.out); err != nil {
@@ -62,7 +62,7 @@ func totalText(d planDocument) string {
 	if d.Revision != "" {
 		subject = "ship of " + d.Revision
 	}
-	text := fmt.Sprintf("%s would take %s: %s", subject, took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", "))
+	text := fmt.Sprintf("%s would take %s: %s", subject, server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", "))
 	if d.Guessed {
 		text += "\n(at most: some steps have never run here, so their time limit is counted)"
 	}
@@ -83,7 +83,7 @@ func stageTimes(d planDocument) []string {
 	}
 	var parts []string
 	for _, stage := range order {
-		parts = append(parts, stage+" "+took(spans[stage].end-spans[stage].start))
+		parts = append(parts, stage+" "+server.Took(spans[stage].end-spans[stage].start))
 	}
 	return parts
 }

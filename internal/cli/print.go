@@ -103,34 +103,6 @@ func clock(now, then time.Time) string {
 	return then.Format("2006-01-02 15:04")
 }
 
-// took is a duration for people: 0.2s, 42.0s, 3m04s, 2h05m.
-func took(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0.0s"
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	default:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-}
-
-// bytesOf is a size for people, in decimal units: 4.1 MB.
-func bytesOf(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, units := float64(n), "kMGTP"
-	unit := -1
-	for value >= 1000 && unit < len(units)-1 {
-		value /= 1000
-		unit++
-	}
-	return fmt.Sprintf("%.1f %cB", value, units[unit])
-}
-
 // dash stands for nothing in a table.
 func dash(text string) string {
 	if text == "" {

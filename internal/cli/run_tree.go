@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // buildTree draws a build in place on a terminal.
@@ -55,7 +56,7 @@ func (v *buildTree) frame(now time.Time, spinner string) []string {
 	if room := height - 3; len(rows) > room {
 		rows = v.busiest(rows, room)
 	}
-	rows = append(rows, v.style.faint(fmt.Sprintf("%s   Ctrl-C cancels, twice forces", took(now.Sub(v.board.began)))))
+	rows = append(rows, v.style.faint(fmt.Sprintf("%s   Ctrl-C cancels, twice forces", server.Took(now.Sub(v.board.began)))))
 	for i := range rows {
 		rows[i] = cut(rows[i], columns)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // tailLines is how many lines of a failed step are shown at the end.
@@ -92,9 +93,9 @@ func (b *buildBoard) row(step build.PlanStep, s style, now time.Time, spinner st
 	elapsed := "      "
 	switch {
 	case row.ended.IsZero() && !row.began.IsZero():
-		elapsed = fmt.Sprintf("%6s", took(now.Sub(row.began)))
+		elapsed = fmt.Sprintf("%6s", server.Took(now.Sub(row.began)))
 	case !row.began.IsZero():
-		elapsed = fmt.Sprintf("%6s", took(row.ended.Sub(row.began)))
+		elapsed = fmt.Sprintf("%6s", server.Took(row.ended.Sub(row.began)))
 	}
 	text := " " + b.sign(row, s, spinner) + " " + name + "  " + elapsed + "   " + s.faint(b.remark(step, row))
 	return strings.TrimRight(text, " ")
@@ -242,7 +243,7 @@ func (v *buildScene) closing(result build.Status) string {
 	default:
 		word = v.style.bad(word)
 	}
-	return fmt.Sprintf("build %s %s in %s", v.job.id, word, took(time.Since(v.board.began)))
+	return fmt.Sprintf("build %s %s in %s", v.job.id, word, server.Took(time.Since(v.board.began)))
 }
 
 // logCommand is how the log of a step can be read.

@@ -92,7 +92,7 @@ func headline(v server.StatusView) string {
 	if oldest == 0 {
 		return text + count(live, "live action") + ", none is ready and waits"
 	}
-	return text + fmt.Sprintf("%s, the oldest ready one waits %s", count(live, "live action"), took(oldest))
+	return text + fmt.Sprintf("%s, the oldest ready one waits %s", count(live, "live action"), server.Took(oldest))
 }
 
 func (a *app) showProcesses(v server.StatusView) error {
@@ -130,7 +130,7 @@ func (a *app) showHandlers(v server.StatusView) error {
 	for _, h := range v.Handlers {
 		oldest := "-"
 		if h.Ready > 0 {
-			oldest = took(v.Now.Sub(h.Oldest))
+			oldest = server.Took(v.Now.Sub(h.Oldest))
 		}
 		row := []string{h.Handler, number(h.Served), number(h.Ready), oldest}
 		for status := action.Pending; status.Live(); status++ {

@@ -98,7 +98,7 @@ func (t *story) tellFact(e schedule.Entry, d entryDetail) string {
 		spent = e.At.Sub(began)
 	}
 	word := words(e.Event).done
-	t.done[e.Target] = append(t.done[e.Target], word+" "+took(spent))
+	t.done[e.Target] = append(t.done[e.Target], word+" "+server.Took(spent))
 	return t.row(e.Target, word, remarkOf(d), spent)
 }
 

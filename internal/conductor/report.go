@@ -192,7 +192,11 @@ func (g *gate) tell(lane string, was, is action.Bucket) {
 	case is.Disabled() && !was.Disabled():
 		g.log.Warn("lane disabled", about...)
 	case is.PausedBy != "" && (was.PausedBy == "" || !was.PauseUntil.Equal(is.PauseUntil)):
-		g.log.Warn("lane paused", append(about, obs.KeyUntil, is.PauseUntil, obs.KeyBy, is.PausedBy)...)
+		about = append(about, obs.KeyBy, is.PausedBy)
+		if !is.PauseUntil.IsZero() { // else until somebody resumes it
+			about = append(about, obs.KeyUntil, is.PauseUntil)
+		}
+		g.log.Warn("lane paused", about...)
 	case is.Slowed > 0 && (was.Slowed == 0 || is.Slowed < was.Slowed):
 		g.log.Warn("lane slowed", about...)
 	case is.Slowed != was.Slowed:

@@ -130,11 +130,6 @@ func mustJSON(value any) []byte {
 	return b.Bytes()
 }
 
-// phaseTone is the class of a job's status.
-func phaseTone(status string) string {
-	return map[string]string{"accepted": "t-waiting", "running": "t-running", "successful": "t-finished", "failed": "t-failed", "dismissed": "t-ended"}[status]
-}
-
 // linkOf is the address of a document's link; "" without one.
 func linkOf(links []ogc.Link, rel string) string {
 	for _, l := range links {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -29,10 +30,11 @@ func (p *Pages) render(v view) (template.HTML, error) {
 // functions are what templates call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"clock": clock, "when": when, "iso": iso, "took": took, "size": size, "short": short, "below": below,
-		"path": url.PathEscape, "lower": lower, "pretty": pretty, "digest": shortDigest, "tone": tone, "limitTone": limitTone, "troubleTone": troubleTone, "processTone": processTone, "waiting": waiting, "liveCounts": liveCounts, "rate": action.PerSecond,
-		"words": words, "plural": plural, "statusTone": statusTone, "detail": detail, "args": args, "phaseTone": phaseTone, "phases": ledger.Phases, "linkOf": linkOf, "compact": compact, "href": func(l ogc.Link) string { return l.Href },
-		"stepWord": stepWord, "stepName": server.StepName,
+		"args": args, "path": url.PathEscape, // of templates and addresses
+		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
+		"pretty": pretty, "compact": compact, "short": short, "digest": shortDigest, "below": below, "lower": lower,
+		"tone": tone, "words": words, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
+		"waiting": waiting, "liveCounts": liveCounts, "phases": ledger.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}
 }
 
@@ -56,37 +58,14 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 // when is the day and the time.
 func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04") }
 
-// took is a duration for people: 0.2s, 6.0s, 1m12s, 3h05m, 2d4h.
-func took(from, to time.Time) string {
-	d := max(to.Sub(from), 0)
-	switch {
-	case d < 9950*time.Millisecond:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
-	}
-}
+// moment is the day and the time with seconds.
+func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") }
 
-// size is a number of bytes for people, in powers of 1000.
-func size(bytes int64) string {
-	value, unit := float64(bytes), "B"
-	for _, next := range []string{"kB", "MB", "GB", "TB"} {
-		if value < 1000 {
-			break
-		}
-		value, unit = value/1000, next
-	}
-	if unit == "B" {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
-}
+// attemptOf is the number at the end of an exchange's path.
+func attemptOf(exchange string) string { return "attempt " + path.Base(exchange) }
+
+// took is how long something took, for people.
+func took(from, to time.Time) string { return server.Took(to.Sub(from)) }
 
 // short is the part of an action's id that tells it from its neighbours: the random end.
 func short(id action.ID) string { return "…" + id.String()[24:] }
@@ -126,7 +105,7 @@ func detail(raw json.RawMessage) string {
 	}
 	parts := []string{fields.Text, fields.Event, fields.Label, strings.ToLower(fields.Status), fields.Error, fields.Reason}
 	if fields.Size > 0 {
-		parts = append(parts, size(fields.Size))
+		parts = append(parts, server.Size(fields.Size))
 	}
 	if fields.Digest != "" {
 		parts = append(parts, "sha256:"+shortDigest(fields.Digest))
@@ -146,63 +125,6 @@ func stepWord(s server.StepRun) string {
 		return s.Name + " " + s.Word
 	}
 	return s.Word
-}
-
-// tone is the class of a state: each has a sign and a colour, and its word stands beside it.
-func tone(state any) string {
-	switch state := state.(type) {
-	case server.RunState:
-		return "t-" + string(state)
-	case schedule.State:
-		return stepTone(state)
-	case schedule.Status:
-		return statusTone(state)
-	case action.Status:
-		return actionTone(state)
-	}
-	return "t-waiting"
-}
-
-func stepTone(s schedule.State) string {
-	switch s {
-	case schedule.Complete:
-		return "t-finished"
-	case schedule.Claimed:
-		return "t-running"
-	case schedule.Broken:
-		return "t-failed"
-	case schedule.Elided, schedule.Excluded:
-		return "t-skipped"
-	}
-	return "t-waiting"
-}
-
-func statusTone(s schedule.Status) string {
-	switch s {
-	case schedule.Active:
-		return "t-running"
-	case schedule.Finished:
-		return "t-finished"
-	case schedule.FailedRun:
-		return "t-failed"
-	}
-	return "t-ended"
-}
-
-func actionTone(s action.Status) string {
-	switch s {
-	case action.Running:
-		return "t-running"
-	case action.Backoff:
-		return "t-backoff"
-	case action.Successful:
-		return "t-finished"
-	case action.Canceled:
-		return "t-ended"
-	case action.Pending, action.Queued:
-		return "t-waiting"
-	}
-	return "t-failed"
 }
 
 // words is a status for people.

@@ -101,17 +101,6 @@ func (p *Pages) troubled(ctx context.Context) ([]ledger.Limiter, error) {
 	return slices.DeleteFunc(limits, func(l ledger.Limiter) bool { return !l.Troubled() }), err
 }
 
-// limitTone is the class of a lane's state.
-func limitTone(state string) string {
-	switch state {
-	case "disabled":
-		return "t-failed"
-	case "paused":
-		return "t-held"
-	}
-	return "t-backoff"
-}
-
 // actions is the page of all actions.
 func (p *Pages) actions(r *http.Request) (content, error) {
 	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}

@@ -14,25 +14,6 @@ func (p *Pages) status(r *http.Request) (content, error) {
 	return content{Title: "Status", Template: "status", Nav: "status", Data: v}, err
 }
 
-// troubleTone is how a trouble looks.
-func troubleTone(t server.Trouble) string {
-	if t.Warning {
-		return "t-tolerated"
-	}
-	return "t-failed"
-}
-
-// processTone is how a process looks.
-func processTone(state string) string {
-	switch state {
-	case "alive":
-		return "t-finished"
-	case "draining":
-		return "t-held"
-	}
-	return "t-failed"
-}
-
 // waiting is how long the oldest ready action of a handler waits; "" while none is ready.
 func waiting(h server.HandlerView, now time.Time) string {
 	if h.Ready == 0 {

@@ -53,13 +53,15 @@ function took(seconds) {
 
 const clock = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const moment = new Intl.DateTimeFormat([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const shown = { day, clock, moment };
 const whole = new Intl.DateTimeFormat([], { dateStyle: "full", timeStyle: "long" });
 
 // paint writes what depends on the reader's clock and zone.
 function paint() {
   for (const time of main.querySelectorAll("time[data-show]")) {
     const at = new Date(time.dateTime);
-    time.textContent = (time.dataset.show === "day" ? day : clock).format(at);
+    time.textContent = shown[time.dataset.show].format(at);
     time.title = whole.format(at);
   }
   tick();

@@ -1,0 +1,25 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+)
+
+// tones are the classes of states, by their words: each has a sign and a colour, and its word stands beside it.
+var tones = map[string]string{ //nolint:gochecknoglobals // a table that nobody changes
+	"running": "t-running", "active": "t-running", "claimed": "t-running",
+	"finished": "t-finished", "complete": "t-finished", "successful": "t-finished", "alive": "t-finished",
+	"failed": "t-failed", "timed_out": "t-failed", "invalid": "t-failed", "retries_exhausted": "t-failed", "disabled": "t-failed", "dead": "t-failed",
+	"backoff": "t-backoff", "slowed": "t-backoff", "half-open": "t-backoff",
+	"paused": "t-held", "draining": "t-held",
+	"tolerated": "t-tolerated", "skipped": "t-skipped", "elided": "t-skipped", "excluded": "t-skipped", "stopped": "t-stopped",
+	"superseded": "t-ended", "canceled": "t-ended", "dismissed": "t-ended",
+}
+
+// tone is the class of a state of anything: a deployment, a step, an action, a job, a lane, a process. What waits has none.
+func tone(state any) string {
+	if class, ok := tones[strings.ToLower(fmt.Sprint(state))]; ok {
+		return class
+	}
+	return "t-waiting"
+}
