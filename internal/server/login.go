@@ -57,7 +57,7 @@ func (a *access) byToken(r *http.Request) (session, error) {
 }
 
 func (a *access) enter(w http.ResponseWriter, r *http.Request, opened session, next string) {
-	http.SetCookie(w, a.sessions.cookie(opened, time.Now(), r.TLS != nil))
+	http.SetCookie(w, a.sessions.cookie(opened, time.Now(), Encrypted(r)))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 

@@ -22,6 +22,12 @@ type session struct {
 	Expires time.Time `json:"expires"`
 }
 
+// Encrypted reports whether a client asked by https, here or at the proxy that stands before this server and says so
+// (X-Forwarded-Proto). Who forges that gets links and a cookie of no use to them.
+func Encrypted(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
 // sessions seals and opens cookies.
 type sessions struct {
 	key  []byte

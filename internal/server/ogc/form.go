@@ -148,7 +148,7 @@ func (n notAllowed) Unwrap() error { return n.error }
 // address is where something of this API is, as the client reached it.
 func address(r *http.Request, path string, query url.Values) string {
 	u := url.URL{Scheme: "http", Host: r.Host, Path: path, RawQuery: query.Encode()}
-	if r.TLS != nil {
+	if server.Encrypted(r) {
 		u.Scheme = "https"
 	}
 	return u.String()

@@ -40,6 +40,18 @@ func TestTheLandingPageLeadsEverywhere(t *testing.T) {
 	}
 }
 
+func TestLinksAreWhatTheClientAskedFor(t *testing.T) {
+	t.Parallel()
+	w := start(t, webhook.Guard{})
+	var page ogc.LandingPage
+	w.get("/", header{"X-Forwarded-Proto", "https"}).want(t, http.StatusOK).into(t, &page)
+	for _, l := range page.Links {
+		if !strings.HasPrefix(l.Href, "https://127.0.0.1:") {
+			t.Errorf("link %s leads to %s behind a proxy that clients reach by https", l.Rel, l.Href)
+		}
+	}
+}
+
 func TestTheDefinitionIsOpenAPI(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
