@@ -174,7 +174,7 @@ func actionHead(x ledger.ActionState) string {
 // showAction prints an action's line, its events, and what it said.
 func (a *app) showAction(x server.ActionView) error {
 	now := time.Now()
-	fmt.Fprintf(a.out, "%s  created %s\n", actionHead(x.ActionState), clock(now, x.CreatedAt))
+	fmt.Fprintf(a.out, "%s  created %s\n", actionHead(x.ActionState), clock(now, x.EnqueuedAt))
 	for _, e := range x.Events {
 		text := eventWords(e)
 		if e.Status == action.Successful {
