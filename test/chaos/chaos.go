@@ -3,7 +3,8 @@
 // real PostgreSQL (or the embedded log), and what actions do is seen by a target
 // that counts. Whatever was broken, one judge reads the whole log: nothing is
 // lost, nothing ends twice, no history has a gap, no more attempts are spent than
-// the policy allows, and what may happen once has happened once at most.
+// the policy allows, what may happen once has happened once at most, every end
+// has each of its callbacks once, and limits were kept.
 package chaos
 
 import (
@@ -20,6 +21,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
@@ -46,6 +49,8 @@ type Settings struct {
 	Listen string // ledger.listenUrl of the processes; default: none
 	Blob   string // blob.url of the processes; default: in the home
 
+	Heartbeat time.Duration // ledger.heartbeat of the processes, whose leases are three of it; default: theirs
+
 	Environment []string // of the processes, besides this one's
 }
 
@@ -59,6 +64,7 @@ type World struct {
 
 	mu      sync.Mutex
 	ordered map[action.ID]action.Action
+	began   time.Time
 }
 
 // Open makes the world. Nothing runs in it yet.
@@ -66,7 +72,7 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 	if s.Store == "" {
 		s.Store = s.Direct
 	}
-	w := &World{Settings: s, ordered: map[action.ID]action.Action{}}
+	w := &World{Settings: s, ordered: map[action.ID]action.Action{}, began: time.Now()}
 	if err := os.MkdirAll(w.home(), 0o700); err != nil {
 		return nil, err
 	}
@@ -86,6 +92,11 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 		return nil, err
 	}
 	w.Ledger = ledger.New(driver)
+	blobs, err := blob.OpenDir(filepath.Join(w.home(), "blobs"))
+	if err != nil {
+		return nil, errors.Join(err, w.Ledger.Close())
+	}
+	w.Ledger.Follows(callback.Planner{Book: func() callback.Book { return &w.config }, Blobs: blobs, Jobs: w.Ledger}) // of what the watcher ends
 	return w, nil
 }
 
@@ -109,14 +120,27 @@ const (
 	Once    = "once"    // the same, at most once
 	Nothing = "nothing" // noop: sleeps as long as its parameters say
 	Suicide = "suicide" // a command that kills the process that runs it
+	Gentle  = "gentle"  // as Effect, in a lane with limits
+)
+
+// Parcel is a process of a world: Nothing, whose end calls back Once, and when it is a success Effect for each feature.
+const Parcel = "parcel"
+
+// The limits of the lane of Gentle.
+const (
+	GentleRate   = 40 // attempts a second
+	GentleBurst  = 10
+	GentleAtOnce = 3
 )
 
 // source is the world's server.yaml. Back-offs are short, so that tests are.
 func (w *World) source() string {
 	var b strings.Builder
-	if w.Listen != "" {
-		fmt.Fprintf(&b, "ledger: {listenUrl: %q}\n", w.Listen)
+	ledger := fmt.Sprintf("listenUrl: %q", w.Listen)
+	if w.Heartbeat > 0 {
+		ledger += fmt.Sprintf(", heartbeat: %s", w.Heartbeat)
 	}
+	fmt.Fprintf(&b, "ledger: {%s}\n", ledger)
 	if w.Blob != "" {
 		fmt.Fprintf(&b, "blob: {url: %q}\n", w.Blob)
 	}
@@ -130,20 +154,30 @@ handlers:
   once:
     <<: *request
     delivery: at-most-once
+  gentle:
+    type: webhook
+    request: {url: "http://%[1]s/{{ .id }}/{{ .attempt }}?gentle", allowNetworks: [127.0.0.0/8]}
+    limits: {lane: {rate: %[2]d/s, burst: %[3]d, concurrency: %[4]d}}
   nothing: {type: noop}
   suicide:
     type: shell
     command: {argv: [sh, -c, "kill -9 $PPID; exec sleep 60"]}
     backoff: {retries: 1, initial: 100ms, max: 1s}
-`, w.Target.Address())
+workflows:
+  parcel:
+    handler: nothing
+    callbacks:
+      part: {handler: effect, type: perFeature, when: [successful]}
+      end: {handler: once, when: ["!invalid"]}
+`, w.Target.Address(), GentleRate, GentleBurst, GentleAtOnce)
 	return b.String()
 }
 
-// Order stores n actions of a handler and remembers them for the judge. Each has its
+// Order stores n actions of a handler, or jobs of Parcel, and remembers them for the judge. Each has its
 // id before it is stored, so that an order whose answer was lost is made again and is still one.
 // It goes on until ctx ends while the ledger is away.
 func (w *World) Order(ctx context.Context, handler, parameters string, n int) error {
-	made, err := w.config.Handlers[handler].Prepare(json.RawMessage(parameters))
+	made, err := w.prepare(handler, json.RawMessage(parameters))
 	if err != nil {
 		return err
 	}
@@ -177,6 +211,17 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 	return nil
 }
 
+// prepare makes an action or a job. No job answers for another.
+func (w *World) prepare(name string, parameters json.RawMessage) (action.Action, error) {
+	process, ok := w.config.Workflows[name]
+	if !ok {
+		return w.config.Handlers[name].Prepare(parameters)
+	}
+	job, err := process.Prepare(parameters)
+	job.CacheKey = action.ID{}
+	return job, err
+}
+
 // patiently asks the ledger until it answers.
 func patiently(ctx context.Context, ask func() error) error {
 	for {
@@ -186,7 +231,7 @@ func patiently(ctx context.Context, ask func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("order: %w", err)
+			return err
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -2,8 +2,11 @@ package chaos_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,8 +22,14 @@ var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// run makes the program, runs the tests and removes it.
+// run makes the program, runs the tests and removes it. Tests wait most of the time: more of them go on at once than
+// there are processors.
 func run(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	folder, err := os.MkdirTemp("", "waybill-chaos-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -37,7 +46,10 @@ func run(m *testing.M) int {
 // world makes a world of the settings, on a database of the test's own unless they name one.
 func world(t *testing.T, s chaos.Settings) *chaos.World {
 	t.Helper()
-	s.Binary, s.Folder = binary, t.TempDir()
+	s.Binary = binary
+	if s.Folder == "" {
+		s.Folder = t.TempDir()
+	}
 	w, err := chaos.Open(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -110,11 +122,10 @@ func churn(t *testing.T, w *chaos.World) (stop func()) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if err := w.Order(context.WithoutCancel(ctx), chaos.Effect, "{}", 5); err != nil {
-				t.Errorf("order: %v", err)
-			}
-			if err := w.Order(context.WithoutCancel(ctx), chaos.Once, "{}", 2); err != nil {
-				t.Errorf("order: %v", err)
+			for handler, n := range map[string]int{chaos.Effect: 4, chaos.Once: 2, chaos.Parcel: 1} {
+				if err := w.Order(context.WithoutCancel(ctx), handler, parametersOf(handler), n); err != nil {
+					t.Errorf("order %s: %v", handler, err)
+				}
 			}
 			pause(ctx, 50*time.Millisecond)
 		}
@@ -125,6 +136,14 @@ func churn(t *testing.T, w *chaos.World) (stop func()) {
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// parametersOf are those of an order; a parcel has three parts.
+func parametersOf(handler string) string {
+	if handler == chaos.Parcel {
+		return `{"output": {"features": [1, 2, 3]}}`
+	}
+	return "{}"
 }
 
 // pause lets some time pass, in which faults last or work goes on.

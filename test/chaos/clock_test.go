@@ -13,7 +13,7 @@ import (
 )
 
 // clocked is a world on a server whose clock differs from the processes'. Which of the two is wrong makes no difference.
-func clocked(t *testing.T, ahead time.Duration) (*chaos.World, *pgtest.Server) {
+func clocked(t *testing.T, ahead, heartbeat time.Duration) (*chaos.World, *pgtest.Server) {
 	t.Helper()
 	server := pgtest.Own(t)
 	if err := server.Stop(); err != nil {
@@ -25,7 +25,7 @@ func clocked(t *testing.T, ahead time.Duration) (*chaos.World, *pgtest.Server) {
 	if err := server.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := world(t, chaos.Settings{Direct: server.URL()})
+	w := world(t, chaos.Settings{Direct: server.URL(), Heartbeat: heartbeat})
 	now, err := w.Ledger.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestClocksDiffer(t *testing.T) {
 	}{{"behind", 3 * time.Hour}, {"ahead", -3 * time.Hour}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := clocked(t, c.ahead)
+			w, _ := clocked(t, c.ahead, soon)
 			victim, id := joined(t, w)
 			joined(t, w)
 			hold := hold(w)
@@ -128,7 +128,7 @@ func waited(t *testing.T, w *chaos.World) {
 // lease is over at once, or is said to last for hours; nobody is taken for dead who is not.
 func TestDatabaseClockJumps(t *testing.T) {
 	t.Parallel()
-	w, server := clocked(t, 0)
+	w, server := clocked(t, 0, 0)
 	first, one := joined(t, w)
 	second, two := joined(t, w)
 	stop := churn(t, w)

@@ -53,11 +53,15 @@ func free(t *testing.T, w *chaos.World, id action.ID) {
 	}
 }
 
+// soon is a heartbeat whose lease is over before long, and still longer than a busy machine keeps a living process from
+// renewing it.
+const soon = 3 * time.Second
+
 // TestFrozenProcessGoesOn stops one of two conductors in whatever it does until its lease is over. The other one does
 // its work; what it says when it goes on is refused, and it joins anew.
 func TestFrozenProcessGoesOn(t *testing.T) {
 	t.Parallel()
-	w := shared(t)
+	w := world(t, chaos.Settings{Direct: pgtest.URL(t), Heartbeat: soon})
 	hold := hold(w)
 	order(t, w, chaos.Effect, "{}", 25)
 	order(t, w, chaos.Once, "{}", 25)
@@ -99,7 +103,7 @@ func again(t *testing.T, p *chaos.Process, dead action.ID) {
 // queue's locked. The server ends the transaction, so that the other one can take over in the same time as ever.
 func TestProcessFreezesInMidTurn(t *testing.T) {
 	t.Parallel()
-	w, proxy := proxied(t, pgtest.URL(t))
+	w, proxy := proxied(t, soon)
 	order(t, w, chaos.Nothing, `{"sleep": "10ms"}`, 400)
 	p, frozen := joined(t, w)
 	stopped := make(chan error, 1)

@@ -2,10 +2,13 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -26,18 +29,31 @@ func (v *Verdict) fault(a ledger.ActionState, format string, args ...any) {
 // was ordered and with what the target saw.
 func (w *World) Judge(ctx context.Context) (Verdict, error) {
 	v := Verdict{Ends: map[action.Status]int{}}
-	states, err := w.Ledger.Actions(ctx, ledger.ActionQuery{})
+	var states []ledger.ActionState
+	err := patiently(ctx, func() (err error) {
+		states, err = w.Ledger.Actions(ctx, ledger.ActionQuery{})
+		return err
+	})
 	if err != nil {
 		return v, err
 	}
-	missing := w.Orders()
+	missing, callbacks := w.Orders(), map[action.ID][]string{}
 	for _, a := range states {
-		if _, ordered := missing[a.ID]; !ordered {
+		switch _, ordered := missing[a.ID]; {
+		case a.Kind == callback.Kind:
+			callbacks[a.ParentID] = append(callbacks[a.ParentID], a.Name)
+		case !ordered:
 			v.fault(a, "nobody ordered it, or it stands twice in the log")
 			continue
 		}
 		delete(missing, a.ID)
-		events, err := w.Ledger.Events(ctx, a.ID)
+	}
+	for _, a := range states {
+		var events []action.Event
+		err := patiently(ctx, func() (err error) {
+			events, err = w.Ledger.Events(ctx, a.ID)
+			return err
+		})
 		if err != nil {
 			return v, err
 		}
@@ -47,7 +63,11 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 		v.Ends[a.Thread.Status]++
 		v.history(a, events)
 		v.effects(a, w.Target.Arrivals(a.ID))
+		if a.Name == Parcel {
+			v.callbacks(a, callbacks[a.ID])
+		}
 	}
+	v.limits(w.Target.Crowd(), w.began)
 	for id, a := range missing {
 		v.fault(ledger.ActionState{Action: a}, "was stored, and is not in the log (%s)", id)
 	}
@@ -104,5 +124,36 @@ func (v *Verdict) effects(a ledger.ActionState, attempts []int) {
 	}
 	if a.Thread.Status == action.Successful && !slices.Contains(attempts, a.Thread.Attempt) {
 		v.fault(a, "attempt %d succeeded and never reached the target, which saw %v", a.Thread.Attempt, attempts)
+	}
+}
+
+// callbacks judges what the end of a parcel asked for: each of it is there once.
+func (v *Verdict) callbacks(a ledger.ActionState, names []string) {
+	parts := 0
+	if a.Thread.Status == action.Successful {
+		var inputs struct{ Output struct{ Features []any } }
+		err := json.Unmarshal(a.Parameters, &inputs)
+		if parts = len(inputs.Output.Features); err != nil {
+			parts = 1 // one that has failed says that there are no features
+		}
+	}
+	want := append([]string{"end"}, slices.Repeat([]string{"part"}, parts)...)
+	slices.Sort(names)
+	if !slices.Equal(names, want) {
+		v.fault(a, "ended %s and has the callbacks %v, want %v", a.Thread.Status, names, want)
+	}
+}
+
+// limits judges what the target saw of Gentle. A visit comes later than its token was taken, so that counting from the
+// beginning never is unjust.
+func (v *Verdict) limits(c Crowd, began time.Time) {
+	if c.Most > GentleAtOnce {
+		v.Faults = append(v.Faults, fmt.Sprintf("%d attempts of %s were at the target at once, %d may be", c.Most, Gentle, GentleAtOnce))
+	}
+	for i, at := range c.Visits {
+		if allowed := GentleBurst + GentleRate*at.Sub(began).Seconds(); float64(i+1) > allowed {
+			v.Faults = append(v.Faults, fmt.Sprintf("%d attempts of %s came within %s, %.1f may have", i+1, Gentle, at.Sub(began), allowed))
+			return
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -12,7 +11,7 @@ import (
 // It comes back each time before anybody thinks that the process is dead.
 func TestListenerIsCut(t *testing.T) {
 	t.Parallel()
-	w, proxy := proxied(t, pgtest.URL(t))
+	w, proxy := proxied(t, 0)
 	serve(t, w, "conductor")
 	joined(t, w)
 	stop := churn(t, w)
@@ -32,7 +31,7 @@ func TestListenerIsCut(t *testing.T) {
 // either side. Polling goes on; what the listener does not hear costs a poll at most.
 func TestListenerFallsSilent(t *testing.T) {
 	t.Parallel()
-	w, proxy := proxied(t, pgtest.URL(t))
+	w, proxy := proxied(t, 0)
 	p, _ := joined(t, w)
 	if proxy.Silence(false, chaos.Listening) == 0 {
 		t.Fatal("nobody listens")
@@ -50,13 +49,12 @@ func TestListenerFallsSilent(t *testing.T) {
 // takes over within a lease and a heartbeat; what the silent one did is refused when it is back.
 func TestEverythingFallsSilent(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.URL(t)
-	w, proxy := proxied(t, direct)
+	w, proxy := proxied(t, soon)
 	hold := hold(w)
 	order(t, w, chaos.Effect, "{}", 20)
 	p, silent := joined(t, w)
 	holds(t, w, silent, 20)
-	other, err := w.ServeOn(t.Context(), direct, "conductor")
+	other, err := w.ServeOn(t.Context(), w.Direct, "conductor")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // Pooler is a PgBouncer in transaction mode: each transaction gets whichever of a few connections is free.
 type Pooler struct {
 	Output *Output
-	port   int
+	place  string // host:port
 	handle *os.Process
 	ended  chan struct{}
 }
@@ -35,7 +35,12 @@ func NewPooler(ctx context.Context, folder, database string) (*Pooler, error) {
 		return nil, err
 	}
 	p := &Pooler{Output: new(Output), ended: make(chan struct{})}
-	if p.port, err = freePort(ctx); err != nil {
+	p.place, err = FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(p.place)
+	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(folder, "pgbouncer.ini")
@@ -43,13 +48,13 @@ func NewPooler(ctx context.Context, folder, database string) (*Pooler, error) {
 * = host=%s port=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
-listen_port = %d
+listen_port = %s
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 6
 max_client_conn = 200
-`, address.Hostname(), address.Port(), p.port)
+`, address.Hostname(), address.Port(), port)
 	// As with "any" everybody is one user of the server, that user is named.
 	configuration = configuration[:len("[databases]\n* = ")] + "user=" + address.User.Username() + " " + configuration[len("[databases]\n* = "):]
 	if err := os.WriteFile(file, []byte(configuration), 0o644); err != nil {
@@ -83,7 +88,7 @@ func (p *Pooler) start(ctx context.Context, command *exec.Cmd) error {
 	}
 	p.handle = command.Process
 	err := Until(ctx, "pgbouncer answers", 30*time.Second, func(ctx context.Context) (bool, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.place())
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.place)
 		if err != nil {
 			return false, err
 		}
@@ -95,15 +100,13 @@ func (p *Pooler) start(ctx context.Context, command *exec.Cmd) error {
 	return err
 }
 
-func (p *Pooler) place() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
-
 // Through is a database's address by way of the pooler.
 func (p *Pooler) Through(database string) string {
 	address, err := url.Parse(database)
 	if err != nil {
 		return database // who uses it says so
 	}
-	address.Host = p.place()
+	address.Host = p.place
 	return address.String()
 }
 
@@ -113,11 +116,11 @@ func (p *Pooler) Close() {
 	<-p.ended
 }
 
-func freePort(ctx context.Context) (int, error) {
+// FreeAddress is one on this machine on which nobody listens just now.
+func FreeAddress(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return listener.Addr().String(), listener.Close()
 }

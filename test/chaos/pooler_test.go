@@ -40,7 +40,7 @@ const barred = "a pooler keeps this process from being notified"
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.URL(t)
-	w := world(t, chaos.Settings{Direct: direct, Store: pooled(t, direct).Through(direct)})
+	w := world(t, chaos.Settings{Direct: direct, Store: pooled(t, direct).Through(direct), Heartbeat: soon})
 	killed := takeOver(t, w)
 	for _, p := range killed {
 		if said := p.Output.Lines(barred); len(said) != 1 {

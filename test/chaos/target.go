@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 )
@@ -22,6 +24,14 @@ type Target struct {
 	mu       sync.Mutex
 	arrivals map[action.ID][]int // attempts that came, in their order
 	answer   Answer
+	crowd    Crowd
+	gentle   int // visits of Gentle that have no answer yet
+}
+
+// Crowd is who came from the lane of Gentle.
+type Crowd struct {
+	Visits []time.Time // in their order
+	Most   int         // at the same time
 }
 
 // Answer says how a visit is answered; it may wait. An answer of 0 is none: the connection is cut.
@@ -74,6 +84,13 @@ func (t *Target) Visits() int {
 	return n
 }
 
+// Crowd is who came from the lane of Gentle so far.
+func (t *Target) Crowd() Crowd {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Crowd{slices.Clone(t.crowd.Visits), t.crowd.Most}
+}
+
 // Close ends the target, and whoever waits for an answer.
 func (t *Target) Close() error {
 	t.stop()
@@ -82,7 +99,7 @@ func (t *Target) Close() error {
 	return err
 }
 
-// ServeHTTP takes a visit at /ID/ATTEMPT.
+// ServeHTTP takes a visit at /ID/ATTEMPT, or at /ID/ATTEMPT?gentle.
 func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, attempt, err := visit(r.URL.Path)
 	if err != nil {
@@ -92,12 +109,24 @@ func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.mu.Lock()
 	t.arrivals[id] = append(t.arrivals[id], attempt)
 	answer := t.answer
+	if r.URL.RawQuery == Gentle {
+		t.gentle++
+		t.crowd.Visits, t.crowd.Most = append(t.crowd.Visits, time.Now()), max(t.crowd.Most, t.gentle)
+		defer t.leave()
+	}
 	t.mu.Unlock()
 	status := answer(r.Context(), id, attempt)
 	if status == 0 {
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(status)
+}
+
+// leave takes a visit of Gentle out of the count.
+func (t *Target) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gentle--
 }
 
 func visit(path string) (id action.ID, attempt int, err error) {

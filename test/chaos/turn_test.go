@@ -14,8 +14,9 @@ import (
 )
 
 // proxied is a world whose processes reach the database through a proxy.
-func proxied(t *testing.T, direct string) (*chaos.World, *proxy) {
+func proxied(t *testing.T, heartbeat time.Duration) (*chaos.World, *proxy) {
 	t.Helper()
+	direct := pgtest.URL(t)
 	between, err := chaos.NewProxy(t.Context(), direct)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +26,7 @@ func proxied(t *testing.T, direct string) (*chaos.World, *proxy) {
 			t.Error(err)
 		}
 	})
-	return world(t, chaos.Settings{Direct: direct, Store: between.Through(direct)}), &proxy{between}
+	return world(t, chaos.Settings{Direct: direct, Store: between.Through(direct), Heartbeat: heartbeat}), &proxy{between}
 }
 
 // point is a moment of a turn: before the server sees a statement, or after it was done and before the process knows.
@@ -89,7 +90,7 @@ func ends(sql string) bool { return strings.Contains(sql, "INSERT INTO thread_do
 // process changes nothing but its own memory.
 func TestKilledInEachStepOfATurn(t *testing.T) {
 	t.Parallel()
-	w, proxy := proxied(t, pgtest.URL(t))
+	w, proxy := proxied(t, 0)
 	points := surveyed(t, w, proxy)
 	for _, at := range points {
 		orderSome(t, w)
@@ -112,7 +113,7 @@ func TestKilledInEachStepOfATurn(t *testing.T) {
 // finds out what became of the transaction whose answer it lost.
 func TestCutOffInEachStepOfATurn(t *testing.T) {
 	t.Parallel()
-	w, proxy := proxied(t, pgtest.URL(t))
+	w, proxy := proxied(t, 0)
 	points := surveyed(t, w, proxy)
 	serve(t, w, "conductor")
 	for _, at := range points {
@@ -172,6 +173,7 @@ func orderSome(t *testing.T, w *chaos.World) {
 	order(t, w, chaos.Effect, "{}", 20)
 	order(t, w, chaos.Once, "{}", 10)
 	order(t, w, chaos.Nothing, `{"sleep": "5ms"}`, 20)
+	order(t, w, chaos.Parcel, parametersOf(chaos.Parcel), 5)
 }
 
 // dieInHandler runs a conductor until its handler has reached the target, and kills it before that answers.

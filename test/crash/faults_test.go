@@ -7,10 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/test/chaos"
 )
 
 // refused runs a command line that cannot work and returns what it said.
@@ -68,16 +68,30 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	p.commit(t, 1)
-	home := smallDisk(t, "6m")
+	home := t.TempDir()
+	disk, err := chaos.NewDisk(home, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := disk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	stopServices(t, p, home)
 	shipped(t, p, home)
 	check := &checker{}
 	check.onSQLite(t, home, check.look)
 
-	ballast := fill(t, home)
+	if err := disk.Fill(); err != nil {
+		t.Fatal(err)
+	}
 	p.commit(t, 2)
 	wantText(t, refused(t, fault.ExitUnavailable, p, home, "ship"), "disk")
-	check.onSQLiteWithRoom(t, home, ballast, check.look)
+	if err := disk.Free(); err != nil { // SQLite itself needs some room to open a log
+		t.Fatal(err)
+	}
+	check.onSQLite(t, home, check.look)
 
 	label := p.git(t, "log", "-1", "--format=%h")
 	shipped(t, p, home)
@@ -86,48 +100,6 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		check.finished(t, 2)
 	})
 	hostsRun(t, home, label)
-}
-
-// smallDisk mounts a file system of a given size; it needs root, as the set-up of the tests does.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	folder := t.TempDir()
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size="+size); err != nil {
-		t.Fatalf("mount a small tmpfs (this test needs root): %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return folder
-}
-
-// fill writes until the file system of folder is full, and returns the file to remove.
-func fill(t *testing.T, folder string) string {
-	t.Helper()
-	ballast := filepath.Join(folder, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for block := make([]byte, 4096); ; {
-		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
-			return ballast
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// onSQLiteWithRoom makes room first: SQLite itself needs some to open a log.
-func (c *checker) onSQLiteWithRoom(t *testing.T, home, ballast string, look func(*testing.T)) {
-	t.Helper()
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	c.onSQLite(t, home, look)
 }
 
 func TestPortInUseIsNamed(t *testing.T) {
