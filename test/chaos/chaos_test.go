@@ -2,11 +2,8 @@ package chaos_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
@@ -22,14 +19,8 @@ var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// run makes the program, runs the tests and removes it. Tests wait most of the time: more of them go on at once than
-// there are processors.
+// run makes the program, runs the tests and removes it.
 func run(m *testing.M) int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	folder, err := os.MkdirTemp("", "waybill-chaos-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
