@@ -321,7 +321,7 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 		return w.ask(http.MethodPost, "/processes/mirror/execution", body)
 	}
 	got := texts(ask(`{"inputs": {"payload": {"features": "none"}, "mode": "middle", "parts": [0, 1], "image": "not base64", "odd": 1,
-		"output": {"href": "` + files + `/missing"}}}`), badInputs)
+		"output": {"href": "`+files+`/missing"}}}`), badInputs)
 	want := []string{
 		"inputs/image: it is not base64: illegal base64 data at input byte 3",
 		"inputs/output: fetch " + files + "/missing: " + strings.TrimPrefix(files, "http://") + " answered 404 Not Found",
