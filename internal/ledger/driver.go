@@ -268,34 +268,6 @@ type ThreadRow struct {
 	Rank         time.Time // lower goes first
 }
 
-// priorityStep is how much later a row goes for each point of its priority.
-// The key never changes, so whoever waits is overtaken for a bounded time only.
-const priorityStep = time.Second
-
-// PriorityStep has a point of priority of a handler's actions put them back by other than a second. It is called
-// before the ledger is used, and the same everywhere.
-func (l *Ledger) PriorityStep(step func(handler string) time.Duration) { l.step = step }
-
-// row places a thread in the queue.
-func (t *txn) row(a action.Action, th action.Thread) ThreadRow {
-	step := priorityStep
-	if t.core.step != nil {
-		step = t.core.step(a.Handler)
-	}
-	return threadRow(a, th, t.Now(), step)
-}
-
-// threadRow places a thread in the queue.
-func threadRow(a action.Action, t action.Thread, now time.Time, step time.Duration) ThreadRow {
-	row := ThreadRow{ID: a.ID, Lane: a.Lane, UniqueKey: a.UniqueKey, Thread: t}
-	if a.Policy.AttemptTimeout > 0 {
-		row.AttemptLimit = time.Duration(a.Policy.AttemptTimeout) + action.LeaseGrace
-	}
-	row.Ready = t.Idle() && !t.RunAt.After(now)
-	row.Rank = t.RunAt.Add(time.Duration(*a.Priority) * step)
-	return row
-}
-
 // Ending is the last state of an action.
 type Ending struct {
 	Lane      string

@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Cancel ends an action: unclaimed at once, claimed by request to its owner.
+// Steps of a deployment are refused with fault.OwnedByDeploy; ended ones with fault.Terminal.
+func (l *Ledger) Cancel(ctx context.Context, id action.ID, mode CancelMode) error {
+	kind := action.AskCancel
+	if mode == Drain {
+		kind = action.AskDrain
+	}
+	return l.write(ctx, "cancel action "+id.String(), func(t *txn) error {
+		if err := t.mayCancel(id); err != nil {
+			return err
+		}
+		return t.each([]action.ID{id}, func(live) (action.Input, bool) {
+			return action.Input{Kind: kind, Source: "api"}, true
+		})
+	})
+}
+
+// mayCancel refuses unknown actions, ended ones, and those that a deployment owns.
+func (t *txn) mayCancel(id action.ID) error {
+	state, err := actionState(t, id)
+	if err != nil {
+		return err
+	}
+	if err := OwnedByDeployment(state.Action, "cancel"); err != nil {
+		return err
+	}
+	if state.Thread.Status.Ended() {
+		return fault.New(fault.Terminal, "action %s has ended: %s", id, state.Thread.Status)
+	}
+	return nil
+}
+
+// CancelAsked lists the owner's claimed actions that somebody asked to cancel, or whose deadline did.
+func (l *Ledger) CancelAsked(ctx context.Context, owner action.ID) (ids []action.ID, err error) {
+	err = l.read(ctx, "read cancel requests", func(tx Tx) error {
+		ids, err = tx.Select(CancelAsked, owner, sweep)
+		return err
+	})
+	return ids, err
+}

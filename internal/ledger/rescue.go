@@ -1,0 +1,116 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Rescued is a claim that was taken back.
+type Rescued struct {
+	ID      action.ID
+	Handler string
+	Lane    string
+	Attempt int
+	Reason  LossReason
+	Who     string // whose it was
+}
+
+// Rescue gives back the claims of dead instances: on the embedded log all claims but self's, else those whose
+// instance is gone or has let its lease pass; and everywhere attempts that ran past their own end.
+func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued []Rescued, err error) {
+	if err := l.bury(ctx, self); err != nil {
+		return nil, err
+	}
+	var dead, overdue []action.ID
+	err = l.read(ctx, "look for lost claims", func(tx Tx) error {
+		if dead, err = tx.Select(DeadClaims, self, sweep); err != nil {
+			return err
+		}
+		overdue, err = tx.Select(OverdueClaims, self, sweep)
+		return err
+	})
+	if err != nil || len(dead)+len(overdue) == 0 {
+		return nil, err
+	}
+	err = l.write(ctx, "rescue claims", func(t *txn) error {
+		rescued, err = t.rescue(self, dead, overdue)
+		return err
+	})
+	return rescued, err
+}
+
+// rescue takes claims away. What was seen before the locks is looked at again under them.
+func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (rescued []Rescued, err error) {
+	found, err := t.lockLive(slices.Concat(dead, overdue))
+	if err != nil {
+		return nil, err
+	}
+	still, err := t.stillDead(self)
+	if err != nil {
+		return nil, err
+	}
+	var moves []settled
+	for _, f := range found {
+		kind, ok := lossOf(f.thread, still, t.Now())
+		if !ok {
+			continue
+		}
+		who, err := t.claimant(f.action.ID)
+		if err != nil {
+			return nil, err
+		}
+		in := action.Input{Kind: kind, Embedded: t.core.driver.Embedded(), Source: SourceRescue, Who: who}
+		next, err := action.Next(f.action, f.thread, in, t.Now())
+		if err != nil {
+			return nil, err
+		}
+		moves = append(moves, settled{action: &f.action, Transition: next})
+		reason := LostOverdue
+		if kind == action.LoseLease {
+			reason = t.core.lossOfInstance(f.thread.ClaimedBy)
+		}
+		rescued = append(rescued, Rescued{ID: f.action.ID, Handler: f.action.Handler, Lane: f.action.Lane, Attempt: f.thread.Attempt, Reason: reason, Who: who})
+	}
+	return rescued, t.settle(moves)
+}
+
+// SourceRescue is the source of the events by which claims are taken back; the index that counts them names it.
+const SourceRescue = "rescue"
+
+// lossOf says how a claim was lost, if it was.
+func lossOf(thread action.Thread, dead func(action.ID) bool, now time.Time) (action.InputKind, bool) {
+	switch {
+	case thread.ClaimedBy.IsZero():
+		return 0, false
+	case dead(thread.ClaimedBy):
+		return action.LoseLease, true
+	case !thread.Lease.IsZero() && thread.Lease.Before(now):
+		return action.OverrunAttempt, true
+	}
+	return 0, false
+}
+
+// stillDead tells the dead from the living, as of this transaction.
+func (t *txn) stillDead(self action.ID) (func(action.ID) bool, error) {
+	if t.core.driver.Embedded() {
+		return func(id action.ID) bool { return id != self }, nil
+	}
+	rows, err := t.Instances()
+	there := make(map[action.ID]bool, len(rows))
+	for _, r := range rows {
+		there[r.ID] = true
+	}
+	return func(id action.ID) bool { return !there[id] }, err
+}
+
+// claimant is the name under which an action was claimed last.
+func (t *txn) claimant(id action.ID) (string, error) {
+	events, err := t.Events(id)
+	if n := len(events); n > 0 && events[n-1].Status == action.Running {
+		return events[n-1].Source, err
+	}
+	return "an unknown process", err // the claim of a hand-off leaves no event
+}
