@@ -18,13 +18,12 @@ type Enqueued struct {
 	Created bool // false: a live action with the same unique key, a job that answers for the same payload, or this very action is there; ID is its
 }
 
-// Enqueue stores actions, each PENDING, in one transaction.
-func (l *Ledger) Enqueue(ctx context.Context, actions ...action.Action) (made []Enqueued, err error) {
-	err = l.write(ctx, "enqueue", func(t *txn) error {
-		made, err = t.enqueue(actions)
-		return err
-	})
-	return made, err
+// Enqueue stores actions, each PENDING, in one transaction, which a few of them share with those of other callers.
+func (l *Ledger) Enqueue(ctx context.Context, actions ...action.Action) ([]Enqueued, error) {
+	if len(actions) >= fullGroup {
+		return l.store(ctx, actions)
+	}
+	return l.gather(ctx, actions)
 }
 
 // enqueue stores those of the actions that are not there yet.

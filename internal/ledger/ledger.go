@@ -38,6 +38,7 @@ type core struct {
 	planner     Planner // nil: nothing follows
 	mu          sync.Mutex
 	definitions map[string]*known        // the one in force when it was last read, by pipeline
+	orders      gathering
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell
 	beaten      map[action.ID]string     // embedded: what was last written of an instance
@@ -67,7 +68,10 @@ func (l *Ledger) Measure(m *obs.Ledger) {
 }
 
 // Close ends every connection. Nothing committed is lost.
-func (l *Ledger) Close() error { return l.driver.Close() }
+func (l *Ledger) Close() error {
+	l.orders.close()
+	return l.driver.Close()
+}
 
 // Embedded reports whether the log is one file on this machine, on which one process at a time runs roles.
 func (l *Ledger) Embedded() bool { return l.driver.Embedded() }

@@ -124,6 +124,7 @@ func checks() map[string]func(*testing.T, setup) {
 		// the rest
 		"WaitersAreWoken":                   waitersAreWoken,
 		"TokensOpenUntilRevoked":            tokensOpenUntilRevoked,
+		"CallersShareTransactions":          callersShareTransactions,
 		"InstancesLiveByTheirHeartbeat":     instancesLiveByTheirHeartbeat,
 		"InstancesOutliveTheLedgersAbsence": instancesOutliveTheLedgersAbsence,
 		"InstancesDieWithTheirConnection":   instancesDieWithTheirConnection,

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -342,6 +343,49 @@ func equalKeysMakeOneAction(t *testing.T, s setup) {
 	}
 	_, err = s.Enqueue(s.ctx, action.Action{Kind: "job"})
 	wantCode(t, err, fault.Invalid)
+}
+
+// callersShareTransactions: many store actions at once; each has its own answer, and what is wrong with one is nobody else's.
+func callersShareTransactions(t *testing.T, s setup) {
+	const callers = 60
+	ids := make([]action.ID, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			a := job(fmt.Sprint(i))
+			if i%10 == 3 {
+				a.Parameters = []byte("{")
+			}
+			made, err := s.Enqueue(s.ctx, a)
+			switch {
+			case i%10 == 3 && !fault.Is(err, fault.Invalid):
+				t.Errorf("caller %d, whose parameters are not JSON: %+v, %v", i, made, err)
+			case i%10 != 3 && (err != nil || len(made) != 1 || !made[0].Created):
+				t.Errorf("caller %d: %+v, %v", i, made, err)
+			case err == nil:
+				ids[i] = made[0].ID
+			}
+		})
+	}
+	all.Wait()
+	for i, id := range ids {
+		if id.IsZero() {
+			continue
+		}
+		state, err := s.Action(s.ctx, id)
+		check(t, err)
+		if state.Name != fmt.Sprint(i) {
+			t.Errorf("caller %d was told of the action of caller %s", i, state.Name)
+		}
+	}
+	gone, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := s.Enqueue(gone, job("late")); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has gone: %v", err)
+	}
+	if rows, err := s.Actions(s.ctx, ledger.ActionQuery{LiveOnly: true}); err != nil || len(rows) != callers*9/10 {
+		t.Errorf("%d actions are live (%v), want %d", len(rows), err, callers*9/10)
+	}
 }
 
 func dueActionsBecomeReady(t *testing.T, s setup) {

@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+const (
+	fullGroup  = 200 // actions that one transaction of several callers stores at most
+	groupsOnce = 2   // such transactions at a time; the embedded log has one writer
+)
+
+// gathering has callers of Enqueue share transactions: whoever comes while enough are under way waits for one of them to
+// end, and goes with all others that wait. Nobody waits for company.
+type gathering struct {
+	mu      sync.Mutex
+	waiting []*order
+	running int
+	closed  bool // everybody goes alone, and is refused
+	ended   sync.WaitGroup
+}
+
+// order is what one caller of Enqueue wants, and then its answer.
+type order struct {
+	ctx     context.Context // of the caller, without its end
+	actions []action.Action
+	made    []Enqueued
+	err     error
+	done    chan struct{}
+}
+
+// gather stores the actions of one caller in a transaction with those of others.
+func (l *Ledger) gather(ctx context.Context, actions []action.Action) ([]Enqueued, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, named(ctx, "enqueue", err)
+	}
+	o := &order{ctx: context.WithoutCancel(ctx), actions: actions, done: make(chan struct{})}
+	g := &l.orders
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return l.store(ctx, actions)
+	}
+	g.waiting = append(g.waiting, o)
+	if most := groupsOnce; g.running == 0 || g.running < most && !l.driver.Embedded() {
+		g.running++
+		g.ended.Go(l.serveOrders)
+	}
+	g.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.made, o.err
+	case <-ctx.Done(): // it may be stored all the same, as when a commit is not answered
+		return nil, named(ctx, "enqueue", ctx.Err())
+	}
+}
+
+// serveOrders carries out what waits until nothing does.
+func (l *Ledger) serveOrders() {
+	for {
+		some := l.orders.take()
+		if len(some) == 0 {
+			return
+		}
+		l.carryOut(some)
+	}
+}
+
+// close waits for what is under way.
+func (g *gathering) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.ended.Wait()
+}
+
+// take takes a group; none: it is over.
+func (g *gathering) take() []*order {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, rows := 0, 0
+	for ; n < len(g.waiting) && (n == 0 || rows+len(g.waiting[n].actions) <= fullGroup); n++ {
+		rows += len(g.waiting[n].actions)
+	}
+	some := g.waiting[:n:n]
+	if g.waiting = g.waiting[n:]; n == 0 {
+		g.waiting = nil
+		g.running--
+	}
+	return some
+}
+
+// carryOut answers every order of a group. What is wrong with one of them is no other's fault: then each goes alone.
+func (l *Ledger) carryOut(group []*order) {
+	var all []action.Action
+	for _, o := range group {
+		all = append(all, o.actions...)
+	}
+	made, err := l.store(group[0].ctx, all)
+	if err != nil && len(group) > 1 && !fault.Is(err, fault.LedgerAway) && !fault.Is(err, fault.Unavailable) {
+		for _, o := range group {
+			l.carryOut([]*order{o})
+		}
+		return
+	}
+	for _, o := range group {
+		if o.err = err; err == nil {
+			o.made, made = made[:len(o.actions):len(o.actions)], made[len(o.actions):]
+		}
+		close(o.done)
+	}
+}
+
+// store stores actions in one transaction.
+func (l *Ledger) store(ctx context.Context, actions []action.Action) (made []Enqueued, err error) {
+	err = l.write(ctx, "enqueue", func(t *txn) error {
+		made, err = t.enqueue(actions)
+		return err
+	})
+	return made, err
+}
