@@ -16,8 +16,12 @@ type silent struct{ ledger.Driver }
 // Notify does nothing.
 func (silent) Notify([]ledger.Topic) {}
 
-// enqueue measures actions/s that so many callers store, one at a time each, with and without telling other processes (T4).
+// enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and without telling other
+// processes (T4), on SQLite, where these look for themselves, beside a single caller.
 func enqueue(ctx context.Context, o Options) ([]Result, error) {
+	if o.Driver == "sqlite" {
+		return enqueueAlone(ctx, o)
+	}
 	with := Result{Bench: "enqueue", Subject: fmt.Sprintf("%d writers, notify on", o.Writers), Driver: o.Driver, Unit: "actions/s"}
 	without := Result{Bench: "enqueue", Subject: fmt.Sprintf("%d writers, notify off", o.Writers), Driver: o.Driver, Unit: "actions/s"}
 	for range o.Rounds {
@@ -33,6 +37,27 @@ func enqueue(ctx context.Context, o Options) ([]Result, error) {
 	without.summarize()
 	with.against(without, 0.9)
 	return []Result{with, without}, nil
+}
+
+func enqueueAlone(ctx context.Context, o Options) (results []Result, err error) {
+	n := o.N
+	for _, writers := range []int{1, o.Writers} {
+		r := Result{Bench: "enqueue", Subject: fmt.Sprintf("%d writers", writers), Driver: o.Driver, Unit: "actions/s"}
+		o.Writers, o.N = writers, n
+		if writers == 1 {
+			o.N = n / 10 // each waits for the disk
+		}
+		for range o.Rounds {
+			round, err := enqueueRound(ctx, o, true)
+			if err != nil {
+				return nil, err
+			}
+			r.Rounds = append(r.Rounds, round)
+		}
+		r.summarize()
+		results = append(results, r)
+	}
+	return results, nil
 }
 
 func enqueueRound(ctx context.Context, o Options, notify bool) (Round, error) {

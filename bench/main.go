@@ -39,6 +39,7 @@ type Options struct {
 	KillListener bool          // latency
 	Writers      int           // enqueue
 	Handlers     int           // idle
+	Live         int           // restart
 	HoldXmin     time.Duration // drain; 0: a full queue is drained
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
@@ -64,6 +65,8 @@ func benches() map[string]bench {
 		"claim-cost":     {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
 		"enqueue":        {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
 		"idle":           {"statements/s of a conductor that has nothing to do", idleFlags, idle},
+		"restart":        {"seconds from kill -9 of the process on an embedded log to the first claim of its successor", restartFlags, restart},
+		"size":           {"bytes on disk of an action that has ended, with its history", counted(20_000), size},
 		"latency":        {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}
 }

@@ -37,7 +37,7 @@ type core struct {
 	wakes       *wakes
 	planner     Planner // nil: nothing follows
 	mu          sync.Mutex
-	definitions map[string]*known        // the one in force when it was last read, by pipeline
+	definitions map[string]*known // the one in force when it was last read, by pipeline
 	orders      gathering
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell

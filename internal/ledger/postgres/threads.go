@@ -232,17 +232,21 @@ func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.Actio
 	f.when(q.Pipeline != "", "a.pipeline = ?", q.Pipeline)
 	f.when(q.Deployment != 0, "a.deployment = ?", q.Deployment)
 	f.when(q.Target != "", "a.target = ?", q.Target)
-	order, behind := " ORDER BY a.id DESC", "a.id < ?"
-	if q.Oldest {
-		order, behind = " ORDER BY a.id", "a.id > ?"
+	from, id := " FROM action a LEFT JOIN thread t ON t.id = a.id", "a.id"
+	live := q.LiveOnly || len(q.Live()) > 0 && len(q.Ended()) == 0
+	if live && q.Parent.IsZero() && q.Pipeline == "" { // they are few among those that have ended
+		from, id = " FROM thread t CROSS JOIN LATERAL (SELECT * FROM action WHERE id = t.id AND created_at = t.created_at OFFSET 0) AS a", "t.id"
 	}
-	f.when(!q.After.IsZero(), behind, uuid(q.After))
-	if q.LiveOnly {
+	if live && id == "a.id" {
 		f.conditions = append(f.conditions, "t.id IS NOT NULL")
 	}
+	order, behind := " ORDER BY "+id+" DESC", id+" < ?"
+	if q.Oldest {
+		order, behind = " ORDER BY "+id, id+" > ?"
+	}
+	f.when(!q.After.IsZero(), behind, uuid(q.After))
 	limited := f.limit(q.Limit)
-	return read(t, scanState, "SELECT "+stateColumns+` FROM action a
-		LEFT JOIN thread t ON t.id = a.id
+	return read(t, scanState, "SELECT "+stateColumns+from+`
 		LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq AND l.created_at = a.created_at
 		LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`+f.where()+order+limited, f.arguments...)
 }

@@ -219,12 +219,15 @@ func stateQuery(q ledger.ActionQuery, now time.Time) (string, []any) {
 	live, ended := q.Live(), q.Ended()
 	if q.LiveOnly || (len(live) > 0 && len(ended) == 0) {
 		query = `SELECT ` + stateColumns + ` FROM thread t CROSS JOIN action a ON a.id = t.id` + stateJoins
-	} else if len(ended) > 0 && len(live) == 0 {
+	} else if failed(q) { // the index holds no others
 		query = `SELECT ` + stateColumns + ` FROM thread_done d CROSS JOIN action a ON a.id = d.id
 			LEFT JOIN thread t ON t.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 	}
 	var where []string
 	var args []any
+	if failed(q) {
+		where = append(where, `d.status <> 5`)
+	}
 	and := func(condition string, value any) {
 		where = append(where, condition)
 		args = append(args, value)
@@ -273,6 +276,11 @@ func stateQuery(q ledger.ActionQuery, now time.Time) (string, []any) {
 		query += ` WHERE ` + strings.Join(where, ` AND `)
 	}
 	return query + order + ` LIMIT ?`, append(args, limit(q.Limit))
+}
+
+// failed reports whether only ends are wanted that are no success.
+func failed(q ledger.ActionQuery) bool {
+	return !q.LiveOnly && len(q.Ended()) > 0 && len(q.Live()) == 0 && !slices.Contains(q.Ended(), action.Successful)
 }
 
 // condition is a part of a WHERE, with the values of its placeholders.
