@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // Job is an ended action with the documents that its callbacks speak of.
@@ -41,7 +42,7 @@ const (
 
 // Codes of planning faults.
 const (
-	CodeParameters   = "invalid_parameters"
+	CodeParameters   = string(fault.BadParameters)
 	CodeFeatures     = "no_features"
 	CodeManyFeatures = "too_many_features"
 	CodeFilter       = "filter"

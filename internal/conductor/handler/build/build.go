@@ -102,7 +102,7 @@ func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) 
 	}
 	var p Parameters
 	if err := json.Unmarshal(a.Action.Parameters, &p); err != nil {
-		return nil, fatal("parameters", "read the parameters: %v", err)
+		return nil, fatal(string(fault.BadParameters), "read the parameters: %v", err)
 	}
 	version, err := h.Ledger.Version(ctx, step.Pipeline, step.Version)
 	if err != nil {
@@ -145,11 +145,11 @@ func fatal(code, format string, args ...any) error {
 func outcome(ctx context.Context, err error) action.Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, conductor.ErrCanceled):
-		return action.Outcome{Kind: action.Stopped, Code: "canceled", Error: "the build was canceled"}
+		return action.Outcome{Kind: action.Stopped, Code: action.CodeCanceled, Error: "the build was canceled"}
 	case errors.Is(cause, conductor.ErrShutdown), errors.Is(cause, conductor.ErrLeaseLost):
 		return action.Outcome{Kind: action.GivenBack, Error: cause.Error()}
 	case errors.Is(cause, conductor.ErrAttemptTimeout):
-		return action.Outcome{Kind: action.Retry, Code: "attempt_timeout", Error: "the build took too long"}
+		return action.Outcome{Kind: action.Retry, Code: action.CodeAttemptTimeout, Error: "the build took too long"}
 	}
 	if e, ok := errors.AsType[end](err); ok {
 		return e.Outcome

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -77,7 +76,7 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 		return nil, fmt.Errorf("fetch the snapshot of revision %s: %w", t.revision.Label, err)
 	}
 	defer os.Remove(snapshot) // it stays in the blob store
-	said := &ending{limit: 4 << 10}
+	said := &process.Tail{Limit: 4 << 10}
 	exit, err := process.Command{
 		Argv:   append(append([]string{}, t.Program...), t.arguments(dir, snapshot)...),
 		Dir:    dir,
@@ -93,7 +92,8 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 	}
 	r, err := results.Open(dir)
 	if fault.Is(err, fault.NotFound) {
-		return nil, neverBegan(exit, said.String())
+		text, _ := said.Text()
+		return nil, neverBegan(exit, text)
 	}
 	return r, err
 }
@@ -158,18 +158,4 @@ func neverBegan(exit process.Exit, said string) error {
 		o = action.Outcome{Kind: action.BadInput, Code: "build_file", Error: "the build's file is at fault:\n" + text}
 	}
 	return end{o}
-}
-
-// ending keeps the last bytes that were written to it.
-type ending struct {
-	limit int
-	bytes.Buffer
-}
-
-func (e *ending) Write(p []byte) (int, error) {
-	e.Buffer.Write(p)
-	if extra := e.Len() - e.limit; extra > 0 {
-		e.Next(extra)
-	}
-	return len(p), nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -39,7 +40,6 @@ const (
 const (
 	codeNotStarted = "not_started"
 	codeExit       = "exit_status"
-	codeParameters = "invalid_parameters"
 )
 
 // exits is what exit statuses mean unless the handler says otherwise; 75 and 78 are EX_TEMPFAIL and EX_CONFIG of
@@ -74,18 +74,18 @@ type exchange struct {
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	filled, problems := h.cfg.Parameters.Fill(a.Action.Parameters)
 	if err := problems.Err(); err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: codeParameters, Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
 	}
 	stdin, err := json.Marshal(filled)
 	if err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: codeParameters, Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
 	}
 	dir, err := os.MkdirTemp("", "waybill-shell-")
 	if err != nil {
 		return action.Outcome{Kind: action.Throttle, Code: codeNotStarted, Error: fmt.Sprintf("make a folder for the output: %s", err)}
 	}
 	defer os.RemoveAll(dir)
-	run := run{handler: h, attempt: a, output: filepath.Join(dir, "output")}
+	run := run{handler: h, attempt: a, output: filepath.Join(dir, "output"), stdout: process.Tail{Limit: maxStream}, stderr: process.Tail{Limit: maxStream}}
 	return run.do(ctx, stdin)
 }
 
@@ -94,7 +94,7 @@ type run struct {
 	handler        *Handler
 	attempt        conductor.Attempt
 	output         string // path of the file that the command may write
-	stdout, stderr tail
+	stdout, stderr process.Tail
 }
 
 func (r *run) do(ctx context.Context, stdin []byte) action.Outcome {
@@ -108,8 +108,8 @@ func (r *run) do(ctx context.Context, stdin []byte) action.Outcome {
 		seen.Exit = exit.String()
 	}
 	seen.Error = outcome.Error
-	seen.Stdout, seen.StdoutCut = r.stdout.text()
-	seen.Stderr, seen.StderrCut = r.stderr.text()
+	seen.Stdout, seen.StdoutCut = r.stdout.Text()
+	seen.Stderr, seen.StderrCut = r.stderr.Text()
 	outcome.Ref = r.handler.archive.Exchange(ctx, r.attempt.Action.ID, r.attempt.Number, seen)
 	return outcome
 }
@@ -160,8 +160,8 @@ func (r *run) outcome(ctx context.Context, exit process.Exit, err error) action.
 
 // lastLine is the last thing that the command said, on standard error if it said something there.
 func (r *run) lastLine() string {
-	for _, stream := range []*tail{&r.stderr, &r.stdout} {
-		text, _ := stream.text()
+	for _, stream := range []*process.Tail{&r.stderr, &r.stdout} {
+		text, _ := stream.Text()
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
 			return last

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,7 +81,7 @@ func (t *attempt) unit() (string, error) {
 	s := &t.Service
 	if s.Manager == "process" {
 		b.WriteString("service() {\n")
-		for _, name := range sortedKeys(s.Secrets) {
+		for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 			value, err := t.secret(name, s.Secrets[name])
 			if err != nil {
 				return "", err
@@ -115,15 +116,6 @@ func (t *attempt) secret(name, file string) (string, error) {
 		return "", fault.Permanent(fault.New(fault.Invalid, "secret %s in %s has a zero byte, which no environment can hold", name, file))
 	}
 	return value, nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // tenths is a duration in tenths of a second, rounded up.

@@ -85,7 +85,7 @@ func complete(entries map[string]entry) (manifest, error) {
 func (m manifest) String() string {
 	var b strings.Builder
 	for _, e := range m {
-		fmt.Fprintf(&b, "%c\t%d\t%s\t%s", e.kind, e.size, orElse(e.digest, "-"), e.path)
+		fmt.Fprintf(&b, "%c\t%d\t%s\t%s", e.kind, e.size, cmp.Or(e.digest, "-"), e.path)
 		if e.kind == kindLink {
 			b.WriteString("\t" + e.target)
 		}

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func outcomeOf(ctx context.Context, err error) action.Outcome {
 	case errors.Is(cause, conductor.ErrShutdown), errors.Is(cause, conductor.ErrLeaseLost):
 		o.Kind = action.GivenBack
 	case errors.Is(cause, conductor.ErrAttemptTimeout):
-		o.Code = "attempt_timeout"
+		o.Code = action.CodeAttemptTimeout
 	case later:
 		o.Kind, o.At = action.RetryAfter, at
 	case slow:
@@ -74,7 +75,7 @@ func unreachable(ctx context.Context, host string, err error) error {
 
 // failure says what an exit status of the host program means.
 func (p *program) failure(exit int, verb, reason string, answer report) error {
-	reason = orElse(lastLines(reason), fmt.Sprintf("the host program ended with exit status %d", exit))
+	reason = cmp.Or(lastLines(reason), fmt.Sprintf("the host program ended with exit status %d", exit))
 	switch exit {
 	case exitFenced:
 		return fault.Permanent(fault.New(fault.Refused, "host %s refuses %s: %s", p.name, verb, reason))
@@ -129,11 +130,4 @@ func (p *program) notReady(reason string, answer report) error {
 func lastLines(text string) string {
 	lines := strings.Split(text, "\n")
 	return strings.Join(lines[max(0, len(lines)-logTail):], "\n")
-}
-
-func orElse(text, standard string) string {
-	if text == "" {
-		return standard
-	}
-	return text
 }

@@ -8,9 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,7 +184,7 @@ func pack(t *testing.T, files map[string]string) []byte {
 	var buffer bytes.Buffer
 	zipped := gzip.NewWriter(&buffer)
 	archive := tar.NewWriter(zipped)
-	for _, name := range sortedKeys(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		mode := int64(0o644)
 		plain, executable := strings.CutSuffix(name, "*")
 		if executable {

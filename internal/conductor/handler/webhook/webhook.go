@@ -31,6 +31,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/secret"
 	"github.com/waybill-dev/waybill/internal/webhook"
@@ -38,9 +39,8 @@ import (
 
 // Codes of outcomes, besides those of exchanges without an answer and http_STATUS.
 const (
-	codeParameters = "invalid_parameters"
-	codeSecret     = "secret_unavailable"
-	codeTemplate   = "template" // the request cannot be made from the parameters
+	codeSecret   = "secret_unavailable"
+	codeTemplate = "template" // the request cannot be made from the parameters
 )
 
 // maxQuote is how many characters of an answer's body stand in an error.
@@ -66,7 +66,7 @@ func New(cfg catalog.Handler, archive evidence.Archive) *Handler {
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	filled, problems := h.cfg.Parameters.Fill(a.Action.Parameters)
 	if err := problems.Err(); err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: codeParameters, Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
 	}
 	now := time.Now()
 	secrets, err := h.secrets.Values(now)
