@@ -23,9 +23,14 @@ func ActionKey(id action.ID, file string) string {
 	return fmt.Sprintf("action/%04dw%02d/%s/%s", year, week, id, file)
 }
 
+// Putter is the part of a Store that takes objects.
+type Putter interface {
+	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
+}
+
 // Offload stores a document that is too big for its row under key, and returns what stands in the row: the document, or
 // the key. Storing it again is the same as once.
-func Offload(ctx context.Context, s Store, key string, document json.RawMessage) (inline json.RawMessage, ref string, err error) {
+func Offload(ctx context.Context, s Putter, key string, document json.RawMessage) (inline json.RawMessage, ref string, err error) {
 	if len(document) <= Inline {
 		return document, "", nil
 	}

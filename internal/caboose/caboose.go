@@ -2,13 +2,13 @@ package caboose
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -27,11 +27,6 @@ type Ledger interface {
 	Tell(change func(*ledger.Report))
 	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
 	Grant(ctx context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error)
-}
-
-// Archive is where completed workflows are kept; blob.Store is one.
-type Archive interface {
-	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 }
 
 // Config is how a caboose works.
@@ -73,7 +68,7 @@ const defaultWorkers = 4
 // Caboose observes workflows, executions and events. Make it with New, run it once.
 type Caboose struct {
 	ledger   Ledger
-	archive  Archive
+	archive  blob.Putter
 	cfg      Config
 	log      *slog.Logger
 	metrics  *obs.Caboose
@@ -84,8 +79,8 @@ type Caboose struct {
 	mine     [shards]bool
 }
 
-// New makes a caboose.
-func New(l Ledger, archive Archive, cfg Config) *Caboose {
+// New makes a caboose. archive is where completed workflows are kept.
+func New(l Ledger, archive blob.Putter, cfg Config) *Caboose {
 	if cfg.Workers <= 0 {
 		cfg.Workers = defaultWorkers
 	}

@@ -58,9 +58,7 @@ type Controller struct{ run *service }
 // Kill kills the controller without warning; workflows stay as they are.
 func (c *Controller) Kill(t testing.TB) {
 	t.Helper()
-	if err := c.run.stop(); err != nil {
-		t.Fatalf("testbed: %v", err)
-	}
+	c.run.kill(t)
 }
 
 // Start starts the controller again after Kill.

@@ -1,6 +1,9 @@
 package testbed_test
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/blob"
@@ -24,6 +27,7 @@ func TestBlobsAreKeptInABucket(t *testing.T) {
 			blobtest.Run(t, store)
 		})
 	}
+	t.Run("more than a page", func(t *testing.T) { manyBlobs(t, "s3://"+bucket.Name+"/many"+at) })
 	store, err := blob.Open(t.Context(), "s3://missing"+at)
 	if err != nil {
 		t.Fatal(err)
@@ -42,5 +46,34 @@ func TestBlobsAreKeptInABucket(t *testing.T) {
 	bucket.Start(t)
 	if _, err := store.Has(t.Context(), "a"); err != nil {
 		t.Errorf("a server that is back: %v", err)
+	}
+}
+
+// manyBlobs: S3 lists, and deletes, a thousand objects at a time.
+func manyBlobs(t *testing.T, location string) {
+	const many = 1001
+	store, err := blob.Open(t.Context(), location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for first := range 16 {
+		writers.Go(func() {
+			for i := first; i < many; i += 16 {
+				if _, _, _, err := store.Put(t.Context(), fmt.Sprintf("all/%04d/x", i), strings.NewReader("x")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if names, err := store.Folders(t.Context(), "all"); err != nil || len(names) != many || names[many-1] != "1000" {
+		t.Errorf("%d folders, %v", len(names), err)
+	}
+	if err := store.Clear(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := store.Folders(t.Context(), "all"); err != nil || len(names) > 0 {
+		t.Errorf("left: %v, %v", names, err)
 	}
 }

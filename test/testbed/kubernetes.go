@@ -76,9 +76,7 @@ func Kubernetes(t testing.TB) *Cluster {
 // Kill kills the API server without warning. Clients see refused connections until Start.
 func (c *Cluster) Kill(t testing.TB) {
 	t.Helper()
-	if err := c.server.stop(); err != nil {
-		t.Fatalf("testbed: %v", err)
-	}
+	c.server.kill(t)
 }
 
 // Start starts the API server again after Kill, at the same address with the same data.

@@ -64,9 +64,7 @@ func (b *Bucket) Client() *s3.Client {
 // Kill kills the server without warning. Clients see refused connections until Start.
 func (b *Bucket) Kill(t testing.TB) {
 	t.Helper()
-	if err := b.server.stop(); err != nil {
-		t.Fatalf("testbed: %v", err)
-	}
+	b.server.kill(t)
 }
 
 // Start starts the server again after Kill, at the same address with the same objects.

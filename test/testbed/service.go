@@ -119,6 +119,14 @@ func (s *service) await(ctx context.Context, run *running) error {
 	}
 }
 
+// kill kills the service without warning; start starts it again.
+func (s *service) kill(t testing.TB) {
+	t.Helper()
+	if err := s.stop(); err != nil {
+		t.Fatalf("testbed: %v", err)
+	}
+}
+
 // stop kills the service and waits until it is gone. The error tells of one that
 // had ended before; stopping a stopped one is none.
 func (s *service) stop() error {

@@ -104,7 +104,7 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 	w.t.Helper()
 	pace := caboose.Pace{Resync: time.Hour, Retry: 10 * time.Millisecond, RetryMax: 50 * time.Millisecond, DeleteAgain: 20 * time.Millisecond,
 		Missing: 50 * time.Millisecond, MissingWait: 200 * time.Millisecond}
-	var archive caboose.Archive = w.blobs
+	var archive blob.Putter = w.blobs
 	cluster := w.cluster
 	var l caboose.Ledger = w.View()
 	if f != nil {

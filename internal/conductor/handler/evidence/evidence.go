@@ -17,18 +17,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Blobs is where evidence is kept.
-type Blobs interface {
-	// Put stores what r yields under a key, whole or not at all.
-	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
-}
-
 // patience is how long storing may take. The attempt's own context may have ended by then.
 const patience = 10 * time.Second
 
 // Archive stores evidence. Safe for concurrent use.
 type Archive struct {
-	Blobs Blobs
+	Blobs blob.Putter
 	Log   *slog.Logger // nil: nothing is logged
 }
 

@@ -1,9 +1,7 @@
 package caboose
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -253,15 +251,12 @@ func (e *executions) look(ctx context.Context, x *execution) (o ledger.Observati
 
 // offload stores an output that is too big for its row.
 func (e *executions) offload(ctx context.Context, o *ledger.Observation) error {
-	if len(o.Outcome.Output) <= blob.Inline {
-		return nil
-	}
-	key := blob.ActionKey(o.ID, outputsFile)
-	if _, _, _, err := e.archive.Put(ctx, key, bytes.NewReader(o.Outcome.Output)); err != nil {
+	inline, ref, err := blob.Offload(ctx, e.archive, blob.ActionKey(o.ID, outputsFile), o.Outcome.Output)
+	if err != nil {
 		e.metrics.ArchiveFailures.Inc()
-		return fmt.Errorf("store %s: %w", key, err)
+		return err
 	}
-	o.Outcome.Output, o.Outcome.OutputRef = nil, key
+	o.Outcome.Output, o.Outcome.OutputRef = inline, ref
 	return nil
 }
 
