@@ -30,13 +30,10 @@ func api(t *testing.T, w *chaos.World) (url string) {
 // answers asks until the answer has the status.
 func answers(t *testing.T, url string, status int) {
 	t.Helper()
-	err := chaos.Until(t.Context(), fmt.Sprintf("%s answers %d", url, status), time.Minute, func(ctx context.Context) (bool, error) {
+	until(t, fmt.Sprintf("%s answers %d", url, status), time.Minute, func(ctx context.Context) (bool, error) {
 		response, err := asks(ctx, http.MethodGet, url, "", "")
 		return err == nil && response.StatusCode == status, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // asks makes a request and drops the answer's body.

@@ -83,6 +83,14 @@ func joined(t *testing.T, w *chaos.World) (*chaos.Process, action.ID) {
 	return p, id
 }
 
+// until waits until something holds.
+func until(t *testing.T, what string, limit time.Duration, holds func(context.Context) (bool, error)) {
+	t.Helper()
+	if err := chaos.Until(t.Context(), what, limit, holds); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func order(t *testing.T, w *chaos.World, handler, parameters string, n int) {
 	t.Helper()
 	if err := w.Order(t.Context(), handler, parameters, n); err != nil {

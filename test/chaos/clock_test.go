@@ -49,13 +49,13 @@ func TestClocksDiffer(t *testing.T) {
 			w, _ := clocked(t, c.ahead, soon)
 			victim, id := joined(t, w)
 			joined(t, w)
-			hold := hold(w)
+			release := w.Target.Hold()
 			order(t, w, chaos.Effect, "{}", 60)
 			order(t, w, chaos.Once, "{}", 20)
 			holds(t, w, id, 20)
 			victim.Kill()
 			free(t, w, id)
-			hold.release()
+			release()
 			ended(t, w)
 			w.Target.Answers(refuseOnce())
 			order(t, w, chaos.Effect, "{}", 20)
@@ -82,16 +82,13 @@ func later(t *testing.T, w *chaos.World) {
 	t.Helper()
 	order(t, w, chaos.Nothing, `{"outcome": "retry-after", "sleep": "1s"}`, 1)
 	var a ledger.ActionState
-	err := chaos.Until(t.Context(), "it is tried twice", time.Minute, func(ctx context.Context) (bool, error) {
+	until(t, "it is tried twice", time.Minute, func(ctx context.Context) (bool, error) {
 		states, err := w.Ledger.Actions(ctx, ledger.ActionQuery{Handler: chaos.Nothing})
 		if len(states) == 1 {
 			a = states[0]
 		}
 		return a.Thread.Attempt > 1 && a.Thread.Status == action.Backoff, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := w.Ledger.Cancel(t.Context(), a.ID, ledger.CancelNow); err != nil {
 		t.Fatal(err)
 	}

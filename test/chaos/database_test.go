@@ -108,7 +108,7 @@ func TestPostgreSQLIsAwayForLongerThanALease(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Own(t)
 	w := world(t, chaos.Settings{Direct: server.URL()})
-	hold := hold(w)
+	release := w.Target.Hold()
 	order(t, w, chaos.Effect, "{}", 30)
 	order(t, w, chaos.Once, "{}", 30)
 	_, first := joined(t, w)
@@ -119,7 +119,7 @@ func TestPostgreSQLIsAwayForLongerThanALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	pause(t.Context(), 9*time.Second)
-	hold.release() // what is done meanwhile waits to be recorded
+	release() // what is done meanwhile waits to be recorded
 	pause(t.Context(), 8*time.Second)
 	if err := server.Run(t.Context()); err != nil {
 		t.Fatal(err)

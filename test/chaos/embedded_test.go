@@ -52,7 +52,7 @@ func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 		}
 	})
 	w := world(t, chaos.Settings{Folder: folder})
-	hold, p := underway(t, w)
+	release, p := underway(t, w)
 	if err := disk.Fill(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 	if !fault.Is(err, fault.LedgerAway) {
 		t.Errorf("an order on a full disk: %v, want %s", err, fault.LedgerAway)
 	}
-	hold.release()
+	release()
 	awaitSaid(t, p, "turn failed")
 	if err := disk.Free(); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 func TestEmbeddedLogIsBusy(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{})
-	hold, p := underway(t, w)
+	release, p := underway(t, w)
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.Folder, "home", "waybill.db")+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestEmbeddedLogIsBusy(t *testing.T) {
 	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	hold.release()
+	release()
 	awaitSaid(t, p, "turn failed")
 	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
@@ -95,14 +95,14 @@ func TestEmbeddedLogIsBusy(t *testing.T) {
 }
 
 // underway has a process on an embedded log make 30 attempts, all of which are at the target until they are released.
-func underway(t *testing.T, w *chaos.World) (held, *chaos.Process) {
+func underway(t *testing.T, w *chaos.World) (release func(), p *chaos.Process) {
 	t.Helper()
-	hold := hold(w)
+	release = w.Target.Hold()
 	order(t, w, chaos.Effect, "{}", 20)
 	order(t, w, chaos.Once, "{}", 10)
-	p := serve(t, w, "conductor")
+	p = serve(t, w, "conductor")
 	visited(t, w, 30)
-	return hold, p
+	return release, p
 }
 
 // onceEach wants what is under way to end well at its first attempt.
@@ -116,10 +116,7 @@ func onceEach(t *testing.T, w *chaos.World) {
 // awaitSaid waits until a process has said something.
 func awaitSaid(t *testing.T, p *chaos.Process, text string) {
 	t.Helper()
-	err := chaos.Until(t.Context(), p.Name+" says "+text, time.Minute, func(context.Context) (bool, error) {
+	until(t, p.Name+" says "+text, time.Minute, func(context.Context) (bool, error) {
 		return len(p.Output.Lines(text)) > 0, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -2,7 +2,6 @@ package chaos_test
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,45 +11,22 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// held keeps everybody at the target until release.
-type held struct{ open chan struct{} }
-
-func hold(w *chaos.World) held {
-	h := held{make(chan struct{})}
-	w.Target.Answers(func(ctx context.Context, _ action.ID, _ int) int {
-		select {
-		case <-h.open:
-		case <-ctx.Done():
-		}
-		return http.StatusNoContent
-	})
-	return h
-}
-
-func (h held) release() { close(h.open) }
-
 // holds waits until an instance has at least so many claims.
 func holds(t *testing.T, w *chaos.World, id action.ID, least int) {
 	t.Helper()
-	err := chaos.Until(t.Context(), "it holds claims", 30*time.Second, func(ctx context.Context) (bool, error) {
+	until(t, "it holds claims", 30*time.Second, func(ctx context.Context) (bool, error) {
 		claims, err := w.Ledger.Claims(ctx, id)
 		return len(claims) >= least, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // free waits until an instance has no claim any more, within the bound of the specification.
 func free(t *testing.T, w *chaos.World, id action.ID) {
 	t.Helper()
-	err := chaos.Until(t.Context(), "its claims are taken back", takeoverLimit, func(ctx context.Context) (bool, error) {
+	until(t, "its claims are taken back", takeoverLimit, func(ctx context.Context) (bool, error) {
 		claims, err := w.Ledger.Claims(ctx, id)
 		return len(claims) == 0, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // soon is a heartbeat whose lease is over before long, and still longer than a busy machine keeps a living process from
@@ -62,7 +38,7 @@ const soon = 3 * time.Second
 func TestFrozenProcessGoesOn(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{Direct: pgtest.URL(t), Heartbeat: soon})
-	hold := hold(w)
+	release := w.Target.Hold()
 	order(t, w, chaos.Effect, "{}", 25)
 	order(t, w, chaos.Once, "{}", 25)
 	p, frozen := joined(t, w)
@@ -74,7 +50,7 @@ func TestFrozenProcessGoesOn(t *testing.T) {
 	began := time.Now()
 	free(t, w, frozen)
 	t.Logf("its claims were free %s after it froze", time.Since(began).Round(time.Millisecond))
-	hold.release()
+	release()
 	ended(t, w)
 	if err := p.Thaw(); err != nil {
 		t.Fatal(err)
@@ -90,13 +66,10 @@ func TestFrozenProcessGoesOn(t *testing.T) {
 // again waits until a process that was declared dead has joined under another id.
 func again(t *testing.T, p *chaos.Process, dead action.ID) {
 	t.Helper()
-	err := chaos.Until(t.Context(), "it joins anew", 30*time.Second, func(ctx context.Context) (bool, error) {
+	until(t, "it joins anew", 30*time.Second, func(ctx context.Context) (bool, error) {
 		id, err := p.Joined(ctx, "conductor")
 		return id != dead, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestProcessFreezesInMidTurn stops a conductor in the middle of a transaction, with the rows of its actions and the

@@ -35,10 +35,7 @@ func TestLimitsHoldWhileConductorsDie(t *testing.T) {
 // visited waits until the target has been visited so often.
 func visited(t *testing.T, w *chaos.World, n int) {
 	t.Helper()
-	err := chaos.Until(t.Context(), "the target is visited", time.Minute, func(context.Context) (bool, error) {
+	until(t, "the target is visited", time.Minute, func(context.Context) (bool, error) {
 		return w.Target.Visits() >= n, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -50,7 +50,7 @@ func TestListenerFallsSilent(t *testing.T) {
 func TestEverythingFallsSilent(t *testing.T) {
 	t.Parallel()
 	w, proxy := proxied(t, soon)
-	hold := hold(w)
+	release := w.Target.Hold()
 	order(t, w, chaos.Effect, "{}", 20)
 	p, silent := joined(t, w)
 	holds(t, w, silent, 20)
@@ -66,7 +66,7 @@ func TestEverythingFallsSilent(t *testing.T) {
 	began := time.Now()
 	free(t, w, silent)
 	t.Logf("its claims were free %s after it fell silent", time.Since(began).Round(time.Millisecond))
-	hold.release()
+	release()
 	ended(t, w)
 	proxy.Cut(chaos.Any)
 	proxy.Speak()

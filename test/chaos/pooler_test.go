@@ -69,7 +69,7 @@ func TestPoolerBesideADirectConnection(t *testing.T) {
 // takeOver kills one of two conductors under load, and returns both.
 func takeOver(t *testing.T, w *chaos.World) []*chaos.Process {
 	t.Helper()
-	hold := hold(w)
+	release := w.Target.Hold()
 	order(t, w, chaos.Effect, "{}", 30)
 	order(t, w, chaos.Once, "{}", 20)
 	victim, id := joined(t, w)
@@ -77,7 +77,7 @@ func takeOver(t *testing.T, w *chaos.World) []*chaos.Process {
 	other, _ := joined(t, w)
 	victim.Kill()
 	free(t, w, id)
-	hold.release()
+	release()
 	for range 5 {
 		order(t, w, chaos.Effect, "{}", 20)
 		ended(t, w)

@@ -3,10 +3,8 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -19,14 +17,7 @@ type Takeover struct {
 // KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until all has
 // ended (conductor.md, section 12, T6).
 func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
-	release := make(chan struct{})
-	w.Target.Answers(func(ctx context.Context, _ action.ID, _ int) int { // nobody is served before the kill
-		select {
-		case <-release:
-		case <-ctx.Done():
-		}
-		return http.StatusNoContent
-	})
+	release := w.Target.Hold() // nobody is served before the kill
 	if err := w.Mixed(ctx); err != nil {
 		return t, err
 	}
@@ -60,7 +51,7 @@ func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
 	if err != nil {
 		return t, err
 	}
-	close(release)
+	release()
 	if err := w.Ended(ctx, 2*time.Minute); err != nil {
 		return t, fmt.Errorf("%w\n%s", err, processes[1].Output)
 	}

@@ -40,6 +40,19 @@ type Answer func(ctx context.Context, id action.ID, attempt int) (status int)
 // OK answers everything well, at once.
 func OK(context.Context, action.ID, int) int { return http.StatusNoContent }
 
+// Hold lets nobody go until it is released; then all visits are answered well.
+func (t *Target) Hold() (release func()) {
+	open := make(chan struct{})
+	t.Answers(func(ctx context.Context, _ action.ID, _ int) int {
+		select {
+		case <-open:
+		case <-ctx.Done():
+		}
+		return http.StatusNoContent
+	})
+	return func() { close(open) }
+}
+
 func newTarget(ctx context.Context) (*Target, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/test/chaos"
 )
 
 var (
@@ -41,9 +42,8 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	binary = filepath.Join(folder, "waybill")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../../cmd/waybill").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build waybill: %v\n%s", err, out)
+	if binary, err = chaos.Build(context.Background(), "../..", folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
