@@ -28,9 +28,11 @@ func (v *Verdict) fault(a ledger.ActionState, format string, args ...any) {
 // Judge reads the whole log when everything has ended, and compares it with what
 // was ordered and with what the target saw.
 func (w *World) Judge(ctx context.Context) (Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	v := Verdict{Ends: map[action.Status]int{}}
 	var states []ledger.ActionState
-	err := patiently(ctx, func() (err error) {
+	err := Patiently(ctx, func() (err error) {
 		states, err = w.Ledger.Actions(ctx, ledger.ActionQuery{})
 		return err
 	})
@@ -50,7 +52,7 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 	}
 	for _, a := range states {
 		var events []action.Event
-		err := patiently(ctx, func() (err error) {
+		err := Patiently(ctx, func() (err error) {
 			events, err = w.Ledger.Events(ctx, a.ID)
 			return err
 		})

@@ -22,7 +22,7 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 		return err
 	}
 	var now time.Time
-	err = patiently(ctx, func() error {
+	err = Patiently(ctx, func() error {
 		now, err = w.Ledger.Now(ctx)
 		return err
 	})
@@ -36,7 +36,7 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 		batch[i] = made
 		batch[i].ID, batch[i].CreatedBy = action.NewID(now, random), "chaos"
 	}
-	err = patiently(ctx, func() error {
+	err = Patiently(ctx, func() error {
 		_, err := w.Ledger.Enqueue(ctx, batch...)
 		return err
 	})
@@ -62,8 +62,8 @@ func (w *World) prepare(name string, parameters json.RawMessage) (action.Action,
 	return job, err
 }
 
-// patiently asks the ledger until it answers.
-func patiently(ctx context.Context, ask func() error) error {
+// Patiently asks the ledger until it answers, at most until ctx ends.
+func Patiently(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
 		if err == nil {
