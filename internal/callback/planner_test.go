@@ -119,7 +119,9 @@ func TestDocumentsAreReadWhereverTheyLie(t *testing.T) {
 // TestChainsAreAsLongAsTheirParents: as far as those are retained, and no longer than it takes to know that it is too long.
 func TestChainsAreAsLongAsTheirParents(t *testing.T) {
 	t.Parallel()
-	prepare := func(raw json.RawMessage) (action.Action, error) { return action.Action{Kind: "job", Name: "next", Parameters: raw}, nil }
+	prepare := func(raw json.RawMessage) (action.Action, error) {
+		return action.Action{Kind: "job", Name: "next", Parameters: raw}, nil
+	}
 	p := planning(t, Callback{Name: "chain", When: ends(t, "successful"), Target: Target{Handler: "argo", Process: "next", Prepare: prepare}})
 	ancestor := func(n int) action.ID {
 		if n == 0 {

@@ -118,9 +118,14 @@ func (s *Service) Parameters(ctx context.Context, a action.Action) (json.RawMess
 	return blob.Load(ctx, s.blobs, a.Parameters, a.ParametersRef)
 }
 
-// Output is what an ended action made, wherever it is kept; nil: nothing.
+// Output is what an ended action made, wherever it is kept; nil: nothing. An end may be recorded while its output cannot be
+// stored: what is not there yet is fault.Unavailable.
 func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.RawMessage, error) {
-	return blob.Load(ctx, s.blobs, state.Output, state.OutputRef)
+	output, err := blob.Load(ctx, s.blobs, state.Output, state.OutputRef)
+	if fault.Is(err, fault.NotFound) {
+		err = fault.New(fault.Unavailable, "the output of action %s is not stored yet: %w", state.ID, err).WithHint("ask again later")
+	}
+	return output, err
 }
 
 // Jobs lists jobs by query, whose Kind it sets.

@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -191,5 +193,21 @@ func TestUnknownNamesSayWhatIsNear(t *testing.T) {
 	}
 	if err := w.Service.Command(t.Context(), server.Ref{Pipeline: "greeter", Number: 9}, server.Command{Kind: "explode"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("got %v, want invalid", err)
+	}
+}
+
+// TestAnOutputThatIsNotStoredYetIsUnavailable: an end does not wait for the blob store, so who asks may be early.
+func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	state := ledger.ActionState{OutputRef: "action/outputs.json"}
+	if _, err := w.Service.Output(t.Context(), state); !fault.Is(err, fault.Unavailable) || fault.HintOf(err) == "" {
+		t.Errorf("before: %v", err)
+	}
+	if _, _, _, err := w.Blobs.Put(t.Context(), state.OutputRef, strings.NewReader(`{"n": 1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := w.Service.Output(t.Context(), state); err != nil || string(output) != `{"n": 1}` {
+		t.Errorf("after: %s, %v", output, err)
 	}
 }
