@@ -2,6 +2,7 @@ package conductor_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,39 @@ func TestWhatMayNotWaitIsNotClaimedAhead(t *testing.T) {
 			settle(time.Minute)
 			if got := f.count(action.Successful); got != 1000 {
 				t.Errorf("%s: %d successful, want 1000", name, got)
+			}
+			stop()
+		})
+	}
+}
+
+// Lanes that become slow while attempts of all of them wait go on with these, and each has all of its time.
+func TestAnAttemptsTimeBeginsWithIt(t *testing.T) {
+	for _, lanes := range []int{1, 2, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			f, s := newFake(), &switched{}
+			for i := range 200 * lanes {
+				f.add(action.Action{Handler: "work", Lane: fmt.Sprintf("work/%d", i%lanes), Policy: action.Policy{AttemptTimeout: action.Duration(time.Second)}})
+			}
+			stop := run(t, f, s.Do, workers(lanes))
+			settle(time.Second)
+			if len(s.waiting(f)) == 0 {
+				t.Fatal("nothing waits for a worker")
+			}
+			s.turn(func(ctx context.Context, _ conductor.Attempt) action.Outcome {
+				if elapse(900 * time.Millisecond); ctx.Err() != nil {
+					return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
+				}
+				return done()
+			})
+			settle(3 * time.Minute)
+			if got := f.count(action.Successful); got != 200*lanes {
+				t.Errorf("with %d lanes %d are successful after three minutes, want all %d", lanes, got, 200*lanes)
+			}
+			for id, r := range f.rows {
+				if r.Attempt > 1 {
+					t.Fatalf("%s took %d attempts: %+v", id, r.Attempt, r.outcomes)
+				}
 			}
 			stop()
 		})

@@ -29,15 +29,20 @@ func (t *turner) wants(work context.Context) ([]ledger.Want, error) {
 		}
 	}
 	var starved []string
+	hungry := 0 // of them, those of which nothing waits for a worker
 	for len(t.lanes) > 0 && d.more() {
 		t.last = t.lanes[0]
 		t.lanes = t.lanes[1:]
-		if !d.offer(t.last) {
-			starved = append(starved, t.last)
+		if d.offer(t.last) {
+			continue
+		}
+		starved = append(starved, t.last)
+		if !d.waits(t.last) {
+			hungry++
 		}
 	}
 	t.lanes = append(starved, t.lanes...)
-	t.keepFree(len(starved) + t.shares)
+	t.keepFree(hungry + t.shares)
 	if len(d.wants) == 0 && t.more && len(t.lanes) == 0 {
 		t.look = true // what was found is held; there is more behind it
 	}

@@ -70,10 +70,10 @@ func (t *turner) run(ctx, work context.Context) {
 		at, wanted := t.next(time.Now(), true)
 		if wanted && !at.After(time.Now()) {
 			t.turn(ctx, work)
-			continue
+		} else {
+			t.wait(ctx, work, at, wanted)
 		}
-		t.wait(ctx, work, at, wanted)
-		t.startHeld(work)
+		t.startHeld(work) // something ended, was claimed, or fewer workers are kept free
 	}
 }
 

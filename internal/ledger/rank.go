@@ -20,16 +20,10 @@ func (t *txn) row(a action.Action, th action.Thread) ThreadRow {
 	if t.core.step != nil {
 		step = t.core.step(a.Handler)
 	}
-	return threadRow(a, th, t.Now(), step)
-}
-
-// threadRow places a thread in the queue.
-func threadRow(a action.Action, t action.Thread, now time.Time, step time.Duration) ThreadRow {
-	row := ThreadRow{ID: a.ID, Lane: a.Lane, UniqueKey: a.UniqueKey, Thread: t}
+	row := ThreadRow{ID: a.ID, Lane: a.Lane, UniqueKey: a.UniqueKey, Thread: th, Ready: th.Idle() && !th.RunAt.After(t.Now()),
+		Rank: th.RunAt.Add(time.Duration(*a.Priority) * step)}
 	if a.Policy.AttemptTimeout > 0 {
 		row.AttemptLimit = time.Duration(a.Policy.AttemptTimeout) + action.LeaseGrace
 	}
-	row.Ready = t.Idle() && !t.RunAt.After(now)
-	row.Rank = t.RunAt.Add(time.Duration(*a.Priority) * step)
 	return row
 }
