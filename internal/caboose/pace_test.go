@@ -36,6 +36,8 @@ type diary struct {
 	mu    sync.Mutex
 	calls map[string]int
 	notes []string // call and when, since the start
+
+	report ledger.Report
 }
 
 func (d *diary) note(call, what string) error {
@@ -65,9 +67,17 @@ func (d *diary) Join(context.Context, ledger.Instance) error      { return nil }
 func (d *diary) Leave(context.Context, ledger.Instance) error     { return nil }
 func (d *diary) Heartbeat(context.Context, ledger.Instance) error { return nil }
 func (d *diary) Embedded() bool                                   { return true }
-func (d *diary) Tell(func(*ledger.Report))                        {}
 
 func (d *diary) Instances(context.Context) ([]ledger.InstanceRow, error) { return nil, nil }
+
+// Tell notes how many workflows the status page names.
+func (d *diary) Tell(change func(*ledger.Report)) {
+	d.mu.Lock()
+	change(&d.report)
+	n := len(d.report.Undeletable)
+	d.mu.Unlock()
+	_ = d.note("tell", fmt.Sprint(n)) // it cannot fail
+}
 
 func (d *diary) Action(_ context.Context, id action.ID) (ledger.ActionState, error) {
 	if err := d.note("action", id.String()); err != nil {
@@ -170,6 +180,10 @@ func TestFaultsArePaced(t *testing.T) {
 			"18m31s delete " + id, "23m31s delete " + id, "28m31s delete " + id, "33m31s delete " + id}
 		if diff := cmp.Diff(want, d.told("put", "observe", "delete")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		named := []string{"18m31s tell 1", "23m31s tell 1", "28m31s tell 1", "33m31s tell 0"}
+		if diff := cmp.Diff(named, slices.Compact(d.told("tell"))); diff != "" {
+			t.Errorf("what cannot be deleted is named, and then no more (-want +got):\n%s", diff)
 		}
 	})
 }
