@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -240,106 +238,4 @@ func (a *app) printBuild(d buildDocument, name string) error {
 	}
 	_, err := fmt.Fprintf(a.out, "logs: waybill build log %s [STAGE/STEP]\n", name)
 	return err
-}
-
-func (a *app) buildLogCommand() *cobra.Command {
-	var follow bool
-	c := &cobra.Command{
-		Use:               "log BUILD [STAGE/STEP]",
-		Short:             "Print what a build's steps printed",
-		Example:           examples("waybill build log 3 test/unit --follow"),
-		ValidArgsFunction: a.completeBuilds,
-		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.printBuildLog(c.Context(), given, follow)
-		},
-	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the step has ended")
-	return c
-}
-
-// logLine is one entry of `waybill build log -o json`.
-type logLine struct {
-	Step    string    `json:"step"`
-	ID      int64     `json:"logId"`
-	At      time.Time `json:"at"`
-	Stream  string    `json:"stream"` // stdout, stderr, waybill
-	Partial bool      `json:"partial,omitempty"`
-	Text    string    `json:"text"`
-}
-
-// printLog prints one step's log, or every step's in turn with the step in front.
-func (a *app) printBuildLog(ctx context.Context, given []string, follow bool) error {
-	r, err := a.openBuild(given[0])
-	if err != nil {
-		return err
-	}
-	b, err := r.Build()
-	if err != nil {
-		return err
-	}
-	if len(given) == 2 {
-		step, err := stepNamed(b.Plan, given[1])
-		if err != nil {
-			return err
-		}
-		return a.printStepLog(ctx, r, step, "", follow)
-	}
-	for _, step := range b.Plan.Steps {
-		if err := a.printStepLog(ctx, r, &step, step.Path()+" | ", follow); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stepNamed finds a step by stage/step or by number; 0 is the build itself.
-func stepNamed(p *build.Plan, name string) (*build.PlanStep, error) {
-	var known []string
-	for i := range p.Steps {
-		if step := &p.Steps[i]; step.Path() == name || strconv.Itoa(step.ID) == name {
-			return step, nil
-		}
-		known = append(known, p.Steps[i].Path())
-	}
-	if name == "0" {
-		return &build.PlanStep{}, nil
-	}
-	err := fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", "))
-	if near := fault.Nearest(name, known); near != "" {
-		return nil, err.WithHint("%s", near)
-	}
-	return nil, err
-}
-
-func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.PlanStep, prefix string, follow bool) error {
-	raw := !onTerminal(a.out) && prefix == ""
-	var begun []byte
-	return r.Log(ctx, step.ID, 0, follow, func(id int64, e build.Entry) error {
-		if a.json() {
-			return a.printJSONLine(logLine{Step: step.Path(), ID: id, At: e.At, Stream: streamOf(e), Partial: e.Partial,
-				Text: string(bytes.ToValidUTF8(e.Text, []byte("\ufffd")))})
-		}
-		begun = append(begun, e.Text...)
-		if e.Partial {
-			return nil
-		}
-		text := string(begun)
-		if !raw {
-			text = build.VisibleText(begun)
-		}
-		begun = begun[:0]
-		_, err := fmt.Fprintln(a.out, prefix+text)
-		return err
-	})
-}
-
-func streamOf(e build.Entry) string {
-	switch {
-	case e.Waybill:
-		return "waybill"
-	case e.Stderr:
-		return "stderr"
-	}
-	return "stdout"
 }

@@ -127,7 +127,6 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err := s.serveAs(flags.conductor); err != nil {
 		return err
 	}
-	options.drain = s.live.Now().Conductors[s.serving].Drain
 	if s.kind == embedded {
 		lock, err := lifecycle.Lock(s.home.dir)
 		if err != nil {
@@ -135,7 +134,13 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		}
 		defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
 	}
-	roles, err := s.roles(ctx, options, inOrder(names)...)
+	return a.runRoles(ctx, s, options, inOrder(names), page)
+}
+
+// runRoles runs roles on a session that nobody else serves.
+func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, names []string, page bool) error {
+	options.drain = s.live.Now().Conductors[s.serving].Drain
+	roles, err := s.roles(ctx, options, names...)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -82,9 +81,9 @@ func (a *api) orders() {
 	retry := write("retry-action", http.MethodPost, "/actions/{id}/retry", ScopeOperate, "A new action that does what an ended one should have done")
 	retry.DefaultStatus = http.StatusAccepted
 	huma.Register(a.huma, retry, func(ctx context.Context, in *ActionPath) (*addedOut, error) {
-		id, err := action.ParseID(in.ID)
+		id, err := in.id()
 		if err != nil {
-			return nil, problemOf(fault.Wrap(fault.Invalid, err))
+			return nil, problemOf(err)
 		}
 		made, err := a.service.RetryAction(ctx, id, IdentityOf(ctx).Name)
 		return added(made, http.StatusAccepted, err)
@@ -92,18 +91,18 @@ func (a *api) orders() {
 	snooze := write("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Let an action that waits do so until another time")
 	snooze.DefaultStatus = http.StatusAccepted
 	get(a, snooze, func(ctx context.Context, in *snoozeInput) (ledger.ActionState, error) {
-		id, err := action.ParseID(in.ID)
+		id, err := in.id()
 		if err != nil {
-			return ledger.ActionState{}, fault.Wrap(fault.Invalid, err)
+			return ledger.ActionState{}, err
 		}
 		return a.service.SnoozeAction(ctx, id, in.Body.Until, IdentityOf(ctx).Name)
 	})
 	cancel := write("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
 	cancel.DefaultStatus = http.StatusAccepted
 	get(a, cancel, func(ctx context.Context, in *ActionPath) (ledger.ActionState, error) {
-		id, err := action.ParseID(in.ID)
+		id, err := in.id()
 		if err != nil {
-			return ledger.ActionState{}, fault.Wrap(fault.Invalid, err)
+			return ledger.ActionState{}, err
 		}
 		return a.service.CancelAction(ctx, id)
 	})

@@ -124,8 +124,17 @@ func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
 	return q, nil
 }
 
+// ActionPath names an action.
 type ActionPath struct {
 	ID string `path:"id" doc:"the action's id"`
+}
+
+func (in *ActionPath) id() (action.ID, error) {
+	id, err := action.ParseID(in.ID)
+	if err != nil {
+		return id, fault.Wrap(fault.Invalid, err)
+	}
+	return id, nil
 }
 
 type exchangePath struct {
@@ -168,9 +177,9 @@ func (a *api) actions() {
 		})
 	get(a, read("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
-			id, err := action.ParseID(in.ID)
+			id, err := in.id()
 			if err != nil {
-				return ActionView{}, fault.Wrap(fault.Invalid, err)
+				return ActionView{}, err
 			}
 			return a.service.Action(ctx, id)
 		})
@@ -194,9 +203,9 @@ func (a *api) actions() {
 	})
 	exchange := read("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
 	get(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
-		id, err := action.ParseID(in.ID)
+		id, err := in.id()
 		if err != nil {
-			return nil, fault.Wrap(fault.Invalid, err)
+			return nil, err
 		}
 		return a.service.Exchange(ctx, id, in.Attempt)
 	})
@@ -206,9 +215,9 @@ func (a *api) actions() {
 }
 
 func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
-	id, err := action.ParseID(in.ID)
+	id, err := in.id()
 	if err != nil {
-		return nil, problemOf(fault.Wrap(fault.Invalid, err))
+		return nil, problemOf(err)
 	}
 	view, err := a.service.Action(ctx, id)
 	if err != nil {

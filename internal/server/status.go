@@ -3,10 +3,8 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,35 +26,6 @@ type StatusView struct {
 	// Partitions is how history is kept; nil: the log has none.
 	Partitions *ledger.Partitions `json:"partitions,omitempty"`
 }
-
-// Trouble is one thing that people should look at.
-type Trouble struct {
-	Kind    string    `json:"kind"`              // see the constants
-	Subject string    `json:"subject,omitempty"` // the handler, lane, pipeline, file or workflow
-	Text    string    `json:"text"`
-	Since   time.Time `json:"since,omitzero"`
-	Hint    string    `json:"hint,omitempty"` // what to do
-	Warning bool      `json:"warning"`        // true: nothing waits for it
-}
-
-// The kinds of trouble, in the order in which they are told.
-const (
-	TroubleStopped     = "stopped"     // a pipeline's decisions stopped at a broken invariant
-	TroubleUnserved    = "unserved"    // actions wait for a handler that nobody serves
-	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
-	TroubleLate        = "late"        // ready actions wait long
-	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
-	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
-	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
-	TroubleReload      = "reload"      // the configuration file has faults
-	TroubleRestart     = "restart"     // a change of the configuration needs a restart
-)
-
-// When something is worth telling.
-const (
-	lateAfter = 30 * time.Second
-	heldAfter = 5 * time.Minute
-)
 
 // ProcessView is a process that runs roles.
 type ProcessView struct {
@@ -134,11 +103,6 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	return v, nil
 }
 
-// order is in which kinds of trouble are told.
-func order(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleReload, TroubleRestart}, kind)
-}
-
 // processes puts the instances of each process together: every role is one.
 func (s *Service) processes(now ledger.Status) []ProcessView {
 	if s.Idle != nil && s.Idle() {
@@ -199,149 +163,6 @@ func served(backlogs []ledger.Backlog, processes []ProcessView) []HandlerView {
 	all := []HandlerView{}
 	for _, handler := range slices.Sorted(maps.Keys(by)) {
 		all = append(all, *by[handler])
-	}
-	return all
-}
-
-// unserved are the handlers with work and nobody to do it.
-func (v StatusView) unserved() (all []Trouble) {
-	for _, h := range v.Handlers {
-		if h.Served > 0 || h.Live() == 0 {
-			continue
-		}
-		t := Trouble{Kind: TroubleUnserved, Subject: h.Handler, Since: h.Oldest,
-			Text: fmt.Sprintf("nobody serves handler %s: %s for it", h.Handler, waits(h.Live())),
-			Hint: "describe it in server.yaml of a process that runs the role conductor"}
-		if !slices.ContainsFunc(v.Processes, func(p ProcessView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
-			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-func waits(n int) string {
-	if n == 1 {
-		return "1 action waits"
-	}
-	return fmt.Sprintf("%d actions wait", n)
-}
-
-// laneTroubles are the lanes whose targets refuse work, or that somebody stopped.
-func (v StatusView) laneTroubles() (all []Trouble) {
-	for _, l := range v.Lanes {
-		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is "}
-		switch l.State {
-		case "disabled":
-			t.Since, t.Hint = l.DisabledAt, "waybill action limits --enable "+l.Key
-			t.Text += "disabled"
-		case "paused":
-			t.Text += "paused by " + l.PausedBy
-			if !l.PauseUntil.IsZero() {
-				t.Text += " until " + l.PauseUntil.UTC().Format(time.RFC3339)
-			}
-			t.Hint = "waybill action limits --resume " + l.Key
-		default:
-			t.Since, t.Hint = l.SlowedAt, "it goes faster by itself once its target is well"
-			t.Text += fmt.Sprintf("%s to %s of %s", "slowed", action.PerSecond(l.Rate), action.PerSecond(l.Full()))
-		}
-		if l.Reason != "" {
-			t.Text += ": " + l.Reason
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-// late are the handlers that are served and whose actions wait long all the same.
-func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
-	for _, h := range v.Handlers {
-		if h.Served == 0 || h.Ready == 0 || v.Now.Sub(h.Oldest) < lateAfter {
-			continue
-		}
-		t := Trouble{Kind: TroubleLate, Subject: h.Handler, Since: h.Oldest,
-			Text: fmt.Sprintf("handler %s is behind: %d ready, %d running", h.Handler, h.Ready, h.Counts[action.Running]),
-			Hint: "more workers, or more processes that serve it"}
-		if slices.ContainsFunc(lanes, func(l ledger.Limiter) bool { return l.Key == h.Handler || strings.HasPrefix(l.Key, h.Handler+"/") }) {
-			t.Hint = "its lanes are limited: waybill action limits"
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-// strained is what slows the database.
-func (v StatusView) strained() []Trouble {
-	if v.Strain.HeldSince.IsZero() || v.Now.Sub(v.Strain.HeldSince) < heldAfter {
-		return nil
-	}
-	return []Trouble{{Kind: TroubleSnapshot, Since: v.Strain.HeldSince, Warning: true,
-		Text: "a transaction keeps dead rows from being removed: " + v.Strain.HeldBy,
-		Hint: "end it, or everything slows down by and by"}}
-}
-
-// fewAhead is how many partitions ahead are so few that something keeps them from being made: there should be four.
-const fewAhead = 2
-
-// partitioned is what keeps actions from being stored, or old ones from going.
-func (v StatusView) partitioned() (all []Trouble) {
-	if v.Partitions == nil {
-		return nil
-	}
-	if n := v.Partitions.Ahead; n < fewAhead {
-		all = append(all, Trouble{Kind: TroublePartition, Warning: n > 0,
-			Text: fmt.Sprintf("%d of 4 partitions stand ready for the time to come; without one, actions cannot be stored", n),
-			Hint: "a process with the role conductor makes them hourly; its log says what keeps it from that"})
-	}
-	for _, p := range v.Partitions.Pinned {
-		all = append(all, Trouble{Kind: TroublePartition, Subject: p.Name, Warning: true,
-			Text: fmt.Sprintf("partition %s is past its time, and stays since action %s lives", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
-	}
-	return all
-}
-
-// told is what processes tell that no row says, each thing once.
-func told(reports []ledger.Report) (all []Trouble) {
-	seen := map[[2]string]bool{}
-	add := func(t Trouble) {
-		if key := [2]string{t.Kind, t.Text}; !seen[key] {
-			seen[key] = true
-			all = append(all, t)
-		}
-	}
-	for _, r := range reports {
-		for _, pipeline := range slices.Sorted(maps.Keys(r.Stopped)) {
-			add(Trouble{Kind: TroubleStopped, Subject: pipeline, Text: fmt.Sprintf("pipeline %s is stopped: %s", pipeline, r.Stopped[pipeline]),
-				Hint: "its log breaks a rule that nothing should break; please report it, with waybill log " + pipeline + " -o json"})
-		}
-		for _, workflow := range slices.Sorted(maps.Keys(r.Undeletable)) {
-			add(Trouble{Kind: TroubleUndeletable, Subject: workflow, Warning: true,
-				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded, and deleting it is tried again"})
-		}
-		if r.Reload == nil {
-			continue
-		}
-		if len(r.Reload.Faults) > 0 {
-			add(Trouble{Kind: TroubleReload, Subject: r.Reload.File, Since: r.Reload.TriedAt, Warning: true,
-				Text: "the configuration has faults, and what was in force before stays: " + strings.Join(r.Reload.Faults, "; "),
-				Hint: "waybill config check " + r.Reload.File})
-		}
-		if len(r.Reload.Restart) > 0 {
-			add(Trouble{Kind: TroubleRestart, Subject: r.Reload.File, Since: r.Reload.Since, Warning: true,
-				Text: "changed, and in force after a restart only: " + strings.Join(r.Reload.Restart, ", ")})
-		}
-	}
-	return all
-}
-
-// reports are those of all processes, and this one's.
-func (s *Service) reports(now ledger.Status) []ledger.Report {
-	all := []ledger.Report{s.ledger.Told()}
-	if s.Idle != nil && s.Idle() {
-		return all
-	}
-	for _, i := range now.Instances {
-		all = append(all, i.Report)
 	}
 	return all
 }

@@ -196,18 +196,24 @@ func parseRequest(body []byte, w catalog.Workflow) (request, error) {
 			add("subscriber/"+name, "want an address such as https://example.org/done, found %q", address)
 		}
 	}
-	known := named(w.Output.Values())
+	problems = append(problems, q.unknownOutputs(named(w.Output.Values()))...)
+	problems.Sort()
+	return q, problems.Err()
+}
+
+// unknownOutputs reports wanted outputs that there are not, unless nothing is known of any, and ways in which none is sent.
+func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 	for name, out := range q.Outputs {
 		if len(known) > 0 && !slices.Contains(known, name) {
 			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("there is no output %q", name),
 				Suggestion: fault.Nearest(name, known)})
 		}
 		if m := out.TransmissionMode; m != "" && m != "value" && m != "reference" {
-			add("outputs/"+name, "transmissionMode: want value or reference, found %q", m)
+			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs/" + name,
+				Text: fmt.Sprintf("transmissionMode: want value or reference, found %q", m)})
 		}
 	}
-	problems.Sort()
-	return q, problems.Err()
+	return problems
 }
 
 // plainJSON is what encoding/json says, without Go's types in it.
