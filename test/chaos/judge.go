@@ -32,13 +32,18 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 	defer cancel()
 	v := Verdict{Ends: map[action.Status]int{}}
 	var states []ledger.ActionState
+	var events []action.Event
 	err := Patiently(ctx, func() (err error) {
-		states, err = w.Ledger.Actions(ctx, ledger.ActionQuery{})
+		if states, err = w.Ledger.Actions(ctx, ledger.ActionQuery{}); err != nil {
+			return err
+		}
+		events, err = w.Ledger.EventsSince(ctx, time.Unix(0, 0), everything)
 		return err
 	})
 	if err != nil {
 		return v, err
 	}
+	histories := historiesOf(events)
 	missing, callbacks := w.Orders(), map[action.ID][]string{}
 	for _, a := range states {
 		switch _, ordered := missing[a.ID]; {
@@ -51,19 +56,11 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 		delete(missing, a.ID)
 	}
 	for _, a := range states {
-		var events []action.Event
-		err := Patiently(ctx, func() (err error) {
-			events, err = w.Ledger.Events(ctx, a.ID)
-			return err
-		})
-		if err != nil {
-			return v, err
-		}
 		v.Actions++
 		v.Attempts += a.Thread.Attempt
 		v.Lost += a.Thread.Lost
 		v.Ends[a.Thread.Status]++
-		v.history(a, events)
+		v.history(a, histories[a.ID])
 		v.effects(a, w.Target.Arrivals(a.ID))
 		if a.Name == Parcel {
 			v.callbacks(a, callbacks[a.ID])
@@ -76,7 +73,20 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 	return v, nil
 }
 
-// history judges the events of one action.
+// everything is more events than a test makes.
+const everything = 1_000_000
+
+// historiesOf are the events of each action, in the order of seq.
+func historiesOf(events []action.Event) map[action.ID][]action.Event {
+	slices.SortStableFunc(events, func(a, b action.Event) int { return a.Seq - b.Seq })
+	histories := map[action.ID][]action.Event{}
+	for _, e := range events {
+		histories[e.ActionID] = append(histories[e.ActionID], e)
+	}
+	return histories
+}
+
+// history judges the events of one action, of which its beginning is the first.
 func (v *Verdict) history(a ledger.ActionState, events []action.Event) {
 	last := events[len(events)-1]
 	switch {
