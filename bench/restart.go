@@ -80,11 +80,12 @@ func restartRound(ctx context.Context, o Options, binary, home string) (Round, e
 	}
 	start := time.Now()
 	_ = kill(first) // it was killed, as it says
+	dead := time.Now()
 	second, err := serve(ctx, binary, home)
 	if err != nil {
 		return Round{}, err
 	}
-	err = claimed(ctx, l, start)
+	err = claimed(ctx, l, dead)
 	round := measured(1, start)
 	_ = kill(second)
 	return round, err

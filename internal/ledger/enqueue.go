@@ -29,13 +29,17 @@ func (l *Ledger) Enqueue(ctx context.Context, actions ...action.Action) ([]Enque
 // enqueue stores those of the actions that are not there yet.
 func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	prepared := make([]action.Action, len(actions))
+	var given []action.ID
 	for i, a := range actions {
+		if !a.ID.IsZero() {
+			given = append(given, a.ID)
+		}
 		var err error
 		if prepared[i], err = t.prepare(a); err != nil {
 			return nil, err
 		}
 	}
-	known, err := t.known(prepared)
+	known, err := t.known(prepared, given)
 	if err != nil {
 		return nil, err
 	}
@@ -159,24 +163,24 @@ func (k there) add(a action.Action) {
 	}
 }
 
-// known looks up which of the actions are there: live under the same key, or
-// under the same id, live or ended.
-func (t *txn) known(actions []action.Action) (there, error) {
+// known looks up which of the actions are there: live under the same key, or, of those whose ids were given, under the
+// same id, live or ended.
+func (t *txn) known(actions []action.Action, given []action.ID) (there, error) {
 	var keys []string
-	ids := make([]action.ID, len(actions))
-	for i, a := range actions {
-		ids[i] = a.ID
+	for _, a := range actions {
 		if a.UniqueKey != "" {
 			keys = append(keys, a.UniqueKey)
 		}
 	}
-	found, err := t.Actions(ids)
-	if err != nil {
-		return there{}, err
-	}
 	k := there{keys: map[string]action.ID{}, ids: map[action.ID]bool{}, jobs: map[action.ID]action.ID{}}
-	for _, a := range found {
-		k.ids[a.ID] = true
+	if len(given) > 0 {
+		found, err := t.Actions(given)
+		if err != nil {
+			return there{}, err
+		}
+		for _, a := range found {
+			k.ids[a.ID] = true
+		}
 	}
 	if len(keys) > 0 {
 		live, err := t.LiveKeys(keys)
