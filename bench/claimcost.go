@@ -20,7 +20,7 @@ func claimCost(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	defer s.remove()
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), "bench"), Name: "bench"}
+	host := ledger.Instance{ID: action.DerivedID(time.Now(), "bench"), Name: "bench", Heartbeat: 20 * time.Minute} // it outlives the filling
 	if err := s.Join(ctx, host); err != nil {
 		return nil, err
 	}
