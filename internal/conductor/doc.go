@@ -19,7 +19,7 @@
 //
 // turns (records what ended and claims what is ready, in one transaction),
 // dues (makes actions ready when their time comes), watch (wakes both), cancels
-// (ends attempts that somebody canceled), beats (keeps this instance alive,
+// (ends attempts that somebody canceled), beats (keeps this instance alive, wakes the others for what there is,
 // gives back the claims of dead ones), maintain (what the ledger needs ahead and
 // no longer) and ticks (makes the actions of schedules; every instance computes
 // the same ones, and their ids make each of them one action). What they share is under one mutex: which attempts run, and which have

@@ -18,7 +18,8 @@ const foreign = `FROM (SELECT lag(id, 1, '00000000-0000-0000-0000-000000000000')
 	CROSS JOIN LATERAL (SELECT id FROM thread WHERE claimed_by > gap.low AND claimed_by < gap.high AND claimed_by IS NOT NULL
 		ORDER BY claimed_by OFFSET 0) AS t`
 
-// renewed and alive begin a pulse of $8; $9 and what follows is written by a heartbeat.
+// renewed and alive begin a pulse: $1 to $7 are those of ready, $8 is the instance; $10 and what follows is what a
+// heartbeat writes.
 const (
 	renewed = `WITH self AS (UPDATE instance SET lease_until = now() + $10, handlers = $11, draining = $12, report = $13 WHERE id = $8 RETURNING id, roles)`
 	alive   = `WITH self AS (SELECT id, roles FROM instance WHERE id = $8)`
