@@ -44,6 +44,13 @@ func TestBackendsAreKilled(t *testing.T) {
 	joined(t, w)
 	joined(t, w)
 	stop := churn(t, w)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	killer, err := pgx.Connect(ctx, w.Direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer killer.Close(context.WithoutCancel(ctx))
 	const ours, rounds = "datname = current_database() AND application_name = 'waybill' AND pid <> pg_backend_pid()", 5
 	for _, which := range []string{
 		ours + " AND (query LIKE 'LISTEN%' OR query LIKE '%pg_try_advisory_lock%')",
@@ -51,18 +58,15 @@ func TestBackendsAreKilled(t *testing.T) {
 		ours + " AND pid % 2 = 0",
 		ours,
 	} {
-		hits := 0
-		err := chaos.Until(t.Context(), "there are backends where "+which, time.Minute, func(context.Context) (bool, error) {
-			var n int
-			asked(t, w, &n, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "+which)
-			if n > 0 {
-				hits++
-				pause(t.Context(), 200*time.Millisecond)
+		for range rounds {
+			killed := 0
+			for killed == 0 { // until there are such: some are busy for milliseconds
+				err := killer.QueryRow(ctx, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "+which).Scan(&killed)
+				if err != nil {
+					t.Fatalf("kill those with %s: %v", which, err)
+				}
 			}
-			return hits == rounds, nil
-		})
-		if err != nil {
-			t.Error(err)
+			pause(ctx, 200*time.Millisecond)
 		}
 	}
 	stop()
