@@ -134,7 +134,8 @@ func absent(err error) error {
 	return notThere{err}
 }
 
-// findHost resolves the host of a webhook whose host is the same for every action, and asks the address guard.
+// findHost resolves the host of a webhook whose host is the same for every action, and asks the address guard. A proxy
+// looks for the host itself: then it is the proxy's that is resolved.
 func findHost(ctx context.Context, h catalog.Handler) error {
 	if !h.Request.URL.HostConstant() {
 		return nil
@@ -147,10 +148,15 @@ func findHost(ctx context.Context, h catalog.Handler) error {
 	if err != nil {
 		return nil //nolint:nilerr // its path depends on parameters in ways that only an action shows
 	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", address.Hostname())
-	if wrong, ok := errors.AsType[*net.DNSError](err); ok && wrong.IsNotFound {
-		return notThere{fmt.Errorf("there is no host %s", address.Hostname())}
+	via, err := h.Request.Proxy.For(address)
+	if err != nil {
+		return absent(err)
 	}
+	if via != nil {
+		_, err := addressesOf(ctx, via.Hostname())
+		return err
+	}
+	found, err := addressesOf(ctx, address.Hostname())
 	if err != nil {
 		return err
 	}
@@ -158,6 +164,15 @@ func findHost(ctx context.Context, h catalog.Handler) error {
 		return nil
 	}
 	return absent(h.Request.Guard.Check(found[0]))
+}
+
+// addressesOf is the addresses of a host.
+func addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if wrong, ok := errors.AsType[*net.DNSError](err); ok && wrong.IsNotFound {
+		return nil, notThere{fmt.Errorf("there is no host %s", host)}
+	}
+	return found, err
 }
 
 // findBucket asks for what lies in the blob store.

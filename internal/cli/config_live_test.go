@@ -58,6 +58,9 @@ func TestALiveCheckTellsWhatIsNotThere(t *testing.T) {
   inside:
     type: webhook
     request: {url: "http://127.0.0.1:1/", allowNetworks: [127.0.0.0/8]}
+  behind:
+    type: webhook
+    request: {url: "http://127.0.0.1:1/", proxy: "http://127.0.0.1:3128"}
   anywhere:
     type: webhook
     request: {url: "http://{{ .parameters.host }}/"}
@@ -92,10 +95,10 @@ workflows:
 	want := []string{
 		"server.yaml:4:20 missing handlers.notify.request.url",
 		"server.yaml:8:7 missing handlers.notify.secrets[1]",
-		"server.yaml:21:41 missing handlers.nowhere.argoConf.k8sOptions.kubeconfig",
-		"server.yaml:26:23 missing handlers.cirrus.cirrusConf.eventsQueueUrl",
-		"server.yaml:29:47 missing workflows.copy.argoOpts.template",
-		"server.yaml:31:50 missing workflows.absent.cirrusOpts.sfnArn",
+		"server.yaml:24:41 missing handlers.nowhere.argoConf.k8sOptions.kubeconfig",
+		"server.yaml:29:23 missing handlers.cirrus.cirrusConf.eventsQueueUrl",
+		"server.yaml:32:47 missing workflows.copy.argoOpts.template",
+		"server.yaml:34:50 missing workflows.absent.cirrusOpts.sfnArn",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\n%v", diff, found)

@@ -79,6 +79,14 @@ func dialed(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), proxySchemes[strings.TrimSuffix(u.Scheme, "h")]))
 }
 
+// For is the proxy that a request for this address goes through; nil: it goes there directly.
+func (p Proxy) For(target *url.URL) (*url.URL, error) {
+	if p.of == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return p.of(target)
+}
+
 // route is for http.Transport: it says which proxy a request goes through, if its target may be asked for.
 func (p Proxy) route(g Guard) func(*http.Request) (*url.URL, error) {
 	if p.of == nil {
