@@ -47,9 +47,6 @@ func (s timeOf) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// optional is a text whose empty value is NULL.
-func optional(text string) pgtype.Text { return pgtype.Text{String: text, Valid: text != ""} }
-
 // textOf scans a text; NULL is "".
 type textOf struct{ to *string }
 
