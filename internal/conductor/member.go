@@ -85,8 +85,8 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 	self.Handlers, self.Draining = c.table.Load().names, c.drains.Load()
 	pulse, err := c.ledger.Pulse(work, self, renew)
 	switch {
-	case work.Err() != nil:
-		return false, nil
+	case err != nil && work.Err() != nil:
+		return false, err
 	case fault.Is(err, fault.StaleClaim):
 		c.rejoin(work)
 		return true, nil
