@@ -45,7 +45,7 @@ func (l *Ledger) gather(ctx context.Context, actions []action.Action) ([]Enqueue
 		return l.store(ctx, actions)
 	}
 	g.waiting = append(g.waiting, o)
-	if most := groupsOnce; g.running == 0 || g.running < most && !l.driver.Embedded() {
+	if g.running == 0 || g.running < groupsOnce && !l.driver.Embedded() {
 		g.running++
 		g.ended.Go(l.serveOrders)
 	}
