@@ -1,6 +1,9 @@
 package chaos_test
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +34,11 @@ func TestCancelsMeetEndsAndRescues(t *testing.T) {
 			}
 		}
 		if round%20 == 10 {
-			holds(t, w, id, 1)
+			until(t, "it holds a claim that lasts", time.Minute, func(ctx context.Context) (bool, error) {
+				order(t, w, chaos.Nothing, `{"sleep": "3s"}`, 5)
+				claims, err := w.Ledger.Claims(ctx, id)
+				return slices.ContainsFunc(claims, func(c ledger.Claimed) bool { return strings.Contains(string(c.Parameters), "3s") }), err
+			})
 			victim.Kill()
 			victim, id = joined(t, w)
 		}
