@@ -69,11 +69,16 @@ func (c *Conductor) startHeld(work context.Context) {
 		if a == nil {
 			return
 		}
-		c.attempts.Go(func() {
-			for ; a != nil; a = c.try(work, a) {
-			}
-		})
+		c.work(work, a)
 	}
+}
+
+// work has a worker make an attempt, and those that come after it.
+func (c *Conductor) work(work context.Context, a *attempt) {
+	c.attempts.Go(func() {
+		for ; a != nil; a = c.try(work, a) {
+		}
+	})
 }
 
 // nextAttempt takes the next waiting attempt for a worker, when there is one and a worker is free for it. The caller holds mu.
@@ -85,12 +90,17 @@ func (c *Conductor) nextAttempt(work context.Context) *attempt {
 	if a == nil {
 		return nil
 	}
+	c.occupy(work, a)
+	return a
+}
+
+// occupy takes a worker for an attempt that has left the buffer. The caller holds mu.
+func (c *Conductor) occupy(work context.Context, a *attempt) {
 	a.ctx, a.cancel = context.WithCancelCause(work)
 	a.started = time.Now()
 	c.started++
 	c.metrics.Running.Set(float64(c.started))
 	c.metrics.Buffered.Set(float64(c.buffer.n))
-	return a
 }
 
 // try makes an attempt and hands its end to the next turn. It returns the worker's next one; nil: none.

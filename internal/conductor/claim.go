@@ -220,7 +220,7 @@ func (t *turner) buffered() bool {
 func (t *turner) rows() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.unflushed) >= maxUnflushed {
+	if len(t.unflushed) >= maxUnflushed || !t.ledger.Guarded() { // nothing would begin
 		return 0
 	}
 	return maxRows
@@ -258,6 +258,7 @@ func (t *turner) startAll(ctx, work context.Context, owner ledger.Instance, clai
 		t.giveBack(all)
 	}
 	if t.buffer.n > 0 { // what may be done once is not to be lost before it has begun
+		t.startOnce(work)
 		t.giveBack(func(a *attempt) bool {
 			if a.Delivery != action.AtMostOnce {
 				return false
@@ -265,6 +266,25 @@ func (t *turner) startAll(ctx, work context.Context, owner ledger.Instance, clai
 			t.paced(a, 0, time.Now())
 			return true
 		})
+	}
+}
+
+// startOnce gives workers to attempts that may not wait for one, also those that are kept free: they were claimed for
+// one, and given back they would be claimed again at once. The caller holds mu.
+func (t *turner) startOnce(work context.Context) {
+	if len(t.unflushed) >= maxUnflushed || !t.ledger.Guarded() {
+		return
+	}
+	free := t.cfg.Workers - t.started
+	for _, a := range t.buffer.remove(func(a *attempt) bool {
+		mine := a.Delivery == action.AtMostOnce && free > 0
+		if mine {
+			free--
+		}
+		return mine
+	}) {
+		t.occupy(work, a)
+		t.work(work, a)
 	}
 }
 

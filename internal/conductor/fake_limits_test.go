@@ -1,6 +1,8 @@
 package conductor_test
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -44,15 +46,18 @@ func (l *limiters) grant(owner action.ID, asks []ledger.Ask, live int) (grants [
 		*l = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.Hold{}, l.asks}
 	}
 	l.asks++
-	now, asked := time.Now(), map[string]bool{}
+	now, asked, full := time.Now(), map[string]bool{}, map[string]bool{}
+	slices.SortStableFunc(asks, func(a, b ledger.Ask) int { return strings.Count(b.Key, "*") - strings.Count(a.Key, "*") })
 	for _, a := range asks {
 		asked[a.Key] = true
+		a = a.Within(full)
 		b := l.rows[a.Key].With(a.Limit, now).Return(a.Unused).Observe(a.Results, now)
 		g := ledger.Grant{Key: a.Key, Tokens: ledger.Unlimited, Slots: ledger.Unlimited}
 		if b.Concurrency() > 0 {
 			g.Slots = l.share(owner, a, b.Concurrency(), live)
 		}
-		if g.Slots != ledger.Unlimited && g.Slots <= a.Busy {
+		full[a.Key] = g.Slots != ledger.Unlimited && g.Slots <= a.Busy
+		if full[a.Key] {
 			a.Tokens = 0
 		}
 		if b.Metered() {

@@ -145,6 +145,9 @@ func (f *fake) kill(id action.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.alive, id)
+	for _, holds := range f.limits.holds {
+		delete(holds, id)
+	}
 	for _, r := range f.claims() {
 		if r.ClaimedBy == id {
 			r.RunAt = time.Time{}

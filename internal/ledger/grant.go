@@ -73,12 +73,15 @@ func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
 		grants []Grant
 		holds  []HoldRow
 		gone   []string
+		full   = map[string]bool{}
 	)
-	for i, a := range asks {
+	for _, i := range handlersFirst(asks) {
+		a := asks[i].Within(full)
 		a.Results.Pause = t.corrected(a.Results.Pause)
 		g, hold := answer(a, rows[i].Bucket, pools[a.Key], t.Now())
 		rows[i].Bucket = g.Bucket
 		grants = append(grants, g)
+		full[a.Key] = g.Slots != Unlimited && g.Slots <= a.Busy
 		if hold != pools[a.Key].mine {
 			holds = append(holds, HoldRow{Key: a.Key, Instance: owner.ID, Hold: hold})
 		}
@@ -97,6 +100,34 @@ func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
 	}
 	others, err := troubled(t, keys)
 	return append(grants, others...), err
+}
+
+// handlersFirst are the indices of asks, those of whole handlers before those of their lanes.
+func handlersFirst(asks []Ask) []int {
+	order := make([]int, 0, len(asks))
+	for _, whole := range []bool{true, false} {
+		for i, a := range asks {
+			if (a.Key == HandlerKey(handlerOf(a.Key))) == whole {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
+}
+
+// Within is an ask of a lane, given which handlers have no slot left for the asker: it wants nothing then, so that nobody
+// keeps the slots of a lane while another keeps those of its handler.
+func (a Ask) Within(full map[string]bool) Ask {
+	if key := HandlerKey(handlerOf(a.Key)); a.Key != key && full[key] {
+		a.Tokens, a.Want = 0, 0
+	}
+	return a
+}
+
+// handlerOf is the handler that a key begins with.
+func handlerOf(key string) string {
+	handler, _, _ := strings.Cut(key, "/")
+	return handler
 }
 
 // pool is a key's slots as far as they are held.
@@ -118,10 +149,9 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 	holds, err := t.Holds(keys, owner.ID)
 	pools := make(map[string]pool, len(keys))
 	for _, key := range keys {
-		handler, _, _ := strings.Cut(key, "/")
 		var p pool
 		for _, i := range live {
-			if slices.Contains(i.Handlers, handler) {
+			if slices.Contains(i.Handlers, handlerOf(key)) {
 				p.Live++
 			}
 		}

@@ -31,7 +31,7 @@ func (l *Ledger) Limits(ctx context.Context) (limits []Limiter, err error) {
 
 // Trouble is what keeps a lane from running freely: its own limiter, or its handler's, that is slowed, paused or disabled; nil: nothing does.
 func (l *Ledger) Trouble(ctx context.Context, lane string) (trouble *Limiter, err error) {
-	handler, _, _ := strings.Cut(lane, "/")
+	handler := handlerOf(lane)
 	err = l.read(ctx, "read the limits of "+lane, func(tx Tx) error {
 		limits, err := limitsOf(tx, []string{HandlerKey(handler), lane})
 		for _, limit := range limits {
@@ -118,7 +118,7 @@ func (t *txn) limitable(lane string, c LimitCommand) error {
 		return fault.New(fault.Invalid, "a pause of %s: want at most a year", c.For)
 	}
 	if c.Kind == "pause" {
-		if handler, _, _ := strings.Cut(lane, "/"); handler == "" {
+		if handlerOf(lane) == "" {
 			return fault.New(fault.Invalid, "%q is no lane: want a handler, or handler/target", lane)
 		}
 		return nil
