@@ -30,7 +30,8 @@
 // The turn's loop has a gate: it counts how attempts end, and once a second tells
 // the ledger of all lanes and takes tokens and slots of those with limits, or
 // whose targets refuse work, in one transaction. The ledger's rows are the truth;
-// what the gate holds may be lost with the process, never exceeded. A lane that
+// what the gate holds may be lost with the process, never exceeded. Slots of a lane
+// are lent to nobody who has none of its handler's, so that no two instances wait for what the other keeps. A lane that
 // may start nothing is held beside the others until it may.
 //
 // # Drain and stop
