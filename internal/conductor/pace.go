@@ -5,7 +5,7 @@ import "time"
 // How much of a lane is claimed ahead (conductor.md, section 3, "Prefetch").
 const (
 	paceWindow = 500 * time.Millisecond // what a lane ran in so long may be claimed ahead
-	maxAhead   = 500
+	maxAhead   = 2000                   // keeps two turns of a quick lane full
 	tooSlow    = 250 * time.Millisecond // attempts that take longer are left to whoever has a free worker
 )
 
