@@ -21,6 +21,7 @@ func TestReleasedMigrationsStay(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"0001.sql": "84273db101c649fba6bb9ff2b5a2876a24d1f70e6c010c9c67ca6ab309db2453",
+		"0002.sql": "850227442cb75b9f76f8edbd7ad0ed75bb2b0693bb975385b6c99b5f06b3f122",
 	} {
 		sum := sha256.Sum256(script(t, filepath.Join("migrations", name)))
 		if got := hex.EncodeToString(sum[:]); got != want {
