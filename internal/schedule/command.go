@@ -8,11 +8,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Command is a person's intent on a deployment: retry, skip, hold, resume or cancel.
+// Command is a person's intent on a deployment: retry, skip, hold, resume, bound or cancel.
 type Command struct {
-	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, PipelineCanceled
+	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled
 	Deployment int64
-	Target     string // full path; "": the pipeline
+	Target     string // full path; "": the pipeline. UntilSet: the stage to go no further than; the pipeline: to the end
 	Event      string // narrows Target to one step
 	By, Reason string
 	Now        bool // cancel: also interrupt builds and replication
@@ -44,13 +44,19 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	case StepSkipped:
 		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkSkip(t, c)
 	case HoldSet, HoldCleared:
-		about, err = endDetail{By: c.By, Reason: c.Reason}, e.checkHold(t, c)
+		if err = e.checkHold(t, c); c.Kind == HoldCleared && c.Target == e.pipeline && t.held[e.pipeline] == (hold{}) {
+			c.Kind = UntilSet // nothing holds the deployment itself, so resuming it lifts its bound
+		}
+		about = endDetail{By: c.By, Reason: c.Reason}
+	case UntilSet:
+		about, err = endDetail{By: c.By, Reason: c.Reason, Until: t.stageName(c.Target)}, e.checkStage(t, c)
+		c.Target = e.pipeline
 	case PipelineCanceled:
 		c.Target = e.pipeline
 		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
 	default:
 		err = fault.New(fault.Invalid, "%q is no command: want %s", c.Kind,
-			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, PipelineCanceled}, ", "))
+			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled}, ", "))
 	}
 	if err != nil {
 		return nil, err
@@ -144,19 +150,39 @@ func (e *Engine) checkSkip(t *trip, c Command) error {
 	return nil
 }
 
-// checkHold: the pipeline or a stage; held once, and resumed only when held.
+// checkHold: the pipeline or a stage; held once, and resumed only when held or beyond the bound of until.
 func (e *Engine) checkHold(t *trip, c Command) error {
-	if at := t.plan.targets[c.Target]; at.group >= 0 {
-		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("hold its stage")
+	if err := e.checkStage(t, c); err != nil {
+		return err
 	}
 	h, held := t.held[c.Target]
+	bound := t.until != "" && c.Target == e.pipeline
+	if at := t.plan.targets[c.Target]; at.stage >= 0 && t.beyond != nil {
+		bound = t.beyond[at.stage]
+	}
 	switch {
 	case c.Kind == HoldSet && held:
 		return fault.New(fault.Refused, "%s is already held %s", e.label(t), h)
-	case c.Kind == HoldCleared && !held:
+	case c.Kind == HoldCleared && !held && !bound:
 		return fault.New(fault.Refused, "%s is not held", e.heldName(t, c.Target))
 	}
 	return nil
+}
+
+// checkStage refuses what is neither the pipeline nor a stage.
+func (e *Engine) checkStage(t *trip, c Command) error {
+	if at := t.plan.targets[c.Target]; at.group >= 0 {
+		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("name its stage")
+	}
+	return nil
+}
+
+// stageName is the name of the stage with a path; "" for the pipeline.
+func (t *trip) stageName(target string) string {
+	if at := t.plan.targets[target]; at.stage >= 0 {
+		return t.plan.def.Stages[at.stage].Name
+	}
+	return ""
 }
 
 func (e *Engine) heldName(t *trip, target string) string {

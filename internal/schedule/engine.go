@@ -91,7 +91,7 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 func (e *Engine) state(t *trip) DeploymentState {
 	s := DeploymentState{
 		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
-		Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
+		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
 	}
 	if h, ok := t.heldAt(-1); t.status != Active {
 		return s

@@ -81,7 +81,8 @@ const (
 	RetryRequested       = "retry-requested" // Target: the step's, or a host, group, stage or the pipeline; Detail {"event": …} narrows it
 	StepSkipped          = "step-skipped"    // likewise
 	HoldSet              = "hold-set"        // Target: the pipeline or a stage
-	HoldCleared          = "hold-cleared"
+	HoldCleared          = "hold-cleared"    // Target: likewise; a stage beyond until may start from here on
+	UntilSet             = "until-set"       // Target: the pipeline; Detail {"until": stage}: go no further than it; "": to the end
 	PipelineCanceled     = "pipeline-canceled"
 	PipelineSuperseded   = "pipeline-superseded"
 	PipelineFailed       = "pipeline-failed"

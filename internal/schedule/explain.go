@@ -108,6 +108,9 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	case isHeld:
 		h, _ := t.heldAt(p.nodes[n].stage)
 		text, who = "held by "+h.by, "waybill deployment resume "+e.label(t)
+		if h.until != "" {
+			text = e.label(t) + " goes no further than " + h.until
+		}
 		if h.reason != "" {
 			text += fmt.Sprintf(": %q", h.reason)
 		}

@@ -14,6 +14,7 @@ import (
 type (
 	createdDetail struct {
 		Label string `json:"label"` // of the revision
+		Until string `json:"until"` // stage to go no further than, by name; "": to the end
 	}
 	// endDetail is why a deployment ended, or what a person asked for.
 	endDetail struct {
@@ -21,6 +22,7 @@ type (
 		By         string `json:"by,omitempty"`
 		Reason     string `json:"reason,omitempty"`
 		Now        bool   `json:"now,omitempty"`
+		Until      string `json:"until,omitempty"`
 	}
 	artifactDetail struct {
 		Label string `json:"label"`
@@ -94,9 +96,11 @@ func (e *Engine) create(row Entry) error {
 	t := &trip{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: Active, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
-		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{},
+		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{},
 	}
-	t.label = cmp.Or(detail[createdDetail](row).Label, strconv.FormatInt(t.revision, 10))
+	about := detail[createdDetail](row)
+	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
+	t.until = about.Until
 	e.trips[t.number] = t
 	e.order = append(e.order, t)
 	e.active = append(e.active, t)
@@ -205,9 +209,12 @@ func (e *Engine) applyNote(t *trip, row Entry) error {
 		e.applyRetry(t, row)
 	case HoldSet:
 		d := detail[endDetail](row)
-		t.held[row.Target] = hold{d.By, d.Reason}
+		t.held[row.Target] = hold{by: d.By, reason: d.Reason}
 	case HoldCleared:
 		delete(t.held, row.Target)
+		t.resume(row.Target)
+	case UntilSet:
+		t.setUntil(detail[endDetail](row).Until)
 	case StageFailed:
 		t.noted[row.Target] = true
 	case PipelineFailed:

@@ -12,6 +12,7 @@ func (e *Engine) lay(t *trip, plan *Plan, version int) {
 	e.lift(t)
 	done := t.facts()
 	t.plan, t.version = plan, version
+	t.findBeyond()
 	t.away = map[stepName]int64{}
 	t.at = make([]int64, len(plan.nodes))
 	for name, at := range done {

@@ -1,5 +1,10 @@
 package schedule
 
+import (
+	"slices"
+	"strings"
+)
+
 // verdict is the first failing condition, in the terms of the shipped engine's block.
 type verdict struct {
 	why   why
@@ -37,7 +42,7 @@ func (o *oracle) check(v *view, i int) verdict {
 	switch {
 	case t.status != Active:
 		return verdict{why: notActive}
-	case t.held[o.pipeline] || stage != "" && t.held[stage]:
+	case t.held[o.pipeline] || stage != "" && o.holds(t, stage):
 		return verdict{why: isHeld}
 	case v.known[i]&complete != 0:
 		return verdict{why: isDone}
@@ -66,6 +71,26 @@ func (o *oracle) check(v *view, i int) verdict {
 	return o.hostFree(v, s)
 }
 
+// holds: a hold on the stage, or the stage is neither the one of until nor before it and was not resumed.
+func (o *oracle) holds(t *oracleTrip, stage string) bool {
+	if t.held[stage] || t.until == "" || t.resumed[stage] {
+		return t.held[stage]
+	}
+	return !o.leadsTo(t, strings.TrimPrefix(stage, o.pipeline+"/"), t.until)
+}
+
+// leadsTo: the one stage is the other, or comes before it by any number of `after`.
+func (o *oracle) leadsTo(t *oracleTrip, stage, until string) bool {
+	d := o.graph(t).d
+	for i := range d.Stages {
+		if d.Stages[i].Name != until {
+			continue
+		}
+		return stage == until || slices.ContainsFunc(d.Stages[i].After, func(name string) bool { return o.leadsTo(t, stage, name) })
+	}
+	return false
+}
+
 func (g *oracleGraph) has(s stepName) bool { _, ok := g.index[s]; return ok }
 
 func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
@@ -92,7 +117,7 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 					continue
 				}
 				theirs := o.graph(older).byID(b.id)
-				if theirs == nil || older.held[stageOf(theirs.open.target)] {
+				if theirs == nil || o.holds(older, stageOf(theirs.open.target)) {
 					continue
 				}
 				ov := o.view(older)
@@ -136,7 +161,7 @@ func (o *oracle) waits(v *view, s stepName, id batchID) bool {
 		return false
 	}
 	_, failed := v.t.failed[s]
-	if failed || v.t.held[o.pipeline] || v.t.held[stageOf(s.target)] || o.stopped(v.t, stageOf(s.target)) {
+	if failed || v.t.held[o.pipeline] || o.holds(v.t, stageOf(s.target)) || o.stopped(v.t, stageOf(s.target)) {
 		return false
 	}
 	if label := artifactLabel(s.event); label != "" && !o.artifacts[v.t.revision][label] {

@@ -33,7 +33,7 @@ func (o *oracle) apply(row Entry) {
 	case row.Event == DeploymentCreated:
 		o.trips = append(o.trips, &oracleTrip{number: row.Deployment, revision: row.Revision, version: o.version, status: Active,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
-			held: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}})
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}})
 	case row.Class == Fact:
 		o.acquire(t, name)
 		t.facts[name] = true
@@ -86,6 +86,9 @@ func (o *oracle) note(t *oracleTrip, row Entry) {
 		t.held[row.Target] = true
 	case HoldCleared:
 		delete(t.held, row.Target)
+		t.resumed[row.Target] = true
+	case UntilSet:
+		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case StageFailed:
 		t.noted[row.Target] = true
 	case PipelineFailed:

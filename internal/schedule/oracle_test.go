@@ -31,6 +31,8 @@ type oracleTrip struct {
 	exclusions       []exclusion
 	tolerated        map[string]int
 	held             map[string]bool
+	until            string          // stage; "": none
+	resumed          map[string]bool // stages since until was set
 	sizes            map[string]int
 	noted            map[string]bool
 }

@@ -106,7 +106,12 @@ func (p *program) create() {
 		p.newest++
 		revision = p.newest
 	}
-	p.fold(Entry{Deployment: p.next, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision})
+	created := Entry{Deployment: p.next, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision}
+	if rapid.IntRange(0, 4).Draw(p.T, "bounded") == 0 {
+		_, plan := p.engine.Current()
+		created.Detail = raw(createdDetail{Until: rapid.SampledFrom(plan.def.Stages).Draw(p.T, "until").Name})
+	}
+	p.fold(created)
 }
 
 func (p *program) edit(plan *Plan) {
@@ -169,7 +174,7 @@ func (p *program) command() {
 	t := p.engine.order[rapid.IntRange(0, len(p.engine.order)-1).Draw(p.T, "deployment")]
 	targets := slices.Sorted(maps.Keys(t.plan.targets))
 	c := Command{Deployment: t.number, By: "ana", Reason: "test",
-		Kind:   rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared, PipelineCanceled}).Draw(p.T, "kind"),
+		Kind:   rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared, UntilSet, PipelineCanceled}).Draw(p.T, "kind"),
 		Target: rapid.SampledFrom(append(targets, "shop", "shop", "shop")).Draw(p.T, "target"),
 		Now:    rapid.Bool().Draw(p.T, "now")}
 	if c.Kind == StepSkipped && rapid.Bool().Draw(p.T, "one") {
@@ -388,6 +393,9 @@ func (p *program) finish() {
 			if t.status == Active {
 				p.fold(Entry{Deployment: t.number, Target: target, Event: HoldCleared, Class: Note})
 			}
+		}
+		if t.until != "" {
+			p.fold(Entry{Deployment: t.number, Target: "shop", Event: UntilSet, Class: Note})
 		}
 	}
 	for r := int64(1); r <= p.newest; r++ {

@@ -24,7 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 // "----" and what it prints; lines that begin with "#" are remarks.
 //
 //	define, edit      a definition: "stage NAME [after A,B] [option…]", "group NAME HOST…", "batch NAME STAGE…"
-//	ship N [rN]       deployment N of revision N comes into being
+//	ship N [rN] [until STAGE]   deployment N of revision N comes into being
 //	pass [N]          one pass of at most about N rows
 //	done, fail, end   ends the live actions that match "[#N] [TARGET] [EVENT]" with a fact, step-failed, step-canceled
 //	lose              ends a build with its fact, but without its artifacts
@@ -32,7 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 //	artifact rN LABEL registers an artifact
 //	why N [TARGET]    the open steps of a deployment, with their reasons
 //	list              the deployments and who holds which batch
-//	retry, skip, hold, resume, cancel   "N [TARGET [EVENT]]"
+//	retry, skip, hold, resume, until, cancel   "N [TARGET [EVENT]]"
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -134,10 +134,11 @@ func (p *player) command(block []string) {
 	case "ship":
 		n := number(words[1])
 		revision := n
+		words, until := cutUntil(words)
 		if len(words) > 2 {
 			revision = number(words[2])
 		}
-		p.create(n, revision)
+		p.fold(Entry{Deployment: n, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision, Detail: raw(createdDetail{Until: until})})
 	case "pass":
 		limit := int64(1 << 20)
 		if len(words) > 1 {
@@ -154,11 +155,19 @@ func (p *player) command(block []string) {
 		p.why(words[1:])
 	case "list":
 		p.list()
-	case "retry", "skip", "hold", "resume", "cancel":
+	case "retry", "skip", "hold", "resume", "until", "cancel":
 		p.person(words)
 	default:
 		p.t.Fatalf("no such command: %s", words[0])
 	}
+}
+
+// cutUntil splits "until STAGE" off the end of a line.
+func cutUntil(words []string) (rest []string, until string) {
+	if n := len(words) - 2; n >= 0 && words[n] == "until" {
+		return words[:n], words[n+1]
+	}
+	return words, ""
 }
 
 func number(word string) int64 {
@@ -398,6 +407,9 @@ func (p *player) why(words []string) {
 func (p *player) list() {
 	for _, s := range p.engine.Deployments(false) {
 		text := fmt.Sprintf("#%d r%d v%d %s", s.Deployment, s.Revision, s.Version, s.Status)
+		if s.Until != "" {
+			text += ", until " + s.Until
+		}
 		for _, more := range []string{s.Held, s.Reason} {
 			if more != "" {
 				text += ", " + more
@@ -411,7 +423,7 @@ func (p *player) list() {
 }
 
 func (p *player) person(words []string) {
-	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "cancel": PipelineCanceled}
+	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "until": UntilSet, "cancel": PipelineCanceled}
 	c := Command{Kind: kinds[words[0]], Deployment: number(words[1]), By: "ana", Reason: "looking"}
 	if words = words[2:]; len(words) > 0 && words[0] == "now" {
 		c.Now, words = true, words[1:]

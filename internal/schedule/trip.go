@@ -24,6 +24,9 @@ type trip struct {
 	created, ended time.Time
 
 	held       map[string]hold      // by target: the pipeline or a stage
+	until      string               // the stage to go no further than, by name; "": to the end
+	resumed    map[string]bool      // stages beyond it that were resumed since, by path
+	beyond     []bool               // per stage: until keeps it from starting; nil without until
 	at         []int64              // per step: Unix time in ns of its last row
 	away       map[stepName]int64   // facts of steps that G has not, with their time
 	live       liveSteps            // claimed and not ended, in G or not
@@ -47,7 +50,8 @@ type stepName struct{ target, event string }
 
 type noteName struct{ target, event string }
 
-type hold struct{ by, reason string }
+// hold is why nothing starts: a person asked for it, or the deployment goes no further than the stage until.
+type hold struct{ by, reason, until string }
 
 // failure is how a step's action ended.
 type failure struct {
@@ -181,16 +185,18 @@ func (t *trip) failedHosts(group int32) []string {
 	return hosts
 }
 
-// heldAt is the hold that keeps a stage (or, for -1, the deployment) from new claims.
+// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the bound of until.
 func (t *trip) heldAt(stage int32) (hold, bool) {
-	if len(t.held) == 0 {
+	if len(t.held) == 0 && t.beyond == nil {
 		return hold{}, false
 	}
 	if h, ok := t.held[t.plan.def.Pipeline]; ok || stage < 0 {
 		return h, ok
 	}
-	h, ok := t.held[t.plan.stages[stage].path]
-	return h, ok
+	if h, ok := t.held[t.plan.stages[stage].path]; ok || t.beyond == nil || !t.beyond[stage] {
+		return h, ok
+	}
+	return hold{until: t.until}, true
 }
 
 // covers reports whether an exclusion, or a command, for target and event is about the step.
