@@ -63,7 +63,7 @@ func (r *reader) accept(n *document.Node, want document.Shape) bool {
 }
 
 func (r *reader) later(f *document.Field, scope string) {
-	r.Problems = append(r.Problems, fault.Problem{Position: f.At, Code: "not-supported", Scope: scope,
+	r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: scope,
 		Text: fmt.Sprintf("%q is not yet supported", f.Key)})
 }
 
@@ -150,7 +150,7 @@ func (r *reader) stageKey(f *document.Field, stage *Stage, known []Environment) 
 		}
 	case "run-if", "runs-if":
 		if f.Key == "run-if" {
-			r.Problems = append(r.Problems, fault.Problem{Position: f.At, Code: "renamed", Scope: scope,
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "renamed", Scope: scope,
 				Text: "run-if is now runs-if", Warning: true})
 		}
 		if r.fits(f.Value, scope, document.Text) {
@@ -201,7 +201,7 @@ func (r *reader) stageEnvironments(f *document.Field, scope string, known []Envi
 		case item.Text == "":
 			r.Add(item, "environment-empty", at, "the name of an environment must not be empty")
 		case !slices.Contains(names, item.Text) && !r.open(item):
-			r.Problems = append(r.Problems, fault.Problem{Position: item.At, Code: "environment-unknown", Scope: at,
+			r.Problems.Add(fault.Problem{Position: item.At, Code: "environment-unknown", Scope: at,
 				Text: fmt.Sprintf("there is no environment %q", item.Text), Suggestion: fault.Nearest(item.Text, names)})
 		default:
 			out = append(out, item.Text)
@@ -244,7 +244,7 @@ func (r *reader) step(f *document.Field, stage string) Step {
 
 func (r *reader) unknownType(f *document.Field, scope string) {
 	known := append(document.Names(stepTypes()), document.Names(stepTable())...)
-	r.Problems = append(r.Problems, fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
+	r.Problems.Add(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
 		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)})
 }
 
@@ -265,7 +265,7 @@ func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scop
 func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 	key := document.Find(stepTypes(), f.Key)
 	if key.Later {
-		r.Problems = append(r.Problems, fault.Problem{Position: f.At, Code: "not-supported", Scope: scope,
+		r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: scope,
 			Text: fmt.Sprintf("the step type %q is not yet supported; container is", f.Key)})
 		return
 	}

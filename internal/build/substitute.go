@@ -162,7 +162,7 @@ func (s *substituter) fields(n *document.Node, scope string, quiet bool) []docum
 	for i, f := range out {
 		key := s.text(f.Key, f.At, scope, quiet)
 		if first, ok := seen[key]; ok {
-			s.problems = append(s.problems, fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
+			s.problems.Add(fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
 				Text: fmt.Sprintf("the key %q stands at %d:%d already", key, first.Line, first.Column)})
 		}
 		seen[key] = f.At
@@ -190,12 +190,12 @@ func (s *substituter) scalar(n *document.Node, scope string, quiet bool) *docume
 func (s *substituter) text(text string, at fault.Position, scope string, quiet bool) string {
 	replaced, undefined, err := Substitute(s.variables, text)
 	if err != nil {
-		s.problems = append(s.problems, fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
+		s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
 		return text
 	}
 	for _, name := range undefined {
 		if !quiet {
-			s.problems = append(s.problems, fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
+			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
 				Text: fmt.Sprintf("the variable %q has no value, so ${%s} stays as it is", name, name)})
 		}
 	}

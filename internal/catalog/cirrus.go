@@ -59,7 +59,7 @@ func isURL(text string) bool {
 
 // warn reports what is worth a word and blocks nothing.
 func (r *reader) warn(n *document.Node, code, path, text string) {
-	r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: code, Warning: true, Scope: path, Text: text})
+	r.Problems.Add(fault.Problem{Position: n.At, Code: code, Warning: true, Scope: path, Text: text})
 }
 
 // cirrusParameters are what an action of a cirrus handler may say. Without a queue it must name a state machine.

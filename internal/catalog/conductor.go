@@ -98,7 +98,7 @@ func (r *reader) served(n *document.Node, path string, c *Config) []string {
 	var names []string
 	for i, item := range n.Items {
 		if !slices.Contains(known, item.Text) {
-			r.Problems = append(r.Problems, fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(path, i),
+			r.Problems.Add(fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(path, i),
 				Text: "there is no handler \"" + item.Text + "\"", Suggestion: fault.Nearest(item.Text, known)})
 		}
 		names = append(names, item.Text)

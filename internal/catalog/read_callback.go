@@ -133,12 +133,12 @@ func (r *callbackReader) when(n *document.Node) (e callback.Ends) {
 	for i, item := range n.Items {
 		if err := e.Add(item.Text); err != nil {
 			name := strings.ToLower(strings.TrimPrefix(item.Text, "!"))
-			r.Problems = append(r.Problems, fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(r.path+".when", i),
+			r.Problems.Add(fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(r.path+".when", i),
 				Text: err.Error(), Suggestion: fault.Nearest(name, slices.DeleteFunc(callback.EndNames(), func(known string) bool { return known == name }))})
 		}
 	}
 	if e.Forgets() {
-		r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: "when-exhausted", Scope: r.path + ".when", Warning: true,
+		r.Problems.Add(fault.Problem{Position: n.At, Code: "when-exhausted", Scope: r.path + ".when", Warning: true,
 			Text: "failed does not include jobs that ran out of retries: add retries_exhausted, or !retries_exhausted if that is meant"})
 	}
 	return e
@@ -192,7 +192,7 @@ func (r *callbackReader) process(n *document.Node, cb *callback.Callback) bool {
 		known = append(known, f.Key)
 	}
 	if !slices.Contains(known, n.Text) { // else it is told of there
-		r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".process",
+		r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".process",
 			Text: "there is no process " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
 	}
 	return false
@@ -230,7 +230,7 @@ func (r *callbackReader) parameter(f document.Field, path string, perFeature boo
 	p := callback.Parameter{Name: f.Key}
 	i := slices.IndexFunc(h.Parameters, func(o Parameter) bool { return o.Name == f.Key })
 	if i < 0 && h.fixedParameters() {
-		r.Problems = append(r.Problems, fault.Problem{Position: f.At, Code: "parameter-unknown", Scope: path,
+		r.Problems.Add(fault.Problem{Position: f.At, Code: "parameter-unknown", Scope: path,
 			Text: "the handler " + h.Name + " has no such parameter", Suggestion: fault.Nearest(f.Key, h.Parameters.Names())})
 	}
 	at, value := f.Value.Get("path"), f.Value.Get("value")
@@ -263,7 +263,7 @@ func (r *callbackReader) nodes(n *document.Node, path string, perFeature bool) *
 	case name == "feature":
 		r.Add(n, "value-invalid", path, "$.feature is there with type: perFeature only")
 	default:
-		r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
+		r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
 			Text:       "there is no document " + strconv.Quote(name) + "; there are " + strings.Join(callback.Documents(), ", "),
 			Suggestion: fault.Nearest(name, callback.Documents())})
 	}

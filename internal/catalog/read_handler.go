@@ -234,7 +234,7 @@ func (r *handlerReader) unused(n *document.Node, h Handler) {
 	for i, s := range h.Secrets {
 		speaks := slices.ContainsFunc(r.used, func(t *webhook.Template) bool { return t.UsesName("secrets", s.Name) })
 		if !speaks && !slices.Contains(h.Request.Signing, s.Name) {
-			r.Problems = append(r.Problems, fault.Problem{Position: n.Items[i].At, Code: "secret-unused", Warning: true,
+			r.Problems.Add(fault.Problem{Position: n.Items[i].At, Code: "secret-unused", Warning: true,
 				Scope: document.Index(r.path+".secrets", i), Text: fmt.Sprintf("nothing uses the secret %q", s.Name)})
 		}
 	}

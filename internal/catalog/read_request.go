@@ -133,7 +133,7 @@ func (r *handlerReader) signing(n *document.Node, path string) []string {
 	}
 	for i, item := range list.Items {
 		if !slices.Contains(r.names.Secrets, item.Text) {
-			r.Problems = append(r.Problems, fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(path+".secrets", i),
+			r.Problems.Add(fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(path+".secrets", i),
 				Text: "there is no secret " + strconv.Quote(item.Text), Suggestion: fault.Nearest(item.Text, r.names.Secrets)})
 		}
 	}

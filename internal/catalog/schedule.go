@@ -75,7 +75,7 @@ func (r *reader) schedule(f document.Field, path string, c *Config) Schedule {
 		s.Window.Zone = time.UTC
 	}
 	if s.Window.CatchUp == window.CatchAll && s.Window.Overlap != window.Queue {
-		r.Problems = append(r.Problems, fault.Problem{Position: n.Get("catchUp").At, Code: "schedule-overlap", Scope: path, Warning: true,
+		r.Problems.Add(fault.Problem{Position: n.Get("catchUp").At, Code: "schedule-overlap", Scope: path, Warning: true,
 			Text: "times that were missed would overlap: without overlap: queue only the last one is made up for"})
 	}
 	s.Action = r.ticking(f, path, s, c)
@@ -129,7 +129,7 @@ func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (f
 
 // unknownName says that a name is nobody's, unless what it names is there with faults of its own.
 func (r *reader) unknownName(n *document.Node, path, kind string, known []string) {
-	r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
+	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
 		Text: "there is no " + kind + " " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
 }
 
@@ -150,6 +150,6 @@ func (r *reader) locate(n *document.Node, path string, err error) {
 		}
 		p.Position = where.At
 		p.Scope = strings.TrimSuffix(path+".parameters."+strings.ReplaceAll(p.Scope, "/", "."), ".")
-		r.Problems = append(r.Problems, p)
+		r.Problems.Add(p)
 	}
 }

@@ -36,12 +36,18 @@ func (a *app) report(err error) {
 // reportProblems prints every fault of a file, and how many there are.
 func (a *app) reportProblems(problems fault.Problems) {
 	a.printProblems(problems)
-	blocking := len(problems) - len(problems.Warnings())
+	blocking := 0
+	for _, p := range problems {
+		if !p.Warning {
+			blocking += max(1, p.More)
+		}
+	}
 	fmt.Fprintf(a.err, "waybill: %s; nothing was changed\n", count(blocking, "problem"))
 }
 
 // printProblems prints one line each; on a terminal with the line of the file and a caret below it.
 func (a *app) printProblems(problems fault.Problems) {
+	problems = problems.Few()
 	sources := map[string][]string{}
 	for _, p := range problems {
 		file := p.File

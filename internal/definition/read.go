@@ -94,13 +94,13 @@ func (r *reader) judge(node *document.Node, judged fault.Problems) {
 	for _, p := range judged {
 		p.Position = Locate(node, p.Scope)
 		if p.Warning || !taken[p.Position] {
-			r.Problems = append(r.Problems, p)
+			r.Problems.Add(p)
 		}
 	}
 }
 
 func (r *reader) warnAt(at fault.Position, format string, args ...any) {
-	r.Problems = append(r.Problems, fault.Problem{Position: at, Code: "doubtful", Text: fmt.Sprintf(format, args...), Warning: true})
+	r.Problems.Add(fault.Problem{Position: at, Code: "doubtful", Text: fmt.Sprintf(format, args...), Warning: true})
 }
 
 func (r *reader) definition(n *document.Node) schedule.Definition {

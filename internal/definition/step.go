@@ -43,7 +43,7 @@ func (c *chain) add(n *document.Node, at string) {
 func (c *chain) builtIn(n *document.Node, name, at string, policy action.Policy) {
 	event, known := events[name]
 	if !known {
-		c.r.Problems = append(c.r.Problems, unknownStep(n, name))
+		c.r.Problems.Add(unknownStep(n, name))
 		return
 	}
 	if first, twice := c.seen[name]; twice {

@@ -44,7 +44,7 @@ func Index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // Add reports a fault at n, and where an alias brought n in.
 func (r *Reader) Add(n *Node, code, scope, format string, args ...any) {
-	r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: code, Scope: scope,
+	r.Problems.Add(fault.Problem{Position: n.At, Code: code, Scope: scope,
 		Text: fmt.Sprintf(format, args...) + n.used()})
 }
 
@@ -72,7 +72,7 @@ func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 		case key == nil:
 			r.unknown(f, place.Path, keys)
 		case key.Later:
-			r.Problems = append(r.Problems, fault.Problem{Position: f.At, Code: "not-supported", Scope: path,
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: path,
 				Text: fmt.Sprintf("%q is not yet supported", f.Key) + f.Value.used()})
 		default:
 			r.value(f, path, key)
@@ -157,7 +157,7 @@ func (r *Reader) unknown(f *Field, path string, keys []Key) {
 	if r.Unknown != nil {
 		p = r.Unknown(p, path, f.Key)
 	}
-	r.Problems = append(r.Problems, p)
+	r.Problems.Add(p)
 }
 
 func (r *Reader) missing(n *Node, place Place, key string) {
@@ -166,7 +166,7 @@ func (r *Reader) missing(n *Node, place Place, key string) {
 	if r.Missing != nil {
 		p = r.Missing(p, place.Path, key)
 	}
-	r.Problems = append(r.Problems, p)
+	r.Problems.Add(p)
 }
 
 func (r *Reader) unfit(n *Node, path string, want Shape) {
@@ -175,7 +175,7 @@ func (r *Reader) unfit(n *Node, path string, want Shape) {
 	if r.Unfit != nil {
 		p = r.Unfit(p, path, want, n)
 	}
-	r.Problems = append(r.Problems, p)
+	r.Problems.Add(p)
 }
 
 // quoteHint says how to make a string of a scalar that YAML takes for something else.
@@ -193,7 +193,7 @@ func (r *Reader) Choice(n *Node, path string, accepted []string) bool {
 			return true
 		}
 	}
-	r.Problems = append(r.Problems, fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
+	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
 		Text:       fmt.Sprintf("%q is none of %s", n.Text, strings.Join(accepted, ", ")) + n.used(),
 		Suggestion: fault.Nearest(n.Text, accepted)})
 	return false

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,5 +94,33 @@ func TestNearestIsWithinTwoEdits(t *testing.T) {
 		if got := fault.Nearest(name, known); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
 		}
+	}
+}
+
+func TestProblemsBeyondAHundredAreCountedByKind(t *testing.T) {
+	var problems fault.Problems
+	for i := range 250 {
+		problems.Add(fault.Problem{Position: fault.Position{File: "f", Line: i + 1}, Text: "a warning", Warning: true})
+	}
+	for range 1000 {
+		problems.Add(fault.Problem{Position: fault.Position{File: "f", Line: 1}, Text: strings.Repeat("long ", 1000)})
+	}
+	if got, want := len(problems), 202; got != want {
+		t.Errorf("%d problems are kept, want %d", got, want)
+	}
+	blocking, ok := errors.AsType[fault.Problems](problems.Err())
+	if !ok || len(blocking) != 101 || blocking[100].Text != "and 900 more" {
+		t.Errorf("the error has %d problems and ends with %q, want 101 and \"and 900 more\"", len(blocking), blocking[len(blocking)-1].Text)
+	}
+	if warnings := problems.Warnings(); len(warnings) != 101 || warnings[100].Text != "and 150 more" {
+		t.Errorf("there are %d warnings, the last is %q", len(warnings), warnings[len(warnings)-1].Text)
+	}
+	if size := len(problems.Error()); size > 256<<10 {
+		t.Errorf("the text has %d bytes", size)
+	}
+	joined := append(fault.Problems{}, blocking...)
+	joined.Add(blocking...)
+	if got := joined[100].Text; got != "and 1900 more" {
+		t.Errorf("joined, the last is %q, want \"and 1900 more\"", got)
 	}
 }

@@ -29,6 +29,7 @@ type Problem struct {
 	Text       string `json:"text"`                 // what is wrong, for people
 	Suggestion string `json:"suggestion,omitempty"` // the nearest known name, or what to write instead
 	Warning    bool   `json:"warning,omitempty"`    // true: told, never blocking
+	More       int    `json:"more,omitempty"`       // of the last one: how many further problems it counts without naming them
 }
 
 // String is FILE:LINE:COLUMN: [scope: ]text.
@@ -54,46 +55,102 @@ func (p Problem) String() string {
 type Problems []Problem
 
 func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
+	few := ps.Few()
+	lines := make([]string, len(few))
+	for i, p := range few {
 		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
 }
 
-// Sort orders by file, line, column, then text.
+// Bounds of a list of problems, so that a hostile file costs neither memory nor an endless answer.
+const (
+	mostProblems = 100  // that are named, of each kind: blocking ones and warnings
+	longestText  = 1000 // bytes of a text, a scope or a suggestion
+)
+
+// Add appends problems. Beyond the first hundred it only counts them, in a last problem "and N more".
+func (ps *Problems) Add(more ...Problem) {
+	for _, p := range more {
+		named, counter := ps.named(p.Warning)
+		switch {
+		case counter >= 0:
+			(*ps)[counter] = further(p, (*ps)[counter].More+max(1, p.More))
+		case p.More > 0 || named >= mostProblems:
+			*ps = append(*ps, further(p, max(1, p.More)))
+		default:
+			p.Text, p.Scope, p.Suggestion = shorten(p.Text), shorten(p.Scope), shorten(p.Suggestion)
+			*ps = append(*ps, p)
+		}
+	}
+}
+
+// named returns how many problems of a kind there are, or, once they are only counted, where; -1: not yet.
+func (ps *Problems) named(warning bool) (n, counter int) {
+	for i := len(*ps) - 1; i >= 0; i-- {
+		switch p := (*ps)[i]; {
+		case p.Warning != warning:
+		case p.More > 0:
+			return n, i
+		default:
+			n++
+		}
+	}
+	return n, -1
+}
+
+// Few returns the problems as Add lists them: no more than a hundred of each kind by name.
+func (ps Problems) Few() Problems {
+	var few Problems
+	few.Add(ps...)
+	return few
+}
+
+// further is the problem that counts n others like p.
+func further(p Problem, n int) Problem {
+	return Problem{Position: Position{File: p.File}, Code: "more", Text: fmt.Sprintf("and %d more", n), Warning: p.Warning, More: n}
+}
+
+// shorten cuts a text that a file made too long.
+func shorten(text string) string {
+	if len(text) <= longestText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestText], "") + "…"
+}
+
+// Sort orders by file, line, column, then text; what counts further problems comes last.
 func (ps Problems) Sort() {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
+		return cmp.Or(cmp.Compare(a.More, b.More), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
 	})
 }
 
 // Err is the problems that block, sorted, or nil when there are only warnings.
 func (ps Problems) Err() error {
-	var blocking Problems
-	for _, p := range ps {
-		if !p.Warning {
-			blocking = append(blocking, p)
-		}
-	}
+	blocking := ps.only(false)
 	if len(blocking) == 0 {
 		return nil
 	}
-	blocking.Sort()
 	return blocking
 }
 
 // Warnings is the problems that do not block, sorted.
 func (ps Problems) Warnings() Problems {
-	var told Problems
+	return ps.only(true)
+}
+
+// only returns the problems of one kind, sorted, and at most as many as Add names.
+func (ps Problems) only(warning bool) Problems {
+	var all Problems
 	for _, p := range ps {
-		if p.Warning {
-			told = append(told, p)
+		if p.Warning == warning {
+			all = append(all, p)
 		}
 	}
-	told.Sort()
-	return told
+	all.Sort()
+	return all.Few()
 }
 
 // Nearest is the known name closest to name, at an edit distance of at most 2; "" when none is.

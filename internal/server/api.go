@@ -23,8 +23,9 @@ const tokenScheme = "token"
 
 // api is the HTTP API over a Service.
 type api struct {
-	service *Service
-	huma    huma.API
+	service     *Service
+	huma        huma.API
+	definitions chan struct{} // holds a value for each definition that is being read
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
@@ -38,7 +39,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		tokenScheme: {Type: "http", Scheme: "bearer", Description: "the home's token; on loopback only changes need it"},
 	}
-	a := &api{service: s, huma: humago.New(mux, config)}
+	a := &api{service: s, huma: humago.New(mux, config), definitions: make(chan struct{}, mostDefinitions)}
 	a.huma.UseMiddleware(a.admit)
 	a.pipelines()
 	a.revisions()

@@ -91,6 +91,11 @@ func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, 
 }
 
 func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditView, error) {
+	release, err := a.reserve(ctx)
+	if err != nil {
+		return EditView{}, err
+	}
+	defer release()
 	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
 	if err != nil {
 		return EditView{}, inSource(err, in.RawBody)
@@ -107,6 +112,11 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 	if len(in.source) == 0 {
 		return a.service.Plan(ctx, in.Pipeline, nil)
 	}
+	release, err := a.reserve(ctx)
+	if err != nil {
+		return PlanView{}, err
+	}
+	defer release()
 	proposal, err := propose(in.Pipeline, in.File, in.source)
 	if err != nil {
 		return PlanView{}, inSource(err, in.source)
@@ -117,6 +127,19 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 	}
 	edit, err := a.service.PlanEdit(ctx, proposal)
 	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, inSource(err, in.source)
+}
+
+// mostDefinitions is how many definitions are read at a time; a file of the largest size costs some 100 MB meanwhile.
+const mostDefinitions = 2
+
+// reserve waits for its turn to read a definition.
+func (a *api) reserve(ctx context.Context) (release func(), err error) {
+	select {
+	case a.definitions <- struct{}{}:
+		return func() { <-a.definitions }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // propose reads a definition that a client sent.

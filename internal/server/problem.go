@@ -46,7 +46,8 @@ func problemOf(err error) *Problem {
 		Detail: err.Error(), Hint: fault.HintOf(err),
 	}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
-		pointers := pointersOf(err)
+		problems = problems.Few()
+		pointers := pointersOf(err, problems)
 		for _, problem := range problems {
 			p.Problems = append(p.Problems, FileProblem{problem, pointers[fault.Position{Line: problem.Line, Column: problem.Column}]})
 		}
@@ -197,32 +198,70 @@ func inSource(err error, source []byte) error {
 	return sourced{err, source}
 }
 
-// pointersOf is the JSON pointer (RFC 6901) of every position in the file that err is about.
-func pointersOf(err error) map[fault.Position]string {
+// longestPointer is the size in bytes above which a problem goes without its pointer.
+const longestPointer = 1000
+
+// pointersOf returns the JSON pointers (RFC 6901) of the problems' positions in the file that err is about.
+func pointersOf(err error, problems fault.Problems) map[fault.Position]string {
 	about, ok := errors.AsType[sourced](err)
 	if !ok {
 		return nil
 	}
-	pointers := map[fault.Position]string{}
-	if root, _ := yamltree.Parse("", about.source, yamltree.PipelineFile); root != nil { // nil: not even a document
-		point(pointers, root, "")
+	root, _ := yamltree.Parse("", about.source, yamltree.PipelineFile)
+	if root == nil { // not even a document
+		return nil
 	}
-	return pointers
+	wanted := map[fault.Position]bool{}
+	for _, problem := range problems {
+		wanted[fault.Position{Line: problem.Line, Column: problem.Column}] = true
+	}
+	p := pointing{wanted: wanted, found: map[fault.Position]string{}}
+	p.node(root)
+	return p.found
 }
 
-func point(pointers map[fault.Position]string, n *document.Node, path string) {
-	if _, known := pointers[n.At]; !known { // of several that begin at one place the outermost: what a mapping lacks is told there
-		pointers[n.At] = path
+// pointing walks a document and notes the pointers of the wanted positions.
+type pointing struct {
+	wanted map[fault.Position]bool
+	path   []string // from the root to where the walk is
+	found  map[fault.Position]string
+}
+
+// note keeps the pointer of the first node at a position: of several that begin there the outermost, where what a
+// mapping lacks is reported.
+func (p *pointing) note(at fault.Position) {
+	if _, known := p.found[at]; known || !p.wanted[at] {
+		return
 	}
-	for i, item := range n.Items {
-		point(pointers, item, path+"/"+strconv.Itoa(i))
+	size := 0
+	for _, part := range p.path {
+		size += 1 + len(part)
 	}
+	if size > longestPointer {
+		return
+	}
+	var b strings.Builder
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	for _, field := range n.Fields {
-		below := path + "/" + escape.Replace(field.Key)
-		if _, known := pointers[field.At]; !known {
-			pointers[field.At] = below
-		}
-		point(pointers, field.Value, below)
+	for _, part := range p.path {
+		b.WriteString("/" + escape.Replace(part))
 	}
+	p.found[at] = b.String()
+}
+
+func (p *pointing) node(n *document.Node) {
+	p.note(n.At)
+	for i, item := range n.Items {
+		p.below(strconv.Itoa(i), item.At, item)
+	}
+	for _, field := range n.Fields {
+		p.below(field.Key, field.At, field.Value)
+	}
+}
+
+// below walks what a key, written at a position, holds.
+func (p *pointing) below(key string, at fault.Position, n *document.Node) {
+	p.path = append(p.path, key)
+	p.note(at)
+	p.node(n)
+	p.path = p.path[:len(p.path)-1]
 }

@@ -29,7 +29,7 @@ func convert(file string, root *yaml.Node) (*document.Node, fault.Problems) {
 }
 
 func (c *converter) add(at fault.Position, code, format string, args ...any) {
-	c.problems = append(c.problems, problemAt(at, code, format, args...)...)
+	c.problems.Add(problemAt(at, code, format, args...)...)
 }
 
 func (c *converter) at(n *yaml.Node) fault.Position {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"sort"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v4"
@@ -12,82 +11,46 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// syntaxProblem gives a parser's error its place. The parser names the start of
-// the construct it was in, or nothing at all, so the line is found by asking
-// which is the shortest run of whole lines that has the same fault.
+// syntaxProblem gives a parser's error its place, as the parser marked it. What is missing at the end of the file is
+// reported where the construct that lacks it begins, else at the last character of the text.
 func syntaxProblem(file string, data []byte, err error) fault.Problems {
-	text := message(err)
-	ends := lineEnds(data)
-	line := 1 + sort.Search(len(ends)-1, func(i int) bool {
-		return sameFault(data[:ends[i]], text)
-	})
-	start := 0
-	if line > 1 {
-		start = ends[line-2]
+	end := endOf(data)
+	end.File = file
+	failed, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		return problemAt(end, "yaml-syntax", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	content := bytes.TrimRight(data[start:ends[line-1]], "\r\n")
-	at := fault.Position{File: file, Line: line, Column: firstColumn(content)}
-
-	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
-		name = strings.TrimSuffix(name, "' referenced")
-		if i := bytes.Index(content, []byte("*"+name)); i >= 0 {
-			at.Column = column(content, i)
-		}
-		return problemAt(at, "alias-unknown", "the alias *%s names no anchor above it", name)
+	at := position(file, failed.Mark)
+	if began := position(file, failed.ContextMark); behind(at, end) && began.Line > 0 {
+		at = began
 	}
-	if strings.Contains(text, "max depth") {
+	if at.Line == 0 || behind(at, end) {
+		at = end
+	}
+	if name, ok := strings.CutPrefix(failed.Message, "unknown anchor '"); ok {
+		return problemAt(at, "alias-unknown", "the alias *%s names no anchor above it", strings.TrimSuffix(name, "' referenced"))
+	}
+	if strings.Contains(failed.Message, "max depth") {
 		return problemAt(at, "too-deep", "there are more than %d levels", maxDepth)
 	}
-	if tab := bytes.IndexByte(content, '\t'); tab >= 0 && strings.Contains(text, "tab character") {
-		at.Column = column(content, tab)
-	} else if parsed, ok := errors.AsType[*yaml.ParserError](err); ok && isLine(parsed.Line, line) {
-		at.Column = min(parsed.Column+1, column(content, len(content)))
-	}
-	return problemAt(at, "yaml-syntax", "%s", text)
+	return problemAt(at, "yaml-syntax", "%s", failed.Message)
 }
 
-// isLine reports whether the parser meant this line: it counts from 1 or from 0, by kind of error.
-func isLine(parsed, line int) bool { return parsed == line || parsed == line-1 }
-
-func message(err error) string {
-	if parsed, ok := errors.AsType[*yaml.ParserError](err); ok {
-		return parsed.Message
-	}
-	return strings.TrimPrefix(err.Error(), "yaml: ")
+func position(file string, mark yaml.Mark) fault.Position {
+	return fault.Position{File: file, Line: mark.Line, Column: mark.Column}
 }
 
-// sameFault reports whether the text already has the fault.
-func sameFault(data []byte, text string) bool {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var node yaml.Node
-		if err := decoder.Decode(&node); err != nil {
-			return message(err) == text
-		}
-	}
+// behind reports whether a position is after another one of the same file.
+func behind(at, end fault.Position) bool {
+	return at.Line > end.Line || at.Line == end.Line && at.Column > end.Column
 }
 
-// lineEnds is the offset after each line; there is at least one line.
-func lineEnds(data []byte) []int {
-	var ends []int
-	for i, b := range data {
-		if b == '\n' {
-			ends = append(ends, i+1)
-		}
-	}
-	if len(ends) == 0 || ends[len(ends)-1] < len(data) {
-		ends = append(ends, len(data))
-	}
-	return ends
+// endOf is the position of the last character that is no blank.
+func endOf(data []byte) fault.Position {
+	text := bytes.TrimRight(data, " \t\r\n")
+	start := bytes.LastIndexByte(text, '\n') + 1
+	return fault.Position{Line: 1 + bytes.Count(text, []byte("\n")), Column: max(1, len([]rune(string(text[start:]))))}
 }
-
-// firstColumn is the column of the first character that is no blank.
-func firstColumn(line []byte) int {
-	return column(line, len(line)-len(bytes.TrimLeft(line, " \t")))
-}
-
-// column turns an offset in bytes into a column, which counts characters from 1.
-func column(line []byte, offset int) int { return len([]rune(string(line[:offset]))) + 1 }
 
 func problemAt(at fault.Position, code, format string, args ...any) fault.Problems {
 	return fault.Problems{{Position: at, Code: code, Text: fmt.Sprintf(format, args...)}}

@@ -41,6 +41,9 @@ func Parse(file string, data []byte, limit int) (*document.Node, fault.Problems)
 	if problems := checkBytes(file, data); problems != nil {
 		return nil, problems
 	}
+	if problems := checkNodes(file, data); problems != nil {
+		return nil, problems
+	}
 	root, problems := decode(file, data)
 	if problems != nil {
 		return nil, problems
@@ -89,3 +92,41 @@ func checkBytes(file string, data []byte) fault.Problems {
 	}
 	return nil
 }
+
+// checkNodes refuses a file that may hold many more than maxNodes keys and values, before the parser makes a node of
+// each: every key, value and item is introduced by an indicator. Text that merely looks like one counts too, so that
+// a file has to be megabytes of prose, and nothing else, to be refused for it.
+func checkNodes(file string, data []byte) fault.Problems {
+	count, at := 0, fault.Position{File: file, Line: 1}
+	start := 0
+	for i, b := range data {
+		if b == '\n' {
+			at.Line, start = at.Line+1, i+1
+		}
+		if !isIndicator(data, i) {
+			continue
+		}
+		if count++; count > maxNodes {
+			at.Column = column(data[start:], i-start)
+			return problemAt(at, "too-large", "there are more than %d keys and values", maxNodes)
+		}
+	}
+	return nil
+}
+
+// isIndicator reports whether the byte at i may introduce a key, a value or an item.
+func isIndicator(data []byte, i int) bool {
+	switch data[i] {
+	case ',', '[', '{':
+		return true
+	case '-', '?':
+		return i+1 == len(data) || bytes.IndexByte([]byte(" \t\r\n"), data[i+1]) >= 0
+	case ':':
+		return i+1 == len(data) || bytes.IndexByte([]byte(" \t\r\n,[]{}"), data[i+1]) >= 0 ||
+			i > 0 && bytes.IndexByte([]byte("\"'}]"), data[i-1]) >= 0
+	}
+	return false
+}
+
+// column turns an offset in bytes into a column, which counts characters from 1.
+func column(line []byte, offset int) int { return utf8.RuneCount(line[:offset]) + 1 }

@@ -2,9 +2,9 @@ package yamltree_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,11 +20,11 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 		"null":                    {"---\n", "f:1:1: the file is empty"},
 		"two documents":           {"a: b\n---\nc: d\n", "f:2:1: a second document starts here; the file may have one only"},
 		"list at the root":        {"- a\n", "f:1:1: want a mapping, found a list"},
-		"unclosed list":           {"a: [1,\n\n", "f:1:1: did not find expected node content"},
+		"unclosed list":           {"a: [1,\n\n", "f:1:6: did not find expected node content"},
 		"dedent":                  {"x:\n  a:\n    - b\n   c: d\n", "f:4:4: did not find expected key"},
 		"tab":                     {"a: b\n\tc: d\n", "f:2:1: found a tab character that violates indentation"},
 		"colon in a value":        {"z: y\na: b: c\n", "f:2:5: mapping values are not allowed in this context"},
-		"unknown escape":          {"a: \"\\q\"\n", "f:1:4: found unknown escape character"},
+		"unknown escape":          {"a: \"\\q\"\n", "f:1:5: found unknown escape character"},
 		"unknown anchor":          {"a: 1\nx: [b, *nope]\n", "f:2:8: the alias *nope names no anchor above it"},
 		"cycle":                   {"a: &x [*x]\n", "f:1:8: the alias *x stands inside what it names"},
 		"no UTF-8":                {"a: b\nc: \xff\n", "f:2:4: byte 0xff is not UTF-8"},
@@ -104,8 +104,7 @@ copy: *l
 	}
 }
 
-func TestBombsAreRefusedQuickly(t *testing.T) {
-	t.Parallel()
+func TestBombsCostLittleMemory(t *testing.T) {
 	var laughs strings.Builder
 	laughs.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
 	for i := 1; i < 12; i++ {
@@ -113,17 +112,64 @@ func TestBombsAreRefusedQuickly(t *testing.T) {
 		fmt.Fprintf(&laughs, "a%d: &a%d [%s]\n", i, i, strings.Repeat(item, 10))
 	}
 	for name, file := range map[string]string{
-		"aliases": laughs.String(),
-		"depth":   strings.Repeat("[", 1<<19),
-		"dashes":  strings.Repeat("- ", 1<<19),
-		"items":   "a: [" + strings.Repeat("a,", 1<<18) + "]",
+		"aliases":                 laughs.String(),
+		"depth":                   strings.Repeat("[", 1<<19),
+		"dashes":                  strings.Repeat("- ", 1<<19),
+		"items":                   "a: [" + strings.Repeat("a,", 1<<18) + "]",
+		"pairs":                   strings.Repeat("a: 1\n", 200_000),
+		"pairs without spaces":    "{" + strings.Repeat(`"a":1,`, 150_000) + "}",
+		"repeated keys":           strings.Repeat("a: 1\n", 90_000),
+		"repeated long keys":      strings.Repeat(strings.Repeat("k", 1000)+": 1\n", 900),
+		"keys that are none":      strings.Repeat("? [a]\n", 45_000),
+		"syntax error at its end": strings.Repeat("a: 1\n", 90_000) + "b: [\n",
+		"error behind comments":   strings.Repeat("# x\n", 200_000) + "b: [\n",
+		"many documents":          strings.Repeat("---\n", 200_000),
 	} {
-		began := time.Now()
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
+			runtime.ReadMemStats(&after)
+			if len(problems) == 0 || len(problems) > 101 {
+				t.Errorf("%d problems, want 1 to 101", len(problems))
+			}
+			if size := len(problems.Error()); size > 128<<10 {
+				t.Errorf("the problems take %d bytes", size)
+			}
+			allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
+			t.Logf("%d MiB allocated", allocated)
+			if allocated > 64 {
+				t.Errorf("%d MiB were allocated", allocated)
+			}
+		})
+	}
+}
+
+func TestASyntaxErrorIsParsedOnce(t *testing.T) {
+	allocated := func(file string) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		_, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
-		if len(problems) != 1 || problems[0].Line == 0 {
-			t.Errorf("%s: %v, want one problem with its place", name, problems)
+		runtime.ReadMemStats(&after)
+		if want := "f:50001:4: did not find expected node content"; strings.HasSuffix(file, "[\n") && problems.Error() != want {
+			t.Errorf("got %v, want %s", problems, want)
 		}
-		t.Logf("%s: %v in %v", name, problems, time.Since(began))
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	sound, broken := allocated(strings.Repeat("a: 1\n", 50_000)+"b: []\n"), allocated(strings.Repeat("a: 1\n", 50_000)+"b: [\n")
+	if broken > 2*sound {
+		t.Errorf("%d bytes to find the place of an error, %d to read a sound file", broken, sound)
+	}
+}
+
+func TestFurtherProblemsAreCounted(t *testing.T) {
+	t.Parallel()
+	_, problems := yamltree.Parse("f", []byte(strings.Repeat("a: 1\n", 350)), yamltree.BuildFile)
+	if got, want := len(problems), 101; got != want {
+		t.Fatalf("%d problems, want %d", got, want)
+	}
+	if got, want := problems[100].String(), "f: and 249 more"; got != want {
+		t.Errorf("the last is %q, want %q", got, want)
 	}
 }
 
