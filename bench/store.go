@@ -31,7 +31,7 @@ func registered(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.Register(ctx, ledger.Revision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true)
+	_, err = l.Register(ctx, ledger.Revision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true, "")
 	return err
 }
 

@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) deploymentCreateCommand() *cobra.Command {
-	revision := ""
+	revision, until := "", ""
 	c := &cobra.Command{
 		Use:   "create PIPELINE --revision LABEL",
 		Short: "Deploy a registered revision once more",
@@ -24,7 +25,7 @@ work: waybill up, waybill serve, or waybill ship.`,
 				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", arguments[0])
 			}
 			return a.withSession(c, func(ctx context.Context, s *session) error {
-				d, err := s.Deploy(ctx, arguments[0], revision, a.user())
+				d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: arguments[0], Revision: revision, Until: until, By: a.user()})
 				if err != nil {
 					return err
 				}
@@ -38,6 +39,7 @@ work: waybill up, waybill serve, or waybill ship.`,
 		},
 	}
 	c.Flags().StringVar(&revision, "revision", "", "label of the revision (required)")
+	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
 	_ = c.RegisterFlagCompletionFunc("revision", a.completeRevisions)
 	return c
 }

@@ -66,6 +66,9 @@ func (a *app) standing(v server.DeploymentView, s style) string {
 	case !v.State.EndedAt.IsZero():
 		text += fmt.Sprintf(" %s, after %s", ago(time.Now(), v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
+	if v.State.Status == schedule.Active && v.State.Until != "" {
+		text += ", until " + v.State.Until
+	}
 	if v.State.Held != "" {
 		text += ", " + s.warn("held "+v.State.Held)
 	}

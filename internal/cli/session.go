@@ -25,11 +25,11 @@ type operations interface {
 	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
-	Register(ctx context.Context, r ledger.Revision, deploy bool) (ledger.Registered, error)
+	Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error)
 	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
 	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)
 
-	Deploy(ctx context.Context, pipeline, label, by string) (ledger.Deployment, error)
+	Deploy(ctx context.Context, want server.NewDeployment) (ledger.Deployment, error)
 	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
 	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
 	Why(ctx context.Context, ref server.Ref, target string) ([]schedule.StepState, error)

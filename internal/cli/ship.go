@@ -69,7 +69,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err != nil {
 		return err
 	}
-	if _, err := upTo(p.definition, flags.until); err != nil {
+	if err := checkUntil(p.definition, flags.until); err != nil {
 		return err
 	}
 	if err := a.checkBuilds(p); err != nil {
@@ -143,7 +143,7 @@ func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
 	registered, err := s.Register(ctx, ledger.Revision{
 		Pipeline: pipeline, Label: label, Snapshot: key, By: s.user(),
 		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
-	}, true)
+	}, true, s.flags.until)
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", label, err)
 	}
@@ -211,7 +211,7 @@ func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 
 // once makes one more deployment of a registered revision.
 func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
-	d, err := s.Deploy(ctx, r.Pipeline, r.Label, s.user())
+	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.user()})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
 	}

@@ -56,6 +56,7 @@ type entryDetail struct {
 	Error   string `json:"error"`
 	Reason  string `json:"reason"`
 	By      string `json:"by"`
+	Until   string `json:"until"`
 	Digest  string `json:"digest"`
 	Size    int64  `json:"size"`
 	Attempt int    `json:"attempt"`
@@ -137,6 +138,11 @@ func (t *story) tellNote(e schedule.Entry, d entryDetail) string {
 		return t.row(e.Target, t.warn("held"), who(d), 0)
 	case schedule.HoldCleared:
 		return t.row(e.Target, "resumed", who(d), 0)
+	case schedule.UntilSet:
+		if d.Until == "" {
+			return t.row(e.Target, "resumed", who(d), 0)
+		}
+		return t.row(e.Target, t.warn("until "+d.Until), who(d), 0)
 	}
 	return ""
 }

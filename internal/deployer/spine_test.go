@@ -267,7 +267,7 @@ func define(t *testing.T, l *ledger.Ledger, d schedule.Definition) {
 // register registers a revision and makes its deployment.
 func register(t *testing.T, l *ledger.Ledger, pipeline, label string) {
 	t.Helper()
-	if _, err := l.Register(t.Context(), ledger.Revision{Pipeline: pipeline, Label: label}, true); err != nil {
+	if _, err := l.Register(t.Context(), ledger.Revision{Pipeline: pipeline, Label: label}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -28,9 +29,10 @@ type Registered struct {
 	Deployment *Deployment // its forward deployment; nil when none was wanted
 }
 
-// Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created.
-// The same label with the same snapshot answers with what is there; with another one: fault.Conflict.
-func (l *Ledger) Register(ctx context.Context, r Revision, deploy bool) (done Registered, err error) {
+// Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created,
+// which goes no further than the stage until; "" is to the end. The same label with the same snapshot answers with
+// what is there; with another one: fault.Conflict.
+func (l *Ledger) Register(ctx context.Context, r Revision, deploy bool, until string) (done Registered, err error) {
 	err = l.write(ctx, "register revision "+r.Label, func(t *txn) error {
 		done = Registered{}
 		head, err := t.lockOne(r.Pipeline)
@@ -40,7 +42,7 @@ func (l *Ledger) Register(ctx context.Context, r Revision, deploy bool) (done Re
 		if done.Revision, done.Created, err = t.register(head, r); err != nil || !deploy {
 			return err
 		}
-		done.Deployment, err = t.forward(head, done.Revision, r.By)
+		done.Deployment, err = t.forward(head, done.Revision, NewDeployment{Kind: Forward, Until: until, By: r.By})
 		return err
 	})
 	return done, err
@@ -78,7 +80,7 @@ func orNone(text string) string {
 }
 
 // forward is the forward deployment of a revision, made if it is not there.
-func (t *txn) forward(head *HeadRow, r Revision, by string) (*Deployment, error) {
+func (t *txn) forward(head *HeadRow, r Revision, want NewDeployment) (*Deployment, error) {
 	some, err := t.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Revision: r.Seq})
 	if err != nil {
 		return nil, err
@@ -88,42 +90,59 @@ func (t *txn) forward(head *HeadRow, r Revision, by string) (*Deployment, error)
 			return &d, nil
 		}
 	}
-	d, err := t.deploy(head, r, Forward, by)
+	d, err := t.deploy(head, r, want)
 	return &d, err
 }
 
+// NewDeployment is a deployment to be made.
+type NewDeployment struct {
+	Pipeline string
+	Revision int64  // rev_seq
+	Kind     string // Forward or Manual
+	Until    string // name of the stage to go no further than; "": to the end
+	By       string // who asked for it
+}
+
 // Deploy makes one more deployment of a registered revision.
-func (l *Ledger) Deploy(ctx context.Context, pipeline string, revision int64, kind, by string) (d Deployment, err error) {
-	err = l.write(ctx, "deploy "+pipeline, func(t *txn) error {
-		head, err := t.lockOne(pipeline)
+func (l *Ledger) Deploy(ctx context.Context, want NewDeployment) (d Deployment, err error) {
+	err = l.write(ctx, "deploy "+want.Pipeline, func(t *txn) error {
+		head, err := t.lockOne(want.Pipeline)
 		if err != nil {
 			return err
 		}
-		r, err := oneRevision(t, pipeline, "", revision)
+		r, err := oneRevision(t, want.Pipeline, "", want.Revision)
 		if err != nil {
 			return err
 		}
-		d, err = t.deploy(head, r, kind, by)
+		d, err = t.deploy(head, r, want)
 		return err
 	})
 	return d, err
 }
 
-// deploy stores a deployment and its note. A pipeline without a definition has nothing to go through.
-func (t *txn) deploy(head *HeadRow, r Revision, kind, by string) (Deployment, error) {
+// deploy stores a deployment and its note. The bound is in that note, so no pass sees the deployment without it. A
+// pipeline without a definition has nothing to go through.
+func (t *txn) deploy(head *HeadRow, r Revision, want NewDeployment) (Deployment, error) {
 	switch {
 	case head.Version == 0:
 		return Deployment{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
 	case r.State == RevisionRejected:
 		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).WithHint("accept it first")
 	}
+	if err := t.checkUntil(head, want.Until); err != nil {
+		return Deployment{}, err
+	}
 	head.Deployed++
-	d := Deployment{ID: newID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: kind, Revision: r.Seq,
-		Label: r.Label, Version: head.Version, Status: schedule.Active, By: by, CreatedAt: t.Now()}
+	d := Deployment{ID: newID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
+		Label: r.Label, Version: head.Version, Status: schedule.Active, By: want.By, CreatedAt: t.Now()}
 	if err := t.InsertDeployment(head.ID, d); err != nil {
 		return Deployment{}, err
 	}
-	detail, err := json.Marshal(map[string]string{"kind": kind, "label": r.Label, "by": by})
+	about := map[string]string{"kind": want.Kind, "label": r.Label, "by": want.By}
+	if want.Until != "" {
+		about["until"] = want.Until
+	}
+	detail, err := json.Marshal(about)
 	if err != nil {
 		return Deployment{}, err
 	}
@@ -133,6 +152,25 @@ func (t *txn) deploy(head *HeadRow, r Revision, kind, by string) (Deployment, er
 		return Deployment{}, err
 	}
 	return d, t.UpdateHead(*head)
+}
+
+// checkUntil refuses a stage that the definition in force does not have.
+func (t *txn) checkUntil(head *HeadRow, until string) error {
+	if until == "" {
+		return nil
+	}
+	k, err := t.definition(head)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(k.definition.Stages))
+	for i, stage := range k.definition.Stages {
+		if names[i] = stage.Name; stage.Name == until {
+			return nil
+		}
+	}
+	return fault.New(fault.Invalid, "stage %q not found in definition %d of %s", until, head.Version, head.Pipeline).
+		WithHint("stages: %s", strings.Join(names, ", "))
 }
 
 // RegisterArtifact stores one result of a build and appends the change artifact-registered.

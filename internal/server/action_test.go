@@ -166,7 +166,7 @@ func TestStepsAreNotOrdered(t *testing.T) {
 	t.Parallel()
 	s := serveOrders(t)
 	s.Apply(t, servertest.Definition)
-	if _, err := s.Service.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "one"}, true); err != nil {
+	if _, err := s.Service.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 	waiter := s.Service.Waiter()

@@ -30,7 +30,7 @@ type whyInput struct {
 type commandInput struct {
 	DeploymentPath
 	Body *struct { // may be left out
-		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment"`
+		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the stage to go no further than; left out: to the end"`
 		Event  string `json:"event,omitempty" doc:"narrows the target to one step"`
 		Reason string `json:"reason,omitempty"`
 		Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
@@ -41,6 +41,7 @@ type deployInput struct {
 	PipelinePath
 	Body struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
+		Until    string `json:"until,omitempty" doc:"stage to go no further than; left out: to the end"`
 	}
 }
 
@@ -49,7 +50,7 @@ func (a *api) deployments() {
 	get(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"),
 		func(ctx context.Context, in *deployInput) (ledger.Deployment, error) {
-			return a.service.Deploy(ctx, in.Pipeline, in.Body.Revision, IdentityOf(ctx).Name)
+			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Until, IdentityOf(ctx).Name})
 		})
 	get(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
@@ -75,7 +76,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Why(ctx, ref, in.Target)
 		})
-	for _, kind := range []string{"retry", "skip", "hold", "resume", "cancel"} {
+	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "cancel"} {
 		get(a, write(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
 			"Record the wish to "+kind), a.command(kind))
 	}

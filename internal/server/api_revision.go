@@ -49,6 +49,7 @@ type revisionInput struct {
 		CommittedAt time.Time `json:"committedAt,omitempty"`
 		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
 		Deploy      *bool     `json:"deploy,omitempty" doc:"make its forward deployment; default true"`
+		Until       string    `json:"until,omitempty" doc:"stage that its forward deployment goes no further than; left out: to the end"`
 	}
 }
 
@@ -91,5 +92,5 @@ func (a *api) register(ctx context.Context, in *revisionInput) (ledger.Registere
 		Pipeline: in.Pipeline, Label: b.Label, Commit: b.Commit, Subject: b.Subject,
 		CommittedAt: b.CommittedAt, Snapshot: b.Snapshot, By: IdentityOf(ctx).Name,
 	}
-	return a.service.Register(ctx, revision, b.Deploy == nil || *b.Deploy)
+	return a.service.Register(ctx, revision, b.Deploy == nil || *b.Deploy, b.Until)
 }

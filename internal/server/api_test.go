@@ -202,11 +202,11 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
-	first, err := c.Register(ctx, revision, true)
+	first, err := c.Register(ctx, revision, true, "")
 	if err != nil || !first.Created || first.Revision.By != "ana" {
 		t.Fatalf("register: %+v, %v", first, err)
 	}
-	if again, err := c.Register(ctx, revision, true); err != nil || again.Created {
+	if again, err := c.Register(ctx, revision, true, ""); err != nil || again.Created {
 		t.Errorf("register again: %+v, %v; want what is there", again, err)
 	}
 	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
@@ -252,7 +252,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	}
 	same("action", func(o operations) (any, error) { return o.Action(ctx, actions[0].ID) })
 
-	made, err := c.Deploy(ctx, "greeter", "3f2c9a1", "")
+	made, err := c.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
 	if err != nil || made.Number != 2 || made.By != "ana" {
 		t.Errorf("deploy again: %+v, %v", made, err)
 	}

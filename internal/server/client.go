@@ -105,9 +105,9 @@ func (c *Client) PutSnapshot(ctx context.Context, pipeline, label string, r io.R
 }
 
 // Register is Service.Register.
-func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool) (done ledger.Registered, err error) {
+func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (done ledger.Registered, err error) {
 	body := map[string]any{
-		"label": r.Label, "commit": r.Commit, "subject": r.Subject, "snapshot": r.Snapshot, "deploy": deploy,
+		"label": r.Label, "commit": r.Commit, "subject": r.Subject, "snapshot": r.Snapshot, "deploy": deploy, "until": until,
 	}
 	if !r.CommittedAt.IsZero() {
 		body["committedAt"] = r.CommittedAt
@@ -126,8 +126,8 @@ func (c *Client) Revision(ctx context.Context, pipeline, label string) (found le
 }
 
 // Deploy is Service.Deploy; the server takes who did it from the token.
-func (c *Client) Deploy(ctx context.Context, pipeline, label, _ string) (made ledger.Deployment, err error) {
-	return made, c.post(ctx, at("pipelines", pipeline, "deployments"), map[string]any{"revision": label}, &made)
+func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made ledger.Deployment, err error) {
+	return made, c.post(ctx, at("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
 
 // Deployments is Service.Deployments.

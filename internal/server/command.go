@@ -10,8 +10,8 @@ import (
 
 // Command is a person's intent on a deployment.
 type Command struct {
-	Kind   string `json:"kind"`             // retry | skip | hold | resume | cancel
-	Target string `json:"target,omitempty"` // full path, or without the pipeline's name; "": the whole deployment
+	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | cancel
+	Target string `json:"target,omitempty"` // full path, or without the pipeline's name; "": the whole deployment, or for until: to the end
 	Event  string `json:"event,omitempty"`  // narrows Target to one step
 	Reason string `json:"reason,omitempty"`
 	Now    bool   `json:"now,omitempty"` // cancel: also interrupt builds and replication
@@ -29,6 +29,8 @@ func noteOf(kind string) string {
 		return schedule.HoldSet
 	case "resume":
 		return schedule.HoldCleared
+	case "until":
+		return schedule.UntilSet
 	case "cancel":
 		return schedule.PipelineCanceled
 	}
@@ -39,7 +41,7 @@ func noteOf(kind string) string {
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	note := noteOf(c.Kind)
 	if note == "" {
-		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume or cancel", c.Kind)
+		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until or cancel", c.Kind)
 	}
 	if _, err := s.deployment(ctx, ref); err != nil {
 		return err

@@ -30,16 +30,16 @@ func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.
 	return key, nil
 }
 
-// Register stores a revision and, when deploy is set, its forward deployment. Repeatable; the same label
-// with another snapshot is fault.Conflict.
-func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool) (ledger.Registered, error) {
+// Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
+// until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
+func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {
 	if r.Label == "" {
 		return ledger.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
 	}
 	if _, err := s.head(ctx, r.Pipeline); err != nil {
 		return ledger.Registered{}, err
 	}
-	return s.ledger.Register(ctx, r, deploy)
+	return s.ledger.Register(ctx, r, deploy, until)
 }
 
 // Revisions lists the newest first; limit 0: RecentLimit.
@@ -78,13 +78,23 @@ func (s *Service) PutArtifact(ctx context.Context, pipeline, label string, a led
 	return a, s.ledger.RegisterArtifact(ctx, pipeline, revision.Seq, a)
 }
 
+// NewDeployment asks for one more deployment of a registered revision.
+type NewDeployment struct {
+	Pipeline string
+	Revision string // its label
+	Until    string // name of the stage to go no further than; "": to the end
+	By       string // who asks
+}
+
 // Deploy makes one more deployment, of kind manual, of a registered revision.
-func (s *Service) Deploy(ctx context.Context, pipeline, label, by string) (ledger.Deployment, error) {
-	revision, err := s.Revision(ctx, pipeline, label)
+func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deployment, error) {
+	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
 		return ledger.Deployment{}, err
 	}
-	return s.ledger.Deploy(ctx, pipeline, revision.Seq, "manual", by)
+	return s.ledger.Deploy(ctx, ledger.NewDeployment{
+		Pipeline: want.Pipeline, Revision: revision.Seq, Kind: ledger.Manual, Until: want.Until, By: want.By,
+	})
 }
 
 // Deployments lists by query, newest first.

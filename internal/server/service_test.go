@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,5 +211,58 @@ func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 	}
 	if output, err := w.Service.Output(t.Context(), state); err != nil || string(output) != `{"n": 1}` {
 		t.Errorf("after: %s, %v", output, err)
+	}
+}
+
+// What bounds a deployment is in the row that creates it, whoever creates it and however soon the creator dies.
+func TestDeploymentIsBornWithItsBound(t *testing.T) {
+	t.Parallel()
+	type commands interface {
+		Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error)
+		Deploy(ctx context.Context, want server.NewDeployment) (ledger.Deployment, error)
+		Command(ctx context.Context, ref server.Ref, c server.Command) error
+	}
+	starts := map[string]func(t *testing.T) (*servertest.World, commands){
+		"over HTTP": func(t *testing.T) (*servertest.World, commands) {
+			s := serve(t, "127.0.0.1:7070")
+			return s.World, s.client()
+		},
+	}
+	for name, start := range stores() {
+		starts[name] = func(t *testing.T) (*servertest.World, commands) { w := start(t); return w, w.Service }
+	}
+	for name, start := range starts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, client := start(t)
+			w.Apply(t, servertest.Definition)
+			revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
+			if _, err := client.Register(t.Context(), revision, true, "bata"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `stage "bata" not found`) {
+				t.Errorf("register until an unknown stage: %v", err)
+			}
+			made, err := client.Register(t.Context(), revision, true, "beta")
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := client.Deploy(t.Context(), server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "build"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for number, want := range map[int64]string{made.Deployment.Number: "beta", again.Number: "build"} {
+				ref := server.Ref{Pipeline: "greeter", Number: number}
+				view := w.Until(t, ref, "stops", func(v server.DeploymentView) bool {
+					return v.State.Live == 0 && slices.ContainsFunc(v.Stages, func(s server.StageRun) bool { return s.Name == want && s.State == server.RunFinished })
+				})
+				prod := view.Stages[2]
+				if view.State.Until != want || prod.State != server.RunWaiting || prod.Reason != ref.String()+" goes no further than "+want {
+					t.Errorf("%s until %q: prod is %s: %s", ref, view.State.Until, prod.State, prod.Reason)
+				}
+			}
+			ref := server.Ref{Pipeline: "greeter", Number: again.Number}
+			if err := client.Command(t.Context(), ref, server.Command{Kind: "until", Target: "prod"}); err != nil {
+				t.Fatal(err)
+			}
+			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == schedule.Finished })
+		})
 	}
 }

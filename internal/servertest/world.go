@@ -121,7 +121,7 @@ func (w *World) Ship(t testing.TB, pipeline, label string) server.Ref {
 	t.Helper()
 	done, err := w.Service.Register(t.Context(), ledger.Revision{
 		Pipeline: pipeline, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
-	}, true)
+	}, true, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,7 +260,7 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	for _, label := range []string{"r1", "r2", "r3"} {
 		s.register(t, label)
 	}
-	back, err := s.Deploy(s.ctx, pipeline, 1, ledger.Manual, "ana") // greeter#4 brings r1 back
+	back, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: pipeline, Revision: 1, Kind: ledger.Manual, By: "ana"}) // greeter#4 brings r1 back
 	check(t, err)
 	s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostFinished), fact(2, oak, schedule.HostStarted),
 		note(2, oak, schedule.StepFailed), fact(3, oak, schedule.HostStarted), fact(3, oak, schedule.HostFinished))

@@ -16,7 +16,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 	if _, err := s.Head(s.ctx, pipeline); err == nil {
 		t.Fatal("a pipeline is there before it was defined")
 	}
-	_, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1"}, true)
+	_, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1"}, true, "")
 	wantCode(t, err, fault.NotFound)
 
 	head := s.define(t)
@@ -40,10 +40,10 @@ func definesAndRegisters(t *testing.T, s setup) {
 	if again.Created || again.Deployment.ID != first.Deployment.ID {
 		t.Errorf("registered again: %+v, deployment %+v", again, again.Deployment)
 	}
-	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1", Snapshot: "other"}, true)
+	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
 	wantCode(t, err, fault.Conflict)
 
-	second, err := s.Deploy(s.ctx, pipeline, 1, ledger.Manual, "ben")
+	second, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: pipeline, Revision: 1, Kind: ledger.Manual, By: "ben"})
 	check(t, err)
 	if second.Number != 2 || second.Label != "3f2c9a1" || second.Kind != ledger.Manual {
 		t.Errorf("deployed: %+v", second)

@@ -77,7 +77,7 @@ func (s setup) define(t *testing.T) ledger.Head {
 // register makes a revision with its forward deployment.
 func (s setup) register(t *testing.T, label string) ledger.Registered {
 	t.Helper()
-	done, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true)
+	done, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
 	check(t, err)
 	return done
 }

@@ -20,7 +20,7 @@ func TestDeploymentLogReadsAsText(t *testing.T) {
 		return ledger.Change{Definition: &schedule.Definition{Pipeline: "greeter"}}, nil
 	})
 	must(t, err)
-	made, err := l.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1"}, true)
+	made, err := l.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1"}, true, "")
 	must(t, err)
 	db, err := sql.Open("sqlite", "file:"+path)
 	must(t, err)
