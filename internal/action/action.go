@@ -55,6 +55,9 @@ type Subscriber struct {
 	FailedURI     string `json:"failedUri,omitempty"`
 }
 
+// KindJob is the kind of an action that was made by executing a process.
+const KindJob = "job"
+
 // DefaultPriority is that of an action that names none.
 const DefaultPriority = 100
 

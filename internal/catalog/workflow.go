@@ -18,7 +18,7 @@ import (
 )
 
 // KindJob is the kind of an action that a process was executed by.
-const KindJob = "job"
+const KindJob = action.KindJob
 
 // Workflow is one entry of workflows: a process that jobs are made of (conductor.md, section 6).
 type Workflow struct {

@@ -271,6 +271,7 @@ type ThreadRow struct {
 // Ending is the last state of an action.
 type Ending struct {
 	Lane      string
+	Job       bool          // the action is a job of a process
 	Thread    action.Thread // with the status of the end
 	Event     action.Event  // the last one
 	At        time.Time     // when it was reached: now, or a moment ago

@@ -174,7 +174,7 @@ func (t *txn) touchAsked(thread action.Thread) {
 }
 
 func (t *txn) ending(m *settled) Ending {
-	e := Ending{Lane: m.action.Lane, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
+	e := Ending{Lane: m.action.Lane, Job: m.action.Kind == action.KindJob, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
 	if e.At.IsZero() {
 		e.At = t.Now()
 	}

@@ -314,8 +314,13 @@ func illegalTransitionsAreRefused(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	c := s.claim(t, host, "noop", 1)[0]
 	for _, statement := range []string{
-		"UPDATE thread SET seq = 0", "UPDATE thread SET attempt = 0",
-		"UPDATE thread SET ready = (1 = 1)", // while it is claimed
+		"UPDATE thread SET seq = 0", "UPDATE thread SET attempt = 0", "UPDATE thread SET spent = spent - 1",
+		"UPDATE thread SET id = (SELECT id FROM instance)",
+		"UPDATE thread SET ready = (1 = 1)",                 // while it is claimed
+		"UPDATE thread SET claimed_by = NULL, lease = NULL", // while it runs
+		"UPDATE thread SET claimed_by = id",                 // by the same attempt
+		"UPDATE thread SET claimed_by = NULL, status = 4",
+		"DELETE FROM thread",
 	} {
 		if err := s.database.Exec(statement); err == nil {
 			t.Errorf("%s was not refused", statement)

@@ -77,6 +77,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"CancelEndsOrAsks":               cancelEndsOrAsks,
 		"EndsAgainstPassesDoNotDeadlock": endsAgainstPassesDoNotDeadlock,
 		"IllegalTransitionsAreRefused":   illegalTransitionsAreRefused,
+		"IllegalEntriesAreRefused":       illegalEntriesAreRefused,
 		"ActionsAreSelected":             actionsAreSelected,
 		"AnyTextIsStored":                anyTextIsStored,
 		// hand-off

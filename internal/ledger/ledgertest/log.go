@@ -323,9 +323,39 @@ func historyRefusesChanges(t *testing.T, s setup) {
 		"UPDATE action SET name = 'x'", "DELETE FROM action",
 		"UPDATE event SET attempt = 9", "DELETE FROM event",
 		"UPDATE thread_done SET status = 6", "DELETE FROM thread_done",
+		"UPDATE pipeline SET version = 9", "DELETE FROM pipeline",
 	} {
 		if err := s.database.Exec(statement); err == nil {
 			t.Errorf("%s was not refused", statement)
+		}
+	}
+}
+
+// illegalEntriesAreRefused: what no pass writes, the database does not take.
+func illegalEntriesAreRefused(t *testing.T, s setup) {
+	head := s.define(t)
+	s.register(t, "3f2c9a1")
+	next := head.Seq + 1
+	for name, e := range map[string]schedule.Entry{
+		"a fact that happens again":      {Class: schedule.Fact, Event: schedule.HostStarted, Deployment: 1, Occurrence: 1},
+		"a note that does not count":     {Class: schedule.Note, Event: schedule.StepFailed, Deployment: 1},
+		"a change of a deployment":       {Class: schedule.Change, Event: schedule.StepIntroduced, Deployment: 1, Occurrence: 1},
+		"a fact of the pipeline as such": {Class: schedule.Fact, Event: schedule.HostStarted},
+		"a class that there is not":      {Class: 4, Event: schedule.HostStarted, Deployment: 1, Occurrence: 1},
+	} {
+		e.Seq, e.Pipeline, e.Target, e.Revision, e.Version, e.At = next, pipeline, oak, 1, 1, time.Now()
+		err := s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+			heads, err := tx.LockHeads([]string{pipeline})
+			if err != nil {
+				return err
+			}
+			if err := tx.InsertEntries(heads[0].ID, []schedule.Entry{e}); err != nil {
+				return err
+			}
+			return errTaken
+		})
+		if err == nil || errors.Is(err, errTaken) {
+			t.Errorf("%s was not refused", name)
 		}
 	}
 }

@@ -165,8 +165,8 @@ const located = ` CROSS JOIN LATERAL (SELECT ctid AS place FROM thread WHERE id 
 // end is the end of many actions in one statement: what was deleted is what is written down.
 const end = `WITH n AS (
 	SELECT * FROM unnest($2::uuid[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::text[],
-		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[])
-		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref, ended_at)` + located + `),
+		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::boolean[])
+		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref, ended_at, job)` + located + `),
 ended AS (
 	DELETE FROM thread t USING n
 	WHERE t.ctid = n.place AND ($1::uuid IS NULL OR (t.claimed_by IS NOT DISTINCT FROM $1 AND t.attempt = n.attempt AND t.seq = n.seq - 1))
@@ -174,9 +174,9 @@ ended AS (
 logged AS (
 	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, code, error, ref)
 	SELECT id, created_at, seq, status, attempt, spent, coalesce(at, now()), source, code, error, ref FROM ended)
-INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, started_at, finished_at, code, error, ref, output, output_ref)
+INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, started_at, finished_at, code, error, ref, output, output_ref, job)
 SELECT id, created_at, lane, status, seq, attempt, spent, lost, started_at, coalesce(ended_at, now()), coalesce(code, ''), coalesce(error, ''), coalesce(ref, ''),
-	output::json, coalesce(output_ref, '') FROM ended RETURNING id`
+	output::json, coalesce(output_ref, ''), job FROM ended RETURNING id`
 
 // EndThreads deletes the live rows, stores the last states and appends the events of the ends.
 func (t *tx) EndThreads(owner action.ID, rows []ledger.Ending) ([]action.ID, error) {
@@ -194,7 +194,8 @@ func (t *tx) EndThreads(owner action.ID, rows []ledger.Ending) ([]action.ID, err
 		optionals(rows, func(r *ledger.Ending) string { return r.Event.Ref }),
 		optionals(rows, func(r *ledger.Ending) string { return string(r.Output) }),
 		optionals(rows, func(r *ledger.Ending) string { return r.OutputRef }),
-		t.unlessNow(rows, func(r *ledger.Ending) time.Time { return r.At }))
+		t.unlessNow(rows, func(r *ledger.Ending) time.Time { return r.At }),
+		bools(rows, func(r *ledger.Ending) bool { return r.Job }))
 	if err == nil && owner.IsZero() && len(ended) != len(rows) {
 		err = fmt.Errorf("end %d actions: %d are live", len(rows), len(ended))
 	}

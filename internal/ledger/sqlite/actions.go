@@ -97,7 +97,7 @@ func (t *tx) EndThreads(owner action.ID, endings []ledger.Ending) ([]action.ID, 
 		}
 		ended, events = append(ended, e.Event.ActionID), append(events, e.Event)
 		values = append(values, []any{id(e.Event.ActionID), e.Lane, e.Thread.Status, e.Thread.Seq, e.Thread.Attempt, e.Thread.Spent, e.Thread.Lost,
-			micros(e.Thread.StartedAt), micros(e.At), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef})
+			micros(e.Thread.StartedAt), micros(e.At), e.Event.Code, e.Event.Error, e.Event.Ref, document(e.Output), e.OutputRef, e.Job})
 	}
 	if _, err := t.exec(`DELETE FROM thread WHERE id IN (`+listed+`)`, idList(ended)); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (t *tx) EndThreads(owner action.ID, endings []ledger.Ending) ([]action.ID, 
 		return nil, err
 	}
 	return ended, t.insert(table{name: "thread_done", columns: []string{"id", "lane", "status", "seq", "attempt", "spent", "lost",
-		"started_at", "finished_at", "code", "error", "ref", "output", "output_ref"}}, values)
+		"started_at", "finished_at", "code", "error", "ref", "output", "output_ref", "job"}}, values)
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,

@@ -30,10 +30,10 @@ func open(t *testing.T, path string) *sqlite.Driver {
 	return d
 }
 
-// execute runs a statement on the file as somebody with a shell would.
+// execute runs a statement on the file as a person with a shell does who has foreign keys enforced.
 func execute(t *testing.T, path, statement string) error {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)")
 	if err != nil {
 		t.Fatal(err)
 	}
