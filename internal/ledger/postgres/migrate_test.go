@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 )
 
@@ -60,6 +62,99 @@ func TestMigrationKeepsEveryRow(t *testing.T) {
 	if len(turned.Claimed) != 1 || turned.Claimed[0].ID != states[0].ID || turned.Claimed[0].Thread.Attempt != 2 {
 		t.Errorf("claimed after the migration: %+v", turned.Claimed)
 	}
+}
+
+// TestMigrationLetsReadersPass: while an open transaction reads a table that a migration changes, others read it, too;
+// the migration is done once the transaction has ended.
+func TestMigrationLetsReadersPass(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	execute(t, url, script(t, "migrations/0001.sql"))
+	execute(t, url, script(t, "testdata/schema1.sql"))
+	long, other, looker := connect(t, url), connect(t, url), connect(t, url)
+	if _, err := long.Exec(t.Context(), "BEGIN; SELECT count(*) FROM thread"); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		d, err := postgres.Open(t.Context(), url)
+		if err == nil {
+			err = d.Close()
+		}
+		opened <- err
+	}()
+	for range 2 { // the second time the migration has tried again
+		awaitLock(t, looker, true)
+		if _, err := other.Exec(t.Context(), "SET statement_timeout = '60s'; SELECT count(*) FROM thread"); err != nil {
+			t.Fatalf("a reader beside the migration: %v", err)
+		}
+		awaitLock(t, looker, false)
+	}
+	if _, err := long.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLock returns when somebody waits for a lock on a table, or nobody does.
+func awaitLock(t *testing.T, db *pgx.Conn, want bool) {
+	t.Helper()
+	for waits := !want; waits != want; {
+		if err := db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'relation'
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) FROM pg_sleep(0.02)`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestIndexesAreBuiltPartitionByPartition: what an interrupted migration has left is used where it is whole, and built
+// again where it is not. Partitions that are made later have the index, too.
+func TestIndexesAreBuiltPartitionByPartition(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	for _, name := range []string{"migrations/0001.sql", "testdata/schema1.sql", "migrations/0002.sql", "migrations/0003.sql"} {
+		execute(t, url, script(t, name))
+	}
+	execute(t, url, `UPDATE meta SET schema = 3;
+		CREATE TABLE action_2026w03 PARTITION OF action FOR VALUES FROM ('2026-01-12 00:00+00') TO ('2026-01-19 00:00+00');
+		CREATE TABLE action_2026w04 PARTITION OF action FOR VALUES FROM ('2026-01-19 00:00+00') TO ('2026-01-26 00:00+00');
+		CREATE INDEX action_retry ON ONLY action (retry_of, id) WHERE retry_of IS NOT NULL;
+		CREATE INDEX action_2026w02_action_retry ON action_2026w02 (retry_of, id) WHERE retry_of IS NOT NULL;
+		CREATE INDEX action_2026w03_action_retry ON action_2026w03 (retry_of, id) WHERE retry_of IS NOT NULL;
+		ALTER INDEX action_retry ATTACH PARTITION action_2026w03_action_retry;
+		UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'action_2026w02_action_retry'::regclass`)
+	open(t, url)
+	var parts, whole int
+	err := connect(t, url).QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE i.indisvalid AND EXISTS (SELECT FROM pg_inherits
+			JOIN pg_index x ON x.indexrelid = inhrelid WHERE inhparent = 'action_retry'::regclass AND x.indrelid = c.oid AND x.indisvalid))
+		FROM pg_inherits p JOIN pg_class c ON c.oid = p.inhrelid, pg_index i
+		WHERE p.inhparent = 'action'::regclass AND i.indexrelid = 'action_retry'::regclass`).Scan(&parts, &whole)
+	if err != nil || parts < 8 || whole != parts {
+		t.Errorf("%d of %d partitions have the index: %v", whole, parts, err)
+	}
+}
+
+// TestOneInstanceMigrates: instances that start at once on an old database all get to work on the new schema.
+func TestOneInstanceMigrates(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	execute(t, url, script(t, "migrations/0001.sql"))
+	execute(t, url, script(t, "testdata/schema1.sql"))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			d, err := postgres.Open(t.Context(), url)
+			if err == nil {
+				err = d.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // columnsOf lists what a database's tables have; the schema's own number is not among it.

@@ -61,6 +61,10 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 			return nil, err
 		}
 	}
+	log := obs.Component(o.Log, "ledger")
+	if err := migrate(ctx, config.ConnConfig, log); err != nil {
+		return nil, err
+	}
 	pooled, err := behindPooler(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
@@ -72,16 +76,12 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
-	if err := migrate(ctx, pool); err != nil {
-		pool.Close()
-		return nil, err
-	}
 	if o.Partition == "" {
 		o.Partition = Week
 	}
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct.ConnConfig, pool, obs.Component(o.Log, "ledger")),
+	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct.ConnConfig, pool, log),
 		notifier: newNotifier(pool, action.NewID(time.Now(), random).String()), floors: &floors{lanes: map[string]*floor{}}}
 	if err := d.Maintain(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
