@@ -20,11 +20,12 @@ const (
 	PassDeadline             // its deadline has passed
 	LoseLease                // the process that claimed it is dead
 	OverrunAttempt           // its attempt ran past the lease under a live owner
+	OverrunClaim             // its claim outlived the lease under a live owner, and the attempt had not begun
 	AskSnooze                // somebody wants it to wait until Outcome.At
 	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
 )
 
-var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "snooze", "stopping"}
+var inputNames = [...]string{"none", "claim", "began", "ended", "cancel", "drain", "deadline", "lease lost", "attempt overdue", "claim overdue", "snooze", "stopping"}
 
 func (k InputKind) String() string {
 	if int(k) >= len(inputNames) {
@@ -42,7 +43,7 @@ type Input struct {
 	Embedded bool      // LoseLease: on the embedded log, where who killed it started it again
 	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why
 	Source   string    // who says so, for the event
-	Who      string    // LoseLease, OverrunAttempt: the process that had it, for the text
+	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the process that had it, for the text
 	Progress int       // Began: per cent; 0: unknown
 	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now
 }

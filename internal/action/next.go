@@ -38,6 +38,8 @@ func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
 		return m.deadline()
 	case LoseLease, OverrunAttempt:
 		return m.lose()
+	case OverrunClaim:
+		return m.unbegun()
 	case AskSnooze:
 		return m.snooze()
 	case Stopping:
@@ -360,6 +362,20 @@ func (m move) lose() (Transition, error) {
 	}
 	if t.Spent > m.action.Policy.Retries && spent {
 		return m.end(RetriesExhausted, o)
+	}
+	t.RunAt = m.now
+	return m.backoff(t, o)
+}
+
+// unbegun takes back a claim whose attempt never began. Nothing can have happened, so that it spends nothing, and an
+// action that may be done once is tried again too.
+func (m move) unbegun() (Transition, error) {
+	if !m.claimed() {
+		return Transition{}, fault.New(fault.NotReady, "action %s is not claimed", m.action.ID)
+	}
+	t, o := m.thread, Outcome{Code: CodeGivenBack, Error: "claimed by " + m.in.Who + ", which did not begin the attempt in time"}
+	if m.noMore() {
+		return m.halt(t, o)
 	}
 	t.RunAt = m.now
 	return m.backoff(t, o)

@@ -119,7 +119,7 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 	t.Helper()
 	kinds := map[string]action.InputKind{"claim": action.Claim, "early-claim": action.Claim, "began": action.Began, "cancel": action.AskCancel,
 		"drain": action.AskDrain, "deadline": action.PassDeadline, "early-deadline": action.PassDeadline, "lease-lost": action.LoseLease,
-		"attempt-overdue": action.OverrunAttempt, "snooze": action.AskSnooze, "stop": action.Stopping}
+		"attempt-overdue": action.OverrunAttempt, "claim-overdue": action.OverrunClaim, "snooze": action.AskSnooze, "stop": action.Stopping}
 	in := action.Input{Kind: kinds[word], By: owner}
 	switch word {
 	case "early-claim":
@@ -301,6 +301,23 @@ func TestAtMostOnceIsNeverTriedAgainUnknowing(t *testing.T) {
 	}
 }
 
+func TestAClaimThatNeverBeganSpendsNothing(t *testing.T) {
+	t.Parallel()
+	for _, delivery := range []action.Delivery{action.AtLeastOnce, action.AtMostOnce} {
+		a := plain()
+		a.Delivery, a.Policy.Retries = delivery, 0
+		before := thread(action.Running, true)
+		next := must(t, a, before, action.Input{Kind: action.OverrunClaim, Who: "host-a"})
+		th := next.Thread
+		if th.Status != action.Backoff || th.Spent != before.Spent || th.Lost != before.Lost || !th.ClaimedBy.IsZero() || !th.RunAt.Equal(now) {
+			t.Errorf("%s: %+v, want it unclaimed and due now, with nothing spent or lost", delivery, th)
+		}
+		if next.Event.Code != action.CodeGivenBack {
+			t.Errorf("%s: code %s, want %s", delivery, next.Event.Code, action.CodeGivenBack)
+		}
+	}
+}
+
 func TestLostLeasesAreFreeTwentyTimes(t *testing.T) {
 	t.Parallel()
 	a := plain()
@@ -337,7 +354,7 @@ func TestNothingFollowsADrainedOrCanceledAttempt(t *testing.T) {
 		return action.Input{Kind: action.Ended, Owner: true, Outcome: outcome(k)}
 	}
 	inputs := []action.Input{ended(action.Retry), ended(action.RetryAfter), ended(action.Throttle), ended(action.GivenBack),
-		{Kind: action.LoseLease}, {Kind: action.OverrunAttempt}}
+		{Kind: action.LoseLease}, {Kind: action.OverrunAttempt}, {Kind: action.OverrunClaim}}
 	for _, in := range inputs {
 		for name, c := range map[string]struct {
 			thread action.Thread
