@@ -130,10 +130,6 @@ func (t *turner) find(work context.Context) error {
 		return nil
 	}
 	names := t.table.Load().names
-	lanes, err := t.ledger.Lanes(work, names, t.last, lanesAtOnce)
-	if err != nil {
-		return fmt.Errorf("look for ready lanes: %w", err)
-	}
 	t.held = slices.DeleteFunc(t.held, func(lane string) bool {
 		_, served := slices.BinarySearch(names, handlerOf(lane))
 		return !served
@@ -142,8 +138,22 @@ func (t *turner) find(work context.Context) error {
 	for _, lane := range t.held {
 		known[lane] = true
 	}
-	fresh := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return known[lane] })
-	t.lanes, t.look, t.more = fresh, false, len(lanes) == lanesAtOnce && len(fresh) > 0
+	var fresh []string
+	next := t.last
+	for round := t.last != ""; len(fresh) == 0; { // page after page, and once from the start
+		lanes, end, err := t.ledger.Lanes(work, names, next, lanesAtOnce)
+		if err != nil {
+			return fmt.Errorf("look for ready lanes: %w", err)
+		}
+		fresh = slices.DeleteFunc(lanes, func(lane string) bool { return known[lane] })
+		if next = end; next == "" {
+			if !round {
+				break
+			}
+			round = false
+		}
+	}
+	t.lanes, t.look, t.more = fresh, false, next != ""
 	return nil
 }
 

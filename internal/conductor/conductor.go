@@ -32,7 +32,7 @@ type Ledger interface {
 // Queue is where ready actions come from and outcomes go to; see the methods of ledger.Ledger.
 type Queue interface {
 	Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error)
-	Lanes(ctx context.Context, handlers []string, after string, limit int) ([]string, error)
+	Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error)
 	Claims(ctx context.Context, owner action.ID) ([]ledger.Claimed, error)
 	Due(ctx context.Context) (next time.Time, err error)
 }
@@ -48,7 +48,7 @@ type Membership interface {
 	Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error)
 	Leave(ctx context.Context, i ledger.Instance) error
 	Guarded() bool
-	Rescue(ctx context.Context, self action.ID) ([]ledger.Rescued, error)
+	Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]ledger.Rescued, error)
 }
 
 // Signals is how the conductor hears of what others did.

@@ -96,3 +96,16 @@ func (l *limiters) share(owner action.ID, a ledger.Ask, capacity, live int) int 
 	holds[owner] = hold
 	return slots
 }
+
+// blocked reports whether a lane, or all of its handler, may start nothing now because its target or a person says so.
+func (l *limiters) blocked(lane string) bool {
+	handler, _, _ := strings.Cut(lane, "/")
+	now := time.Now()
+	for _, key := range []string{lane, ledger.HandlerKey(handler)} {
+		b := l.rows[key].At(now)
+		if b.Disabled() || b.Paused(now) || b.Slowed > 0 && b.Tokens < 1 {
+			return true
+		}
+	}
+	return false
+}

@@ -233,19 +233,22 @@ func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) 
 	return claimed
 }
 
-func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit int) ([]string, error) {
+func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	sorted := slices.DeleteFunc(slices.Sorted(maps.Keys(f.lanes)), func(lane string) bool {
 		handler, _, _ := strings.Cut(lane, "/")
-		return !slices.Contains(handlers, handler)
+		return lane <= after || !slices.Contains(handlers, handler)
 	})
-	i, found := slices.BinarySearch(sorted, after)
-	if found {
-		i++
+	if len(sorted) > ledger.LanesVisited {
+		sorted = sorted[:ledger.LanesVisited]
+		next = sorted[len(sorted)-1]
 	}
-	sorted = append(sorted[i:], sorted[:i]...)
-	return sorted[:min(limit, len(sorted))], nil
+	lanes = slices.DeleteFunc(sorted, f.limits.blocked)
+	if len(lanes) >= limit {
+		lanes, next = lanes[:limit], lanes[limit-1]
+	}
+	return lanes, next, nil
 }
 
 func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Claimed, err error) {
@@ -302,7 +305,7 @@ func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []ledger.Ask
 	return f.limits.grant(owner.ID, asks, len(f.alive)), nil
 }
 
-func (f *fake) Rescue(context.Context, action.ID) ([]ledger.Rescued, error) {
+func (f *fake) Rescue(context.Context, action.ID, func(action.ID) bool) ([]ledger.Rescued, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lost, nil

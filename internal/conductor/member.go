@@ -133,7 +133,7 @@ func (c *Conductor) cancelAll(cause error) int {
 
 // rescue takes back the claims of dead instances.
 func (c *Conductor) rescue(ctx context.Context) {
-	rescued, err := c.ledger.Rescue(ctx, c.current().ID)
+	rescued, err := c.ledger.Rescue(ctx, c.current().ID, c.began)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("rescue failed", obs.Error(err))
@@ -145,8 +145,26 @@ func (c *Conductor) rescue(ctx context.Context) {
 		c.log.Warn("claim taken back", obs.KeyActionID, claim.ID.String(), obs.KeyHandler, claim.Handler, obs.KeyLane, claim.Lane,
 			obs.KeyAttempt, claim.Attempt, obs.KeyReason, string(claim.Reason), obs.KeyBy, claim.Who)
 	}
+	c.mu.Lock()
+	c.withdraw(func(a *attempt) bool {
+		return slices.ContainsFunc(rescued, func(r ledger.Rescued) bool { return r.ID == a.ID && r.Attempt == a.Thread.Attempt })
+	}, action.Outcome{})
+	c.mu.Unlock()
 	if len(rescued) > 0 {
 		member.Poke(c.sooner)
 		member.Poke(c.ready)
 	}
+}
+
+// began reports whether the attempt of a claim runs, or has ended and is not recorded.
+func (c *Conductor) began(id action.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.claims {
+		if a.ID == id {
+			return a.ctx != nil
+		}
+	}
+	same := func(u ledger.Completion) bool { return u.ID == id }
+	return slices.ContainsFunc(c.unflushed, same) || slices.ContainsFunc(c.waiting.completions, same)
 }

@@ -182,9 +182,9 @@ func (m *mortal) Pass(ctx context.Context, lease ledger.Lease, since int64, deci
 	return head, err
 }
 
-func (m *mortal) Rescue(ctx context.Context, self action.ID) (r []ledger.Rescued, err error) {
+func (m *mortal) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (r []ledger.Rescued, err error) {
 	err = m.write(func() error {
-		r, err = m.Ledger.Rescue(ctx, self)
+		r, err = m.Ledger.Rescue(ctx, self, began)
 		return err
 	})
 	return r, err

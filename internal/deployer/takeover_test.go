@@ -72,9 +72,9 @@ func (g *gate) Heartbeat(ctx context.Context, i ledger.Instance) error {
 	return g.Ledger.Heartbeat(ctx, i)
 }
 
-func (g *gate) Rescue(ctx context.Context, self action.ID) ([]ledger.Rescued, error) {
+func (g *gate) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]ledger.Rescued, error) {
 	g.pass(ctx)
-	return g.Ledger.Rescue(ctx, self)
+	return g.Ledger.Rescue(ctx, self, began)
 }
 
 func (g *gate) Due(ctx context.Context) (time.Time, error) {

@@ -134,10 +134,12 @@ type actionTx interface {
 	// LiveKeys finds live actions by their unique keys.
 	LiveKeys(keys []string) (map[string]action.ID, error)
 	// Claim takes ready rows for the owner, as RUNNING with the event of that unless they are to be handed off, and
-	// returns them in the order of their rank. The owner must be alive, where instances are kept.
-	Claim(owner Instance, wants []Want) ([]Claimed, error)
-	// Lanes lists lanes of handlers with ready work after a lane, in order.
-	Lanes(handlers []string, after string, limit int) ([]string, error)
+	// returns them in the order of their rank. The owner must be alive, where instances are kept. It stops at
+	// MaxClaimBytes of parameters, but claims one row at least; full: a lane may have been given less than it has.
+	Claim(owner Instance, wants []Want) (claimed []Claimed, full bool, err error)
+	// Lanes lists lanes of handlers with ready work after a lane, in order and at most limit, without those that may
+	// start nothing now. It passes at most LanesVisited of each handler; next is the lane to continue after, or "".
+	Lanes(handlers []string, after string, limit int) (lanes []string, next string, err error)
 	// Select finds live actions by their state; owner is used by some of the choices.
 	Select(choice Choice, owner action.ID, limit int) ([]action.ID, error)
 	// MakeReady lets those be claimed whose time has come, at most limit.
@@ -243,7 +245,7 @@ type Choice uint8
 // The choices.
 const (
 	DeadClaims    Choice = iota + 1 // claimed by an instance that is not alive; embedded: by any but owner
-	OverdueClaims                   // the attempt's lease has passed
+	OverdueClaims                   // claimed by owner, and the attempt's lease has passed
 	PastDeadline                    // and nobody was asked to stop yet
 	CancelAsked                     // claimed by owner, who was asked to stop
 	ClaimsOf                        // claimed by owner

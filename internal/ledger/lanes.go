@@ -1,17 +1,17 @@
 package ledger
 
-// lanesAfter reads lanes in a circle that begins behind after.
-func lanesAfter(tx Tx, handlers []string, after string, limit int) ([]string, error) {
-	lanes, err := tx.Lanes(handlers, after, limit)
-	if err != nil || after == "" || len(lanes) >= limit {
-		return lanes, err
-	}
-	first, err := tx.Lanes(handlers, "", limit)
-	for _, lane := range first {
-		if lane > after || len(lanes) >= limit {
-			break
-		}
-		lanes = append(lanes, lane)
-	}
-	return lanes, err
+import "context"
+
+// LanesVisited is how many lanes with ready work one search passes of each handler, blocked ones included.
+const LanesVisited = 1000
+
+// Lanes lists lanes with ready work for the handlers, in order after a lane, at most limit. Lanes that may start nothing
+// now, because they or all of their handler's are paused, disabled, or slowed without a token, are left out. When there
+// may be more behind them, next is the lane to continue after; else it is "".
+func (l *Ledger) Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error) {
+	err = l.read(ctx, "read lanes", func(tx Tx) error {
+		lanes, next, err = tx.Lanes(handlers, after, limit)
+		return err
+	})
+	return lanes, next, err
 }

@@ -118,9 +118,13 @@ type Want struct {
 	HandOff bool // a claim changes no status: whoever observes the work says when it begins
 }
 
+// MaxClaimBytes bounds the parameters of the actions that one Turn claims; the last of them may exceed it.
+const MaxClaimBytes = 8 << 20
+
 // Turned is what a Turn did.
 type Turned struct {
 	Claimed []Claimed
+	Full    bool        // the claim reached MaxClaimBytes: a lane that gave less than was asked for may have more
 	Late    []action.ID // completions that matched no claim
 	Held    []action.ID // completions that were left out, since what follows them cannot be planned now
 }

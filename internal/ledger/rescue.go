@@ -19,8 +19,10 @@ type Rescued struct {
 }
 
 // Rescue gives back the claims of dead instances: on the embedded log all claims but self's, else those whose
-// instance is gone or has let its lease pass; and everywhere attempts that ran past their own end.
-func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued []Rescued, err error) {
+// instance is gone or has let its lease pass. It also takes back claims of self that have outlived their lease, which
+// no other instance does: began reports whether the attempt of such a claim has begun, and one that has not spends
+// nothing; nil: all have.
+func (l *Ledger) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (rescued []Rescued, err error) {
 	if err := l.bury(ctx, self); err != nil {
 		return nil, err
 	}
@@ -36,15 +38,15 @@ func (l *Ledger) Rescue(ctx context.Context, self action.ID) (rescued []Rescued,
 		return nil, err
 	}
 	err = l.write(ctx, "rescue claims", func(t *txn) error {
-		rescued, err = t.rescue(self, dead, overdue)
+		rescued, err = t.rescue(self, slices.Concat(dead, overdue), began)
 		return err
 	})
 	return rescued, err
 }
 
 // rescue takes claims away. What was seen before the locks is looked at again under them.
-func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (rescued []Rescued, err error) {
-	found, err := t.lockLive(slices.Concat(dead, overdue))
+func (t *txn) rescue(self action.ID, lost []action.ID, began func(action.ID) bool) (rescued []Rescued, err error) {
+	found, err := t.lockLive(lost)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +56,12 @@ func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (rescued []Rescu
 	}
 	var moves []settled
 	for _, f := range found {
-		kind, ok := lossOf(f.thread, still, t.Now())
+		kind, ok := lossOf(f.thread, self, still, t.Now())
 		if !ok {
 			continue
+		}
+		if kind == action.OverrunAttempt && began != nil && !began(f.action.ID) {
+			kind = action.OverrunClaim
 		}
 		who, err := t.claimant(f.action.ID)
 		if err != nil {
@@ -81,13 +86,13 @@ func (t *txn) rescue(self action.ID, dead, overdue []action.ID) (rescued []Rescu
 const SourceRescue = "rescue"
 
 // lossOf says how a claim was lost, if it was.
-func lossOf(thread action.Thread, dead func(action.ID) bool, now time.Time) (action.InputKind, bool) {
+func lossOf(thread action.Thread, self action.ID, dead func(action.ID) bool, now time.Time) (action.InputKind, bool) {
 	switch {
 	case thread.ClaimedBy.IsZero():
 		return 0, false
 	case dead(thread.ClaimedBy):
 		return action.LoseLease, true
-	case !thread.Lease.IsZero() && thread.Lease.Before(now):
+	case thread.ClaimedBy == self && !thread.Lease.IsZero() && thread.Lease.Before(now):
 		return action.OverrunAttempt, true
 	}
 	return 0, false

@@ -18,7 +18,7 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 			return err
 		}
 		if len(wants) > 0 {
-			done.Claimed, err = t.Claim(owner, wants)
+			done.Claimed, done.Full, err = t.Claim(owner, wants)
 		}
 		if err != nil {
 			return err
@@ -158,15 +158,4 @@ func (l *Ledger) Claims(ctx context.Context, owner action.ID) (claims []Claimed,
 		return err
 	})
 	return claims, err
-}
-
-// Lanes lists lanes with ready work for the handlers, at most limit: those
-// after a lane first, then from the start, so that who goes on with the last
-// one sees them all.
-func (l *Ledger) Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, err error) {
-	err = l.read(ctx, "read lanes", func(tx Tx) error {
-		lanes, err = lanesAfter(tx, handlers, after, limit)
-		return err
-	})
-	return lanes, err
 }

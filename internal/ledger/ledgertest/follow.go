@@ -144,7 +144,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	dead := s.join(t, "host-b")
 	s.claim(t, dead, "noop", 1)
 	check(t, s.Leave(s.ctx, dead))
-	if _, err := s.Rescue(s.ctx, host.ID); err != nil {
+	if _, err := s.Rescue(s.ctx, host.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	want[lost] = action.Failed

@@ -103,7 +103,7 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 		check(t, s.Leave(s.ctx, host))
 	}
 	b := s.join(t, "host-b")
-	if r, err := s.Rescue(s.ctx, b.ID); err != nil || len(r) != 1 { // the local one
+	if r, err := s.Rescue(s.ctx, b.ID, nil); err != nil || len(r) != 1 { // the local one
 		t.Errorf("rescued %+v, %v: work that goes on elsewhere is nobody's claim", r, err)
 	}
 	s.wantHistory(t, id, action.Queued)
@@ -115,7 +115,7 @@ func lostHandOffsAreMadeAgain(t *testing.T, s setup) {
 	id := s.enqueue(t, job("x"))
 	s.handOff(t, a, "noop")
 	check(t, s.Leave(s.ctx, a))
-	if r, err := s.Rescue(s.ctx, b.ID); len(r) != 1 && !s.Embedded() || err != nil {
+	if r, err := s.Rescue(s.ctx, b.ID, nil); len(r) != 1 && !s.Embedded() || err != nil {
 		t.Errorf("rescued %+v, %v", r, err)
 	}
 	c := s.handOff(t, b, "noop")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,35 +97,6 @@ func lowerPriorityGoesFirst(t *testing.T, s setup) {
 	}
 	if diff := cmp.Diff([]string{"first", "early", "usual", "late"}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
-	}
-}
-
-func lanesAreListedInACircle(t *testing.T, s setup) {
-	for _, lane := range []string{"notify", "notify/a", "notify/b", "notify/c", "notify-x", "notify-x/a", "step/oak"} {
-		a := job(lane)
-		a.Handler, _, _ = strings.Cut(lane, "/")
-		a.Lane = lane
-		s.enqueue(t, a)
-		s.enqueue(t, a)
-	}
-	for name, c := range map[string]struct {
-		handlers []string
-		after    string
-		limit    int
-		want     []string
-	}{
-		"one handler":    {[]string{"notify"}, "", 10, []string{"notify", "notify/a", "notify/b", "notify/c"}},
-		"several":        {[]string{"notify-x", "step", "gone"}, "", 10, []string{"notify-x", "notify-x/a", "step/oak"}},
-		"a limit":        {[]string{"notify"}, "", 2, []string{"notify", "notify/a"}},
-		"behind one":     {[]string{"notify"}, "notify/a", 2, []string{"notify/b", "notify/c"}},
-		"round the end":  {[]string{"notify"}, "notify/b", 3, []string{"notify/c", "notify", "notify/a"}},
-		"behind the end": {[]string{"notify"}, "z", 1, []string{"notify"}},
-	} {
-		got, err := s.Lanes(s.ctx, c.handlers, c.after, c.limit)
-		check(t, err)
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }
 
@@ -240,14 +210,14 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 	if p := s.pulse(t, b); !s.Embedded() && (!p.Others || p.Lost) {
 		t.Errorf("beside a living instance's claims: %+v", p)
 	}
-	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r) != 0 || err != nil) {
+	if r, err := s.Rescue(s.ctx, b.ID, nil); !s.Embedded() && (len(r) != 0 || err != nil) {
 		t.Errorf("of a living instance %+v (%v) were rescued, want none", r, err)
 	}
 	check(t, s.Leave(s.ctx, a))
 	if p := s.pulse(t, b); !p.Lost {
 		t.Errorf("beside a dead instance's claims: %+v", p)
 	}
-	if r, err := s.Rescue(s.ctx, b.ID); !s.Embedded() && (len(r) != 2 || err != nil) {
+	if r, err := s.Rescue(s.ctx, b.ID, nil); !s.Embedded() && (len(r) != 2 || err != nil) {
 		t.Errorf("rescued %+v (%v), want two", r, err)
 	}
 	if p := s.pulse(t, b); !s.Embedded() && (p.Others || p.Lost) {
@@ -269,20 +239,65 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 	}
 }
 
-func overdueAttemptsAreRescued(t *testing.T, s setup) {
-	host := s.join(t, "host-a")
-	id := s.enqueue(t, job("hung"))
+// overdue claims an action, and lets its lease pass.
+func (s setup) overdue(t *testing.T, host ledger.Instance, a action.Action) ledger.Claimed {
+	t.Helper()
+	s.enqueue(t, a)
 	c := s.claim(t, host, "noop", 1)[0]
 	past := c.Thread
 	past.Lease = time.Now().Add(-time.Second)
 	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
-		return tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: past, Rank: past.RunAt}})
+		return tx.UpdateThreads([]ledger.ThreadRow{{ID: c.ID, Thread: past, Rank: past.RunAt}})
 	}))
+	return c
+}
+
+// overdueClaimsSpendNothing: an instance takes back its own claims that outlived their lease. One whose attempt has not
+// begun spends nothing, whatever its delivery; another instance takes none of them while their owner lives.
+func overdueClaimsSpendNothing(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	last, once := job("last"), job("once")
+	last.Policy.Retries = 0
+	once.Delivery = action.AtMostOnce
+	waited := []ledger.Claimed{s.overdue(t, host, job("again")), s.overdue(t, host, last), s.overdue(t, host, once)}
+	begun := s.overdue(t, host, last)
+	if !s.Embedded() { // there a claim of another instance is a dead one's
+		other := s.join(t, "host-b")
+		if r, err := s.Rescue(s.ctx, other.ID, nil); err != nil || len(r) != 0 {
+			t.Errorf("another instance took back %+v, %v; want none", r, err)
+		}
+	}
+	r, err := s.Rescue(s.ctx, host.ID, func(id action.ID) bool { return id == begun.ID })
+	if err != nil || len(r) != 4 {
+		t.Errorf("took back %+v, %v; want all four", r, err)
+	}
+	for _, c := range waited {
+		state, err := s.Action(s.ctx, c.ID)
+		check(t, err)
+		if th := state.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 0 || !th.ClaimedBy.IsZero() {
+			t.Errorf("%s, which never began: %+v; want it to wait, unspent", state.Action.Name, th)
+		}
+		if state.Code != action.CodeGivenBack {
+			t.Errorf("%s: code %s", state.Action.Name, state.Code)
+		}
+	}
+	if got := s.statusOf(t, begun.ID); got != action.RetriesExhausted {
+		t.Errorf("the attempt that began is %s, want RETRIES_EXHAUSTED", got)
+	}
+	if claims := s.claim(t, host, "noop", 3); claims[0].Thread.Attempt != 2 {
+		t.Errorf("claimed again: %+v", claims[0].Thread)
+	}
+}
+
+func overdueAttemptsAreRescued(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	c := s.overdue(t, host, job("hung"))
+	id := c.ID
 	if p := s.pulse(t, host); !p.Lost || !p.Leads || p.Others {
 		t.Errorf("when an attempt is overdue: %+v", p)
 	}
 	want := []ledger.Rescued{{ID: id, Handler: "noop", Lane: "noop", Attempt: 1, Reason: ledger.LostOverdue, Who: "host-a"}}
-	if r, err := s.Rescue(s.ctx, host.ID); err != nil || cmp.Diff(want, r) != "" {
+	if r, err := s.Rescue(s.ctx, host.ID, nil); err != nil || cmp.Diff(want, r) != "" {
 		t.Fatalf("%v, rescued (-want +got):\n%s", err, cmp.Diff(want, r))
 	}
 	state, err := s.Action(s.ctx, id)

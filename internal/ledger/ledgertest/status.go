@@ -68,7 +68,7 @@ func rescuesAreCountedForAnHour(t *testing.T, s setup) {
 	s.enqueue(t, job("more"))
 	s.claim(t, a, "noop", 3)
 	check(t, s.Leave(s.ctx, a))
-	_, err := s.Rescue(s.ctx, b.ID)
+	_, err := s.Rescue(s.ctx, b.ID, nil)
 	check(t, err)
 	got, err := s.Status(s.ctx)
 	check(t, err)

@@ -110,7 +110,7 @@ func TestClaimsAndLanesKeepToFloors(t *testing.T) {
 // wantLanes compares what has ready work.
 func wantLanes(t *testing.T, l *ledger.Ledger, host ledger.Instance, want ...string) {
 	t.Helper()
-	got, err := l.Lanes(t.Context(), host.Handlers, "", 10)
+	got, _, err := l.Lanes(t.Context(), host.Handlers, "", 10)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, lanes (-want +got):\n%s", err, diff)
 	}

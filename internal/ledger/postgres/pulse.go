@@ -18,7 +18,7 @@ const foreign = `FROM (SELECT lag(id, 1, '00000000-0000-0000-0000-000000000000')
 	CROSS JOIN LATERAL (SELECT id FROM thread WHERE claimed_by > gap.low AND claimed_by < gap.high AND claimed_by IS NOT NULL
 		ORDER BY claimed_by OFFSET 0) AS t`
 
-// renewed and alive begin a pulse: $1 to $7 are those of ready, $8 is the instance; $10 and what follows is what a
+// renewed and alive begin a pulse: $1 to $7 are those of visited, $8 is the instance; $10 and what follows is what a
 // heartbeat writes.
 const (
 	renewed = `WITH self AS (UPDATE instance SET lease_until = now() + $10, handlers = $11, draining = $12, report = $13 WHERE id = $8 RETURNING id, roles)`
@@ -29,14 +29,13 @@ const (
 // those have left behind that ended while somebody holds an old snapshot: ready lanes by their floors, overdue claims
 // by $9, before which there were none at the last look.
 var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (SELECT array_agg(lease_until ORDER BY id) FROM instance),
-	EXISTS (` + ready + `) OR EXISTS (SELECT FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at < now() + interval '10 seconds')
+	` + anyReady + ` OR EXISTS (SELECT FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at < now() + interval '10 seconds')
 	OR EXISTS (SELECT FROM thread WHERE deadline < now() + interval '10 seconds' AND ` + passable + `),
 	EXISTS (SELECT FROM thread WHERE claimed_by = $8 AND claimed_by IS NOT NULL AND cancel_at IS NOT NULL)
 	OR EXISTS (SELECT FROM thread WHERE cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3) AND run_at <= now()),
 	EXISTS (SELECT FROM instance WHERE id <> $8 AND (unguarded IS NOT NULL OR ` + unguarded + `))
 	OR EXISTS (SELECT ` + foreign + `)
-	OR EXISTS (SELECT FROM instance i CROSS JOIN LATERAL (
-		SELECT FROM thread WHERE claimed_by = i.id AND claimed_by IS NOT NULL AND lease < now() AND lease > $9 LIMIT 1) AS past),
+	OR EXISTS (SELECT FROM thread WHERE claimed_by = $8 AND claimed_by IS NOT NULL AND lease < now() AND lease > $9),
 	EXISTS (SELECT FROM instance i CROSS JOIN LATERAL (
 		SELECT FROM thread WHERE claimed_by = i.id AND claimed_by IS NOT NULL AND (lease > now() OR lease IS NULL) LIMIT 1) AS held WHERE i.id <> $8),
 	NOT EXISTS (SELECT FROM instance i WHERE i.id < self.id AND i.roles = self.roles)
@@ -45,7 +44,7 @@ var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (S
 // Pulse says what there is for an instance to do, in one statement; with a lease it renews the instance first. The
 // statement is planned each time: it runs for ever, on tables that were small when it ran first.
 func (d *Driver) Pulse(ctx context.Context, i ledger.Instance, lease time.Duration) (b ledger.Beat, err error) {
-	statement, args := alive+pulse, append([]any{pgx.QueryExecModeCacheDescribe}, d.floors.readyOf(i.Handlers, "", 1)...)
+	statement, args := alive+pulse, append([]any{pgx.QueryExecModeCacheDescribe}, d.floors.readyOf(i.Handlers, "")...)
 	args = append(args, uuid(i.ID), d.searched())
 	if lease > 0 {
 		report, err := ledger.MarshalReport(i.Report)

@@ -57,26 +57,33 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 
 // claim takes ready rows in one statement, and writes that those run which are not to be handed off. The picked rows
 // are fenced off by a materialised CTE, so that no more are updated than were asked for, and updated through an array
-// of the places where they were locked: joined, the planner reads whole tables.
+// of the places where they were locked: joined, the planner reads whole tables. When the parameters of all come to more
+// than $7 bytes, lanes take turns until they do. The size of a text is known without reading it.
 const claim = `WITH want AS (SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[]) AS w (lane, n, floor)),
 picked AS MATERIALIZED (
-	SELECT p.ctid FROM want w CROSS JOIN LATERAL (
-		SELECT t.ctid FROM thread t WHERE t.lane = w.lane AND t.ready AND t.rank >= coalesce(w.floor, '-infinity')
+	SELECT p.place, p.rank, coalesce(octet_length(a.parameters::text), 0) AS bytes, a.* FROM want w CROSS JOIN LATERAL (
+		SELECT t.ctid AS place, t.rank, t.id, t.created_at FROM thread t WHERE t.lane = w.lane AND t.ready AND t.rank >= coalesce(w.floor, '-infinity')
 		ORDER BY t.rank, t.id LIMIT w.n FOR UPDATE SKIP LOCKED) AS p
+	CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = p.id AND a.created_at = p.created_at OFFSET 0) AS a
 	WHERE EXISTS (SELECT 1 FROM instance WHERE id = $1 AND lease_until > now())),
 claimed AS (
 	UPDATE thread t SET ready = false, attempt = attempt + 1, claimed_by = $1,
 		status = CASE WHEN t.lane = ANY ($5) THEN t.status ELSE 3 END, seq = CASE WHEN t.lane = ANY ($5) THEN t.seq ELSE t.seq + 1 END,
 		lease = now() + attempt_limit, started_at = CASE WHEN t.lane = ANY ($5) THEN started_at ELSE coalesce(started_at, now()) END
-	WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM picked)) RETURNING t.*),
+	WHERE t.ctid = ANY (ARRAY(
+		SELECT place FROM picked WHERE (SELECT sum(bytes) FROM picked) <= $7
+		UNION ALL
+		SELECT place FROM (
+			SELECT place, sum(bytes) OVER (ORDER BY nth, lane ROWS UNBOUNDED PRECEDING) - bytes AS before
+			FROM (SELECT place, lane, bytes, row_number() OVER (PARTITION BY lane ORDER BY rank, id) AS nth FROM picked) AS turns) AS sums
+		WHERE (SELECT sum(bytes) FROM picked) > $7 AND before < $7)) RETURNING t.*),
 logged AS (
 	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source)
 	SELECT id, created_at, seq, status, attempt, spent, now(), $2 FROM claimed WHERE status = 3)
-SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t CROSS JOIN LATERAL (
-	SELECT * FROM action a WHERE a.id = t.id AND a.created_at = t.created_at OFFSET 0) AS a`
+SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t JOIN picked a ON a.id = t.id`
 
 // Claim takes ready rows for the owner, and returns them in the order of their rank.
-func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed, error) {
+func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger.Claimed, full bool, err error) {
 	type ranked struct {
 		ledger.Claimed
 		rank time.Time
@@ -88,10 +95,13 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed
 		c.Action, err = r.action()
 		return c, err
 	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w ledger.Want) string { return w.Lane }),
-		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants), times(from, func(at *time.Time) time.Time { return *at }))
+		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants), times(from, func(at *time.Time) time.Time { return *at }),
+		ledger.MaxClaimBytes)
+	bytes := 0
 	highest := make(map[string]time.Time, len(wants))
 	for i := range rows {
-		if r := &rows[i]; r.rank.After(highest[r.Lane]) {
+		r := &rows[i]
+		if bytes += len(r.Parameters); r.rank.After(highest[r.Lane]) {
 			highest[r.Lane] = r.rank
 		}
 	}
@@ -99,7 +109,7 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed
 		t.floors.learn(wants, from, highest, len(rows), time.Since(began), began)
 	}
 	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })
-	return column(rows, func(r ranked) ledger.Claimed { return r.Claimed }), err
+	return column(rows, func(r ranked) ledger.Claimed { return r.Claimed }), bytes >= ledger.MaxClaimBytes, err
 }
 
 // handOffs are the lanes whose work is to be handed off.
@@ -113,23 +123,45 @@ func handOffs(wants []ledger.Want) []string {
 	return lanes
 }
 
-// ready lists lanes with ready work: a skip scan of thread_claim over each part of $1 to $3, and those of $4 that have
-// some at their floor, $5, or after it; lane > $6, at most $7.
-const ready = `SELECT lanes.lane FROM unnest($1::text[], $2::text[], $3::text[]) AS part (handler, low, high) CROSS JOIN LATERAL (
+// visited are lanes with ready work, lane > $6: a skip scan of thread_claim over each part of $1 to $3, which ends after
+// $7 lanes, and those of $4 that have some at their floor, $5, or after it. Lanes of a handler that is blocked as a whole
+// are not visited.
+const visited = `SELECT lanes.lane, part.handler, part.n AS part, lanes.n FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS part (handler, low, high, n)
+	CROSS JOIN LATERAL (
 		WITH RECURSIVE found AS (
 			SELECT * FROM (SELECT lane, 1 AS n FROM thread WHERE ready AND lane > $6 COLLATE "C" AND lane >= part.low COLLATE "C"
 				AND lane < part.high COLLATE "C" ORDER BY lane LIMIT 1) AS first
 			UNION ALL
 			SELECT next.lane, found.n + 1 FROM found CROSS JOIN LATERAL (
 				SELECT lane FROM thread WHERE ready AND lane > found.lane AND lane < part.high COLLATE "C" ORDER BY lane LIMIT 1) AS next
-			WHERE found.n < 10000)
-		SELECT lane FROM found WHERE lane = part.handler OR starts_with(lane, part.handler || '/') LIMIT $7) AS lanes
+			WHERE found.n < $7)
+		SELECT lane, n FROM found) AS lanes
+	WHERE NOT EXISTS (SELECT FROM limiter b WHERE b.key = part.handler || '/*' COLLATE "C" AND ` + blocked + `)
 	UNION ALL
-	SELECT high.lane FROM unnest($4::text[], $5::timestamptz[]) AS high (lane, floor)
-	WHERE high.lane > $6 COLLATE "C" AND EXISTS (SELECT FROM thread t WHERE t.ready AND t.lane = high.lane AND t.rank >= high.floor)`
+	SELECT high.lane COLLATE "C", split_part(high.lane, '/', 1), 0, 0 FROM unnest($4::text[], $5::timestamptz[]) AS high (lane, floor)
+	WHERE high.lane > $6 COLLATE "C" AND EXISTS (SELECT FROM thread t WHERE t.ready AND t.lane = high.lane AND t.rank >= high.floor)
+		AND NOT EXISTS (SELECT FROM limiter b WHERE b.key = split_part(high.lane, '/', 1) || '/*' COLLATE "C" AND ` + blocked + `)`
 
-// readyOf are the arguments of ready for handlers.
-func (f *floors) readyOf(handlers []string, after string, limit int) []any {
+// blocked is the condition that a limiter, b, lets nothing start now: it is paused, disabled, or slowed without a token.
+const blocked = `(b.slowed > 0 OR b.paused_by <> '' OR b.disabled_at IS NOT NULL)
+	AND (b.disabled_at IS NOT NULL OR b.paused_by <> '' AND (b.pause_until IS NULL OR b.pause_until > now())
+		OR b.slowed > 0 AND b.tokens + b.slowed * extract(epoch FROM now() - b.refilled_at)::float8 < 1)`
+
+// free is the condition that a visited lane, v, is one of its handler's and not blocked.
+const free = `(v.lane = v.handler OR starts_with(v.lane, v.handler || '/'))
+	AND NOT EXISTS (SELECT FROM limiter b WHERE b.key = v.lane AND ` + blocked + `)`
+
+// page is what Lanes reads: the lane up to which all were visited, NULL when there are no more, and the free ones of
+// them, at most $8.
+const page = `WITH visited AS MATERIALIZED (` + visited + `),
+	cut AS (SELECT min(last) AS lane FROM (SELECT max(lane) AS last FROM visited GROUP BY part HAVING max(n) = $7) AS parts)
+	SELECT cut.lane, ARRAY(SELECT v.lane FROM visited v WHERE (cut.lane IS NULL OR v.lane <= cut.lane) AND ` + free + ` ORDER BY v.lane LIMIT $8) FROM cut`
+
+// anyReady reports whether a lane is free, or may be among those that were not visited.
+const anyReady = `EXISTS (WITH visited AS MATERIALIZED (` + visited + `) SELECT FROM visited v WHERE v.n = $7 OR ` + free + `)`
+
+// readyOf are the arguments of visited for handlers.
+func (f *floors) readyOf(handlers []string, after string) []any {
 	high, ranks := f.high(time.Now())
 	parts := stretches(handlers, high)
 	own := high[:0:0]
@@ -140,15 +172,18 @@ func (f *floors) readyOf(handlers []string, after string, limit int) []any {
 		}
 	}
 	return []any{column(parts, func(s stretch) string { return s.handler }), column(parts, func(s stretch) string { return s.low }),
-		column(parts, func(s stretch) string { return s.high }), own, ownRanks, after, limit}
+		column(parts, func(s stretch) string { return s.high }), own, ownRanks, after, ledger.LanesVisited}
 }
 
-// Lanes lists lanes with ready work after a lane, in order.
-func (t *tx) Lanes(handlers []string, after string, limit int) ([]string, error) {
-	return query(t, func(row pgx.Row) (lane string, err error) {
-		err = row.Scan(&lane)
-		return lane, err
-	}, ready+" ORDER BY lane LIMIT $7", t.floors.readyOf(handlers, after, limit)...)
+// Lanes lists free lanes with ready work after a lane, in order, and the lane to continue after.
+func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, next string, err error) {
+	_, err = query(t, func(row pgx.Row) (none struct{}, err error) {
+		return none, row.Scan(textOf{&next}, &lanes)
+	}, page, append(t.floors.readyOf(handlers, after), limit)...)
+	if len(lanes) == limit {
+		next = lanes[limit-1]
+	}
+	return lanes, next, err
 }
 
 // passable is what the index thread_deadline holds: a claim that ends before its deadline cannot pass it.
@@ -161,7 +196,7 @@ func choices(c ledger.Choice) (string, error) {
 	case ledger.DeadClaims:
 		return "claimed_by <> $1 AND id IN (SELECT id " + foreign + ")", nil
 	case ledger.OverdueClaims:
-		return "lease < now() AND claimed_by IS NOT NULL AND $1::uuid IS NOT DISTINCT FROM $1", nil
+		return "claimed_by = $1 AND lease < now()", nil
 	case ledger.PastDeadline:
 		return "deadline <= now() AND " + passable + " AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	case ledger.CancelAsked:

@@ -62,13 +62,24 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 	return found, err
 }
 
-func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed, error) {
-	var claimed []ledger.Claimed
-	for _, w := range wants {
-		some, err := t.claimLane(owner.ID, w)
-		if err != nil {
-			return nil, err
+func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger.Claimed, full bool, err error) {
+	left := ledger.MaxClaimBytes
+	for i, w := range wants {
+		if left <= 0 {
+			full = true
+			break
 		}
+		share := max(1, left/(len(wants)-i))
+		some, err := t.claimLane(owner.ID, w, share)
+		if err != nil {
+			return nil, false, err
+		}
+		bytes := 0
+		for i := range some {
+			bytes += len(some[i].Parameters)
+		}
+		left -= bytes
+		full = full || bytes >= share
 		claimed = append(claimed, some...)
 	}
 	var began []action.Event
@@ -78,12 +89,13 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) ([]ledger.Claimed
 				Spent: c.Thread.Spent, At: t.now, Source: owner.Name})
 		}
 	}
-	return claimed, t.InsertEvents(began)
+	return claimed, full, t.InsertEvents(began)
 }
 
 // claimLane is the one place beside action.Next that knows what a claim does,
-// so that it is one statement; the conformance suite compares the two.
-func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error) {
+// so that it is one statement; the conformance suite compares the two. It claims
+// until the parameters come to so many bytes.
+func (t *tx) claimLane(owner action.ID, w ledger.Want, bytes int) ([]ledger.Claimed, error) {
 	type claim struct {
 		identified
 		rank int64
@@ -95,9 +107,13 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 	claims, err := rows(t, scan, `UPDATE thread AS t SET ready = 0, claimed_by = ?1, attempt = attempt + 1,
 			status = CASE WHEN ?5 THEN status ELSE 3 END, seq = CASE WHEN ?5 THEN seq ELSE seq + 1 END,
 			lease = CASE attempt_limit WHEN 0 THEN NULL ELSE ?2 + attempt_limit END, started_at = CASE WHEN ?5 THEN started_at ELSE coalesce(started_at, ?2) END
-		WHERE id IN (SELECT id FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4)
+		WHERE id IN (SELECT id FROM (
+			SELECT p.id, sum(coalesce(octet_length(a.parameters), 0)) OVER (ORDER BY p.rank, p.id ROWS UNBOUNDED PRECEDING)
+				- coalesce(octet_length(a.parameters), 0) AS before
+			FROM (SELECT id, rank FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4) AS p
+			CROSS JOIN action a ON a.id = p.id) WHERE before < ?6)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
-			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff)
+			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff, bytes)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
@@ -123,26 +139,47 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want) ([]ledger.Claimed, error)
 	return claimed, err
 }
 
-func (t *tx) Lanes(handlers []string, after string, n int) ([]string, error) {
-	var lanes []string
+func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, next string, err error) {
 	for _, h := range handlers {
-		some, err := t.lanesOf(h, after, n)
+		some, end, err := t.lanesOf(h, after)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		lanes = append(lanes, some...)
+		if end != "" && (next == "" || end < next) {
+			next = end
+		}
 	}
 	slices.Sort(lanes)
-	return lanes[:min(n, len(lanes))], nil
+	if next != "" { // what one handler was not searched for comes before this
+		i, found := slices.BinarySearch(lanes, next)
+		if found {
+			i++
+		}
+		lanes = lanes[:i]
+	}
+	if len(lanes) >= limit {
+		lanes, next = lanes[:limit], lanes[limit-1]
+	}
+	return lanes, next, nil
 }
 
-func (t *tx) lanesOf(handler, after string, n int) ([]string, error) {
-	scan := func(s scanner) (lane string, err error) {
-		err = s.Scan(&lane)
-		return lane, err
+// blocked is the condition that a limiter, b, lets nothing start at ?4: it is paused, disabled, or slowed without a token.
+const blocked = `(b.disabled_at IS NOT NULL OR b.paused_by <> '' AND (b.pause_until IS NULL OR b.pause_until > ?4)
+	OR b.slowed > 0 AND b.tokens + b.slowed * (?4 - b.refilled_at) / 1e6 < 1)`
+
+// lanesOf lists a handler's lanes with ready work that are not blocked: its own, then by a skip scan those below
+// handler/, one seek per lane ('0' follows '/'). When it has passed as many as it may, end is the last of them.
+func (t *tx) lanesOf(handler, after string) (lanes []string, end string, err error) {
+	type visited struct {
+		lane    string
+		blocked bool
 	}
-	// the handler's own lane, then a skip scan over handler/…, one seek per lane ('0' follows '/')
-	return rows(t, scan, `WITH RECURSIVE next (lane) AS (
+	scan := func(s scanner) (v visited, err error) {
+		err = s.Scan(&v.lane, &v.blocked)
+		return v, err
+	}
+	all, err := rows(t, scan, `WITH RECURSIVE next (lane) AS (
 			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane = ?1 AND lane > ?2 LIMIT 1)
 			UNION ALL
 			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane > max(?1 || '/', ?2) AND lane < ?1 || '0'
@@ -151,7 +188,18 @@ func (t *tx) lanesOf(handler, after string, n int) ([]string, error) {
 			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane > next.lane AND lane < ?1 || '0'
 				ORDER BY lane LIMIT 1)
 			FROM next WHERE next.lane > ?1 || '/')
-		SELECT lane FROM next WHERE lane IS NOT NULL LIMIT ?3`, handler, after, n)
+		SELECT lane, EXISTS (SELECT 1 FROM limiter b WHERE b.key = lane AND `+blocked+`) FROM next
+		WHERE lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM limiter b WHERE b.key = ?1 || '/*' AND `+blocked+`) LIMIT ?3`,
+		handler, after, ledger.LanesVisited, micros(t.now))
+	if len(all) == ledger.LanesVisited {
+		end = all[len(all)-1].lane
+	}
+	for _, v := range all {
+		if !v.blocked {
+			lanes = append(lanes, v.lane)
+		}
+	}
+	return lanes, end, err
 }
 
 // chosen is the condition of a choice; ?1 is the owner, ?2 the time.
@@ -160,7 +208,7 @@ func chosen(c ledger.Choice) string {
 	case ledger.DeadClaims:
 		return `claimed_by IS NOT NULL AND claimed_by <> ?1`
 	case ledger.OverdueClaims:
-		return `claimed_by IS NOT NULL AND lease < ?2`
+		return `claimed_by = ?1 AND lease < ?2`
 	case ledger.PastDeadline:
 		return `deadline <= ?2 AND cancel_at IS NULL`
 	case ledger.CancelAsked:

@@ -1,0 +1,180 @@
+package ledgertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// inLane is a job of a lane.
+func inLane(lane string) action.Action {
+	a := job(lane)
+	a.Handler, _, _ = strings.Cut(lane, "/")
+	a.Lane = lane
+	return a
+}
+
+func lanesAreListedPageByPage(t *testing.T, s setup) {
+	for _, lane := range []string{"notify", "notify/a", "notify/b", "notify/c", "notify-x", "notify-x/a", "step/oak"} {
+		s.enqueue(t, inLane(lane))
+		s.enqueue(t, inLane(lane))
+	}
+	for name, c := range map[string]struct {
+		handlers []string
+		after    string
+		limit    int
+		want     []string
+		next     string
+	}{
+		"one handler":    {[]string{"notify"}, "", 10, []string{"notify", "notify/a", "notify/b", "notify/c"}, ""},
+		"several":        {[]string{"notify-x", "step", "gone"}, "", 10, []string{"notify-x", "notify-x/a", "step/oak"}, ""},
+		"a limit":        {[]string{"notify"}, "", 2, []string{"notify", "notify/a"}, "notify/a"},
+		"behind one":     {[]string{"notify"}, "notify/a", 2, []string{"notify/b", "notify/c"}, "notify/c"},
+		"up to the end":  {[]string{"notify"}, "notify/b", 3, []string{"notify/c"}, ""},
+		"behind the end": {[]string{"notify"}, "z", 1, []string{}, ""},
+		"no handler":     {nil, "", 1, []string{}, ""},
+	} {
+		got, next, err := s.Lanes(s.ctx, c.handlers, c.after, c.limit)
+		check(t, err)
+		if diff := cmp.Diff(c.want, append([]string{}, got...)); diff != "" || next != c.next {
+			t.Errorf("%s: continue after %q, want %q; lanes (-want +got):\n%s", name, next, c.next, diff)
+		}
+	}
+}
+
+// allLanes reads page after page.
+func (s setup) allLanes(t *testing.T, handlers ...string) (lanes []string, pages int) {
+	t.Helper()
+	for after := ""; ; {
+		some, next, err := s.Lanes(s.ctx, handlers, after, 200)
+		check(t, err)
+		if lanes, pages = append(lanes, some...), pages+1; next == "" {
+			return lanes, pages
+		}
+		if next <= after {
+			t.Fatalf("after %q continue after %q", after, next)
+		}
+		after = next
+	}
+}
+
+// bucket makes a limiter what a function says.
+func (s setup) bucket(t *testing.T, to func(b action.Bucket, now time.Time) action.Bucket, keys ...string) {
+	t.Helper()
+	slices.Sort(keys)
+	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		rows, err := tx.LockLimiters(keys)
+		for i := range rows {
+			rows[i].Bucket = to(rows[i].Bucket.With(action.Limit{}, tx.Now()), tx.Now())
+		}
+		if err != nil {
+			return err
+		}
+		return tx.PutLimiters(rows)
+	}))
+}
+
+// blockedLanesAreLeftOut: whatever keeps a lane from starting anything, its own limiter or its handler's, and only that.
+func blockedLanesAreLeftOut(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	lanes := []string{"a/disabled", "a/open", "a/over", "a/paused", "a/probing", "a/slowed", "a/until", "b/x", "c/x"}
+	for _, lane := range lanes {
+		s.enqueue(t, inLane(lane))
+	}
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket { return b.Pause("ana", "", time.Time{}, now) }, "a/paused", "b/*")
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket { return b.Pause("ana", "", now.Add(time.Hour), now) }, "a/until")
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket {
+		return b.Pause("ana", "", now.Add(-time.Second), now)
+	}, "a/over")
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket {
+		return b.Observe(action.Results{Disable: true}, now)
+	}, "a/disabled")
+	refused := func(tokens float64) func(b action.Bucket, now time.Time) action.Bucket {
+		return func(b action.Bucket, now time.Time) action.Bucket {
+			b.Slowed, b.SlowedAt, b.Tokens = 0.1, now, tokens
+			return b
+		}
+	}
+	s.bucket(t, refused(0), "a/slowed")
+	s.bucket(t, refused(1), "a/probing", "a/over")
+	got, _ := s.allLanes(t, "a", "b", "c")
+	if diff := cmp.Diff([]string{"a/open", "a/over", "a/probing", "c/x"}, got); diff != "" {
+		t.Errorf("lanes (-want +got):\n%s", diff)
+	}
+	host.Handlers = []string{"b"}
+	if beat, err := s.driver.Pulse(s.ctx, host, 0); err != nil || beat.Ready && !s.Embedded() {
+		t.Errorf("where all is paused a look says that something is ready: %v", err)
+	}
+	s.bucket(t, action.Bucket.Resume, "a/paused", "a/until", "b/*")
+	if got, _ := s.allLanes(t, "a", "b"); !slices.Contains(got, "a/paused") || !slices.Contains(got, "b/x") {
+		t.Errorf("after they were resumed, lanes %v", got)
+	}
+}
+
+// blockedLanesHideNoOther: a healthy lane is found beside a thousand that may start nothing, and behind them.
+func blockedLanesHideNoOther(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	blocked := make([]string, ledger.LanesVisited)
+	actions := make([]action.Action, len(blocked))
+	for i := range blocked {
+		blocked[i] = fmt.Sprintf("noop/%04d", i)
+		actions[i] = inLane(blocked[i])
+	}
+	_, err := s.Enqueue(s.ctx, actions...)
+	check(t, err)
+	for _, healthy := range []string{"noop", "noop/0500a", "noop/z", "other"} {
+		s.enqueue(t, inLane(healthy))
+	}
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket { return b.Pause("ana", "", time.Time{}, now) }, blocked...)
+	got, pages := s.allLanes(t, "noop", "other")
+	if diff := cmp.Diff([]string{"noop", "noop/0500a", "noop/z", "other"}, got); diff != "" || pages > 3 {
+		t.Errorf("in %d pages, lanes (-want +got):\n%s", pages, diff)
+	}
+	if beat, err := s.driver.Pulse(s.ctx, host, 0); err != nil || !beat.Ready {
+		t.Errorf("a look says that nothing is ready: %v", err)
+	}
+}
+
+// claimsAreBoundedInBytes: a Turn claims at most so much, one action at least, of each lane in turn, and says when it
+// stopped at the bound.
+func claimsAreBoundedInBytes(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	const each = 60_000
+	most := ledger.MaxClaimBytes/each + 1
+	big := make([]action.Action, 2*most)
+	for i := range big {
+		big[i] = inLane("noop/big")
+		big[i].Parameters = json.RawMessage(`"` + strings.Repeat("x", each-2) + `"`)
+	}
+	_, err := s.Enqueue(s.ctx, big...)
+	check(t, err)
+	s.enqueue(t, inLane("noop/small"))
+	wants := []ledger.Want{{Lane: "noop/big", N: 1000}, {Lane: "noop/small", N: 1000}}
+	turned, err := s.Turn(s.ctx, host, nil, wants)
+	check(t, err)
+	bytes, lanes := 0, map[string]int{}
+	for _, c := range turned.Claimed {
+		bytes += len(c.Parameters)
+		lanes[c.Lane]++
+	}
+	if bytes > ledger.MaxClaimBytes+each || lanes["noop/small"] != 1 || lanes["noop/big"] < most/2-1 || !turned.Full {
+		t.Errorf("claimed %d bytes: %v, full %t; want at most %d, of both lanes", bytes, lanes, turned.Full, ledger.MaxClaimBytes+each)
+	}
+	got := lanes["noop/big"]
+	for turned.Full {
+		turned, err = s.Turn(s.ctx, host, nil, wants)
+		check(t, err)
+		got += len(turned.Claimed)
+	}
+	if got != len(big) {
+		t.Errorf("claimed %d of %d in the end", got, len(big))
+	}
+}
