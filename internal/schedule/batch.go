@@ -196,14 +196,6 @@ func (e *Engine) free(t *trip, id batchID) {
 	delete(e.holder, id)
 	delete(t.holds, id)
 	e.freed = true
-	e.reflyBatch(t, id)
-}
-
-// reflyBatch counts a host anew whose batch a deployment got or gave up.
-func (e *Engine) reflyBatch(t *trip, id batchID) {
-	if at, ok := t.plan.targets[string(id)]; ok && at.host >= 0 {
-		e.reflyHost(t, at.host)
-	}
 }
 
 // reassign gives every batch whose region an edit made or changed to the oldest deployment inside it.
@@ -217,7 +209,6 @@ func (e *Engine) reassign(old, next *Plan) {
 			}
 			e.holder[b.id] = holding{first, at}
 			first.holds[b.id] = true
-			e.reflyBatch(first, b.id)
 		}
 	}
 	for _, t := range e.following() {

@@ -220,6 +220,10 @@ func (e *Engine) checkHost(t *trip, n int32) block {
 
 // inFlight counts a group's hosts in flight over all deployments, and how many may be.
 func (e *Engine) inFlight(t *trip, group int32) (in, limit int) {
-	g := &t.plan.groups[group]
-	return e.flying[g.path], max(1, g.spec.MaxParallel.Of(t.size(group), true))
+	return e.flying[t.plan.groups[group].path], t.parallel(group)
+}
+
+// parallel is how many hosts of a group may be in flight at once.
+func (t *trip) parallel(group int32) int {
+	return max(1, t.plan.groups[group].spec.MaxParallel.Of(t.size(group), true))
 }

@@ -199,3 +199,6 @@ func (x *explanation) whyExcluded(n int32) string {
 }
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// parentPath returns the path without its last part.
+func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }

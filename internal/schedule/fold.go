@@ -165,8 +165,9 @@ func (e *Engine) checkStart(t *trip, n int32) error {
 	if last := e.started[host.resource]; last > t.number {
 		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.number(last))
 	}
-	if in, limit := e.inFlight(t, host.group); in >= limit {
-		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
+	// Only live actions are judged here: a log that an earlier version wrote may start a host beside interrupted ones.
+	if in, limit := e.working[t.plan.groups[host.group].path], t.parallel(host.group); in >= limit {
+		return e.violation("I9", "%s starts %s with %d of %d hosts at work", e.label(t), t.plan.short(host.path), in, limit)
 	}
 	return nil
 }
@@ -255,6 +256,7 @@ func (e *Engine) applyClaim(t *trip, row Entry) error {
 		}
 		e.busy[host.resource] = user{t, name}
 		t.liveAt[l.host]++
+		e.working[parentPath(l.host)]++
 	}
 	t.liveAt[l.stage]++
 	t.live[name] = l
@@ -273,15 +275,23 @@ func (e *Engine) endLive(t *trip, name stepName) {
 		return
 	}
 	delete(t.live, name)
-	t.liveAt[l.stage]--
+	decrement(t.liveAt, l.stage)
 	if l.host != "" {
-		t.liveAt[l.host]--
+		decrement(t.liveAt, l.host)
+		decrement(e.working, parentPath(l.host))
 		delete(e.busy, l.resource)
 		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
 			e.reflyHost(t, at.host)
 		}
 	}
 	e.freed = true
+}
+
+// decrement lowers a count and forgets it at zero.
+func decrement(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
 }
 
 // applyEnd folds an action that ended without a fact.

@@ -1,6 +1,9 @@
 package schedule
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // layout lays out the steps of a definition and the edges between them (4.1),
 // in definition order; number then renumbers them breadth-first.
@@ -153,6 +156,39 @@ func (l *layout) number(last int32) {
 	p.graph = newGraph(n, from, to)
 	l.renumber(rank)
 	p.end = rank[last]
+	p.takeTurns()
+}
+
+// takeTurns orders the steps for the pass: breadth-first, but what a started host has still to do comes before
+// the next host of its group starts. The starts of a group follow each other breadth-first.
+func (p *Plan) takeTurns() {
+	order := make([]int32, 0, len(p.nodes))
+	begun := make([]bool, len(p.groups))
+	for n := range p.nodes {
+		at := &p.nodes[n]
+		if at.host >= 0 && at.kind != hostStart {
+			continue
+		}
+		if at.kind == hostStart && !begun[at.group] {
+			begun[at.group] = true
+			order = append(order, p.onHosts(at.group)...)
+		}
+		order = append(order, int32(n))
+	}
+	p.turn = make([]int32, len(order))
+	for i, n := range order {
+		p.turn[n] = int32(i)
+	}
+}
+
+// onHosts lists the steps of a group's hosts, without the starts, breadth-first.
+func (p *Plan) onHosts(group int32) []int32 {
+	var list []int32
+	for _, h := range p.groups[group].hosts {
+		list = append(list, p.hosts[h].nodes[1:]...)
+	}
+	slices.Sort(list)
+	return list
 }
 
 func (l *layout) renumber(rank []int32) {

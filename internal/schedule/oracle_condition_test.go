@@ -190,30 +190,40 @@ func (o *oracle) hostFree(v *view, s stepName) verdict {
 	return verdict{}
 }
 
-// inFlight: a host counts from host-started until finished, failed or given up.
+// inFlight counts the hosts of a group over all deployments. A host counts while an action of it is live, and from
+// host-started until it is finished, has a failed step or is elided, unless its deployment has ended or is stopped there.
 func (o *oracle) inFlight(group string) int {
 	count := 0
 	for _, t := range o.trips {
 		v := o.view(t)
 		for i, s := range v.g.steps {
-			if s.event != HostStarted || groupOf(s.target) != group {
-				continue
-			}
-			end := v.g.index[stepName{s.target, HostFinished}]
-			live, failed := false, false
-			for name, l := range t.live {
-				live = live || l.host == s.target
-				_ = name
-			}
-			for name := range t.failed {
-				failed = failed || name.target == s.target && v.g.has(name)
-			}
-			going := t.status == Active && o.holder[batchID(s.target)] == t && v.known[i]&complete != 0 && v.known[end]&complete == 0 && !v.g.elided(v.known, end) &&
-				!failed && !o.stopped(t, stageOf(s.target))
-			if live || going {
+			if s.event == HostStarted && groupOf(s.target) == group && (o.isLive(t, s.target) || v.known[i]&complete != 0 && o.isUnderWay(v, s.target)) {
 				count++
 			}
 		}
 	}
 	return count
+}
+
+func (o *oracle) isLive(t *oracleTrip, host string) bool {
+	for s := range t.live {
+		if s.target == host {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnderWay: a started host is neither finished nor given up, and its deployment may proceed with it.
+func (o *oracle) isUnderWay(v *view, host string) bool {
+	end := v.g.index[stepName{host, HostFinished}]
+	if v.t.status != Active || v.known[end]&complete != 0 || v.g.elided(v.known, end) || o.stopped(v.t, stageOf(host)) {
+		return false
+	}
+	for s := range v.t.failed {
+		if s.target == host && v.g.has(s) && !v.g.elided(v.known, v.g.index[s]) {
+			return false
+		}
+	}
+	return true
 }

@@ -19,8 +19,8 @@ func (o *oracle) first() (move, bool) {
 		if m, ok := o.consequence(t); ok {
 			return m, true
 		}
-		for i, s := range v.g.steps {
-			d := o.check(v, i)
+		for _, i := range v.g.turns() {
+			s, d := v.g.steps[i], o.check(v, i)
 			switch {
 			case d.why == lostArtifact:
 				return move{t.number, s.target, StepFailed, s.event}, true
@@ -40,6 +40,25 @@ func (o *oracle) first() (move, bool) {
 		}
 	}
 	return move{}, false
+}
+
+// turns is the order in which a pass takes steps: breadth-first, but in a group, hosts that are started and not finished come before new ones.
+func (g *oracleGraph) turns() []int {
+	var order []int
+	for i, s := range g.steps {
+		switch {
+		case !isHostPath(s.target):
+			order = append(order, i)
+		case s.event == HostStarted:
+			for k, other := range g.steps {
+				if other.event != HostStarted && isHostPath(other.target) && groupOf(other.target) == groupOf(s.target) && !slices.Contains(order, k) {
+					order = append(order, k)
+				}
+			}
+			order = append(order, i)
+		}
+	}
+	return order
 }
 
 func (o *oracle) allArtifacts(t *oracleTrip, stage *Stage) bool {

@@ -15,6 +15,7 @@ type Plan struct {
 	ranges  []rangePlan
 	users   map[Resource][]int32 // the hosts that run on a resource
 	end     int32                // pipeline-finished-successfully
+	turn    []int32              // per step: its place in the order in which a pass looks at steps
 }
 
 // node is one step of G. Places are -1 where the step is above them.

@@ -7,7 +7,8 @@ import "slices"
 // only the first host that may start is on the heap, until it has started or
 // turned out to be blocked for a reason of its own.
 type queue struct {
-	heap   []int32  // smallest step first
+	heap   []int32  // the step whose turn is first on top
+	turn   []int32  // per step, of the plan
 	parked []int32  // blocked when last looked at
 	listed []bool   // per step: on the heap, parked, or waiting in its group
 	starts []starts // per group
@@ -21,7 +22,7 @@ type starts struct {
 }
 
 func (q *queue) clear(p *Plan) {
-	q.heap, q.parked = q.heap[:0], q.parked[:0]
+	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
 	q.listed = make([]bool, len(p.nodes))
 	q.starts = make([]starts, len(p.groups))
 }
@@ -100,7 +101,7 @@ func (q *queue) push(n int32) {
 	q.heap = append(q.heap, n)
 	for i := len(q.heap) - 1; i > 0; {
 		up := (i - 1) / 2
-		if q.heap[up] <= q.heap[i] {
+		if q.turn[q.heap[up]] <= q.turn[q.heap[i]] {
 			return
 		}
 		q.heap[up], q.heap[i] = q.heap[i], q.heap[up]
@@ -118,7 +119,7 @@ func (q *queue) pop() (int32, bool) {
 	for i := 0; ; {
 		small := i
 		for _, c := range [2]int{2*i + 1, 2*i + 2} {
-			if c < last && q.heap[c] < q.heap[small] {
+			if c < last && q.turn[q.heap[c]] < q.turn[q.heap[small]] {
 				small = c
 			}
 		}

@@ -135,25 +135,24 @@ func (t *trip) failedInside(b batch, policy OnFailure) bool {
 	return found
 }
 
-// isFlying: the host counts against maxParallel, from host-started until finished, failed or given up. A
-// deployment that has lost the host's batch has given it up: if it was retried since, it counts again
-// from its next claim there, or it would keep out whoever entered meanwhile.
+// isFlying reports whether a host counts against maxParallel: while an action of it is live, and from host-started
+// until it is finished, has a failed step or is elided, unless the deployment has ended or is stopped there. Who holds
+// its batch does not matter, so a host that a failure interrupted counts again as soon as the deployment resumes.
 func (t *trip) isFlying(h int32) bool {
 	host := &t.plan.hosts[h]
 	if t.liveUnder(batchID(host.path)) > 0 {
 		return true
 	}
 	end := host.finished()
-	if t.status != Active || !t.holds[batchID(host.path)] || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) || t.isStopped(host.stage) {
+	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) || t.isStopped(host.stage) {
 		return false
 	}
-	for _, n := range host.nodes {
-		if t.is(n, failed) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(host.nodes, t.isBroken)
 }
+
+// isBroken reports whether a step has failed in a way that counts: the failure of an elided step is recorded, but
+// stops nothing and ends nothing.
+func (t *trip) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
 
 // size is the number of hosts of a group when it started; until then, what it is now.
 func (t *trip) size(group int32) int {
