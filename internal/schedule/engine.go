@@ -27,7 +27,6 @@ type Engine struct {
 	busy    map[Resource]user  // the live action on each resource
 	started map[Resource]int64 // rank of the last start on each resource
 	flying  map[string]int     // hosts in flight by group, over all deployments
-	working map[string]int     // hosts with a live action by group, over all deployments
 	freed   bool               // something was freed since a pass last looked
 }
 
@@ -51,7 +50,7 @@ func New(pipeline string) *Engine {
 	return &Engine{
 		pipeline: pipeline, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[pair]introduction{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
-		started: map[Resource]int64{}, flying: map[string]int{}, working: map[string]int{},
+		started: map[Resource]int64{}, flying: map[string]int{},
 	}
 }
 

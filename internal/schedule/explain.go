@@ -176,7 +176,8 @@ func (t *trip) whyStopped(stage int32) string {
 	seq := int64(0)
 	for _, s := range t.plan.stages[stage].scope {
 		for name, f := range t.failures {
-			if t.failing[s] > 0 && covers(t.plan.stages[s].path, "", name) && (seq == 0 || f.seq < seq) {
+			n := t.plan.find(name.target, name.event)
+			if n >= 0 && t.isBroken(n) && t.failing[s] > 0 && covers(t.plan.stages[s].path, "", name) && (seq == 0 || f.seq < seq) {
 				first, seq = name, f.seq
 			}
 		}
@@ -199,6 +200,3 @@ func (x *explanation) whyExcluded(n int32) string {
 }
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
-
-// parentPath returns the path without its last part.
-func parentPath(path string) string { return path[:strings.LastIndexByte(path, '/')] }

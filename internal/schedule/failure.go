@@ -72,11 +72,12 @@ func (t *trip) isDrained(stage int32) bool {
 	return true
 }
 
-// firstFailure is the earliest failure under a target, in words.
+// firstFailure is the earliest failure under a target that counts, in words.
 func (t *trip) firstFailure(target string) string {
 	first, text := int64(0), ""
 	for name, f := range t.failures {
-		if covers(target, "", name) && (first == 0 || f.seq < first) {
+		n := t.plan.find(name.target, name.event)
+		if n >= 0 && t.isBroken(n) && covers(target, "", name) && (first == 0 || f.seq < first) {
 			first, text = f.seq, t.plan.short(name.target)+" "+name.event+": "+f.String()
 		}
 	}

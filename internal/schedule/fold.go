@@ -165,11 +165,24 @@ func (e *Engine) checkStart(t *trip, n int32) error {
 	if last := e.started[host.resource]; last > t.number {
 		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.number(last))
 	}
-	// Only live actions are judged here: a log that an earlier version wrote may start a host beside interrupted ones.
-	if in, limit := e.working[t.plan.groups[host.group].path], t.parallel(host.group); in >= limit {
-		return e.violation("I9", "%s starts %s with %d of %d hosts at work", e.label(t), t.plan.short(host.path), in, limit)
+	// A log that an earlier version wrote may start a host beside interrupted ones, but never beside too many live actions.
+	if in, limit := e.inFlight(t, host.group); in >= limit && e.working(t.plan.groups[host.group].path) >= limit {
+		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
 	}
 	return nil
+}
+
+// working counts the hosts of a group with a live action, over all deployments.
+func (e *Engine) working(group string) int {
+	count := 0
+	for _, t := range e.order {
+		for h := range t.plan.hosts {
+			if host := &t.plan.hosts[h]; t.plan.groups[host.group].path == group && t.liveUnder(batchID(host.path)) > 0 {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // afterFact is what hangs on certain facts.
@@ -256,7 +269,6 @@ func (e *Engine) applyClaim(t *trip, row Entry) error {
 		}
 		e.busy[host.resource] = user{t, name}
 		t.liveAt[l.host]++
-		e.working[parentPath(l.host)]++
 	}
 	t.liveAt[l.stage]++
 	t.live[name] = l
@@ -278,7 +290,6 @@ func (e *Engine) endLive(t *trip, name stepName) {
 	decrement(t.liveAt, l.stage)
 	if l.host != "" {
 		decrement(t.liveAt, l.host)
-		decrement(e.working, parentPath(l.host))
 		delete(e.busy, l.resource)
 		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
 			e.reflyHost(t, at.host)
@@ -311,13 +322,13 @@ func (e *Engine) applyEnd(t *trip, row Entry) {
 	if row.Event == StepFailed {
 		t.step[n] |= failed
 	}
-	if t.passed > 0 { // what the claim had elided may be new again
-		t.unchecked, t.outranked = true, true
-	}
+	restarts := t.passed > 0 // what the claim had elided may be new again
 	t.unclaim(n)
-	if row.Event == StepFailed {
-		e.recount(t)
+	if restarts {
+		t.unchecked, t.outranked = true, true
+		e.refly(t)
 	}
+	e.recount(t)
 	if host := t.plan.nodes[n].host; host >= 0 {
 		e.reflyHost(t, host)
 	}

@@ -103,14 +103,18 @@ func (e *Engine) recount(t *trip) {
 	was := slices.Clone(t.failing)
 	clear(t.failing)
 	clear(t.broken)
+	hosts := map[int32]bool{} // a host counts once, whatever has failed on it
 	for name := range t.failures {
-		at, ok := t.plan.targets[name.target]
-		switch n := t.plan.find(name.target, name.event); {
-		case !ok || n < 0 || t.is(n, excluded):
-		case at.host >= 0:
-			t.broken[at.group]++
-		default:
+		n := t.plan.find(name.target, name.event)
+		if n < 0 || !t.isBroken(n) {
+			continue
+		}
+		switch at := &t.plan.nodes[n]; {
+		case at.host < 0:
 			t.failing[at.stage]++
+		case !hosts[at.host]:
+			hosts[at.host] = true
+			t.broken[at.group]++
 		}
 	}
 	for g := range t.plan.groups {

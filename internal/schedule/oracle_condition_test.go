@@ -221,7 +221,7 @@ func (o *oracle) isUnderWay(v *view, host string) bool {
 		return false
 	}
 	for s := range v.t.failed {
-		if s.target == host && v.g.has(s) && !v.g.elided(v.known, v.g.index[s]) {
+		if s.target == host && o.counts(v.t, s) {
 			return false
 		}
 	}

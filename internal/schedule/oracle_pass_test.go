@@ -83,7 +83,7 @@ func (o *oracle) consequence(t *oracleTrip) (move, bool) {
 			path := Path(d.Pipeline, s.Name, g.Name)
 			failed := o.failedHosts(t, path)
 			if len(failed) > 0 && t.tolerated[path] < o.limit(t, path, func(g *Group) Limit { return g.MaxFailed }, false) {
-				return move{t.number, failed[0].target, HostFailureTolerated, ""}, true
+				return move{t.number, failed[0], HostFailureTolerated, ""}, true
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -103,10 +104,17 @@ func (o *oracle) excluded(t *oracleTrip, s stepName) bool {
 	return false
 }
 
+// counts: a failure counts while its step is in G and not elided; it is recorded all the same.
+func (o *oracle) counts(t *oracleTrip, s stepName) bool {
+	g := o.graph(t)
+	i, in := g.index[s]
+	return in && !g.elided(o.known(t), i)
+}
+
 // stopsAt: a failed, untolerated step in exactly this stage.
 func (o *oracle) stopsAt(t *oracleTrip, stage string) bool {
 	for s := range t.failed {
-		if _, in := o.graph(t).index[s]; !in || stageOf(s.target) != stage || o.excluded(t, s) {
+		if stageOf(s.target) != stage || !o.counts(t, s) {
 			continue
 		}
 		if !isHostPath(s.target) {
@@ -121,15 +129,15 @@ func (o *oracle) stopsAt(t *oracleTrip, stage string) bool {
 	return false
 }
 
-func (o *oracle) failedHosts(t *oracleTrip, group string) []stepName {
-	var list []stepName
-	for s := range t.failed {
-		if _, in := o.graph(t).index[s]; in && groupOf(s.target) == group && isHostPath(s.target) && !o.excluded(t, s) {
-			list = append(list, s)
+// failedHosts lists the hosts of a group with a failed step, first failure first.
+func (o *oracle) failedHosts(t *oracleTrip, group string) []string {
+	first := map[string]int64{}
+	for s, seq := range t.failed {
+		if groupOf(s.target) == group && isHostPath(s.target) && o.counts(t, s) && (first[s.target] == 0 || seq < first[s.target]) {
+			first[s.target] = seq
 		}
 	}
-	slices.SortFunc(list, func(a, b stepName) int { return cmp.Compare(t.failed[a], t.failed[b]) })
-	return list
+	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 }
 
 func (o *oracle) limit(t *oracleTrip, group string, of func(*Group) Limit, up bool) int {

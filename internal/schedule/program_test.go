@@ -41,14 +41,14 @@ func playProgram(t *rapid.T) {
 	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), asked: map[StepKey]bool{}}
 	p.edit(plan)
 	p.create()
-	for range rapid.IntRange(1, 40).Draw(t, "moves") {
+	for range rapid.IntRange(1, 60).Draw(t, "moves") {
 		p.move()
 	}
 	p.finish()
 }
 
 func (p *program) move() {
-	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "cancel", "create", "command", "command", "edit", "artifact", "crash"}).Draw(p.T, "move") {
+	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "edit", "edit", "undo", "artifact", "crash"}).Draw(p.T, "move") {
 	case "decide":
 		p.decide(rapid.SampledFrom([]int{1, 5, 1000}).Draw(p.T, "limit"))
 	case "end":
@@ -60,12 +60,19 @@ func (p *program) move() {
 	case "create":
 		p.create()
 	case "command":
-		p.command()
+		p.randomCommand()
 	case "artifact":
 		p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: max(1, p.newest), Detail: raw(artifactDetail{
 			rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
 	case "crash": // I8: what a fresh fold of the log says is what the engine says, and it goes on from there
 		p.refold()
+	case "retry":
+		p.ask(RetryRequested)
+	case "skip or hold":
+		p.ask(rapid.SampledFrom([]string{StepSkipped, StepSkipped, HoldSet, HoldCleared}).Draw(p.T, "kind"))
+	case "undo": // an earlier definition comes back
+		version, _ := p.engine.Current()
+		p.edit(p.engine.plans[rapid.IntRange(1, version).Draw(p.T, "version")])
 	case "edit":
 		_, plan := p.engine.Current()
 		if next, ok := settled(mutated(p.T, plan.Definition())); ok {
@@ -170,7 +177,7 @@ func (p *program) end(how string) {
 	p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: k.Event, Class: Fact, Revision: t.revision})
 }
 
-func (p *program) command() {
+func (p *program) randomCommand() {
 	t := p.engine.order[rapid.IntRange(0, len(p.engine.order)-1).Draw(p.T, "deployment")]
 	targets := slices.Sorted(maps.Keys(t.plan.targets))
 	c := Command{Deployment: t.number, By: "ana", Reason: "test",
@@ -180,6 +187,35 @@ func (p *program) command() {
 	if c.Kind == StepSkipped && rapid.Bool().Draw(p.T, "one") {
 		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, BuildCompleted}).Draw(p.T, "event")
 	}
+	p.command(c)
+}
+
+// ask is a person's answer to a failure: for the step, the host, the stage or the whole deployment.
+func (p *program) ask(kind string) {
+	var list []StepKey
+	for _, t := range p.engine.order {
+		for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
+			list = append(list, StepKey{t.number, name.target, name.event})
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	k := list[rapid.IntRange(0, len(list)-1).Draw(p.T, "failure")]
+	c := Command{Kind: kind, Deployment: k.Deployment, Target: k.Target, By: "ana", Reason: "test"}
+	switch stage := stageOf(k.Target); {
+	case kind == HoldSet || kind == HoldCleared:
+		c.Target = rapid.SampledFrom([]string{stage, "shop"}).Draw(p.T, "target")
+	case rapid.Bool().Draw(p.T, "one"):
+		c.Event = k.Event
+	default:
+		c.Target = rapid.SampledFrom([]string{k.Target, stage, "shop"}).Draw(p.T, "target")
+	}
+	p.command(c)
+}
+
+// command asks the engine, and folds the rows of a command that it accepts.
+func (p *program) command(c Command) {
 	rows, err := p.engine.Command(c)
 	if err != nil {
 		return

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -163,25 +164,19 @@ func (t *trip) size(group int32) int {
 	return len(g.hosts)
 }
 
-// failedHosts lists the hosts of a group with a failure, in the order in which they failed.
+// failedHosts lists the hosts of a group with a failure that counts, in the order in which they failed.
 func (t *trip) failedHosts(group int32) []string {
-	type at struct {
-		host string
-		seq  int64
-	}
-	var list []at
+	first := map[string]int64{}
 	for name, f := range t.failures {
 		n := t.plan.find(name.target, name.event)
-		if n >= 0 && !t.is(n, excluded) && t.plan.nodes[n].group == group && t.plan.nodes[n].host >= 0 {
-			list = append(list, at{name.target, f.seq})
+		if n < 0 || !t.isBroken(n) || t.plan.nodes[n].group != group || t.plan.nodes[n].host < 0 {
+			continue
+		}
+		if seq, ok := first[name.target]; !ok || f.seq < seq {
+			first[name.target] = f.seq
 		}
 	}
-	slices.SortFunc(list, func(a, b at) int { return cmp.Compare(a.seq, b.seq) })
-	hosts := make([]string, len(list))
-	for i, a := range list {
-		hosts[i] = a.host
-	}
-	return hosts
+	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 }
 
 // heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the bound of until.
