@@ -158,11 +158,17 @@ func (f *Folder) walk(root string) ([]string, error) {
 
 // Precedes reports whether the older commit is a proper ancestor of the newer; false when this repository does not know one of them.
 func (f *Folder) Precedes(ctx context.Context, older, newer string) bool {
-	if older == newer || older == "" || newer == "" {
+	if older == newer || !isHash(older) || !isHash(newer) {
 		return false
 	}
 	_, err := f.git(ctx, "merge-base", "--is-ancestor", older, newer)
 	return err == nil
+}
+
+// isHash reports whether text is the hash of a commit, which is never an option of git: revisions are registered by
+// others, with whatever they call their commit.
+func isHash(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // git runs the command in the folder and returns its standard output.

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -122,7 +125,6 @@ func tarEntry(h *tar.Header) (e entry, keep bool, err error) {
 		e.kind, e.size = kindFolder, 0
 	case tar.TypeSymlink:
 		e.kind, e.target, e.size = kindLink, h.Linkname, 0
-		err = checkTarget(e)
 	default:
 		err = fmt.Errorf("entry %q is neither file, folder nor link", h.Name)
 	}
@@ -166,9 +168,6 @@ func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {
 			return fmt.Errorf("unpack %s: %w", f.Name, err)
 		}
 		e.kind, e.target, e.size = kindLink, string(target), 0
-		if err := checkTarget(e); err != nil {
-			return err
-		}
 	case !mode.IsRegular():
 		return fmt.Errorf("entry %q is neither file, folder nor link", f.Name)
 	case mode&0o111 != 0:
@@ -177,33 +176,35 @@ func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {
 	return see(e, content)
 }
 
-// maxPath is the length in bytes of the longest path that a host takes.
-const maxPath = 4096
+// Lengths in bytes of the longest name and the longest path that a host takes.
+const (
+	maxName = 255
+	maxPath = 4096
+)
 
-// cleanPath is the relative path of an entry; one that leaves the root, or that a manifest's line cannot hold, is refused.
+// cleanPath returns the relative path of an entry. It refuses one that leaves the root, or that no host can store.
 func cleanPath(name string) (string, error) {
 	clean := path.Clean(strings.TrimPrefix(name, "./"))
 	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || name == "" {
 		return "", fmt.Errorf("entry %q leaves the release", name)
 	}
-	if len(clean) > maxPath || !plainText(clean) {
-		return "", fmt.Errorf("entry %q: control characters and backslashes are not supported in names", name)
+	if fault := faultOf(clean); fault != "" {
+		return "", fmt.Errorf("entry %q: its name %s", name, fault)
 	}
 	return clean, nil
 }
 
-// checkTarget refuses a link that leads out of the release.
-func checkTarget(e entry) error {
-	inside := path.Join(path.Dir(e.path), e.target)
-	if e.target == "" || path.IsAbs(e.target) || inside == ".." || strings.HasPrefix(inside, "../") {
-		return fmt.Errorf("entry %q is a link that leaves the release: %q", e.path, e.target)
+// faultOf says why a path is not one that a host can store; "" when it is.
+func faultOf(text string) string {
+	switch {
+	case !utf8.ValidString(text):
+		return "is not UTF-8"
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "has a control character"
+	case len(text) > maxPath:
+		return fmt.Sprintf("is longer than %d bytes", maxPath)
+	case slices.ContainsFunc(strings.Split(text, "/"), func(name string) bool { return len(name) > maxName }):
+		return fmt.Sprintf("has a part of more than %d bytes", maxName)
 	}
-	if len(e.target) > maxPath || !plainText(e.target) {
-		return fmt.Errorf("entry %q: control characters and backslashes are not supported in links", e.path)
-	}
-	return nil
-}
-
-func plainText(text string) bool {
-	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' })
+	return ""
 }

@@ -129,17 +129,28 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		"parent":        {[]tar.Header{{Name: "../x", Size: 1}}, `entry "../x" leaves the release`},
 		"deep parent":   {[]tar.Header{{Name: "a/../../x", Size: 1}}, "leaves the release"},
 		"absolute":      {[]tar.Header{{Name: "/etc/x", Size: 1}}, "leaves the release"},
-		"link":          {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "link that leaves the release"},
-		"absolute link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "link that leaves the release"},
+		"link":          {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "is a link to \"../../x\", which leaves the release"},
+		"absolute link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "which leaves the release"},
 		"below a link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is no folder`},
 		"below a file":  {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is no folder`},
 		"twice":         {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
 		"device":        {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
-		"newline":       {[]tar.Header{{Name: "a\nb", Size: 1}}, "control characters"},
-		"tab":           {[]tar.Header{{Name: "a\tb", Size: 1}}, "control characters"},
-		"backslash":     {[]tar.Header{{Name: `a\b`, Size: 1}}, "backslashes"},
-		"hard link":     {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
-		"empty":         {nil, "the archive is empty"},
+		"newline":       {[]tar.Header{{Name: "a\nb", Size: 1}}, "has a control character"},
+		"tab":           {[]tar.Header{{Name: "a\tb", Size: 1}}, "has a control character"},
+		"C1 control":    {[]tar.Header{{Name: "a\u0085b", Size: 1}}, "has a control character"},
+		"not UTF-8":     {[]tar.Header{{Name: "a\xff", Size: 1}}, "is not UTF-8"},
+		"long name":     {[]tar.Header{{Name: strings.Repeat("é", 128), Size: 1}}, "has a part of more than 255 bytes"},
+		"long path":     {[]tar.Header{{Name: strings.Repeat("abc/", 1024) + "f", Size: 1}}, "is longer than 4096 bytes"},
+		"link's text":   {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a\tb"}}, "whose target has a control character"},
+		"empty link":    {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink}}, "is empty"},
+		"chain of links": {[]tar.Header{{Name: "a", Typeflag: tar.TypeDir}, {Name: "a/b", Typeflag: tar.TypeSymlink, Linkname: ".."},
+			{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "a/b/../.."}}, `entry "c" is a link to "a/b/../..", which leaves the release`},
+		"link through a link to above": {[]tar.Header{{Name: "a/b/up", Typeflag: tar.TypeSymlink, Linkname: "../.."},
+			{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "./a//b/up/.."}}, "leaves the release"},
+		"circle":          {[]tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b"}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"}}, "leads through more than 40 links"},
+		"up from nowhere": {[]tar.Header{{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../data/../x"}}, `goes up from "data", which is not a folder of the archive`},
+		"hard link":       {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
+		"empty":           {nil, "the archive is empty"},
 	} {
 		_, err := manifestOf(archiveOf(t, "a.tar", tarOf(t, c.headers...)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -152,6 +163,21 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 	cut := tarOf(t, tar.Header{Name: "a", Size: 2000})
 	if _, err := manifestOf(archiveOf(t, "a.tar", cut[:1000])); err == nil {
 		t.Error("an archive that is cut short is unpacked")
+	}
+}
+
+func TestLinksThatStayInsideAreKept(t *testing.T) {
+	t.Parallel()
+	m, err := manifestOf(archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a/b/file", Size: 1}, tar.Header{Name: `odd\name`, Size: 1}, tar.Header{Name: "FILE", Size: 1}, tar.Header{Name: "file", Size: 1},
+		tar.Header{Name: "to-dir", Typeflag: tar.TypeSymlink, Linkname: "a/b/"}, tar.Header{Name: "a/through", Typeflag: tar.TypeSymlink, Linkname: "../to-dir/../b/file"},
+		tar.Header{Name: "a/root", Typeflag: tar.TypeSymlink, Linkname: "./.."}, tar.Header{Name: "dangling", Typeflag: tar.TypeSymlink, Linkname: "later/x"},
+		tar.Header{Name: "option", Typeflag: tar.TypeSymlink, Linkname: "-ft/etc"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "f FILE\nd a\nd a/b\nf a/b/file\nl a/root\nl a/through\nl dangling\nf file\nf odd\\name\nl option\nl to-dir\n"
+	if diff := cmp.Diff(want, kinds(m)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

@@ -1,8 +1,9 @@
 # Waybill's half on a host: what must be atomic there. POSIX sh; program.go says who calls it and how.
 #   sh host-<digest> FOLDER VERB [key=value …] [-- WORD …]         FOLDER is <root>/<service>
 # Results are lines key=value on standard output, reasons are on standard error. Exit status: 0 done;
-# 64 wrong use; 65 refused by the fence; 66 the release is not here; 70 not ready, taken back; 71 a hook failed;
-# 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
+# 64 wrong use; 65 refused by the fence; 66 the release is not here; 67 the release in use is damaged; 70 not ready,
+# taken back; 71 a hook failed; 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
+# Names from outside are never the first word of an argument: they follow a folder, "--" or "=".
 set -u && umask 022
 trap : HUP PIPE # the caller may go away, the work goes on to a safe point; not '', which services would inherit
 tab=$(printf '\t') program=$0 step=1
@@ -12,12 +13,8 @@ has() { command -v "$1" >/dev/null 2>&1; }
 nap() { sleep 0.1 2>/dev/null || { step=10 && sleep 1; }; } # a tenth of a second where sleep knows fractions
 sums() { if has sha256sum; then LC_ALL=C sha256sum "$@"; else LC_ALL=C shasum -a 256 "$@"; fi; }
 digest() { line=$(sums <"$1") && printf '%s\n' "${line%% *}"; }
-
-own() { # WORD…: in a session and process group of its own, whose id is the program's
-	! has setsid || exec setsid "$@"
-	exec perl -e 'use POSIX; POSIX::setsid(); exec @ARGV or exit 127' -- "$@"
-}
-
+# WORD…: in a session and process group of its own, whose id is the program's
+own() { ! has setsid || exec setsid -- "$@" && exec perl -e 'use POSIX; POSIX::setsid(); exec @ARGV or exit 127' -- "$@"; }
 replace() { # FROM TO: atomic, also where TO is a link to a folder
 	mv -fT "$1" "$2" 2>/dev/null || mv -fh "$1" "$2" 2>/dev/null ||
 		perl -e 'rename($ARGV[0], $ARGV[1]) or die "rename: $!\n"' -- "$1" "$2" || die 73 "rename $1 to $2"
@@ -35,44 +32,58 @@ held() { [ -e "$1" ] && ! (exec 6<"$1" && try -s 6) 2>/dev/null; }
 
 lock() {
 	exec 9>>.waybill/lock || die 73 "open the lock"
-	waited=0
-	until try 9 2>/dev/null; do
+	waited=0 && until try 9 2>/dev/null; do
 		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2; exit 75; }
 		nap && waited=$((waited + step))
 	done
 }
-
-target() { link=$(readlink "$1" 2>/dev/null) && printf '%s\n' "${link#releases/}"; }
-
+# LINK: the release that it names; nothing when it is not there
+target() { [ ! -L "$1" ] || { link=$(readlink "$1") && printf '%s\n' "${link#releases/}"; } || exit; }
 known() { # what the supervisor wrote
 	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
 	[ ! -f .waybill/state ] || read -r run_supervisor run_service run_restarts run_started run_release run_unit run_exit <.waybill/state || :
 	case $run_supervisor$run_service in *[!0-9]*) die 73 "$PWD/.waybill/state is not of this version of Waybill: end the service by hand and remove it" ;; esac
 }
-
 # writes what known reads
 state() { echo "$$ $child $restarts $started $release $unit $code" >.waybill/state.new && mv -f .waybill/state.new .waybill/state; }
-
 alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is up
 	held .waybill/supervisor && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
-		[ "$run_service" -ne 0 ] && kill -0 "$run_service" 2>/dev/null
+		[ "$run_service" -ne 0 ] && { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service
 }
-
 record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
 	[ -n "$action" ] && [ -d .waybill/results ] || return 0
 	printf 'attempt=%s\nstatus=%s\ntext=%s\n' "$attempt" "$1" "$2" >".waybill/results/$action.new" &&
 		mv -f ".waybill/results/$action.new" ".waybill/results/$action"
-	echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) $verb $name $release status $1: $2" >>.waybill/audit
+	printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ) $verb $name $release" "status $1: $2" >>.waybill/audit
 }
-
-fence() { # refuses what an older deployment asks, and what another ledger asks
+# enter begins every verb that changes a release or runs something. Under the lock it ends when the caller no longer
+# listens, and refuses what an older deployment, an older attempt or another ledger asks.
+enter() {
+	lock
+	echo entered=1 2>/dev/null || exit 75
+	their_rank=-1
 	if [ -s .waybill/fence ]; then
-		read -r their_ledger their_rank their_name <.waybill/fence
-		[ "$their_ledger" = "$ledger" ] || die 65 "$their_name of another ledger was here; to take the host over, remove $PWD/.waybill/fence"
-		[ "$their_rank" -le "$rank" ] || die 65 "$their_name was here"
-		[ "$their_rank" -ne "$rank" ] || return 0
+		read -r their_ledger their_rank their_name <.waybill/fence || die 73 "read the fence"
+		[ "$their_ledger" = "$ledger" ] || refuse "$their_name of another ledger was here; to take the host over, remove $PWD/.waybill/fence"
+		[ "$their_rank" -le "$rank" ] || refuse "$their_name was here"
 	fi
-	echo "$ledger $rank $name" | save .waybill/fence
+	result=.waybill/results/$action
+	if [ -n "$action" ] && mkdir -p .waybill/results; then
+		former=$([ ! -f "$result" ] || sed -n '1s/^attempt=//p' "$result") || die 73 "read the action's result"
+		[ "${former:-0}" -le "$attempt" ] || refuse "attempt $former was here after attempt $attempt"
+		{ echo "attempt=$attempt" && { [ ! -f "$result" ] || sed 1d "$result"; } } >"$result.new" && mv -f "$result.new" "$result" ||
+			die 73 "note the attempt"
+	fi
+	[ "$their_rank" -eq "$rank" ] || echo "$ledger $rank $name" | save .waybill/fence || exit
+}
+refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
+used() { # RELEASE: it is current or previous, or runs, or is what a switch that was cut off goes back to
+	former='' older=''
+	known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older <.waybill/revert; } ||
+		die 73 "find out which releases are in use"
+	! held .waybill/supervisor || [ -n "$run_release" ] || exit 75 # it has just started, and is about to say of which release
+	case $1 in "$at" | "$before" | "$run_release" | "${former#-}" | "${older#-}") return 0 ;; esac
+	return 1
 }
 
 # ---- content and releases. A manifest has lines KIND SIZE DIGEST PATH [TARGET], tabs between: f a file, x an executable
@@ -86,10 +97,9 @@ lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are t
 	done <"$1" | sort -u >.waybill/list
 	[ -s .waybill/list ] || return 0
 	sums -c .waybill/list 2>/dev/null | while IFS=: read -r path verdict; do
-		[ "$verdict" = " OK" ] || { rm -f "$path" && echo "${path#cas/}"; }
+		[ "$verdict" = " OK" ] || { rm -f "$path" && echo "${path#cas/}"; } || exit
 	done
 }
-
 whole() { # FOLDER MANIFEST: every entry is there and has its content
 	list=$PWD/.waybill/list
 	while IFS=$tab read -r kind size sum path target; do
@@ -102,14 +112,13 @@ whole() { # FOLDER MANIFEST: every entry is there and has its content
 	done <"$2" >"$list"
 	[ ! -s "$list" ] || (cd "$1" && sums -c "$list" >/dev/null 2>&1)
 }
-
 build() { # makes the release from cas: aside, verified, synced, renamed
 	fresh=releases/.new
 	rm -rf "$fresh" && mkdir "$fresh" || die 73 "make a folder in releases"
 	while IFS=$tab read -r kind size sum path target; do
 		case $kind in
 		d) mkdir "$fresh/$path" ;;
-		l) ln -s "$target" "$fresh/$path" ;;
+		l) ln -s -- "$target" "$fresh/$path" ;;
 		f) ln "cas/$sum" "$fresh/$path" ;;
 		x) ln "cas/${sum}x" "$fresh/$path" ;;
 		esac || die 73 "build release $release: $path"
@@ -120,23 +129,28 @@ build() { # makes the release from cas: aside, verified, synced, renamed
 	mv "$fresh" "releases/$release" && sync releases || die 73 "name release $release"
 	rm -rf releases/.old; echo state=built
 }
+present() { # MANIFEST: the release is there and whole; when it is not, and is in use, nothing may replace it
+	if [ -d "releases/$release" ] && whole "releases/$release" "$1"; then return 0; fi
+	! used "$release" || die 67 "release $release is in use, and its files are no longer those of its artifact"
+	return 1
+}
 
 replicate() { # manifest on standard input; says what must be sent
 	mkdir -p .waybill/manifests .waybill/units .waybill/results releases shared cas || die 73 "make the folders of the service"
 	manifest=.waybill/manifests/$release
 	take ".waybill/manifests/.new.$$"
-	lock
+	enter
+	if present ".waybill/manifests/.new.$$"; then rm -f ".waybill/manifests/.new.$$"; echo state=present; return; fi
 	mv -f ".waybill/manifests/.new.$$" "$manifest" || die 73 "store the manifest"
-	if [ -d "releases/$release" ] && whole "releases/$release" "$manifest"; then echo state=present && return; fi
 	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
-	if [ ! -s .waybill/lacking ]; then build && return; fi
+	if [ ! -s .waybill/lacking ]; then build; return; fi
 	set -- $(df -Pk . | tail -n 1)
 	printf '%s\n' state=lacking "free=$4" # KiB
 	sed 's/^/lacks=/' .waybill/lacking
 }
-
 receive() { # a tar stream of contents, each under its name in cas, on standard input
-	lock
+	enter
+	if present ".waybill/manifests/$release"; then echo state=present; return; fi
 	fresh=.waybill/incoming list=$PWD/.waybill/list
 	rm -rf "$fresh" && mkdir "$fresh" && tar -xof - -C "$fresh" || die 73 "unpack what is received"
 	(cd "$fresh" && for sum in *; do echo "${sum%x}  $sum"; done >"$list" && sums -c "$list" >/dev/null 2>&1) || die 76 "contents were damaged on their way"
@@ -147,10 +161,8 @@ receive() { # a tar stream of contents, each under its name in cas, on standard 
 }
 
 prune() { # old releases and what only they had; never current, previous or running
-	known
-	current=$(target current) previous=$(target previous)
 	ls -t releases | while read -r old; do
-		case $old in "$current" | "$previous" | "$run_release") continue ;; esac
+		! used "$old" || continue
 		keep=$((keep - 1))
 		[ "$keep" -ge 2 ] || rm -rf "releases/$old" ".waybill/manifests/$old" ".waybill/units/$old" ".waybill/units/$old.before"
 	done
@@ -180,7 +192,8 @@ supervise() { # runs the service of a release until SIGTERM
 	while :; do
 		started=$(date +%s)
 		exec 7>>.waybill/service && grab 7
-		own sh -c 'cd "$2" && . "$1" && service' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" \
+		: >.waybill/started # the service's own shell says when it begins: under load that may be long after now
+		own sh -c 'cd "$2" && . "$1" && { date +%s >"$3"; service; }' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" "$PWD/.waybill/started" \
 			8>&- </dev/null >>.waybill/log 2>&1 &
 		child=$!
 		exec 7>&-
@@ -196,7 +209,6 @@ supervise() { # runs the service of a release until SIGTERM
 		delay=$((delay < 30 ? delay * 2 : 60))
 	done
 }
-
 retire() { # the supervisor was asked to stop
 	trap '' TERM
 	if [ "$child" -ne 0 ]; then
@@ -207,16 +219,13 @@ retire() { # the supervisor was asked to stop
 	rm -f .waybill/state && kill -KILL "-$trimmer"
 	exit 0
 }
-
 trim() { # keeps the log below 8 MiB as long as the supervisor lives, whose id is the name
 	while sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }; done
 }
-
 start() { # RELEASE
 	rm -f .waybill/state # the numbers of one that was killed mean nothing
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
 }
-
 halt() { # ends the supervisor, the service, and all that it started in its group
 	waited=0 asked=
 	while held .waybill/supervisor || held .waybill/service; do
@@ -232,8 +241,7 @@ halt() { # ends the supervisor, the service, and all that it started in its grou
 		nap && waited=$((waited + step))
 	done
 }
-
-ready() { # RELEASE UNIT: up for `hold` tenths of a second without a restart, at the latest `within` from now
+ready() { # RELEASE UNIT: up since its program was started, for `hold` tenths of a second without a restart, at the latest `within` from now
 	waited=0 good=0 seen=
 	while [ $((within - waited)) -ge $((hold - good)) ]; do
 		alive "$1" "$2" || run_service=
@@ -246,11 +254,10 @@ ready() { # RELEASE UNIT: up for `hold` tenths of a second without a restart, at
 
 # ---- the switch
 point() { # LINK RELEASE: by renaming a fresh link; without a release it goes
-	[ -n "$2" ] || { rm -f "$1" && return; }
+	if [ -z "$2" ]; then rm -f "$1" || die 73 "remove the link $1"; return; fi
 	rm -f ".waybill/$1.new" && ln -s "releases/$2" ".waybill/$1.new" || die 73 "make the link $1"
 	replace ".waybill/$1.new" "$1"
 }
-
 bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code
 	output=$PWD/$1 && shift
 	(cd "releases/$release" && own "$@") </dev/null >"$output" 2>&1 9>&- &
@@ -260,7 +267,6 @@ bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets 
 	code=$?
 	kill -KILL "$!" 2>/dev/null
 }
-
 guard() { # GROUP: ends it at the limit; holds the lock meanwhile, even when this program is killed
 	while kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null; do
 		[ "$limit" -gt 0 ] || finish "$1"
@@ -268,35 +274,32 @@ guard() { # GROUP: ends it at the limit; holds the lock meanwhile, even when thi
 		limit=$((limit - 1))
 	done
 }
-
 hook() { # NAME
 	[ "${hooks#*"$1"}" != "$hooks" ] || return 0
 	bounded .waybill/hook sh -c '. "$1" && "$2"' hook "$PWD/.waybill/units/$release" "$1"
 	[ "$code" -eq 0 ] || die 71 "hook $1 ended with exit status $code: $(tail -n 10 .waybill/hook)"
 }
-
 same() { [ -f ".waybill/units/$release" ] && [ "$(digest ".waybill/units/$release")" = "$wanted" ]; }
 settled() { # this release runs with this unit, and has for as long as `ready` asks
 	if [ "$manager" != process ] || { [ "$restart" != restart ] && held .waybill/supervisor; }; then return 0; fi
 	alive "$release" "$wanted" || return 1
+	[ ! -s .waybill/started ] || read -r run_started <.waybill/started || return 1
 	[ $(($(date +%s) - run_started)) -gt $((hold / 10)) ] || ready "$release" "$wanted"
 }
 
 deploy() { # the unit on standard input; further words are the shared names
 	(umask 077 && take ".waybill/units/.new.$$") || exit
-	wanted=$(digest ".waybill/units/.new.$$")
-	lock
-	fence
+	wanted=$(digest ".waybill/units/.new.$$") || die 73 "read the unit"
+	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
-	at=$(target current)
-	former=$at older=$(target previous) armed=
-	if [ -f .waybill/revert ]; then read -r armed former older <.waybill/revert; fi # an attempt was cut off on its way
+	at=$(target current) && older=$(target previous) || die 73 "read the links"
+	former=$at armed=
+	if [ -f .waybill/revert ]; then read -r armed former older <.waybill/revert || die 73 "read .waybill/revert"; fi # an attempt was cut off on its way
 	former=${former#-} older=${older#-}
 	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
-		rm -f ".waybill/units/.new.$$" && record 0 "already runs" && echo already=1
-		return
+		rm -f ".waybill/units/.new.$$"; record 0 "already runs"; echo already=1; return
 	fi
-	echo "armed -$former -$older" | save .waybill/revert
+	echo "armed -$former -$older" | save .waybill/revert || exit
 	if [ "$at" != "$release" ] || ! same; then
 		[ "$at" != "$release" ] || cp -p ".waybill/units/$release" ".waybill/units/$release.before" || die 73 "keep the unit"
 		sync ".waybill/units/.new.$$" || die 73 "store the unit"
@@ -316,7 +319,6 @@ deploy() { # the unit on standard input; further words are the shared names
 	prune
 	echo already=0
 }
-
 launch() {
 	known && run=$release unit=$wanted
 	if [ "$restart" != restart ] && held .waybill/supervisor; then
@@ -327,7 +329,6 @@ launch() {
 	fi
 	ready "$run" "$unit" || go_back
 }
-
 go_back() { # what did not become ready is taken back at once
 	known
 	printf '%s\n' "reverted=$former" "restarts=$run_restarts"
@@ -340,7 +341,6 @@ go_back() { # what did not become ready is taken back at once
 	rm -f .waybill/revert
 	die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"
 }
-
 share() { # PATH…: links them from shared/ into the release
 	for path; do
 		case $path in */*) mkdir -p "releases/$release/${path%/*}" || die 73 "make a folder for $path" ;; esac
@@ -352,33 +352,30 @@ share() { # PATH…: links them from shared/ into the release
 
 # ---- the other verbs
 run() { # an own step: its success is kept, so that one whose answer got lost is not run again
-	lock
-	fence
+	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
-	if [ -n "$action" ] && grep -q '^status=0$' ".waybill/results/$action" 2>/dev/null; then echo exit=0 && return; fi
+	if [ -n "$action" ] && [ "$(sed -n 2p "$result")" = status=0 ]; then echo exit=0; return; fi
 	bounded .waybill/output "$@"
 	record "$code" "$1"
 	echo "exit=$code"
 	tail -n 100 .waybill/output | sed 's/^/log=/'
 }
-
 status() {
 	known
 	printf '%s\n' "current=$(target current)" "previous=$(target previous)"
 	[ ! -s .waybill/fence ] || echo "fence=$(cat .waybill/fence)"
 	[ ! -f .waybill/revert ] || echo armed=1
 	! held .waybill/lock || echo busy=1
-	! held .waybill/supervisor || echo "supervisor=$run_supervisor"
-	! held .waybill/service || printf '%s\n' "service=$run_service" "restarts=$run_restarts" "release=$run_release" "unit=$run_unit"
+	! held .waybill/service || echo "service=$run_service"
+	! held .waybill/supervisor || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
+	if held .waybill/supervisor || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
 }
-
 hello() { # what this program needs and the host lacks
 	for tool in tar find df sed grep tail sort sync readlink; do has "$tool" || echo "lacks=$tool"; done
 	has sha256sum || has shasum || echo "lacks=sha256sum or shasum"
 	has flock || has lockf || echo "lacks=flock or lockf"
 	has setsid || has perl || echo "lacks=setsid or perl"
 }
-
 stop() { lock && halt && echo stopped=1; }
 
 folder=$1 verb=$2 && shift 2

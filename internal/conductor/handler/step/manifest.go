@@ -35,7 +35,11 @@ func manifestOf(a *archive) (manifest, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("the archive is empty")
 	}
-	return complete(entries)
+	m, err := complete(entries)
+	if err != nil {
+		return nil, err
+	}
+	return m, checkLinks(m)
 }
 
 // fill sets the size and digest of a file: of its content, or of the file that it is a hard link to.

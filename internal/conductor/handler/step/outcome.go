@@ -82,6 +82,9 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 	case exitAbsent:
 		return fault.Permanent(fault.New(fault.NotFound, "host %s: %s", p.name, reason).
 			WithHint("let replicate stand before %s in steps, and deploy the revision again", verb))
+	case exitInUse:
+		return fault.Permanent(fault.New(fault.Refused, "host %s: %s", p.name, reason).
+			WithHint("a release in use is never replaced: restore its files in %s, or ship another revision", p.folder))
 	case exitDisk:
 		return fault.Permanent(fault.New(fault.Unavailable, "host %s: %s", p.name, reason).WithHint("%s", p.remedy(reason)))
 	case exitUsage:

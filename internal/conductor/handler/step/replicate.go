@@ -31,7 +31,7 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	}
 	out := Output{Release: t.release, Size: m.size()}
 	list := m.String()
-	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate", pair("release", t.release), pair("bytes", len(list)))
+	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate", append(t.common(ctx), pair("bytes", len(list)))...)
 	if err != nil {
 		return Output{}, err
 	}
@@ -76,7 +76,7 @@ func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[st
 		w.CloseWithError(err)
 		written <- err
 	}()
-	_, err := t.program().call(ctx, func() io.Reader { return r }, "receive", pair("release", t.release))
+	_, err := t.program().call(ctx, func() io.Reader { return r }, "receive", t.common(ctx)...)
 	r.CloseWithError(errStopped)
 	if writing := <-written; writing != nil && !errors.Is(writing, errStopped) {
 		return fault.New(fault.Failed, "send release %s to host %s: %w", t.release, t.Host.Name, writing)

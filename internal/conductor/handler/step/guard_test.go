@@ -1,0 +1,232 @@
+package step
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// shell is the sh that the host program runs under.
+func (w *world) shell() string {
+	path, _, _ := strings.Cut(strings.TrimPrefix(w.handler.config.Env[0], "PATH="), ":")
+	return filepath.Join(path, "sh")
+}
+
+// verb calls the host program as an attempt that is not this process's own: with the number it has, and with a
+// reader of its answer or none. It returns the exit status and the answer.
+func (w *world) verb(listens bool, verb, stdin string, args ...string) (int, string) {
+	w.t.Helper()
+	programs, err := filepath.Glob(filepath.Join(w.dir, ".waybill", "host-*"))
+	if err != nil || len(programs) != 1 {
+		w.t.Fatalf("host programs: %v, %v", programs, err)
+	}
+	c := exec.CommandContext(w.t.Context(), w.shell(),
+		append([]string{programs[0], w.dir, verb}, args...)...)
+	c.Env, c.Stdin = w.handler.config.Env, strings.NewReader(stdin)
+	var out strings.Builder
+	c.Stdout = &out
+	if !listens {
+		r, dead, err := os.Pipe()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = dead.Close() }) // nobody reads it
+		c.Stdout = dead
+	}
+	err = c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), out.String()
+	} else if err != nil {
+		w.t.Fatal(err)
+	}
+	return 0, out.String()
+}
+
+// traces is what a build or a switch would leave: the inode of a release, what is in it, and its links.
+func (w *world) traces(release string) string {
+	w.t.Helper()
+	folder := filepath.Join(w.dir, "releases", release)
+	info, err := os.Stat(folder)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		w.t.Fatal("no inodes here")
+	}
+	text := fmt.Sprintf("%d, changed %v\n", stat.Ino, info.ModTime())
+	if err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		link, _ := os.Readlink(path) // of what is a link
+		text += path + " " + link + "\n"
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return text + w.read(".waybill/fence") + w.read(".waybill/units/"+release)
+}
+
+// identity is the arguments by which the host tells whose attempt it is.
+func (w *world) identity(n int64, event string, attempt int) []string {
+	return []string{"action=" + actionID(n, event).String(), fmt.Sprint("attempt=", attempt), "release=" + w.release(n), "ledger=ledger-1", fmt.Sprint("rank=", n),
+		fmt.Sprint("name=greeter#", n)}
+}
+
+// An attempt whose caller is dead, or that a newer attempt has replaced, gets the lock after all is done.
+func TestDeadAttemptChangesNothing(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.service.Shared = []string{"state"}
+		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/state/count"}}}
+		w.revise(1, forever)
+		w.ship(1)
+		w.done(1, "host-warm")
+		before, manifest := w.traces(w.release(1)), w.read(".waybill/manifests/"+w.release(1))
+		bytes := fmt.Sprint("bytes=", len(manifest))
+		for name, c := range map[string]struct {
+			listens bool
+			attempt int
+			exit    int
+		}{
+			"the caller is dead":   {false, 100, exitBusy},
+			"a newer attempt came": {true, 0, exitFenced},
+		} {
+			if exit, out := w.verb(c.listens, "replicate", manifest, append(w.identity(1, schedule.HostReplicated, c.attempt), bytes)...); exit != c.exit || strings.Contains(out, "state=") {
+				t.Errorf("%s: replicate ends with %d: %s", name, exit, out)
+			}
+			if exit, out := w.verb(c.listens, "receive", "", w.identity(1, schedule.HostReplicated, c.attempt)...); exit != c.exit {
+				t.Errorf("%s: receive ends with %d: %s", name, exit, out)
+			}
+			if exit, out := w.verb(c.listens, "deploy", "x", append(w.identity(1, schedule.HostDeployed, c.attempt), "bytes=1")...); exit != c.exit {
+				t.Errorf("%s: deploy ends with %d: %s", name, exit, out)
+			}
+			if exit, out := w.verb(c.listens, "run", "", append(w.identity(1, "host-warm", c.attempt), "--", "sh", "-c", "echo again >>../../shared/state/count")...); exit != c.exit {
+				t.Errorf("%s: run ends with %d: %s", name, exit, out)
+			}
+		}
+		if diff := cmp.Diff(before, w.traces(w.release(1))); diff != "" {
+			t.Errorf("the release that runs has changed (-before +after)\n%s", diff)
+		}
+		if got := w.read("shared/state/count"); got != "warmed\n" {
+			t.Errorf("the step ran as %q", got)
+		}
+		if out := w.done(1, schedule.HostDeployed); !out.Already {
+			t.Errorf("the next attempt: %+v", out)
+		}
+	})
+}
+
+// The answer of a replicate is lost at the moment at which it is written: the caller listens until the lock is had.
+func TestLostAnswerBuildsNothing(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		before, manifest := w.traces(w.release(1)), w.read(".waybill/manifests/"+w.release(1))
+		program := "echo() { case $1 in entered=1) return 0 ;; *) return 1 ;; esac; }\n" + hostProgram
+		path := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append(w.identity(1, schedule.HostReplicated, 100), fmt.Sprint("bytes=", len(manifest)))
+		c := exec.CommandContext(t.Context(), w.shell(), append([]string{path, w.dir, "replicate"}, args...)...)
+		c.Env, c.Stdin = w.handler.config.Env, strings.NewReader(manifest)
+		_ = c.Run() // how it ends is lost, too
+		if diff := cmp.Diff(before, w.traces(w.release(1))); diff != "" {
+			t.Errorf("the release that runs has changed (-before +after)\n%s", diff)
+		}
+	})
+}
+
+func TestReleaseInUseIsNeverBuiltAgain(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		words := filepath.Join(w.dir, "releases", w.release(1), "data", "words.txt")
+		if err := os.Remove(words); err != nil {
+			t.Fatal(err)
+		}
+		damaged := w.traces(w.release(1))
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "release "+w.release(1)+" is in use", "never replaced", "ship another revision")
+		if diff := cmp.Diff(damaged, w.traces(w.release(1))); diff != "" {
+			t.Errorf("the release that runs has changed (-before +after)\n%s", diff)
+		}
+		w.revise(2, forever+"; # two")
+		w.ship(2)
+		w.wantOutcome(w.do(t.Context(), 2, schedule.HostReplicated), action.Done)
+	})
+}
+
+// Names and links in an artifact are names, whatever they look like.
+func TestNamesInArtifactsAreNeverOptions(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.service = schedule.Service{Name: "greeter", Manager: "none", Restart: "restart"}
+		victim := t.TempDir()
+		if err := os.WriteFile(filepath.Join(victim, "authorized_keys"), []byte("key\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		link := func(name, target string) tar.Header {
+			return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target}
+		}
+		links := []tar.Header{link("authorized_keys", "-ft"+victim), link("zzz", "-ft."), link("y/current", "-ft."), link("-s", "--help")}
+		odd := []tar.Header{{Name: "x/current/index.html", Size: 1, Mode: 0o644}, {Name: "-rf", Size: 1, Mode: 0o755}, {Name: `back\slash\n`, Size: 2, Mode: 0o644},
+			{Name: " space ", Size: 3, Mode: 0o644}, {Name: "Ä/ä", Size: 4, Mode: 0o644}, {Name: "A", Size: 5, Mode: 0o644}, {Name: "a", Size: 6, Mode: 0o644}, {Name: "$(id)`id`", Size: 7, Mode: 0o644}}
+		w.register(1, "a.tar", tarOf(t, append(links, odd...)...))
+		w.ship(1)
+		if out := w.done(1, schedule.HostReplicated); !out.Already {
+			t.Errorf("replicated again: %+v", out)
+		}
+		for _, l := range links {
+			if got, err := os.Readlink(filepath.Join(w.dir, "releases", w.release(1), l.Name)); got != l.Linkname {
+				t.Errorf("%s leads to %q (%v), want %q", l.Name, got, err, l.Linkname)
+			}
+		}
+		if got, err := os.ReadFile(filepath.Join(victim, "authorized_keys")); string(got) != "key\n" {
+			t.Errorf("a file outside is %q, %v", got, err)
+		}
+		if got, err := os.Readlink(filepath.Join(w.dir, "current")); got != "releases/"+w.release(1) {
+			t.Errorf("current leads to %q, %v", got, err)
+		}
+	})
+}
+
+func TestProgramsOfStepsMayLookLikeOptions(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.own = []schedule.Step{{Name: "odd", Event: "host-odd", Run: []string{"--help"}}}
+		w.revise(1, forever)
+		w.done(1, schedule.HostReplicated)
+		if o := w.do(t.Context(), 1, "host-odd"); o.Kind == action.Done {
+			t.Errorf("a program that does not exist has run: %s", o.Output)
+		}
+	})
+}
+
+// A service's time begins when its program does, however late that is: here its shell is slow to find it.
+func TestReadyCountsFromTheStartOfTheService(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		slow := t.TempDir()
+		sh := w.shell()
+		// every shell that is to become the service waits for longer than ready.for
+		script := "#!/bin/dash\ncase ${2-} in cd*service*) sleep 1 ;; esac\nexec " + sh + " \"$@\"\n"
+		if err := os.WriteFile(filepath.Join(slow, "sh"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.handler.config.Env = []string{"PATH=" + slow + ":" + strings.TrimPrefix(w.handler.config.Env[0], "PATH=")}
+		w.service.Ready = schedule.Ready{For: action.Duration(500 * time.Millisecond), Within: action.Duration(4 * time.Second)}
+		w.revise(1, "exit 3")
+		w.done(1, schedule.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Retry, "did not stay up")
+	})
+}
