@@ -89,8 +89,8 @@ func (f field) parsePart(part string) (set uint64, err error) {
 	what, every, stepped := strings.Cut(part, "/")
 	step := 1
 	if stepped {
-		if step, err = strconv.Atoi(every); err != nil || step < 1 {
-			return 0, fmt.Errorf("want a step from 1 on, found %q", every)
+		if step, err = strconv.Atoi(every); err != nil || step < 1 || step > f.most {
+			return 0, fmt.Errorf("want a step from 1 to %d, found %q", f.most, every)
 		}
 	}
 	from, to := f.least, f.most
