@@ -70,7 +70,10 @@ func restartRound(ctx context.Context, o Options, binary, home string) (Round, e
 			return Round{}, err
 		}
 	}
-	begun := time.Now()
+	begun, err := l.EventsEnd(ctx)
+	if err != nil {
+		return Round{}, err
+	}
 	first, err := serve(ctx, binary, home)
 	if err != nil {
 		return Round{}, err
@@ -80,7 +83,10 @@ func restartRound(ctx context.Context, o Options, binary, home string) (Round, e
 	}
 	start := time.Now()
 	_ = kill(first) // it was killed, as it says
-	dead := time.Now()
+	dead, err := l.EventsEnd(ctx)
+	if err != nil {
+		return Round{}, err
+	}
 	second, err := serve(ctx, binary, home)
 	if err != nil {
 		return Round{}, err
@@ -102,14 +108,14 @@ func kill(c *exec.Cmd) error {
 	return errors.Join(c.Process.Kill(), c.Wait())
 }
 
-// claimed waits until an attempt has begun since a moment.
-func claimed(ctx context.Context, l *ledger.Ledger, since time.Time) error {
+// claimed waits until an attempt has begun behind a position.
+func claimed(ctx context.Context, l *ledger.Ledger, after ledger.EventPosition) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		events, err := l.EventsSince(ctx, since, 1000)
+		events, err := l.EventsAfter(ctx, after, 1000)
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ type fake struct {
 	unguarded  atomic.Bool
 	ahead      time.Duration // of its clock, before this machine's
 	away       bool          // it tells no time
-	refuseTick error
+	refuseTick func(schedule string, at time.Time) error
 
 	refuse    func(c []ledger.Completion) error // before a turn
 	loseTurns int                               // answers to lose after the commit

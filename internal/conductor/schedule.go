@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -30,6 +31,8 @@ type Ticks interface {
 const (
 	longestSleep = time.Minute // bounds the sleep until a tick: clocks of machines jump, and the database's counts
 	turnEvery    = time.Second // between looks at work that ticks wait for
+	// staleTick is the age at which a tick without a partition is skipped: partitions of so long ago are not added any more.
+	staleTick = 24 * time.Hour
 )
 
 // ticker makes the actions of schedules. Every instance has one: they compute the same ticks, with the same ids.
@@ -41,8 +44,10 @@ type ticker struct {
 
 // ticking is what is remembered of a schedule; what has happened is in the ledger.
 type ticking struct {
-	since time.Time // somebody sees to it since then
-	next  time.Time // nothing is to be done before
+	since   time.Time      // somebody sees to it since then
+	next    time.Time      // nothing is to be done before
+	skipped time.Time      // the last tick that no partition could hold; the ticks after it are still made
+	away    member.Backoff // of this schedule alone, so that one that fails delays no other
 }
 
 // ticks looks at the schedules when one of them may ask for something.
@@ -68,8 +73,9 @@ func (t *ticker) look(ctx context.Context) time.Duration {
 	}
 	now, err := t.ledger.Now(ctx)
 	if err != nil {
-		return t.failed(ctx, "read the time for schedules", "", err)
+		return t.failed(ctx, &t.away, "read the time for schedules", "", err)
 	}
+	t.away.Reset()
 	sleep, named := longestSleep, map[string]bool{}
 	for _, s := range schedules {
 		named[s.Name] = true
@@ -79,13 +85,7 @@ func (t *ticker) look(ctx context.Context) time.Duration {
 			t.known[s.Name] = memory
 		}
 		if !memory.next.After(now) {
-			if err := t.tick(ctx, s, memory, now); member.Passing(err) || ctx.Err() != nil {
-				return t.failed(ctx, "make an action", s.Name, err)
-			} else if err != nil {
-				t.failed(ctx, "make an action", s.Name, err)
-				memory.next = now.Add(longestSleep)
-			}
-			t.away.Reset()
+			t.due(ctx, s, memory, now)
 		}
 		if !memory.next.IsZero() {
 			sleep = min(sleep, memory.next.Sub(now))
@@ -99,11 +99,28 @@ func (t *ticker) look(ctx context.Context) time.Duration {
 	return max(sleep, minDue)
 }
 
+// due makes what is due of one schedule. After an error it waits: for the database as long as its back-off says, else for longestSleep.
+func (t *ticker) due(ctx context.Context, s Schedule, memory *ticking, now time.Time) {
+	err := t.tick(ctx, s, memory, now)
+	if err == nil {
+		memory.away.Reset()
+		return
+	}
+	delay := t.failed(ctx, &memory.away, "make an action", s.Name, err)
+	if !member.Passing(err) {
+		delay = longestSleep
+	}
+	memory.next = now.Add(delay)
+}
+
 // tick makes the actions of a schedule that are due.
 func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time.Time) error {
 	last, past, err := t.ledger.LastTick(ctx, s.Action)
 	if err != nil {
 		return err
+	}
+	if memory.skipped.After(past.At) {
+		past.At = memory.skipped
 	}
 	due := s.Window.Due(past, memory.since, now)
 	if due.Replace {
@@ -114,7 +131,13 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 	}
 	var made ledger.Enqueued
 	if !due.Tick.IsZero() {
-		if made, err = t.ledger.Tick(ctx, s.Name, due.Tick, s.Action); err != nil {
+		made, err = t.ledger.Tick(ctx, s.Name, due.Tick, s.Action)
+		if errors.Is(err, ledger.ErrNoPartition) && now.Sub(due.Tick) > staleTick {
+			t.log.Warn("tick skipped", obs.KeyName, s.Name, obs.KeyTick, due.Tick.In(s.Window.Zone).Format(time.RFC3339), obs.Error(err))
+			memory.skipped, memory.next = due.Tick, now
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -128,9 +151,9 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 	return nil
 }
 
-// failed logs what went wrong, and says how long to wait before it is tried again.
-func (t *ticker) failed(ctx context.Context, what, name string, err error) time.Duration {
-	delay := t.away.Next()
+// failed logs what went wrong and returns how long to wait before the next try.
+func (t *ticker) failed(ctx context.Context, away *member.Backoff, what, name string, err error) time.Duration {
+	delay := away.Next()
 	if ctx.Err() == nil {
 		t.log.Warn("schedule failed", obs.KeyDoing, what, obs.KeyName, name, obs.Error(err), obs.KeyRetryIn, delay.String())
 	}

@@ -35,7 +35,9 @@ func (f *fake) Tick(_ context.Context, schedule string, at time.Time, a action.A
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuseTick != nil {
-		return ledger.Enqueued{}, f.refuseTick
+		if err := f.refuseTick(schedule, at); err != nil {
+			return ledger.Enqueued{}, err
+		}
 	}
 	if _, there := f.rows[a.ID]; there {
 		return ledger.Enqueued{ID: a.ID}, nil
@@ -247,7 +249,7 @@ func TestSchedulesOutliveTheLedger(t *testing.T) {
 		if got := f.ticks("one", time.UTC); len(got) != 0 {
 			t.Errorf("made without a ledger: %v", got)
 		}
-		f.set(func() { f.away, f.refuseTick = false, errors.New("refused") })
+		f.set(func() { f.away, f.refuseTick = false, func(string, time.Time) error { return errors.New("refused") } })
 		settle(2 * time.Minute)
 		f.set(func() { f.refuseTick = nil })
 		c.Serve(conductor.Table{Handlers: handlers, Schedules: []conductor.Schedule{one, schedule(t, "two", "@hourly", window.Queue, window.CatchAll)}})
@@ -269,4 +271,59 @@ func (f *fake) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
+}
+
+// TestARefusedTickDelaysNoOtherSchedule: the refusal is one that passes, such as a partition that is missing.
+func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.setClock(t, "2026-01-10T08:55:00Z")
+		f.refuseTick = func(schedule string, _ time.Time) error {
+			if schedule == "first" {
+				return fault.New(fault.LedgerAway, "%w", ledger.ErrNoPartition)
+			}
+			return nil
+		}
+		stop := conducted(t, f, at(time.Second), schedule(t, "first", "@hourly", window.Skip, window.CatchLast),
+			schedule(t, "second", "@hourly", window.Skip, window.CatchLast))
+		settle(70 * time.Minute)
+		if diff := cmp.Diff([]string{"01-10 10:00 CET", "01-10 11:00 CET"}, f.ticks("second", stockholm(t))); diff != "" {
+			t.Errorf("ticks (-want +got):\n%s", diff)
+		}
+		f.set(func() { f.refuseTick = nil })
+		settle(10 * time.Second)
+		if got := f.ticks("first", stockholm(t)); len(got) != 1 {
+			t.Errorf("the refused schedule made %v once it could", got)
+		}
+		stop()
+	})
+}
+
+// TestTicksWithoutAPartitionAreSkipped: what is caught up with begins where there are partitions.
+func TestTicksWithoutAPartitionAreSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.setClock(t, "2026-01-10T08:30:00Z")
+		s := schedule(t, "daily", "@daily", window.Queue, window.CatchAll)
+		stop := conducted(t, f, at(time.Second), s)
+		settle(24 * time.Hour)
+		stop()
+		settle(10 * 24 * time.Hour)
+		oldest := time.Now().Add(f.ahead).Add(-3 * 24 * time.Hour)
+		f.set(func() {
+			f.refuseTick = func(_ string, at time.Time) error {
+				if at.Before(oldest) {
+					return fault.New(fault.LedgerAway, "%w", ledger.ErrNoPartition)
+				}
+				return nil
+			}
+		})
+		stop = conducted(t, f, at(time.Second), s)
+		settle(time.Minute)
+		stop()
+		want := []string{"01-11 00:00 CET", "01-19 00:00 CET", "01-20 00:00 CET", "01-21 00:00 CET"}
+		if diff := cmp.Diff(want, f.ticks("daily", stockholm(t))); diff != "" {
+			t.Errorf("ticks (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -152,8 +152,12 @@ type actionTx interface {
 	// ActionStates reads by id where ids is not nil, else by query, newest first.
 	ActionStates(ids []action.ID, q ActionQuery) ([]ActionState, error)
 	Events(id action.ID) ([]action.Event, error)
-	// EventsSince reads the events of all actions from a moment on, in the order of (at, action, seq).
-	EventsSince(since time.Time, limit int) ([]action.Event, error)
+	// ForgetRequests deletes idempotency keys of before a moment, the oldest first, and returns how many.
+	ForgetRequests(before time.Time, limit int) (int, error)
+	// EventsAfter reads the events of all actions after a position, in the recorded order.
+	EventsAfter(after EventPosition, limit int) ([]RecordedEvent, error)
+	// EventsEnd returns the first position that may still get rows.
+	EventsEnd() (int64, error)
 }
 
 // instanceTx is the processes that share a database.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -93,14 +94,14 @@ func (g *gathering) take() []*order {
 	return some
 }
 
-// carryOut answers every order of a group. What is wrong with one of them is no other's fault: then each goes alone.
+// carryOut answers every order of a group. When one order is at fault, each is stored alone, so that the others are not refused with it.
 func (l *Ledger) carryOut(group []*order) {
 	var all []action.Action
 	for _, o := range group {
 		all = append(all, o.actions...)
 	}
 	made, err := l.store(group[0].ctx, all)
-	if err != nil && len(group) > 1 && !fault.Is(err, fault.LedgerAway) && !fault.Is(err, fault.Unavailable) {
+	if err != nil && len(group) > 1 && !ofTheDatabase(err) {
 		for _, o := range group {
 			l.carryOut([]*order{o})
 		}
@@ -112,6 +113,12 @@ func (l *Ledger) carryOut(group []*order) {
 		}
 		close(o.done)
 	}
+}
+
+// ofTheDatabase reports whether an error would meet every order of a group alike: the database is away. A missing partition concerns only
+// the order whose time it is.
+func ofTheDatabase(err error) bool {
+	return (fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
 }
 
 // store stores actions in one transaction.

@@ -225,15 +225,6 @@ func (l *Ledger) Actions(ctx context.Context, q ActionQuery) (some []ActionState
 	return some, err
 }
 
-// EventsSince lists the events of all actions from a moment on, in the order of their time, with their beginnings (seq 0).
-func (l *Ledger) EventsSince(ctx context.Context, since time.Time, limit int) (events []action.Event, err error) {
-	err = l.read(ctx, "read events", func(tx Tx) error {
-		events, err = tx.EventsSince(since, limit)
-		return err
-	})
-	return events, err
-}
-
 // Events is an action's history, seq 0 (PENDING when it was stored) first.
 func (l *Ledger) Events(ctx context.Context, id action.ID) (events []action.Event, err error) {
 	err = l.read(ctx, "read events of action "+id.String(), func(tx Tx) error {

@@ -9,6 +9,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
+// ErrNoPartition is wrapped by the error of a row whose time has no partition. Its code is fault.LedgerAway: instances add partitions at
+// their start and hourly, but none for times further back than those that they catch up with.
+var ErrNoPartition = errors.New("no partition")
+
 // Partitions is how the time ahead and the time past stand in a database that keeps them apart.
 type Partitions struct {
 	Ahead  int      `json:"ahead"` // that stand ready beyond the one of now
@@ -53,10 +57,30 @@ type Folders interface {
 // archive is the folder below which each week's evidence has one of its own, such as action/2026w47.
 const archive = "action"
 
-// Retain deletes actions older than retention with their histories and then what the archive has of their weeks.
-// 0: everything is kept. Live actions stay, on PostgreSQL with the whole partition that they lie in. It is called
+// piece is how many rows of a small table one transaction deletes.
+const piece = 500
+
+// forgetRequests deletes the idempotency keys that no request is compared with any more.
+func (l *Ledger) forgetRequests(ctx context.Context) error {
+	for deleted := piece; deleted == piece; {
+		err := l.write(ctx, "delete idempotency keys", func(t *txn) (err error) {
+			deleted, err = t.ForgetRequests(t.Now().Add(-IdempotencyAge), piece)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Retain deletes idempotency keys that are too old, whatever the retention. Then it deletes actions older than retention with their
+// histories and what the archive has of their weeks. 0: every action is kept. Live actions stay, on PostgreSQL with the whole partition that they lie in. It is called
 // hourly; what was interrupted is finished by the next call.
 func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored Folders) error {
+	if err := l.forgetRequests(ctx); err != nil {
+		return err
+	}
 	before, err := l.horizon(ctx, retention)
 	if err != nil || before.IsZero() {
 		return err

@@ -34,6 +34,8 @@ type Strain struct {
 	HeldSince  time.Time `json:"heldSince,omitzero"` // when the oldest snapshot that keeps dead rows from being removed began; zero: none
 	HeldBy     string    `json:"heldBy,omitempty"`   // who holds it, for people
 	DeadTuples int64     `json:"deadTuples"`         // of the live rows' table
+	// Writer is the oldest transaction that has written and is still open. It delays the stream of all events.
+	Writer OpenWriter `json:"writer,omitzero"`
 }
 
 // Status is where all actions stand, and who works on them.

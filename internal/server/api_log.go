@@ -144,19 +144,7 @@ type exchangePath struct {
 
 // allEventsInput says where a stream of all events begins.
 type allEventsInput struct {
-	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream; what happened around it comes again"`
-}
-
-// cursor is where the stream resumes; zero: it begins now.
-func (in *allEventsInput) cursor() (time.Time, error) {
-	if in.LastEventID == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339Nano, in.LastEventID)
-	if err != nil {
-		return at, fault.New(fault.Invalid, "Last-Event-ID: want a time, found %q", in.LastEventID)
-	}
-	return at, nil
+	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it, it begins now"`
 }
 
 type eventsInput struct {
@@ -183,21 +171,18 @@ func (a *api) actions() {
 			}
 			return a.service.Action(ctx, id)
 		})
-	all := read("watch-events", "/events", "What happens to all actions from now on, as a live stream: a view for people, at least once")
+	all := read("watch-events", "/events", "What happens to all actions, as a live stream: each event at least once, in the order in which events were recorded")
 	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	huma.Register(a.huma, all, func(ctx context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
-		cursor, err := in.cursor()
-		if err != nil {
-			return nil, problemOf(err)
-		}
-		span, err := a.service.eventsFrom(ctx, cursor) // before the client hears that the stream has begun
+		from, err := a.service.eventsFrom(ctx, in.LastEventID) // before the client reads that the stream has begun
 		if err != nil {
 			return nil, problemOf(err)
 		}
 		return stream(func(ctx context.Context, w *EventStream) error {
-			return a.service.followEvents(ctx, span, func(e action.Event, cursor time.Time) error {
-				return w.JSON(cursor.Format(time.RFC3339Nano), "event", e)
+			return a.service.followEvents(ctx, from, eventSink{
+				event:   func(e ledger.RecordedEvent) error { return w.JSON(e.Position.String(), "event", e.Event) },
+				comment: w.Comment,
 			})
 		}), nil
 	})

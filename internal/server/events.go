@@ -77,6 +77,11 @@ func (s *EventStream) Text(id, event, data string) error {
 	return s.write(b.String())
 }
 
+// Comment sends a line that clients ignore.
+func (s *EventStream) Comment(text string) error {
+	return s.write(": " + strings.Join(strings.Fields(text), " ") + "\n\n")
+}
+
 func (s *EventStream) write(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

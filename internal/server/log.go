@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"maps"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -149,71 +149,71 @@ func (s *Service) Exchange(ctx context.Context, id action.ID, attempt int) (json
 	return seen, err
 }
 
-// eventsOverlap is how far a stream of all events looks back, for what was committed late.
-const eventsOverlap = 5 * time.Second
+// eventsPage is how many events a stream reads at a time.
+const eventsPage = 1000
 
-// eventsPage is how many events a stream reads at a time; more than a transaction writes at one moment.
-const eventsPage = 10_000
+// writerIsLong is the age from which an open transaction is reported to the readers that it delays.
+const writerIsLong = 5 * time.Second
 
-// eventSpan is where a stream of all events stands.
-type eventSpan struct {
-	cursor time.Time // of the newest event that was told
-	floor  time.Time // what happened before it is left out
-}
-
-// eventsFrom is the stream that resumes at a cursor, or when that is zero the one of all that happens from now on.
-func (s *Service) eventsFrom(ctx context.Context, cursor time.Time) (eventSpan, error) {
-	if !cursor.IsZero() {
-		return eventSpan{cursor, cursor.Add(-eventsOverlap)}, nil
+// eventsFrom returns where a stream of all events begins: behind the event of a cursor, or with what is recorded from now on.
+func (s *Service) eventsFrom(ctx context.Context, cursor string) (ledger.EventPosition, error) {
+	if cursor == "" {
+		return s.ledger.EventsEnd(ctx)
 	}
-	now, err := s.ledger.Now(ctx)
-	return eventSpan{now, now}, err
+	from, err := ledger.ParseEventPosition(cursor)
+	if err != nil {
+		return from, fault.New(fault.Invalid, "Last-Event-ID: %q is %w", cursor, err).WithHint("send the id of an event of this stream, or none")
+	}
+	return from, nil
 }
 
-// followEvents calls each for the events of all actions, each at least once and nearly in the order of time, until ctx
-// ends. cursor is where to resume. It is a view for people: what was committed later than eventsOverlap after it happened
-// may be left out.
-func (s *Service) followEvents(ctx context.Context, span eventSpan, each func(e action.Event, cursor time.Time) error) error {
-	waiter, seen := s.Waiter(), map[eventKey]time.Time{}
-	for cursor, since := span.cursor, span.floor; ; {
-		events, err := s.ledger.EventsSince(ctx, since, eventsPage)
+// eventSink takes what a stream of all events sends.
+type eventSink struct {
+	event   func(ledger.RecordedEvent) error
+	comment func(text string) error
+}
+
+// followEvents sends the events of all actions after a position, each at least once and in the recorded order, until ctx ends. While a
+// transaction that stays open delays them, it sends a comment from time to time that says so.
+func (s *Service) followEvents(ctx context.Context, after ledger.EventPosition, to eventSink) error {
+	waiter := s.Waiter()
+	for commented := time.Now(); ; {
+		events, err := s.ledger.EventsAfter(ctx, after, eventsPage)
 		if err != nil {
 			return err
 		}
 		for _, e := range events {
-			key := eventKey{e.ActionID, e.Seq}
-			if _, known := seen[key]; known {
-				continue
-			}
-			seen[key] = e.At
-			cursor = later(cursor, e.At)
-			if err := each(e, cursor); err != nil {
+			if err := to.event(e); err != nil {
 				return err
 			}
+			after = e.Position
 		}
-		if len(events) == eventsPage { // the rest of it first
-			since = events[eventsPage-1].At
+		if len(events) == eventsPage {
 			continue
 		}
-		since = later(span.floor, cursor.Add(-eventsOverlap))
-		maps.DeleteFunc(seen, func(_ eventKey, at time.Time) bool { return at.Before(since) })
+		if len(events) == 0 && time.Since(commented) >= keepAlive {
+			if err := s.commentDelay(ctx, to); err != nil {
+				return err
+			}
+			commented = time.Now()
+		}
 		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {
 			return err
 		}
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// commentDelay sends how old the oldest writing transaction is, if it is old.
+func (s *Service) commentDelay(ctx context.Context, to eventSink) error {
+	writer, err := s.ledger.OpenWriter(ctx)
+	if err != nil || writer.Since.IsZero() {
+		return err
 	}
-	return b
-}
-
-// eventKey tells an event from all others.
-type eventKey struct {
-	id  action.ID
-	seq int
+	now, err := s.ledger.Now(ctx)
+	if age := now.Sub(writer.Since); err == nil && age >= writerIsLong {
+		err = to.comment(fmt.Sprintf("delayed: a transaction is open for %s (%s)", age.Round(time.Second), writer.By))
+	}
+	return err
 }
 
 // FollowAction hands every event after seq to each, those that are there and those to come, and calls end

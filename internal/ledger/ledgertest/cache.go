@@ -248,18 +248,51 @@ func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
 	}
 }
 
-func idempotencyKeysStandForADay(t *testing.T, s setup) {
-	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
-	check(t, err)
+// ageCache makes what the cache has older than an idempotency key may get.
+func (s setup) ageCache(t *testing.T) {
+	t.Helper()
 	age := "interval '24 hours 1 second'"
 	if s.driver.Name() == "sqlite" {
 		age = fmt.Sprint((ledger.IdempotencyAge + time.Second).Microseconds())
 	}
 	check(t, s.database.Exec("UPDATE cache_entry SET created_at = created_at - "+age))
+}
+
+func idempotencyKeysStandForADay(t *testing.T, s setup) {
+	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
+	check(t, err)
+	s.ageCache(t)
 	second, err := s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"), "")
 	check(t, err)
 	if !second.Created || second.ID == first.ID {
 		t.Errorf("a day later: %+v", second)
+	}
+}
+
+// oldIdempotencyKeysAreDeleted although every action is kept.
+func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
+	for i := range 3 {
+		_, err := s.EnqueueOnce(s.ctx, once("ana", fmt.Sprint("old ", i), "x"), job("a"), "")
+		check(t, err)
+	}
+	s.ageCache(t)
+	_, err := s.EnqueueOnce(s.ctx, once("ana", "new", "x"), job("a"), "")
+	check(t, err)
+	s.ask(t, payload("p", 1))
+	check(t, s.Retain(s.ctx, 0, &weeks{}))
+	count := 0
+	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		for deleted := 1; deleted > 0; {
+			deleted, err = tx.ForgetRequests(tx.Now().Add(time.Hour), 1)
+			count += deleted
+		}
+		return err
+	}))
+	if count != 1 {
+		t.Errorf("%d keys were left, want the new one", count)
+	}
+	if entries, err := s.CacheEntries(s.ctx, ledger.CacheQuery{}); err != nil || len(entries) != 1 {
+		t.Errorf("the payload cache lists %+v, %v", entries, err)
 	}
 }
 
@@ -363,35 +396,5 @@ func jobsAreSelectedByPhase(t *testing.T, s setup) {
 	}
 	if long, err := s.Actions(s.ctx, ledger.ActionQuery{Shortest: time.Hour}); err != nil || len(long) > 0 {
 		t.Errorf("%d were at work for an hour, %v", len(long), err)
-	}
-}
-
-func eventsOfAllActionsAreRead(t *testing.T, s setup) {
-	host := s.join(t, "host-a")
-	before, err := s.Now(s.ctx)
-	check(t, err)
-	a, b := s.enqueue(t, job("a")), s.enqueue(t, job("b"))
-	followed := job("c") // its id is as old as that of the action which it follows
-	followed.ID, followed.RunAt = action.DerivedID(before.Add(-time.Hour), "c"), before.Add(time.Hour)
-	c := s.enqueue(t, followed)
-	for range 2 {
-		s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
-	}
-	events, err := s.EventsSince(s.ctx, before, 100)
-	check(t, err)
-	seen := map[action.ID][]action.Status{}
-	for i, e := range events {
-		seen[e.ActionID] = append(seen[e.ActionID], e.Status)
-		if i > 0 && e.At.Before(events[i-1].At) {
-			t.Errorf("event %d is of %s, behind one of %s", i, e.At, events[i-1].At)
-		}
-	}
-	want := []action.Status{action.Pending, action.Running, action.Successful}
-	if diff := cmp.Diff(map[action.ID][]action.Status{a: want, b: want, c: want[:1]}, seen); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	last := events[len(events)-1]
-	if rest, err := s.EventsSince(s.ctx, last.At.Add(time.Millisecond), 100); err != nil || len(rest) > 0 {
-		t.Errorf("%d events behind the last one, %v", len(rest), err)
 	}
 }

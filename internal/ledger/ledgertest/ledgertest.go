@@ -118,6 +118,9 @@ func checks() map[string]func(*testing.T, setup) {
 		"RepeatsRaceForOneAction":       repeatsRaceForOneAction,
 		"JobsAreSelectedByPhase":        jobsAreSelectedByPhase,
 		"EventsOfAllActionsAreRead":     eventsOfAllActionsAreRead,
+		"OldIdempotencyKeysAreDeleted":  oldIdempotencyKeysAreDeleted,
+		"EventsOfOneMomentArePaged":     eventsOfOneMomentArePaged,
+		"LateEventsAreRead":             lateEventsAreRead,
 		// status
 		"StatusTellsWhereAllActionsStand": statusTellsWhereAllActionsStand,
 		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,

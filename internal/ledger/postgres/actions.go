@@ -261,16 +261,3 @@ func (t *tx) Events(id action.ID) ([]action.Event, error) {
 	}, `SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event
 		WHERE action_id = $1 AND created_at = $2 ORDER BY seq`, uuid(id), id.Time())
 }
-
-// EventsSince reads the events of all actions from a moment on, in the order of (at, action, seq).
-func (t *tx) EventsSince(since time.Time, limit int) ([]action.Event, error) {
-	return query(t, func(row pgx.Row) (e action.Event, err error) {
-		var status int16
-		err = row.Scan(idOf{&e.ActionID}, &e.Seq, &status, &e.Attempt, &e.Spent, timeOf{&e.At}, &e.Source, timeOf{&e.Until}, textOf{&e.Code},
-			textOf{&e.Error}, textOf{&e.Ref})
-		e.Status = action.Status(status)
-		return e, err
-	}, `SELECT action_id, seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE at >= $1
-		UNION ALL SELECT id, 0, 1, 0, 0, enqueued_at, created_by, NULL, '', '', '' FROM action WHERE enqueued_at >= $1
-		ORDER BY at, action_id, seq LIMIT $2`, stamp(since), limit)
-}

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -66,4 +68,11 @@ func (t *tx) SetInvalidAfter(e ledger.CacheEntry) error {
 func (t *tx) InsertDismissal(id action.ID, by string) error {
 	_, err := t.exec("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
 	return err
+}
+
+// ForgetRequests deletes old idempotency keys.
+func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
+	n, err := t.exec(`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
+		ORDER BY created_at LIMIT $2))`, before, limit)
+	return int(n), err
 }

@@ -200,9 +200,6 @@ func retain(ctx context.Context, c *pgxpool.Conn, before time.Time) error {
 			return err
 		}
 	}
-	if _, err := c.Exec(ctx, "DELETE FROM cache_entry WHERE scope = 'idempotency' AND created_at < now() - $1::interval", interval(ledger.IdempotencyAge)); err != nil {
-		return err
-	}
 	return dropDetached(ctx, c)
 }
 
@@ -323,6 +320,6 @@ func noPartition(detail string, err error) error {
 	if m := regexp.MustCompile(`\(created_at\) = \(([^)]+)\)`).FindStringSubmatch(detail); m != nil {
 		at = m[1]
 	}
-	return fault.New(fault.LedgerAway, "no partition of the ledger stands ready for %s: %w", at, err).
+	return fault.New(fault.LedgerAway, "%w of the ledger stands ready for %s: %w", ledger.ErrNoPartition, at, err).
 		WithHint("processes that run roles make them, at their start and hourly; look at their logs")
 }

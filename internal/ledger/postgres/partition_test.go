@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,6 +94,34 @@ func TestEnqueueNamesTheMissingPartition(t *testing.T) {
 	if !fault.Is(err, fault.LedgerAway) || !strings.Contains(err.Error(), "no partition of the ledger stands ready for "+far.Format(time.DateOnly)) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestAMissingPartitionRefusesOnlyItsOwnAction: other callers share the transaction, and are not refused with it.
+func TestAMissingPartitionRefusesOnlyItsOwnAction(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(open(t, pgtest.URL(t)))
+	long := time.Now().UTC().AddDate(0, 0, -200)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 40 {
+				_, err := l.Tick(t.Context(), "nightly", long, action.Action{Kind: "job", Handler: "noop"})
+				if !errors.Is(err, ledger.ErrNoPartition) {
+					t.Errorf("a tick of %s: got %v", long.Format(time.DateOnly), err)
+				}
+			}
+		})
+	}
+	for range 16 {
+		all.Go(func() {
+			for range 40 {
+				if _, err := l.Enqueue(t.Context(), action.Action{Kind: "job", Handler: "noop"}); err != nil {
+					t.Errorf("another caller: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestDetachingIsFinishedByTheNext: a process that is killed while it detaches, or before it drops, leaves nothing behind.

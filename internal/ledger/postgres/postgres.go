@@ -76,6 +76,10 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
+	if err := coded(raiseEra(ctx, pool)); err != nil {
+		pool.Close()
+		return nil, err
+	}
 	if o.Partition == "" {
 		o.Partition = Week
 	}

@@ -59,11 +59,24 @@ const holders = `SELECT since, who FROM (
 	SELECT prepared, format('the prepared transaction %s', gid) FROM pg_prepared_xacts WHERE database = current_database()
 ) AS h ORDER BY since LIMIT 1`
 
+// writers are the transactions of the cluster that have written and are still open.
+const writers = `SELECT since, who FROM (
+	SELECT xact_start AS since, format('%s, process %s, database %s', coalesce(nullif(application_name, ''), 'unknown'), pid, datname) AS who
+	FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+	UNION ALL
+	SELECT prepared, format('the prepared transaction %s', gid) FROM pg_prepared_xacts) AS w ORDER BY since LIMIT 1`
+
 // Strain is what the database suffers from.
 func (t *tx) Strain() (s ledger.Strain, err error) {
 	_, err = query(t, func(row pgx.Row) (bool, error) {
 		return true, row.Scan(timeOf{&s.HeldSince}, &s.HeldBy)
 	}, holders)
+	if err != nil {
+		return s, err
+	}
+	_, err = query(t, func(row pgx.Row) (bool, error) {
+		return true, row.Scan(timeOf{&s.Writer.Since}, &s.Writer.By)
+	}, writers)
 	if err != nil {
 		return s, err
 	}

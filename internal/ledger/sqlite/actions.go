@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -30,6 +29,10 @@ func scanID(s scanner) (i action.ID, err error) {
 }
 
 func (t *tx) InsertActions(actions []action.Action) error {
+	position, err := t.position()
+	if err != nil {
+		return err
+	}
 	values := make([][]any, len(actions))
 	for i, a := range actions {
 		policy, err := json.Marshal(a.Policy)
@@ -46,20 +49,27 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		}
 		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, *a.Priority, a.UniqueKey,
 			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef, a.Version, id(a.CacheKey),
-			document(subscriber)}, step...)
+			document(subscriber), position}, step...)
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber",
+		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber", "tx",
 		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
 func (t *tx) InsertEvents(events []action.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	position, err := t.position()
+	if err != nil {
+		return err
+	}
 	values := make([][]any, len(events))
 	for i, e := range events {
-		values[i] = []any{id(e.ActionID), e.Seq, e.Status, e.Attempt, e.Spent, micros(e.At), e.Source, micros(e.Until), e.Code, e.Error, e.Ref}
+		values[i] = []any{id(e.ActionID), e.Seq, e.Status, e.Attempt, e.Spent, micros(e.At), e.Source, micros(e.Until), e.Code, e.Error, e.Ref, position}
 	}
 	return t.insert(table{name: "event", columns: []string{"action_id", "seq", "status", "attempt", "spent", "at", "source", "until",
-		"code", "error", "ref"}}, values)
+		"code", "error", "ref", "tx"}}, values)
 }
 
 func (t *tx) UpdateThreads(threads []ledger.ThreadRow) error {
@@ -168,14 +178,4 @@ func (t *tx) Events(i action.ID) ([]action.Event, error) {
 		return e, err
 	}
 	return rows(t, scan, `SELECT seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE action_id = ? ORDER BY seq`, id(i))
-}
-
-func (t *tx) EventsSince(since time.Time, limit int) ([]action.Event, error) {
-	scan := func(s scanner) (e action.Event, err error) {
-		err = s.Scan(ident{&e.ActionID}, &e.Seq, &e.Status, &e.Attempt, &e.Spent, moment{&e.At}, &e.Source, moment{&e.Until}, &e.Code, &e.Error, &e.Ref)
-		return e, err
-	}
-	return rows(t, scan, `SELECT action_id, seq, status, attempt, spent, at, source, until, code, error, ref FROM event WHERE at >= ?1
-		UNION ALL SELECT id, 0, 1, 0, 0, enqueued_at, created_by, NULL, '', '', '' FROM action WHERE enqueued_at >= ?1
-		ORDER BY at, action_id, seq LIMIT ?2`, micros(since), limit)
 }

@@ -58,8 +58,13 @@ func (t *tx) retain(bound []byte) (deleted int, err error) {
 			return deleted, err
 		}
 	}
-	_, err = t.exec(`DELETE FROM cache_entry WHERE scope = 'idempotency' AND created_at < ?`, micros(t.now.Add(-ledger.IdempotencyAge)))
-	return deleted, err
+	return deleted, nil
+}
+
+// ForgetRequests deletes old idempotency keys.
+func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
+	return t.exec(`DELETE FROM cache_entry WHERE key IN (SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < ?
+		ORDER BY created_at LIMIT ?)`, micros(before), limit)
 }
 
 // shrink gives free pages back to the disk. A file that an earlier version made learns it by being written anew, once.

@@ -22,6 +22,8 @@ type tx struct {
 	conn   *sql.Conn
 	now    time.Time
 	plans  *[]string // collects query plans; nil: none wanted
+
+	recorded int64 // the position of what the transaction records; 0: it has recorded nothing yet
 }
 
 // Now is the time at which the transaction began.

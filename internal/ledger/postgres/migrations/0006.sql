@@ -1,0 +1,5 @@
+-- Streams read by the recorded position; keys of requests are deleted after a day.
+
+CREATE INDEX CONCURRENTLY action_tx ON action (tx);
+CREATE INDEX CONCURRENTLY event_tx ON event (tx);
+CREATE INDEX CONCURRENTLY cache_entry_made ON cache_entry (created_at) WHERE scope = 'idempotency';
