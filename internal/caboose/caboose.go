@@ -158,6 +158,15 @@ func (c *Caboose) source() string { return role + " " + c.current().Name }
 var states = map[action.OutcomeKind]string{action.Done: "successful", action.Fatal: "failed", action.BadInput: "invalid",
 	action.Stopped: "canceled", action.Expired: "timed_out"}
 
+// observe records one observation. Its error also says that the end waits until callbacks can be planned.
+func (c *Caboose) observe(ctx context.Context, o ledger.Observation) (ledger.Observed, error) {
+	seen, err := c.ledger.Observe(ctx, o)
+	if err == nil {
+		err = seen.Deferred.Err()
+	}
+	return seen, err
+}
+
 // count counts an end that was news to the log.
 func (c *Caboose) count(o ledger.Observation, recorded ledger.Observed) {
 	if slices.Contains(recorded.Ended, o.ID) {

@@ -96,7 +96,7 @@ func (q *events) record(ctx context.Context, m aws.Message) error {
 	if err != nil || !news {
 		return err
 	}
-	recorded, err := q.ledger.Observe(ctx, o)
+	recorded, err := q.observe(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (e *executions) ask(ctx context.Context, some []*execution) error {
 		return err
 	}
 	e.recorded(seen, recorded)
-	return nil
+	return recorded.Deferred.Err()
 }
 
 // look asks about one execution. news: there is something to record.
@@ -260,10 +260,12 @@ func (e *executions) offload(ctx context.Context, o *ledger.Observation) error {
 	return nil
 }
 
-// recorded forgets what has ended, and counts it.
+// recorded forgets what has ended, and counts it. Executions whose end is deferred are asked about again.
 func (e *executions) recorded(seen []ledger.Observation, recorded ledger.Observed) {
 	for _, o := range seen {
 		switch {
+		case slices.Contains(recorded.Deferred.IDs, o.ID):
+			e.live[o.ID].askAt = time.Now().Add(e.cfg.Pace.Retry)
 		case o.Outcome.Code == CodeLost:
 			e.metrics.Lost.Inc()
 			e.log.Warn("execution lost", obs.KeyActionID, o.ID.String(), obs.KeyCode, CodeLost)

@@ -77,7 +77,7 @@ func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
 
 // running records that a workflow runs, and how far it has come.
 func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) error {
-	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt"),
+	_, err := w.observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt"),
 		Ref: refOf(one), Progress: progressOf(one)})
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.U
 	}
 	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
 		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full)}
-	seen, err := w.ledger.Observe(ctx, o)
+	seen, err := w.observe(ctx, o)
 	if err != nil {
 		return err
 	}

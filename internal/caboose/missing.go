@@ -96,7 +96,7 @@ func (w *watcher) has(ctx context.Context, id action.ID) (bool, error) {
 
 // lose ends an action whose workflow vanished. It is not run again, since it may have run.
 func (w *watcher) lose(ctx context.Context, id action.ID) error {
-	_, err := w.ledger.Observe(ctx, ledger.Observation{ID: id, Source: w.source(), Outcome: action.Outcome{Kind: action.Fatal, Code: CodeLost,
+	_, err := w.observe(ctx, ledger.Observation{ID: id, Source: w.source(), Outcome: action.Outcome{Kind: action.Fatal, Code: CodeLost,
 		Error: "the workflow vanished before its end was seen; it may have run"}})
 	if err == nil {
 		w.metrics.Lost.Inc()

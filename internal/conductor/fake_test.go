@@ -170,7 +170,7 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	var turned ledger.Turned
 	for _, c := range completions {
 		if f.holds != nil && f.holds(c.ID) {
-			turned.Held = append(turned.Held, c.ID)
+			turned.Deferred.IDs = append(turned.Deferred.IDs, c.ID)
 			continue
 		}
 		if r := f.rows[c.ID]; r.ClaimedBy == owner.ID && r.Attempt == c.Attempt {

@@ -134,11 +134,8 @@ func (c *Conductor) cancelAll(cause error) int {
 // rescue takes back the claims of dead instances.
 func (c *Conductor) rescue(ctx context.Context) {
 	rescued, err := c.ledger.Rescue(ctx, c.current().ID, c.began)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.log.Warn("rescue failed", obs.Error(err))
-		}
-		return
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("rescue failed", obs.Error(err))
 	}
 	for _, claim := range rescued {
 		c.metrics.Rescues.WithLabelValues(string(claim.Reason)).Inc()

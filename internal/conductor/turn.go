@@ -298,7 +298,7 @@ func (t *turner) recorded(owner ledger.Instance, turned ledger.Turned, completio
 	t.mu.Lock()
 	t.metrics.Unflushed.Set(float64(len(t.unflushed)))
 	t.mu.Unlock()
-	t.postpone(owner, completions, turned.Held)
+	t.postpone(owner, completions, turned.Deferred)
 	for _, id := range turned.Late {
 		i := slices.IndexFunc(completions, func(c ledger.Completion) bool { return c.ID == id })
 		late := completions[i]

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -19,8 +18,8 @@ type waiting struct {
 }
 
 // postpone keeps completions that cannot be recorded now, unless their instance is no more.
-func (c *Conductor) postpone(owner ledger.Instance, completions []ledger.Completion, ids []action.ID) {
-	if len(ids) == 0 {
+func (c *Conductor) postpone(owner ledger.Instance, completions []ledger.Completion, deferred ledger.Deferred) {
+	if len(deferred.IDs) == 0 {
 		return
 	}
 	c.mu.Lock()
@@ -29,12 +28,13 @@ func (c *Conductor) postpone(owner ledger.Instance, completions []ledger.Complet
 		return
 	}
 	for _, one := range completions {
-		if slices.Contains(ids, one.ID) {
+		if slices.Contains(deferred.IDs, one.ID) {
 			c.waiting.completions = append(c.waiting.completions, one)
 		}
 	}
 	c.waiting.until = time.Now().Add(askAgain)
-	c.log.Warn("callbacks cannot be planned; their actions end later", obs.KeyActionID, ids[0].String(), obs.KeyCount, len(ids), obs.KeyRetryIn, askAgain.String())
+	c.log.Warn("callbacks cannot be planned; their actions end later", obs.KeyActionID, deferred.IDs[0].String(), obs.KeyCount, len(deferred.IDs),
+		obs.KeyError, deferred.Why, obs.KeyRetryIn, askAgain.String())
 }
 
 // again queues what has waited long enough. The caller holds mu.

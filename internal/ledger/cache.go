@@ -113,7 +113,11 @@ func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntr
 // EnqueueOnce is EnqueueUnique for a request that may be sent again: the repeat gets the same answer, for
 // IdempotencyAge. fault.KeyReused when the key stood for another request.
 func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action, way OnConflict) (made Enqueued, err error) {
-	err = l.write(ctx, "enqueue", func(t *txn) error {
+	planned, err := l.foreseeWay(ctx, a, way)
+	if err != nil {
+		return Enqueued{}, err
+	}
+	_, err = l.transact(ctx, "enqueue", planned, func(t *txn) error {
 		made, err = t.enqueueOnce(i, a, way)
 		return err
 	})

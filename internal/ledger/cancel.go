@@ -8,20 +8,24 @@ import (
 )
 
 // Cancel ends an action: unclaimed at once, claimed by request to its owner.
-// Steps of a deployment are refused with fault.OwnedByDeploy; ended ones with fault.Terminal.
+// Steps of a deployment are refused with fault.OwnedByDeploy; ended ones with fault.Terminal. fault.Unavailable while
+// its callbacks cannot be planned.
 func (l *Ledger) Cancel(ctx context.Context, id action.ID, mode CancelMode) error {
 	kind := action.AskCancel
 	if mode == Drain {
 		kind = action.AskDrain
 	}
-	return l.write(ctx, "cancel action "+id.String(), func(t *txn) error {
+	asked := each(func(*txn, live) (action.Input, bool) { return action.Input{Kind: kind, Source: "api"}, true })
+	deferred, err := l.change(ctx, "cancel action "+id.String(), []action.ID{id}, func(t *txn, found []live) ([]settled, error) {
 		if err := t.mayCancel(id); err != nil {
-			return err
+			return nil, err
 		}
-		return t.each([]action.ID{id}, func(live) (action.Input, bool) {
-			return action.Input{Kind: kind, Source: "api"}, true
-		})
+		return asked(t, found)
 	})
+	if err != nil {
+		return err
+	}
+	return deferred.Err()
 }
 
 // mayCancel refuses unknown actions, ended ones, and those that a deployment owns.

@@ -144,8 +144,12 @@ type actionTx interface {
 	Select(choice Choice, owner action.ID, limit int) ([]action.ID, error)
 	// MakeReady lets those be claimed whose time has come, at most limit.
 	MakeReady(limit int) (int, error)
-	// NextDue is the earliest time that some thread waits for; zero: none, or a deadline a minute away at least.
-	NextDue() (time.Time, error)
+	// NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero: none, or
+	// a deadline that is a minute away at least.
+	NextDue(after time.Time) (time.Time, error)
+	// PastDeadline lists live actions whose deadline has passed and that nobody was asked to stop yet, in the order of
+	// deadlines and ids, after a place in it.
+	PastDeadline(after Deadline, limit int) ([]Deadline, error)
 
 	// HasActions reports whether there may be an action that was created in a period, or one that still refers to a blob below a folder.
 	HasActions(from, to time.Time, folder string) (bool, error)
@@ -250,7 +254,6 @@ type Choice uint8
 const (
 	DeadClaims    Choice = iota + 1 // claimed by an instance that is not alive; embedded: by any but owner
 	OverdueClaims                   // claimed by owner, and the attempt's lease has passed
-	PastDeadline                    // and nobody was asked to stop yet
 	CancelAsked                     // claimed by owner, who was asked to stop
 	ClaimsOf                        // claimed by owner
 	StopAsked                       // handed off, to be stopped, and nobody does just now

@@ -27,25 +27,22 @@ func (s settled) events() []action.Event {
 	return append(s.before[:len(s.before):len(s.before)], *s.Event)
 }
 
-// each locks live actions and gives every one its input; ones for which input says no are left alone.
-func (t *txn) each(ids []action.ID, input func(live) (action.Input, bool)) error {
-	found, err := t.lockLive(ids)
-	if err != nil {
-		return err
-	}
-	var moves []settled
-	for _, f := range found {
-		in, ok := input(f)
-		if !ok {
-			continue
+// each gives every live action its input; ones for which input says no are left alone.
+func each(input func(*txn, live) (action.Input, bool)) decider {
+	return func(t *txn, found []live) (moves []settled, err error) {
+		for _, f := range found {
+			in, ok := input(t, f)
+			if !ok {
+				continue
+			}
+			next, err := action.Next(f.action, f.thread, in, t.Now())
+			if err != nil {
+				return nil, err
+			}
+			moves = append(moves, settled{action: &f.action, Transition: next})
 		}
-		next, err := action.Next(f.action, f.thread, in, t.Now())
-		if err != nil {
-			return err
-		}
-		moves = append(moves, settled{action: &f.action, Transition: next})
+		return moves, nil
 	}
-	return t.settle(moves)
 }
 
 // settle writes transitions of locked threads down.
@@ -83,19 +80,20 @@ func (t *txn) settle(moves []settled) error {
 	if err := t.follow(follows); err != nil {
 		return err
 	}
-	_, err := t.finish(action.ID{}, ends)
+	kept, deferred := t.planned(ends)
+	t.deferred = t.deferred.and(deferred)
+	_, err := t.finish(action.ID{}, kept)
 	return err
 }
 
 // finish is the one way to the end: whoever ends an action deletes its thread,
 // writes the last state and the event and, for a deployment's step, appends the
-// entry, and stores what follows, all in this transaction. The heads of the steps' pipelines are locked.
+// entry, and stores what was planned to follow, all in this transaction. The heads of the steps' pipelines are locked.
 // With an owner the threads need not be: those end that stand as its claim left
 // them. It returns the ones that ended.
 func (t *txn) finish(owner action.ID, moves []settled) ([]*settled, error) {
-	moves, err := t.planned(moves)
-	if err != nil || len(moves) == 0 {
-		return nil, err
+	if len(moves) == 0 {
+		return nil, nil
 	}
 	ended := make([]*settled, len(moves))
 	for i := range moves {

@@ -1,11 +1,8 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -20,21 +17,10 @@ type Planner interface {
 	Begins(a action.Action, at time.Time) []Follow
 	// Asks reports whether something may follow when the action ends so. It only computes.
 	Asks(a action.Action, end action.Status) bool
-	// Plan is what follows an end. It is asked before the transaction, perhaps more than once for the same end, and may
-	// fetch and store documents. Its error says that they cannot be had now: the action stays as it is until they can.
+	// Plan returns what follows an end. It runs before the transaction, perhaps more than once for the same end and for
+	// several ends at a time, and may fetch and store documents. Its error says that they cannot be had now: the end is
+	// deferred until they can.
 	Plan(ctx context.Context, e End) ([]Follow, error)
-}
-
-// End is an action that is about to end, and how.
-type End struct {
-	Action    action.Action
-	Thread    action.Thread // with the status of the end
-	At        time.Time
-	Code      string
-	Error     string
-	Ref       string
-	Output    json.RawMessage // may be there with OutputRef, too
-	OutputRef string
 }
 
 // Follow is an action that another one asks for.
@@ -50,101 +36,6 @@ const codeLinked = "linked"
 
 // Follows gives the ledger its planner, once, before it is used.
 func (l *Ledger) Follows(p Planner) { l.core.planner = p }
-
-// maxFollows is how many actions may follow in one transaction; those of one end are never divided.
-const maxFollows = 10_000
-
-// plan is what follows one end, or why that cannot be told now.
-type plan struct {
-	end     End
-	follows []Follow
-	err     error
-}
-
-// fits reports whether the plan is for this very end. The time of the end is the plan's.
-func (p plan) fits(e End) bool {
-	return p.end.Thread.Status == e.Thread.Status && p.end.Thread.Seq == e.Thread.Seq && p.end.Thread.Attempt == e.Thread.Attempt &&
-		p.end.Code == e.Code && p.end.Error == e.Error && p.end.Ref == e.Ref && p.end.OutputRef == e.OutputRef && bytes.Equal(p.end.Output, e.Output)
-}
-
-// unplanned stops a transaction before it writes: what follows these ends must be planned first.
-type unplanned struct{ ends []End }
-
-func (u unplanned) Error() string { return fmt.Sprintf("%d ends are not planned yet", len(u.ends)) }
-
-// held says that everything was done but for some ends, whose followers cannot be planned now.
-type held struct {
-	ids []action.ID
-	why error
-}
-
-func (h held) Error() string {
-	return fmt.Sprintf("action %s cannot end yet, since its callbacks cannot be planned: %v", h.ids[0], h.why)
-}
-
-// Unwrap makes it an error that may pass.
-func (h held) Unwrap() error { return fault.Wrap(fault.Unavailable, h.why) }
-
-var errSlowPlan = fault.New(fault.Unavailable, "the documents of callbacks could not be had within %s", callTimeout)
-
-var errManyFollows = fault.New(fault.Unavailable, "more than %d actions would follow in one transaction", maxFollows)
-
-// plans are what was planned so far, by action; of an action that may end in several ways, for each.
-type plans map[action.ID][]plan
-
-// of is the plan for an end.
-func (p plans) of(e End) (plan, bool) {
-	i := slices.IndexFunc(p[e.Action.ID], func(one plan) bool { return one.fits(e) })
-	if i < 0 {
-		return plan{}, false
-	}
-	return p[e.Action.ID][i], true
-}
-
-// planAll plans ends outside of any transaction.
-func (c *core) planAll(ctx context.Context, ends []End, known plans) {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSlowPlan)
-	defer cancel()
-	for _, e := range ends {
-		follows, err := c.planner.Plan(ctx, e)
-		known[e.Action.ID] = append(known[e.Action.ID], plan{end: e, follows: follows, err: err})
-	}
-}
-
-// planned keeps of ends those that may happen now, with what follows them: all but those whose followers cannot be
-// planned. Ends that nobody has planned yet stop the transaction.
-func (t *txn) planned(ends []settled) (kept []settled, err error) {
-	if t.core.planner == nil {
-		return ends, nil
-	}
-	var missing []End
-	count := 0
-	for _, m := range ends {
-		m.follows = t.begins(m)
-		if !t.core.planner.Asks(*m.action, m.Thread.Status) {
-			kept = append(kept, m)
-			continue
-		}
-		e := t.endOf(m)
-		p, ok := t.plans.of(e)
-		switch {
-		case !ok:
-			missing = append(missing, e)
-		case p.err != nil:
-			t.hold(m.action.ID, p.err)
-		case count > 0 && count+len(p.follows) > maxFollows:
-			t.hold(m.action.ID, errManyFollows)
-		default:
-			count += len(p.follows)
-			m.follows = append(m.follows, p.follows...)
-			kept = append(kept, m.at(p.end.At, t.Now()))
-		}
-	}
-	if len(missing) > 0 {
-		return nil, unplanned{missing}
-	}
-	return kept, nil
-}
 
 // begins is what follows when a move makes its action run.
 func (t *txn) begins(m settled) []Follow {
@@ -170,41 +61,6 @@ func (t *txn) beginning(claimed []Claimed) (follows []Follow) {
 		}
 	}
 	return follows
-}
-
-func (t *txn) hold(id action.ID, why error) {
-	if t.holds(id) {
-		return
-	}
-	if t.held == nil {
-		t.held = &held{why: why}
-	}
-	t.held.ids = append(t.held.ids, id)
-}
-
-// holds reports whether an action's end is left out of this transaction.
-func (t *txn) holds(id action.ID) bool { return t.held != nil && slices.Contains(t.held.ids, id) }
-
-// endOf is an end as a planner sees it.
-func (t *txn) endOf(m settled) End {
-	e := t.ending(&m)
-	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Ref: e.Event.Ref, Output: e.Output,
-		OutputRef: e.OutputRef}
-	if len(m.Output) > 0 && m.OutputRef != "" {
-		end.Output = cleanJSON(m.Output)
-	}
-	return end
-}
-
-// at is the end at the time for which it was planned, so that its documents and the log say the same.
-func (s settled) at(planned, now time.Time) settled {
-	s.endedAt = planned
-	if s.Event != nil && s.Event.At.Equal(now) {
-		e := *s.Event
-		e.At = planned
-		s.Event = &e
-	}
-	return s
 }
 
 // follow stores what follows in the transaction that it follows from.
@@ -242,7 +98,11 @@ func (t *txn) follow(follows []Follow) error {
 	if born, err = t.link(born, links); err != nil {
 		return err
 	}
-	return t.settle(born)
+	if len(born) == 0 {
+		return nil
+	}
+	_, err = t.finish(action.ID{}, born) // nothing follows what ends at its birth
+	return err
 }
 
 // link stores the actions that stand for jobs which were there already; their output names the job.

@@ -45,6 +45,7 @@ type core struct {
 	buried      map[action.ID]LossReason // how instances died that this process declared dead
 	joined      map[action.ID]Instance   // those of this process
 	watched     map[action.ID]vigil      // all of them, as far as this process looks after others
+	passed      passed                   // deadlines that Due need not look at now
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
@@ -104,40 +105,33 @@ func (l *Ledger) ID(ctx context.Context) (id action.ID, err error) {
 	return id, err
 }
 
-// write runs fn in a transaction and wakes who waits for what it touched. What follows ends is planned between two tries
-// of fn. An error of the type held says that fn was committed but for some ends.
+// write runs fn in a transaction and wakes who waits for what it touched. It ends no action that something follows.
 func (l *Ledger) write(ctx context.Context, what string, fn func(*txn) error) error {
-	known := plans{}
-	for {
-		err := l.transact(ctx, what, known, fn)
-		missing, ok := errors.AsType[unplanned](err)
-		if !ok {
-			return err
-		}
-		l.planAll(ctx, missing.ends, known)
+	deferred, err := l.transact(ctx, what, nil, fn)
+	if err != nil {
+		return err
 	}
+	return deferred.Err()
 }
 
-// transact is one try of write.
-func (l *Ledger) transact(ctx context.Context, what string, known plans, fn func(*txn) error) error {
+// transact runs fn in a transaction that may use plans, and wakes who waits for what it touched. It returns the ends that
+// fn left out.
+func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn func(*txn) error) (Deferred, error) {
 	ctx, cancel := bounded(ctx, what)
 	defer cancel()
 	var done *txn
 	err := l.driver.Write(ctx, func(tx Tx) error {
-		done = &txn{Tx: tx, core: l.core, plans: known, began: time.Now()}
+		done = &txn{Tx: tx, core: l.core, plans: planned, began: time.Now()}
 		return fn(done)
 	})
 	if err != nil {
-		return named(ctx, what, err)
+		return Deferred{}, named(ctx, what, err)
 	}
 	for _, topic := range done.touched {
 		l.wakes.poke(topic)
 	}
 	l.driver.Notify(done.touched)
-	if done.held != nil {
-		return *done.held
-	}
-	return nil
+	return done.deferred, nil
 }
 
 // read runs fn on one state of the database.

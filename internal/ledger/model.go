@@ -123,10 +123,10 @@ const MaxClaimBytes = 8 << 20
 
 // Turned is what a Turn did.
 type Turned struct {
-	Claimed []Claimed
-	Full    bool        // the claim reached MaxClaimBytes: a lane that gave less than was asked for may have more
-	Late    []action.ID // completions that matched no claim
-	Held    []action.ID // completions that were left out, since what follows them cannot be planned now
+	Claimed  []Claimed
+	Full     bool        // the claim reached MaxClaimBytes: a lane that gave less than was asked for may have more
+	Late     []action.ID // completions that matched no claim
+	Deferred Deferred    // completions that were left out
 }
 
 // Instance is one process that runs roles against a shared ledger.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -21,29 +22,58 @@ type Observation struct {
 
 // Observed is what an Observe did.
 type Observed struct {
-	Unknown []action.ID // there is no such action
-	Ended   []action.ID // actions that came to their end by this; those that had ended before need nothing
+	Unknown  []action.ID // there is no such action
+	Ended    []action.ID // actions that came to their end by this; those that had ended before need nothing
+	Deferred Deferred    // ends that were left out, with what else their observations say
 }
 
 // Observe records what observers saw, in one transaction. It may be repeated:
 // what is known already, and news of what has ended, change nothing.
 func (l *Ledger) Observe(ctx context.Context, observations ...Observation) (seen Observed, err error) {
-	err = l.write(ctx, "observe", func(t *txn) error {
-		seen = Observed{}
-		return t.observe(observations, &seen)
+	var ids, ending []action.ID
+	for _, o := range observations {
+		ids = append(ids, o.ID)
+		if o.Outcome.Kind != 0 {
+			ending = append(ending, o.ID)
+		}
+	}
+	decide := func(t *txn, found []live) ([]settled, error) { return t.observed(observations, found) }
+	planned, err := l.foresee(ctx, "read what was observed", ending, decide)
+	if err != nil {
+		return seen, err
+	}
+	deferred, err := l.transact(ctx, "observe", planned, func(t *txn) error {
+		seen, err = t.observe(ids, decide)
+		return err
 	})
+	seen.Deferred = deferred
+	seen.Ended = slices.DeleteFunc(seen.Ended, deferred.has)
 	return seen, err
 }
 
-func (t *txn) observe(observations []Observation, seen *Observed) error {
-	ids := make([]action.ID, len(observations))
-	for i, o := range observations {
-		ids[i] = o.ID
-	}
+// observe records what was observed of the actions.
+func (t *txn) observe(ids []action.ID, decide decider) (seen Observed, err error) {
 	found, err := t.lockLive(ids)
 	if err != nil {
-		return err
+		return seen, err
 	}
+	if seen.Unknown, err = t.unknown(ids, found); err != nil {
+		return seen, err
+	}
+	moves, err := decide(t, found)
+	if err != nil {
+		return seen, err
+	}
+	for _, m := range moves {
+		if m.Ended() {
+			seen.Ended = append(seen.Ended, m.action.ID)
+		}
+	}
+	return seen, t.settle(moves)
+}
+
+// observed is what becomes of live actions by observations.
+func (t *txn) observed(observations []Observation, found []live) (moves []settled, err error) {
 	now := make(map[action.ID]*settled, len(found))
 	for _, f := range found {
 		now[f.action.ID] = &settled{action: &f.action, Transition: action.Transition{Thread: f.thread}}
@@ -51,24 +81,16 @@ func (t *txn) observe(observations []Observation, seen *Observed) error {
 	for _, o := range observations {
 		if at, live := now[o.ID]; live {
 			if err := at.see(o, t.Now()); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	if seen.Unknown, err = t.unknown(ids, now); err != nil {
-		return err
-	}
-	var moves []settled
 	for _, f := range found {
-		at := now[f.action.ID]
-		if at.Ended() {
-			seen.Ended = append(seen.Ended, f.action.ID)
-		}
-		if at.Event != nil || at.Thread.Progress != f.thread.Progress {
+		if at := now[f.action.ID]; at.Event != nil || at.Thread.Progress != f.thread.Progress {
 			moves = append(moves, *at)
 		}
 	}
-	return t.settle(moves)
+	return moves, nil
 }
 
 // see moves on by an observation. What has ended stays as it is.
@@ -106,10 +128,10 @@ func (o Observation) inputs() []action.Input {
 }
 
 // unknown lists the ids that are no action's, live or ended.
-func (t *txn) unknown(ids []action.ID, found map[action.ID]*settled) ([]action.ID, error) {
+func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	var rest []action.ID
 	for _, id := range ids {
-		if found[id] == nil {
+		if !slices.ContainsFunc(found, func(f live) bool { return f.action.ID == id }) {
 			rest = append(rest, id)
 		}
 	}
@@ -147,14 +169,14 @@ func (l *Ledger) Stops(ctx context.Context, owner Instance, handlers []string) (
 	}
 	err = l.write(ctx, "take work to stop", func(t *txn) error {
 		stops = nil
-		return t.each(asked, func(f live) (action.Input, bool) {
+		return t.change(asked, each(func(t *txn, f live) (action.Input, bool) {
 			in := action.Input{Kind: action.Stopping, Source: owner.Name}
 			if _, err := action.Next(f.action, f.thread, in, t.Now()); err != nil || !serves[f.action.Handler] {
 				return in, false // ended, or taken by another one meanwhile; or another one's to stop
 			}
 			stops = append(stops, Claimed{Action: f.action, Thread: f.thread})
 			return in, true
-		})
+		}))
 	})
 	return stops, err
 }
@@ -162,11 +184,13 @@ func (l *Ledger) Stops(ctx context.Context, owner Instance, handlers []string) (
 // Stopped records how stopping handed-off work went: accepted, or in vain for
 // ever, it ends the action; anything else is tried again later.
 func (l *Ledger) Stopped(ctx context.Context, owner Instance, id action.ID, o action.Outcome) error {
-	return l.write(ctx, "record the stop of action "+id.String(), func(t *txn) error {
-		return t.each([]action.ID{id}, func(f live) (action.Input, bool) {
-			in := action.Input{Kind: action.Stopping, Outcome: o, Source: owner.Name}
-			_, err := action.Next(f.action, f.thread, in, t.Now())
-			return in, err == nil // else an observer was faster
-		})
-	})
+	deferred, err := l.change(ctx, "record the stop of action "+id.String(), []action.ID{id}, each(func(t *txn, f live) (action.Input, bool) {
+		in := action.Input{Kind: action.Stopping, Outcome: o, Source: owner.Name}
+		_, err := action.Next(f.action, f.thread, in, t.Now())
+		return in, err == nil // else an observer was faster
+	}))
+	if err != nil {
+		return err
+	}
+	return deferred.Err()
 }

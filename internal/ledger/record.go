@@ -267,7 +267,7 @@ func (t *txn) stop(head *HeadRow, steps []schedule.StepKey, kind action.InputKin
 			ids = append(ids, id)
 		}
 	}
-	return t.each(ids, func(live) (action.Input, bool) {
+	return t.change(ids, each(func(*txn, live) (action.Input, bool) {
 		return action.Input{Kind: kind, Source: "deployer"}, true
-	})
+	}))
 }

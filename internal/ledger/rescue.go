@@ -21,7 +21,8 @@ type Rescued struct {
 // Rescue gives back the claims of dead instances: on the embedded log all claims but self's, else those whose
 // instance is gone or has let its lease pass. It also takes back claims of self that have outlived their lease, which
 // no other instance does: began reports whether the attempt of such a claim has begun, and one that has not spends
-// nothing; nil: all have.
+// nothing; nil: all have. It returns what it has rescued even with an error, which is fault.Unavailable when other
+// claims wait until their callbacks can be planned.
 func (l *Ledger) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (rescued []Rescued, err error) {
 	if err := l.bury(ctx, self); err != nil {
 		return nil, err
@@ -37,24 +38,23 @@ func (l *Ledger) Rescue(ctx context.Context, self action.ID, began func(action.I
 	if err != nil || len(dead)+len(overdue) == 0 {
 		return nil, err
 	}
-	err = l.write(ctx, "rescue claims", func(t *txn) error {
-		rescued, err = t.rescue(self, slices.Concat(dead, overdue), began)
-		return err
+	deferred, err := l.change(ctx, "rescue claims", slices.Concat(dead, overdue), func(t *txn, found []live) (moves []settled, err error) {
+		rescued, moves, err = t.rescue(self, found, began)
+		return moves, err
 	})
-	return rescued, err
+	if err != nil {
+		return nil, err
+	}
+	rescued = slices.DeleteFunc(rescued, func(r Rescued) bool { return deferred.has(r.ID) })
+	return rescued, deferred.Err()
 }
 
 // rescue takes claims away. What was seen before the locks is looked at again under them.
-func (t *txn) rescue(self action.ID, lost []action.ID, began func(action.ID) bool) (rescued []Rescued, err error) {
-	found, err := t.lockLive(lost)
-	if err != nil {
-		return nil, err
-	}
+func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (rescued []Rescued, moves []settled, err error) {
 	still, err := t.stillDead(self)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var moves []settled
 	for _, f := range found {
 		kind, ok := lossOf(f.thread, self, still, t.Now())
 		if !ok {
@@ -65,12 +65,12 @@ func (t *txn) rescue(self action.ID, lost []action.ID, began func(action.ID) boo
 		}
 		who, err := t.claimant(f.action.ID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		in := action.Input{Kind: kind, Embedded: t.core.driver.Embedded(), Source: SourceRescue, Who: who}
 		next, err := action.Next(f.action, f.thread, in, t.Now())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		moves = append(moves, settled{action: &f.action, Transition: next})
 		reason := LostOverdue
@@ -79,7 +79,7 @@ func (t *txn) rescue(self action.ID, lost []action.ID, began func(action.ID) boo
 		}
 		rescued = append(rescued, Rescued{ID: f.action.ID, Handler: f.action.Handler, Lane: f.action.Lane, Attempt: f.thread.Attempt, Reason: reason, Who: who})
 	}
-	return rescued, t.settle(moves)
+	return rescued, moves, nil
 }
 
 // SourceRescue is the source of the events by which claims are taken back; the index that counts them names it.

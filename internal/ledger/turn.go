@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -12,7 +11,11 @@ import (
 // An error with the code ledger_unavailable may pass by itself; any other one
 // is the fault of a completion in the batch.
 func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Completion, wants []Want) (done Turned, err error) {
-	err = l.write(ctx, "turn", func(t *txn) error {
+	planned, err := l.foreseeTurn(ctx, owner, completions)
+	if err != nil {
+		return done, err
+	}
+	deferred, err := l.transact(ctx, "turn", planned, func(t *txn) error {
 		done = Turned{}
 		if err := t.complete(owner, completions, &done); err != nil {
 			return err
@@ -25,10 +28,34 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 		}
 		return t.follow(t.beginning(done.Claimed))
 	})
-	if some, ok := errors.AsType[held](err); ok {
-		done.Held, err = some.ids, nil
-	}
+	done.Deferred = deferred
 	return done, err
+}
+
+// foreseeTurn plans what follows the ends of a turn. It reads nothing unless something may follow.
+func (l *Ledger) foreseeTurn(ctx context.Context, owner Instance, completions []Completion) (plans, error) {
+	var ids []action.ID
+	by := map[action.ID]Completion{}
+	for _, c := range completions {
+		if _, twice := by[c.ID]; !twice && (c.Claimed == nil || l.mayAsk(&c.Claimed.Action)) {
+			ids = append(ids, c.ID)
+			by[c.ID] = c
+		}
+	}
+	return l.foresee(ctx, "read what ends", ids, func(t *txn, found []live) (moves []settled, err error) {
+		for _, f := range found {
+			c := by[f.action.ID]
+			if f.thread.ClaimedBy != owner.ID || f.thread.Attempt != c.Attempt {
+				continue // it is late
+			}
+			next, err := t.endAttempt(owner, f, c)
+			if err != nil {
+				return nil, err
+			}
+			moves = append(moves, settled{action: &f.action, Transition: next})
+		}
+		return moves, nil
+	})
 }
 
 // complete records the ends of attempts that are still the owner's, and names the others.
@@ -84,6 +111,7 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 			moves = append(moves, settled{action: &c.Claimed.Action, Transition: next})
 		}
 	}
+	moves, _ = t.planned(moves) // one without a plan may be late: that shows under its lock
 	ended, err := t.finish(owner.ID, moves)
 	if err != nil || len(ended) == len(completions) {
 		return nil, err
@@ -93,10 +121,9 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 		recorded[m.action.ID] = true
 	}
 	for _, c := range completions {
-		switch {
-		case recorded[c.ID]:
+		if recorded[c.ID] {
 			delete(recorded, c.ID) // its second completion is late
-		case !t.holds(c.ID):
+		} else {
 			rest = append(rest, c)
 		}
 	}

@@ -12,13 +12,13 @@ import (
 // txn is one transaction of the ledger: the rows, the heads it has locked, and whom to wake after the commit.
 type txn struct {
 	Tx
-	core    *core
-	began   time.Time  // by this process's clock, when Now was by the database's
-	heads   []*HeadRow // locked, in the order of their ids
-	defined *known     // stored in this transaction, and not to be remembered before it is committed
-	touched []Topic
-	plans   plans // of ends, made before this transaction
-	held    *held // ends that were left out
+	core     *core
+	began    time.Time  // by this process's clock, when Now was by the database's
+	heads    []*HeadRow // locked, in the order of their ids
+	defined  *known     // stored in this transaction, and not to be remembered before it is committed
+	touched  []Topic
+	plans    plans    // of ends, made before this transaction
+	deferred Deferred // ends that were left out
 }
 
 // touch wakes the topic's waiters when the transaction commits.

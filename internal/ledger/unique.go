@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -31,11 +33,50 @@ func (l *Ledger) EnqueueUnique(ctx context.Context, a action.Action, way OnConfl
 		}
 		return some[0], nil
 	}
-	err = l.write(ctx, "enqueue", func(t *txn) error {
+	planned, err := l.foreseeWay(ctx, a, way)
+	if err != nil {
+		return Enqueued{}, err
+	}
+	_, err = l.transact(ctx, "enqueue", planned, func(t *txn) error {
 		made, err = t.enqueueUnique(a, way)
 		return err
 	})
 	return made, err
+}
+
+// foreseeWay plans what follows the live action that is to give way to another one with its key.
+func (l *Ledger) foreseeWay(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
+	if way != ReplaceWaiting || a.UniqueKey == "" || l.planner == nil {
+		return nil, nil
+	}
+	var ids []action.ID
+	err := l.read(ctx, "read the action to replace", func(tx Tx) error {
+		live, err := tx.LiveKeys([]string{a.UniqueKey})
+		ids = slices.Collect(maps.Values(live))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.foresee(ctx, "read the action to replace", ids, replaced)
+}
+
+// replaced cancels what another action with the same key replaces, unless it is claimed.
+func replaced(t *txn, found []live) (moves []settled, err error) {
+	for _, f := range found {
+		if err := OwnedByDeployment(f.action, "cancel"); err != nil {
+			return nil, err
+		}
+		in := action.Input{Kind: action.AskCancel, Source: "api", Outcome: action.Outcome{Error: "replaced by another action with the same key"}}
+		next, err := action.Next(f.action, f.thread, in, t.Now())
+		if err != nil {
+			return nil, err
+		}
+		if next.Ended() {
+			moves = append(moves, settled{action: &f.action, Transition: next})
+		}
+	}
+	return moves, nil
 }
 
 // enqueueOne stores an action in a transaction that does more.
@@ -84,16 +125,14 @@ func (t *txn) giveWay(id action.ID) (bool, error) {
 	if len(found) == 0 {
 		return false, ErrRace // it has just ended
 	}
-	f := found[0]
-	if err := OwnedByDeployment(f.action, "cancel"); err != nil {
+	moves, err := replaced(t, found)
+	if err != nil || len(moves) == 0 {
 		return false, err
 	}
-	in := action.Input{Kind: action.AskCancel, Source: "api", Outcome: action.Outcome{Error: "replaced by another action with the same key"}}
-	next, err := action.Next(f.action, f.thread, in, t.Now())
-	if err != nil || !next.Ended() {
+	if err := t.settle(moves); err != nil {
 		return false, err
 	}
-	return true, t.settle([]settled{{action: &f.action, Transition: next}})
+	return true, t.deferred.Err() // nothing is stored beside an action that keeps its key
 }
 
 // OwnedByDeployment refuses what only the commands of a deployment may do to its steps, with fault.OwnedByDeploy; verb is

@@ -184,7 +184,7 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	}
 	turned, err := s.Turn(s.ctx, host, completions, nil)
 	check(t, err)
-	if diff := cmp.Diff(ledger.Turned{Held: []action.ID{held}}, turned); diff != "" {
+	if diff := cmp.Diff(ledger.Turned{Deferred: ledger.Deferred{IDs: []action.ID{held}, Why: "the blob store is away"}}, turned); diff != "" {
 		t.Errorf("turned (-want +got):\n%s", diff)
 	}
 	s.wantHistory(t, held, action.Running)
@@ -197,8 +197,8 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	}
 	seen := s.accepted(t, host, job("seen"))
 	news := ledger.Observation{ID: seen, Source: "caboose", Began: true, Outcome: done()}
-	if _, err := s.Observe(s.ctx, news); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("observed: %v", err)
+	if o, err := s.Observe(s.ctx, news); err != nil || len(o.Ended) > 0 || fault.CodeOf(o.Deferred.Err()) != fault.Unavailable {
+		t.Errorf("observed: %+v, %v", o, err)
 	}
 	s.wantHistory(t, seen, action.Queued)
 	if len(s.followers(t, held))+len(s.followers(t, queued))+len(s.followers(t, seen)) > 0 {
@@ -220,6 +220,125 @@ func unplannedEndsWait(t *testing.T, s setup) {
 		if n := len(s.followers(t, id)); n != 1 {
 			t.Errorf("%d follow %s", n, id)
 		}
+	}
+}
+
+// counting counts the transactions of a driver, and those that were thrown away.
+type counting struct {
+	ledger.Driver
+	writes, thrown int
+}
+
+func (c *counting) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+	c.writes++
+	return c.Driver.Write(ctx, func(tx ledger.Tx) error {
+		err := fn(tx)
+		if err != nil {
+			c.thrown++
+		}
+		return err
+	})
+}
+
+func (*counting) Listen(func(ledger.Topic)) {} // the driver has a listener
+
+// endsArePlannedBeforehand: an end with followers takes one transaction, which is not repeated for the planning.
+func endsArePlannedBeforehand(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	var completions []ledger.Completion
+	for range 3 {
+		s.enqueue(t, job("done"))
+	}
+	for _, c := range s.claim(t, host, "noop", 3) {
+		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
+	}
+	observed := s.accepted(t, host, job("observed"))
+	stopped := s.accepted(t, host, job("stopped"))
+	check(t, s.Cancel(s.ctx, stopped, ledger.CancelNow))
+	canceled := s.enqueue(t, job("canceled"))
+	once := job("lost")
+	once.Delivery, once.Lane = action.AtMostOnce, "noop/lost"
+	s.enqueue(t, once)
+	dead := s.join(t, "host-b")
+	s.claim(t, dead, "noop/lost", 1)
+	check(t, s.Leave(s.ctx, dead))
+	keyed := job("replaced")
+	keyed.UniqueKey = "key"
+	s.enqueue(t, keyed)
+
+	d := &counting{Driver: s.driver}
+	l := ledger.New(d)
+	p := &planner{}
+	l.Follows(p)
+	for _, c := range []struct {
+		name string
+		ends int
+		run  func() error
+	}{
+		{"a turn", 3, func() error { _, err := l.Turn(s.ctx, host, completions, nil); return err }},
+		{"an observation", 1, func() error {
+			_, err := l.Observe(s.ctx, ledger.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
+			return err
+		}},
+		{"a stop", 1, func() error { return l.Stopped(s.ctx, host, stopped, done()) }},
+		{"a cancellation", 1, func() error { return l.Cancel(s.ctx, canceled, ledger.CancelNow) }},
+		{"a replacement", 1, func() error { _, err := l.EnqueueUnique(s.ctx, keyed, ledger.ReplaceWaiting); return err }},
+		{"a rescue", 1, func() error { _, err := l.Rescue(s.ctx, host.ID, nil); return err }},
+	} {
+		d.writes, d.thrown, p.asked = 0, 0, nil
+		check(t, c.run())
+		if c.name == "a rescue" {
+			d.writes = min(d.writes, 1) // the others bury the dead
+		}
+		if d.writes != 1 || d.thrown != 0 || len(p.asked) != c.ends {
+			t.Errorf("%s: %d transactions, %d of them thrown away; planned %v, want %d ends", c.name, d.writes, d.thrown, p.asked, c.ends)
+		}
+	}
+}
+
+// deferredEndsDelayNoDeadline: more late actions than one look takes, whose callbacks cannot be planned, wait by themselves.
+func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
+	p := s.planning(&planner{away: true})
+	late := make([]action.Action, 1001)
+	for i := range late {
+		late[i] = job(fmt.Sprint(i))
+		late[i].Policy.Deadline = action.Duration(time.Millisecond)
+	}
+	made, err := s.Enqueue(s.ctx, late...)
+	check(t, err)
+	plain := job("plain")
+	plain.Kind, plain.Policy.Deadline = "action", action.Duration(2*time.Millisecond)
+	other := s.enqueue(t, plain)
+	var next time.Time
+	for s.statusOf(t, other).Live() {
+		next, err = s.Due(s.ctx)
+		check(t, err)
+		if s.statusOf(t, other).Live() {
+			check(t, s.View().Wait(s.ctx, ledger.TopicEntry, next))
+		}
+	}
+	for now := time.Now(); next.Before(now.Add(time.Second)); now = time.Now() { // it does not look without end
+		next, err = s.Due(s.ctx)
+		check(t, err)
+	}
+	for _, m := range []action.ID{made[0].ID, made[1000].ID} {
+		if got := s.statusOf(t, m); got != action.Pending {
+			t.Errorf("one that cannot be planned is %s", got)
+		}
+	}
+	p.mu.Lock()
+	p.away = false
+	p.mu.Unlock()
+	restarted, _ := s.another(t) // another process need not wait
+	restarted.Follows(p)
+	for range 2 {
+		_, err := restarted.Due(s.ctx)
+		check(t, err)
+	}
+	live, err := s.Actions(s.ctx, ledger.ActionQuery{Name: "0", LiveOnly: true})
+	check(t, err)
+	if last := s.statusOf(t, made[1000].ID); last != action.TimedOut || len(live) > 0 || len(s.followers(t, made[1000].ID)) != 1 {
+		t.Errorf("planned at last: the last is %s; live: %v", last, live)
 	}
 }
 

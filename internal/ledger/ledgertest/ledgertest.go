@@ -93,6 +93,8 @@ func checks() map[string]func(*testing.T, setup) {
 		"EndsAndWhatFollowsAreOne":    endsAndWhatFollowsAreOne,
 		"EveryEndHasItsFollowers":     everyEndHasItsFollowers,
 		"UnplannedEndsWait":           unplannedEndsWait,
+		"EndsArePlannedBeforehand":    endsArePlannedBeforehand,
+		"DeferredEndsDelayNoDeadline": deferredEndsDelayNoDeadline,
 		"FollowersFailAtBirth":        followersFailAtBirth,
 		"ChainsLinkToWhatIsThere":     chainsLinkToWhatIsThere,
 		"BeginningsAreToldOnce":       beginningsAreToldOnce,

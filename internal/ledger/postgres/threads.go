@@ -197,8 +197,6 @@ func choices(c ledger.Choice) (string, error) {
 		return "claimed_by <> $1 AND id IN (SELECT id " + foreign + ")", nil
 	case ledger.OverdueClaims:
 		return "claimed_by = $1 AND lease < now()", nil
-	case ledger.PastDeadline:
-		return "deadline <= now() AND " + passable + " AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	case ledger.CancelAsked:
 		return "claimed_by = $1 AND cancel_at IS NOT NULL", nil
 	case ledger.ClaimsOf:
@@ -226,19 +224,30 @@ func (t *tx) MakeReady(limit int) (int, error) {
 	return int(ready), err
 }
 
-// NextDue is the earliest time that some thread waits for; zero: none, or a deadline that is a minute away at least. Those
-// are not looked for: most are days away, and whoever has ended leaves an entry there until it is vacuumed.
-func (t *tx) NextDue() (time.Time, error) {
+// NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero: none, or a
+// deadline that is a minute away at least. Those are not looked for: most are days away, and an action that has ended
+// leaves an entry there until it is vacuumed.
+func (t *tx) NextDue(after time.Time) (time.Time, error) {
 	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {
 		err = row.Scan(timeOf{&at})
 		return at, err
 	}, `SELECT least(
 		(SELECT min(run_at) FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4)),
-		(SELECT min(deadline) FROM thread WHERE deadline < now() + interval '1 minute' AND `+passable+`))`)
+		(SELECT min(deadline) FROM thread WHERE deadline < now() + interval '1 minute' AND deadline > coalesce($1::timestamptz, '-infinity') AND `+
+		passable+`))`, stamp(after))
 	if err != nil || len(due) == 0 {
 		return time.Time{}, err
 	}
 	return due[0], nil
+}
+
+// PastDeadline lists live actions whose deadline has passed and that nobody was asked to stop yet, after a place.
+func (t *tx) PastDeadline(after ledger.Deadline, limit int) ([]ledger.Deadline, error) {
+	return query(t, func(row pgx.Row) (d ledger.Deadline, err error) {
+		err = row.Scan(timeOf{&d.At}, idOf{&d.ID})
+		return d, err
+	}, `SELECT deadline, id FROM thread WHERE deadline <= now() AND (deadline, id) > (coalesce($1::timestamptz, '-infinity'), $2::uuid) AND `+passable+`
+		ORDER BY deadline, id LIMIT $3`, stamp(after.At), pgtype.UUID{Bytes: after.ID, Valid: true}, limit)
 }
 
 // stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.

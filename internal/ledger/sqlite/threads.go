@@ -209,8 +209,6 @@ func chosen(c ledger.Choice) string {
 		return `claimed_by IS NOT NULL AND claimed_by <> ?1`
 	case ledger.OverdueClaims:
 		return `claimed_by = ?1 AND lease < ?2`
-	case ledger.PastDeadline:
-		return `deadline <= ?2 AND cancel_at IS NULL`
 	case ledger.CancelAsked:
 		return `claimed_by = ?1 AND cancel_at IS NOT NULL`
 	case ledger.ClaimsOf:
@@ -231,7 +229,7 @@ func (t *tx) MakeReady(n int) (int, error) {
 		WHERE ready = 0 AND claimed_by IS NULL AND status IN (1, 4) AND run_at <= ? LIMIT ?)`, micros(t.now), n)
 }
 
-func (t *tx) NextDue() (time.Time, error) {
+func (t *tx) NextDue(after time.Time) (time.Time, error) {
 	scan := func(s scanner) (at time.Time, err error) {
 		err = s.Scan(moment{&at})
 		return at, err
@@ -239,9 +237,17 @@ func (t *tx) NextDue() (time.Time, error) {
 	next, _, err := row(t, scan, `SELECT min(at) FROM (
 		SELECT min(run_at) AS at FROM thread INDEXED BY thread_due WHERE ready = 0 AND claimed_by IS NULL AND status IN (1, 4)
 		UNION ALL
-		SELECT * FROM (SELECT deadline FROM thread INDEXED BY thread_deadline WHERE deadline IS NOT NULL AND cancel_at IS NULL
-			ORDER BY deadline LIMIT 1))`)
+		SELECT * FROM (SELECT deadline FROM thread INDEXED BY thread_deadline WHERE deadline > coalesce(?1, 0) AND cancel_at IS NULL
+			ORDER BY deadline LIMIT 1))`, micros(after))
 	return next, err
+}
+
+func (t *tx) PastDeadline(after ledger.Deadline, limit int) ([]ledger.Deadline, error) {
+	return rows(t, func(s scanner) (d ledger.Deadline, err error) {
+		err = s.Scan(moment{&d.At}, ident{&d.ID})
+		return d, err
+	}, `SELECT deadline, id FROM thread INDEXED BY thread_deadline WHERE deadline <= ?1 AND cancel_at IS NULL
+		AND (deadline, id) > (coalesce(?2, 0), ?3) ORDER BY deadline, id LIMIT ?4`, micros(t.now), micros(after.At), after.ID[:], limit)
 }
 
 // stateColumns are an action's, its thread's, and its end's; a live one shows its last event's code and error.
