@@ -18,7 +18,7 @@ import (
 // Limits of one browser.
 const (
 	installTimeout = 5 * time.Minute
-	browserTimeout = 2 * time.Minute
+	browserTimeout = 4 * time.Minute
 )
 
 // installing lets one test at a time look for the browser; installing it twice at once would fail.

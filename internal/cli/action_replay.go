@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -80,19 +79,13 @@ func (f *replayFlags) read(now time.Time) (err error) {
 	return err
 }
 
-// readPast reads a flag's moment, or how long ago it is; "" is none.
+// readPast reads the value of a flag with server.ParsePast.
 func readPast(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+	at, err := server.ParsePast(text, now)
+	if err != nil {
+		return at, fault.New(fault.Invalid, "%s %w", flag, err)
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	ago, err := definition.ParseDuration(text)
-	if err != nil || ago < 0 {
-		return time.Time{}, fault.New(fault.Invalid, "%s %s: want a time such as 2026-12-01T03:00:00Z, or how long ago, such as 2h or 7d", flag, text)
-	}
-	return now.Add(-ago).Truncate(time.Second), nil
+	return at, nil
 }
 
 // replayReport is what a replay did, or would do.

@@ -69,6 +69,11 @@ func (m *marks) failures(deployment int64) map[string]targetMark {
 	return m.targets[deployment]
 }
 
+// failed reports whether a deployment failed at a stage.
+func (m *marks) failed(deployment int64, stage string) bool {
+	return m.targets[deployment][stage].event == schedule.StageFailed
+}
+
 // clear forgets failures at, above and below the target of a retry.
 func (m *marks) clear(row schedule.Entry) {
 	for target := range m.targets[row.Deployment] {

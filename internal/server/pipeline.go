@@ -32,6 +32,7 @@ const RecentLimit = 50
 type StageView struct {
 	Name    string             `json:"name"`
 	Kind    schedule.StageKind `json:"kind"`
+	After   []string           `json:"after"`             // its direct predecessors; none: it begins at once
 	Hosts   int                `json:"hosts"`             // 0 for a build
 	Current *Standing          `json:"current,omitempty"` // highest rank that finished the stage
 	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; failed ones until a newer one passed
@@ -46,6 +47,7 @@ type Standing struct {
 	At         time.Time       `json:"at,omitzero"` // finished, or started when inside
 	HostsDone  int             `json:"hostsDone"`   // finished hosts of Hosts
 	Hosts      int             `json:"hosts"`
+	FailedHere bool            `json:"failedHere,omitempty"` // the stage itself failed, not only another one of the deployment
 }
 
 // Drift is a host that does not run what its stage has.
@@ -136,7 +138,7 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 
 // stageView says which deployment passed the stage last, and which are in it.
 func (s *Service) stageView(ctx context.Context, f *fold, stage schedule.Stage) StageView {
-	view := StageView{Name: stage.Name, Kind: stage.Kind, Inside: []Standing{}}
+	view := StageView{Name: stage.Name, Kind: stage.Kind, After: nonNil(stage.After), Inside: []Standing{}}
 	for _, group := range stage.Groups {
 		view.Hosts += len(group.Hosts)
 	}
@@ -149,6 +151,7 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage schedule.Stage) 
 	}
 	for number, mark := range f.marks.stages[stage.Name] {
 		at := s.standing(ctx, f, number, mark.started, mark.hosts, view.Hosts)
+		at.FailedHere = f.marks.failed(number, schedule.Path(f.pipeline, stage.Name))
 		if inside(at, mark, view.Current) {
 			view.Inside = append(view.Inside, at)
 		}

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -21,6 +24,40 @@ type deploymentPage struct {
 
 // Ref is greeter#7.
 func (d deploymentPage) Ref() server.Ref { return server.Ref{Pipeline: d.Pipeline, Number: d.Number} }
+
+// Path is the address of its page.
+func (d deploymentPage) Path() string { return deploymentPath(d.Ref()) }
+
+// cause is one error with the steps that it failed.
+type cause struct {
+	server.Failure
+	Where []server.Failure
+}
+
+// Causes groups the failures by what they say, so that the page says it once.
+func (d deploymentPage) Causes() (causes []*cause) {
+	by := map[[2]string]*cause{}
+	for _, f := range d.Failures {
+		key := [2]string{f.Why, f.Todo}
+		if by[key] == nil {
+			by[key] = &cause{Failure: f}
+			causes = append(causes, by[key])
+		}
+		by[key].Where = append(by[key].Where, f)
+	}
+	return causes
+}
+
+// Brief returns an entry's detail without the errors that the page shows above it.
+func (d deploymentPage) Brief(raw json.RawMessage) string {
+	text := detail(raw)
+	for _, f := range d.Failures {
+		if f.Why != "" {
+			text = strings.ReplaceAll(text, f.Why, "see above")
+		}
+	}
+	return text
+}
 
 // CanHold, CanResume, CanRetry and CanCancel say which buttons make sense now; the server judges again.
 func (d deploymentPage) CanHold() bool   { return d.Status == schedule.Active && d.State.Held == "" }
@@ -58,26 +95,7 @@ func refOf(r *http.Request) (server.Ref, error) {
 	return server.Ref{Pipeline: r.PathValue("pipeline"), Number: number}, nil
 }
 
-// command records what a button asks for and goes back to the deployment.
-func (p *Pages) command(w http.ResponseWriter, r *http.Request) {
-	me, err := server.Require(r.Context(), server.ScopeOperate)
-	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	ref, err := refOf(r)
-	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	err = p.service.Command(r.Context(), ref, server.Command{
-		Kind: r.PathValue("command"), Target: r.PostFormValue("target"), Event: r.PostFormValue("event"),
-		Reason: r.PostFormValue("reason"), By: me.Name,
-	})
-	if err != nil {
-		p.fail(w, r, err)
-		return
-	}
-	http.Redirect(w, r, "/deployments/"+ref.Pipeline+"/"+strconv.FormatInt(ref.Number, 10), http.StatusSeeOther)
+// deploymentPath is the address of a deployment's page.
+func deploymentPath(ref server.Ref) string {
+	return "/deployments/" + url.PathEscape(ref.Pipeline) + "/" + strconv.FormatInt(ref.Number, 10)
 }

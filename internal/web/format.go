@@ -33,7 +33,7 @@ func functions() template.FuncMap {
 		"args": args, "path": url.PathEscape, // of templates and addresses
 		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
 		"pretty": pretty, "compact": compact, "short": short, "digest": shortDigest, "below": below, "lower": lower,
-		"tone": tone, "words": words, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
+		"tone": tone, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": words, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
 		"waiting": waiting, "liveCounts": liveCounts, "phases": ledger.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}
 }

@@ -1,24 +1,18 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// How many rows a page shows.
-const (
-	logLength     = 200
-	actionsLength = 100
-)
+// logLength is how many entries a page shows.
+const logLength = 200
 
 // logPage is a part of a pipeline's log.
 type logPage struct {
@@ -82,74 +76,6 @@ func classOf(name string) schedule.Class {
 	}
 	return 0
 }
-
-// actionsPage is a list of actions.
-type actionsPage struct {
-	Status   string
-	Pipeline string
-	Handler  string
-	Live     bool
-	Statuses []action.Status // to choose from
-	Actions  []ledger.ActionState
-	Older    string           // address of the next part; "": there is none
-	Troubled []ledger.Limiter // lanes that are slowed, paused or disabled
-}
-
-// troubled are the lanes that do not run as they should.
-func (p *Pages) troubled(ctx context.Context) ([]ledger.Limiter, error) {
-	limits, err := p.service.Limits(ctx)
-	return slices.DeleteFunc(limits, func(l ledger.Limiter) bool { return !l.Troubled() }), err
-}
-
-// actions is the page of all actions.
-func (p *Pages) actions(r *http.Request) (content, error) {
-	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
-	for s := action.Pending; s <= action.RetriesExhausted; s++ {
-		page.Statuses = append(page.Statuses, s)
-	}
-	q := ledger.ActionQuery{Pipeline: page.Pipeline, Handler: page.Handler, LiveOnly: page.Live, Limit: actionsLength + 1}
-	var err error
-	if page.Status != "" {
-		status, err := action.ParseStatus(page.Status)
-		if err != nil {
-			return content{}, fault.Wrap(fault.Invalid, err)
-		}
-		q.Statuses = []action.Status{status}
-	}
-	if after := r.FormValue("after"); after != "" {
-		if q.After, err = action.ParseID(after); err != nil {
-			return content{}, fault.Wrap(fault.Invalid, err)
-		}
-	}
-	if page.Troubled, err = p.troubled(r.Context()); err != nil {
-		return content{}, err
-	}
-	page.Actions, err = p.service.Actions(r.Context(), q)
-	if len(page.Actions) > actionsLength {
-		page.Actions = page.Actions[:actionsLength]
-		page.Older = withQuery(r, "after", page.Actions[actionsLength-1].ID.String())
-	}
-	return content{Title: "Actions", Template: "actions", Nav: "actions", Data: page}, err
-}
-
-// action is the page of one action.
-func (p *Pages) action(r *http.Request) (content, error) {
-	id, err := action.ParseID(r.PathValue("id"))
-	if err != nil {
-		return content{}, fault.Wrap(fault.NotFound, err)
-	}
-	view, err := p.service.Action(r.Context(), id)
-	return content{Title: view.Name, Template: "action", Nav: "actions", Data: actionPage{view}}, err
-}
-
-// actionPage is one action.
-type actionPage struct{ server.ActionView }
-
-// Text is what the action said for people; "" when its output is for programs.
-func (a actionPage) Text() string { return server.TextOf(a.Output) }
-
-// Allowed is how many attempts may be spent.
-func (a actionPage) Allowed() int { return a.Policy.Retries + 1 }
 
 func number(r *http.Request, name string) (int64, error) {
 	text := r.FormValue(name)

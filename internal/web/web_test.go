@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,11 +93,14 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		}
 	}
 	unwell(t, s)
+	canceled, broken := misfortunes(t, s)
 	pages := []struct{ name, path, selector string }{
-		{"pipelines", "/", "article#pipeline-greeter .station.busy .coming"},
+		{"pipelines", "/", "article#pipeline-greeter .station.t-running .coming"},
 		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
 		{"deployment-failed", fmt.Sprintf("/deployments/greeter/%d", failed.Number), ".failure pre"},
 		{"deployment-running", fmt.Sprintf("/deployments/greeter/%d", running.Number), "#stage-prod .chain .t-running"},
+		{"deployment-canceled", canceled, ".title .t-ended"},
+		{"build-failed", broken, ".failure pre"},
 		{"log", "/pipelines/greeter/log", "table.log tr.c-fact"},
 		{"actions", "/actions", "tr[id^=action-] .t-failed"},
 		{"lanes", "/actions?live=1", "#lanes .t-held"},
@@ -110,6 +114,57 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	for _, on := range screens() {
 		for _, page := range pages {
 			look(browser, t, s.URL+page.path, page.selector, page.name, on)
+		}
+	}
+}
+
+// longError is one that scrolls.
+var longError = "step test/unit failed: exit status 1\n" + strings.Repeat("    greeter_test.go:31: got \"Hello\", want \"Good morning\"\n", 30) + "whole log: test/unit"
+
+// misfortunes makes a deployment that was canceled half-way and one whose build failed, and returns their pages.
+func misfortunes(t *testing.T, s *site) (canceled, broken string) {
+	t.Helper()
+	s.Apply(t, strings.ReplaceAll(servertest.Definition, "pipeline: greeter", "pipeline: other"))
+	s.Script.Hold("beta/all/oak host-deployed")
+	ref := s.Ship(t, "other", "3f2c9a1")
+	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done > 3 })
+	if err := s.Service.Command(t.Context(), ref, server.Command{Kind: "cancel", By: "ana", Reason: "wrong branch"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Script.Release("beta/all/oak host-deployed")
+	s.Until(t, ref, "is canceled", servertest.Ended)
+	s.Script.End("build build-completed", action.Outcome{Kind: action.Fatal, Error: longError})
+	failed := s.Ship(t, "other", "5b01c3e")
+	s.Until(t, failed, "fails", servertest.Ended)
+	s.Script.End("build build-completed", action.Outcome{})
+	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
+}
+
+// A failure's error is on its deployment's page once, also when it failed several hosts.
+func TestDeploymentSaysAnErrorOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.Apply(t, servertest.Definition)
+	for _, host := range []string{"east/elm", "east/fir", "west/yew"} {
+		s.Script.End("prod/"+host+" host-deployed", action.Outcome{Kind: action.Fatal, Error: "not healthy\npanic: no such bucket"})
+	}
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	view := s.Until(t, ref, "fails", servertest.Ended)
+	if len(view.Failures) < 2 {
+		t.Fatalf("%+v", view.Failures)
+	}
+	response, err := http.Get(s.URL + fmt.Sprintf("/deployments/greeter/%d", ref.Number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if got := strings.Count(string(page), "no such bucket"); err != nil || got != 1 {
+		t.Errorf("%v: the page says the error %d times", err, got)
+	}
+	for _, f := range view.Failures {
+		if !strings.Contains(string(page), f.Target[len("greeter/"):]+" ") {
+			t.Errorf("the page does not name %s", f.Target)
 		}
 	}
 }
@@ -147,7 +202,8 @@ func TestStatusPageAnswersAndFollows(t *testing.T) {
 	}
 }
 
-// look opens a page, wants an element there, nothing wider than the window and no script error, and keeps a screenshot.
+// look opens a page, wants an element there, nothing wider than the window and no rule of accessibility broken, and keeps
+// a screenshot.
 func look(browser context.Context, t *testing.T, address, selector, name string, on screen) {
 	t.Helper()
 	var png []byte
@@ -167,6 +223,7 @@ func look(browser context.Context, t *testing.T, address, selector, name string,
 	if wide > on.width {
 		t.Errorf("%s on a %s: the page is %d pixels wide, the window %d", name, on.name, wide, on.width)
 	}
+	browsertest.Accessible(browser, t, name+" on a "+on.name)
 }
 
 func TestPageFollowsWithoutReload(t *testing.T) {

@@ -1,0 +1,132 @@
+package browsertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// axe-core checks pages against the rules of WCAG. It is the npm package of that name, fetched once and kept in the user's cache.
+const (
+	axeVersion   = "4.10.3"
+	axeURL       = "https://registry.npmjs.org/axe-core/-/axe-core-" + axeVersion + ".tgz"
+	axeIntegrity = "Xm7bpRXnDSX2YE2YFfBk2FnF0ep6tmG7xPh8iHee8MIcrgq762Nkce856dYtJYLkuIoYZvGfTs/PbZhideTcEg==" // SHA-512 of the package
+	axeFile      = "package/axe.min.js"
+	axeTimeout   = time.Minute
+	axeLimit     = 8 << 20 // bytes of the package, and of the script in it
+)
+
+// loading lets one test at a time fetch the script.
+var loading sync.Mutex //nolint:gochecknoglobals // a lock of this process' tests
+
+// Accessible runs axe-core on the page that the browser shows, and reports every rule that the page breaks, with the places.
+func Accessible(browser context.Context, t testing.TB, name string) {
+	t.Helper()
+	var broken []struct {
+		ID    string   `json:"id"`
+		Help  string   `json:"help"`
+		Nodes []string `json:"nodes"`
+	}
+	wait := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+	err := chromedp.Run(browser, chromedp.Evaluate(axeScript(t)+";true", nil), chromedp.Evaluate(
+		`axe.run({resultTypes: ["violations"]}).then((found) => found.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => n.html)})))`,
+		&broken, wait))
+	if err != nil {
+		t.Fatalf("%s: run axe: %v", name, err)
+	}
+	for _, rule := range broken {
+		t.Errorf("%s: breaks the rule %s (%s) at %d places:\n%q", name, rule.ID, rule.Help, len(rule.Nodes), rule.Nodes[:min(5, len(rule.Nodes))])
+	}
+}
+
+// axeScript returns axe-core's source.
+func axeScript(t testing.TB) string {
+	t.Helper()
+	loading.Lock()
+	defer loading.Unlock()
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatalf("find the cache for axe-core: %v", err)
+	}
+	path := filepath.Join(dir, "waybill-test", "axe-core-"+axeVersion+".min.js")
+	source, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if source, err = fetchAxe(t.Context()); err == nil {
+			err = keep(path, source)
+		}
+	}
+	if err != nil {
+		t.Fatalf("this test needs axe-core: %v\ntry: put axe.min.js of the npm package axe-core@%s at %s", err, axeVersion, path)
+	}
+	return string(source)
+}
+
+// fetchAxe downloads the package, checks that it is the pinned one, and returns its script.
+func fetchAxe(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, axeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, axeURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", axeURL, response.Status)
+	}
+	packed, err := io.ReadAll(io.LimitReader(response.Body, axeLimit))
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", axeURL, err)
+	}
+	if sum := sha512.Sum512(packed); base64.StdEncoding.EncodeToString(sum[:]) != axeIntegrity {
+		return nil, fmt.Errorf("%s is not the package that was pinned", axeURL)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", axeURL, err)
+	}
+	for files := tar.NewReader(unzipped); ; {
+		header, err := files.Next()
+		if err != nil {
+			return nil, fmt.Errorf("find %s in %s: %w", axeFile, axeURL, err)
+		}
+		if header.Name == axeFile {
+			return io.ReadAll(io.LimitReader(files, axeLimit))
+		}
+	}
+}
+
+// keep writes a file whole or not at all, since tests of other packages may read it.
+func keep(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".axe-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,102 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// actionsLength is how many actions a page shows.
+const actionsLength = 100
+
+// actionsPage is a list of actions.
+type actionsPage struct {
+	Status   string
+	Pipeline string
+	Handler  string
+	Live     bool
+	Statuses []action.Status // to choose from
+	Actions  []ledger.ActionState
+	Older    string           // address of the next part; "": there is none
+	Troubled []ledger.Limiter // lanes that are slowed, paused or disabled
+}
+
+// actions is the page of all actions.
+func (p *Pages) actions(r *http.Request) (content, error) {
+	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
+	for s := action.Pending; s <= action.RetriesExhausted; s++ {
+		page.Statuses = append(page.Statuses, s)
+	}
+	q := ledger.ActionQuery{Pipeline: page.Pipeline, Handler: page.Handler, LiveOnly: page.Live, Limit: actionsLength + 1}
+	var err error
+	if page.Status != "" {
+		status, err := action.ParseStatus(page.Status)
+		if err != nil {
+			return content{}, fault.Wrap(fault.Invalid, err)
+		}
+		q.Statuses = []action.Status{status}
+	}
+	if after := r.FormValue("after"); after != "" {
+		if q.After, err = action.ParseID(after); err != nil {
+			return content{}, fault.Wrap(fault.Invalid, err)
+		}
+	}
+	if page.Troubled, err = p.troubled(r.Context()); err != nil {
+		return content{}, err
+	}
+	page.Actions, err = p.service.Actions(r.Context(), q)
+	if len(page.Actions) > actionsLength {
+		page.Actions = page.Actions[:actionsLength]
+		page.Older = withQuery(r, "after", page.Actions[actionsLength-1].ID.String())
+	}
+	return content{Title: "Actions", Template: "actions", Nav: "actions", Data: page}, err
+}
+
+// action is the page of one action.
+func (p *Pages) action(r *http.Request) (content, error) {
+	id, err := actionOf(r)
+	if err != nil {
+		return content{}, err
+	}
+	view, err := p.service.Action(r.Context(), id)
+	return content{Title: view.Name, Template: "action", Nav: "actions", Data: actionPage{view}}, err
+}
+
+// actionPage is one action.
+type actionPage struct{ server.ActionView }
+
+// Text is what the action said for people; "" when its output is for programs.
+func (a actionPage) Text() string { return server.TextOf(a.Output) }
+
+// Allowed is how many attempts may be spent.
+func (a actionPage) Allowed() int { return a.Policy.Retries + 1 }
+
+// Ended, CanSnooze and CanCancel say which buttons make sense now; the ledger judges again.
+func (a actionPage) Ended() bool     { return a.Thread.Status.Ended() }
+func (a actionPage) CanCancel() bool { return a.Thread.Status.Live() }
+func (a actionPage) CanSnooze() bool { return a.CanCancel() && a.Thread.Status != action.Running }
+
+// eventRow is an event of an action's page.
+type eventRow struct {
+	action.Event
+	SameAs int // the seq of an earlier event with the same error; -1: the action's own, at the top of the page; 0: its error is new
+}
+
+// Rows lists the events so that every error is there once.
+func (a actionPage) Rows() (rows []eventRow) {
+	seen := map[string]int{a.Error: -1}
+	for _, e := range a.Events {
+		row := eventRow{Event: e}
+		if e.Error != "" {
+			row.SameAs = seen[e.Error]
+			if row.SameAs == 0 {
+				seen[e.Error] = e.Seq
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Bounds of a form and of one field, in bytes.
+const (
+	formLimit  = 64 << 10
+	fieldLimit = 1000
+)
+
+// form serves a form that needs the scope operate: do carries it out and returns the page that shows what came of it.
+// Forms of other sites never get here: server.Server refuses them.
+func (p *Pages) form(pattern string, do func(r *http.Request, by string) (next string, err error)) {
+	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		next, err := carryOut(w, r, do)
+		if err != nil {
+			p.fail(w, r, err)
+			return
+		}
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	})
+}
+
+func carryOut(w http.ResponseWriter, r *http.Request, do func(*http.Request, string) (string, error)) (next string, err error) {
+	me, err := server.Require(r.Context(), server.ScopeOperate)
+	if err != nil {
+		return "", err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
+	if err := r.ParseForm(); err != nil {
+		return "", fault.New(fault.Invalid, "read the form: %w", err)
+	}
+	for name, values := range r.PostForm {
+		for _, value := range values {
+			if len(value) > fieldLimit {
+				return "", fault.New(fault.Invalid, "%s: %d bytes, want at most %d", name, len(value), fieldLimit)
+			}
+		}
+	}
+	return do(r, me.Name)
+}
+
+// commandDeployment records what a button asks of a deployment.
+func (p *Pages) commandDeployment(r *http.Request, by string) (next string, err error) {
+	ref, err := refOf(r)
+	if err != nil {
+		return "", err
+	}
+	return deploymentPath(ref), p.service.Command(r.Context(), ref, server.Command{
+		Kind: r.PathValue("command"), Target: r.PostFormValue("target"), Event: r.PostFormValue("event"),
+		Reason: r.PostFormValue("reason"), By: by,
+	})
+}
+
+// retryAction leads to the new action.
+func (p *Pages) retryAction(r *http.Request, by string) (next string, err error) {
+	id, err := actionOf(r)
+	if err != nil {
+		return "", err
+	}
+	made, err := p.service.RetryAction(r.Context(), id, by)
+	return actionPath(made.ID), err
+}
+
+func (p *Pages) cancelAction(r *http.Request, _ string) (next string, err error) {
+	id, err := actionOf(r)
+	if err != nil {
+		return "", err
+	}
+	_, err = p.service.CancelAction(r.Context(), id)
+	return actionPath(id), err
+}
+
+func (p *Pages) snoozeAction(r *http.Request, by string) (next string, err error) {
+	id, err := actionOf(r)
+	if err != nil {
+		return "", err
+	}
+	pause, err := durationOf(r, "for")
+	if err != nil {
+		return "", err
+	}
+	_, err = p.service.SnoozeAction(r.Context(), id, time.Now().Add(pause), by)
+	return actionPath(id), err
+}
+
+// commandLane pauses, resumes, enables or resets a lane.
+func (p *Pages) commandLane(r *http.Request, by string) (next string, err error) {
+	command := ledger.LimitCommand{Kind: r.PathValue("command"), By: by, Reason: r.PostFormValue("reason")}
+	if r.PostFormValue("for") != "" {
+		if command.For, err = durationOf(r, "for"); err != nil {
+			return "", err
+		}
+	}
+	_, err = p.service.Limit(r.Context(), strings.TrimSpace(r.PostFormValue("lane")), command)
+	return "/lanes", err
+}
+
+// durationOf reads a field such as 30m or 7d.
+func durationOf(r *http.Request, field string) (time.Duration, error) {
+	text := strings.TrimSpace(r.PostFormValue(field))
+	d, err := definition.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fault.New(fault.Invalid, "%s: want a duration such as 30m, 2h or 7d, found %q", field, text)
+	}
+	return d, nil
+}
+
+func actionOf(r *http.Request) (action.ID, error) {
+	id, err := action.ParseID(r.PathValue("id"))
+	if err != nil {
+		return id, fault.Wrap(fault.NotFound, err)
+	}
+	return id, nil
+}
+
+func actionPath(id action.ID) string { return "/actions/" + id.String() }

@@ -1,0 +1,123 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// replaySteps bounds how many steps of a replay one request takes, each of at most 500 actions.
+const replaySteps = 20
+
+// replayPage asks which ended actions are to be done once more, says how many there are, and how far a replay is.
+type replayPage struct {
+	Handler  string
+	Since    string // as it was written
+	Until    string
+	Ends     []end
+	Found    int                // actions of the range, as far as they were counted
+	More     bool               // there are more
+	Asked    bool               // a range was named
+	Begun    bool               // the replay has taken its first steps
+	Replayed int                // new actions so far
+	Order    server.ReplayOrder // what the button asks for
+}
+
+// end is how an action may have ended.
+type end struct {
+	Name   string
+	Words  string
+	Chosen bool
+}
+
+// replay is the page before a replay, between two parts of a long one, and after it.
+func (p *Pages) replay(r *http.Request) (content, error) {
+	order, err := replayOrder(r.URL.Query(), time.Now())
+	if err != nil {
+		return content{}, err
+	}
+	query := r.URL.Query()
+	page := replayPage{Handler: order.Handler, Since: query.Get("since"), Until: query.Get("until"), Asked: len(order.Status) > 0, Order: order}
+	for s := action.Successful; s <= action.RetriesExhausted; s++ {
+		name := strings.ToLower(s.String())
+		chosen := slices.Contains(order.Status, name) || !page.Asked && s != action.Successful && s != action.Canceled
+		page.Ends = append(page.Ends, end{name, lower(s), chosen})
+	}
+	page.Begun = query.Get("replayed") != ""
+	page.Replayed, _ = strconv.Atoi(query.Get("replayed")) // shown, and nothing else
+	if page.Asked && (!page.Begun || !order.After.IsZero()) {
+		order.DryRun = true
+		counted, last, err := p.replayPart(r, order)
+		if err != nil {
+			return content{}, err
+		}
+		page.Found, page.More, page.Order.ID = counted.Found, !last.After.IsZero(), last.ID
+	}
+	return content{Title: "Replay", Template: "replay", Nav: "actions", Data: page}, nil
+}
+
+// replayActions takes a part of a replay. What is left is asked for by the page that it leads to.
+func (p *Pages) replayActions(r *http.Request, by string) (next string, err error) {
+	order, err := replayOrder(r.PostForm, time.Now())
+	if err != nil {
+		return "", err
+	}
+	order.By = by
+	done, last, err := p.replayPart(r, order)
+	if err != nil {
+		return "", err
+	}
+	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // shown, and nothing else
+	query := url.Values{"replayed": {strconv.Itoa(before + done.Created)}}
+	if !last.After.IsZero() {
+		query.Set("id", last.ID.String())
+		query.Set("after", last.After.String())
+		for _, name := range []string{"status", "handler", "since", "until"} {
+			query[name] = r.PostForm[name]
+		}
+	}
+	return "/actions/replay?" + query.Encode(), nil
+}
+
+// replayPart takes at most replaySteps steps, and returns their sum and the order of the step after them.
+func (p *Pages) replayPart(r *http.Request, order server.ReplayOrder) (sum struct{ Found, Created int }, next server.ReplayOrder, err error) {
+	for range replaySteps {
+		step, err := p.service.ReplayActions(r.Context(), order)
+		if err != nil {
+			return sum, order, err
+		}
+		sum.Found += step.Found
+		sum.Created += step.Created
+		order.ID, order.After = step.ID, step.Next
+		if step.Next.IsZero() {
+			break
+		}
+	}
+	return sum, order, nil
+}
+
+// replayOrder reads a replay from the fields of its page.
+func replayOrder(form url.Values, now time.Time) (order server.ReplayOrder, err error) {
+	order = server.ReplayOrder{Handler: form.Get("handler"), Status: form["status"]}
+	if order.Since, err = server.ParsePast(form.Get("since"), now); err != nil {
+		return order, err
+	}
+	if order.Until, err = server.ParsePast(form.Get("until"), now); err != nil {
+		return order, err
+	}
+	for name, into := range map[string]*action.ID{"id": &order.ID, "after": &order.After} {
+		if text := form.Get(name); text != "" {
+			if *into, err = action.ParseID(text); err != nil {
+				return order, fault.Wrap(fault.Invalid, err)
+			}
+		}
+	}
+	return order, nil
+}
