@@ -10,6 +10,8 @@ import (
 // name of its range, which has no slash.
 type batchID string
 
+func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
+
 // batch is one pair (open, close) of a plan and what lies between (4.5).
 type batch struct {
 	id          batchID
@@ -113,8 +115,7 @@ func (e *Engine) acquire(t *trip, n int32, at time.Time) error {
 		h, ok := e.holder[b.id]
 		switch {
 		case !ok:
-			e.holder[b.id] = holding{t, at}
-			t.holds[b.id] = true
+			e.take(t, b.id, at)
 		case h.trip != t && !t.live.has(t.plan, n):
 			return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), b.id, e.label(h.trip))
 		}
@@ -192,26 +193,39 @@ func nested(inner, outer batch) bool {
 	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
 }
 
+func (e *Engine) take(t *trip, id batchID, at time.Time) {
+	e.holder[id] = holding{t, at}
+	t.holds[id] = true
+	e.reflyAround(id)
+}
+
 func (e *Engine) free(t *trip, id batchID) {
 	delete(e.holder, id)
 	delete(t.holds, id)
 	e.freed = true
+	e.reflyAround(id)
 }
 
 // reassign gives every batch whose region an edit made or changed to the oldest deployment inside it.
 // The younger ones finish what is live and wait.
-func (e *Engine) reassign(old, next *Plan) {
-	for _, b := range changedRegions(old, next) {
-		if first := e.oldestInside(b.id); first != nil {
-			at := e.holder[b.id].since
-			if h, ok := e.holder[b.id]; ok {
-				e.free(h.trip, b.id)
-			}
-			e.holder[b.id] = holding{first, at}
-			first.holds[b.id] = true
+func (e *Engine) reassign(old, next *Plan, inside []*trip, at time.Time) {
+	for id, h := range e.holder {
+		if _, stays := next.batch(id); !stays && h.trip.closed { // it does not follow the edit, but a region that is gone is nobody's
+			e.free(h.trip, id)
 		}
 	}
-	for _, t := range e.following() {
+	for _, b := range changedRegions(old, next) {
+		h, held := e.holder[b.id]
+		first := e.oldestInside(b.id, inside)
+		if first == nil || first == h.trip {
+			continue
+		}
+		if held {
+			e.free(h.trip, b.id)
+		}
+		e.take(first, b.id, at)
+	}
+	for _, t := range inside {
 		e.settleAll(t)
 	}
 }
@@ -252,12 +266,12 @@ func (p *Plan) stagePaths(stages []int32) []string {
 
 // oldestInside is the deployment of lowest rank with something complete or claimed in a region that it has not
 // passed; the present holder counts, and so does one that failed inside under `hold`.
-func (e *Engine) oldestInside(id batchID) *trip {
+func (e *Engine) oldestInside(id batchID, inside []*trip) *trip {
 	var oldest *trip
 	if h, ok := e.holder[id]; ok {
 		oldest = h.trip
 	}
-	for _, t := range e.following() {
+	for _, t := range inside {
 		b, ok := t.plan.batch(id)
 		if ok && t.isInside(b) && !e.mayRelease(t, b) && (oldest == nil || t.number < oldest.number) {
 			oldest = t

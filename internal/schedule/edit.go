@@ -48,19 +48,17 @@ func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit
 		w.row(nil, i.stage, StepIntroduced, IntroducedDetail{i.event, newest, i.strict})
 	}
 	w.moves()
-	for _, t := range e.following() {
+	for _, t := range e.inside() {
 		if t.plan.def.Pin {
 			continue
 		}
-		exclusions := e.lateExclusions(t, next, news, newest)
-		exclusions = append(exclusions, e.takenHosts(t, w.old, next, exclusions)...)
-		for _, x := range exclusions {
+		late := e.lateExclusions(t, next, news, newest)
+		without := lacking(next, newlyLacking(late, news))
+		taken := e.takenHosts(t, w.old, next, slices.Concat(late, without))
+		for _, x := range slices.Concat(late, taken) {
 			w.row(t, x.target, StepExcluded, StepDetail{Event: x.event, Reason: x.reason})
 		}
-		if t.status == Active {
-			strict := strictExclusions(coming(news, newest), next, t.revision)
-			w.edit.Effects = append(w.edit.Effects, e.effect(t, next, append(exclusions, strict...)))
-		}
+		w.edit.Effects = append(w.edit.Effects, e.effect(t, next, slices.Concat(late, taken, without)))
 	}
 	w.hands()
 	return w.edit
@@ -105,13 +103,15 @@ func (e *Engine) willBeInside(t *trip, next *Plan, b batch) bool {
 	return true
 }
 
-// coming is what a version introduces, in the form that it has once it is folded.
-func coming(news []introduced, newest int64) map[pair]introduction {
-	late := make(map[pair]introduction, len(news))
-	for _, i := range news {
-		late[i.pair] = introduction{newest, i.strict}
+// newlyLacking lists the architectures among exclusions that came too late.
+func newlyLacking(late []exclusion, news []introduced) map[string]bool {
+	labels := map[string]bool{}
+	for _, x := range late {
+		if label := artifactLabel(x.event); label != "" && slices.Contains(news, introduced{pair{x.target, x.event}, true}) {
+			labels[label] = true
+		}
 	}
-	return late
+	return labels
 }
 
 // editing collects the rows of an edit.

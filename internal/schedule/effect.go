@@ -173,16 +173,8 @@ func (w *effectWriter) steps(f Effect) {
 
 // isNew: the stage is known to the deployment, the event in it is not.
 func (w *effectWriter) isNew(p pair) bool {
-	old, ok := w.t.plan.targets[p.stage]
-	if !ok {
-		return false
-	}
-	for _, had := range w.t.plan.def.pairs(int(old.stage)) {
-		if had == p {
-			return false
-		}
-	}
-	return true
+	_, ok := w.t.plan.targets[p.stage]
+	return ok && !w.t.plan.pairs[p]
 }
 
 func (w *effectWriter) step(f Effect, event string) {
@@ -207,6 +199,8 @@ func (w *effectWriter) step(f Effect, event string) {
 		w.say("%s runs on %s", event, first)
 	case runs > 1:
 		w.say("%s runs on %d hosts, first on %s", event, runs, first)
+	case artifactLabel(event) != "":
+		w.say("%s was received before and counts again", artifactLabel(event))
 	default:
 		w.say("%s is left out: everything it would be on is done", event)
 	}

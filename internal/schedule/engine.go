@@ -21,6 +21,7 @@ type Engine struct {
 	active    []*trip                              // the active ones, by rank
 	artifacts map[int64]map[string]json.RawMessage // what was registered, by revision and label
 	late      map[pair]introduction
+	born      map[int64]*Plan  // by revision: what was in force at its first deployment
 	notes     map[noteName]int // of the pipeline itself
 
 	holder  map[batchID]holding
@@ -49,7 +50,7 @@ type introduction struct {
 func New(pipeline string) *Engine {
 	return &Engine{
 		pipeline: pipeline, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]json.RawMessage{},
-		late: map[pair]introduction{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
+		late: map[pair]introduction{}, born: map[int64]*Plan{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
 		started: map[Resource]int64{}, flying: map[string]int{},
 	}
 }
@@ -103,12 +104,13 @@ func (e *Engine) state(t *trip) DeploymentState {
 	return s
 }
 
-// following lists the deployments that an edit concerns: the active ones, and the
-// failed ones since a retry brings them back.
-func (e *Engine) following() []*trip {
+// inside lists the deployments that an edit concerns, by rank: those that are active or may come back. A failed one
+// that a newer deployment has overtaken is closed from then on, so that it costs later edits nothing.
+func (e *Engine) inside() []*trip {
 	var list []*trip
 	for _, t := range e.order {
-		if t.status == Active || t.status == FailedRun {
+		t.closed = t.closed || t.status == FailedRun && e.outranks(t) != nil
+		if t.status == Active || t.status == FailedRun && !t.closed {
 			list = append(list, t)
 		}
 	}
@@ -138,15 +140,70 @@ func (e *Engine) setStatus(t *trip, status Status, at time.Time, reason string) 
 	e.settleAll(t)
 }
 
-// refly counts the hosts in flight of a deployment anew.
+// isFlying reports whether a host counts against maxParallel: while an action of it is live, and from host-started
+// until it is finished, has a failed step or is elided, unless its deployment has ended, is stopped there or is locked
+// out. It does not matter whether the deployment still holds the host's batch, so a host that a failure interrupted
+// counts again as soon as the deployment may resume there. One that is locked out changes nothing until the holder
+// has left; if it counted, the two would wait for each other.
+func (e *Engine) isFlying(t *trip, h int32) bool {
+	host := &t.plan.hosts[h]
+	if t.liveUnder(batchID(host.path)) > 0 {
+		return true
+	}
+	end := host.finished()
+	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
+		return false
+	}
+	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !slices.ContainsFunc(host.nodes, t.isBroken)
+}
+
+// isShut reports whether another deployment holds a batch around a stage.
+func (e *Engine) isShut(t *trip, stage int32) bool {
+	s := &t.plan.stages[stage]
+	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.trip != t {
+		return true
+	}
+	for _, r := range s.ranges {
+		if h, held := e.holder[t.plan.ranges[r].id]; held && h.trip != t {
+			return true
+		}
+	}
+	return false
+}
+
+// refly recounts the hosts in flight of a deployment.
 func (e *Engine) refly(t *trip) {
 	for h := range t.plan.hosts {
 		e.reflyHost(t, int32(h))
 	}
 }
 
+// reflyAround recounts the interrupted hosts in a batch over stages, after the batch got another holder or none.
+func (e *Engine) reflyAround(id batchID) {
+	if id.isHost() {
+		return
+	}
+	for _, t := range e.active {
+		b, ok := t.plan.batch(id)
+		if !ok || t.flying == nil {
+			continue
+		}
+		for _, s := range b.stages {
+			stage := &t.plan.stages[s]
+			if !t.is(stage.started, complete) || t.is(stage.finished, complete) {
+				continue
+			}
+			for _, g := range stage.groups {
+				for _, h := range t.plan.groups[g].hosts {
+					e.reflyHost(t, h)
+				}
+			}
+		}
+	}
+}
+
 func (e *Engine) reflyHost(t *trip, h int32) {
-	is := t.isFlying(h)
+	is := e.isFlying(t, h)
 	if is == t.flying[h] {
 		return
 	}

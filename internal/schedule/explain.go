@@ -14,7 +14,7 @@ func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 	if !ok {
 		return nil
 	}
-	x := explanation{e: e, t: t, exclusions: slices.Concat(t.exclusions, e.strictExclusions(t.plan, t.revision)), front: t.fronts()}
+	x := explanation{e: e, t: t, exclusions: slices.Concat(t.exclusions, lacking(t.plan, t.lacks)), front: t.fronts()}
 	list := make([]StepState, len(t.plan.nodes))
 	for n := range list {
 		list[n] = x.step(int32(n))

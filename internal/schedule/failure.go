@@ -19,15 +19,17 @@ func (p *pass) consequence(t *trip) (bool, error) {
 	return p.failStage(t)
 }
 
-// outranks is a deployment of higher rank that started a resource on which t has steps left.
+// outranks returns the newest deployment that started a resource on which t has steps left; nil if there is none.
 // Starts are looked at when they are made; this finds what an edit or the end of a claim brought back.
 func (e *Engine) outranks(t *trip) *trip {
-	for r, rank := range e.started {
-		if rank > t.number && t.hasStepsOn(r) {
-			return e.trips[rank]
+	var newest int64
+	for h := range t.plan.hosts {
+		host := &t.plan.hosts[h]
+		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
+			newest = rank
 		}
 	}
-	return nil
+	return e.trips[newest]
 }
 
 // tolerate gives up the hosts that maxFailed allows to fail, in the order in which they failed,

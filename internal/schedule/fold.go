@@ -65,7 +65,7 @@ func (e *Engine) applyChange(row Entry) error {
 	e.notes[noteName{row.Target, row.Event}]++
 	switch row.Event {
 	case PipelineDefined:
-		return e.define(row.Version)
+		return e.define(row.Version, row.At)
 	case ArtifactRegistered:
 		labels := e.artifacts[row.Revision]
 		if labels == nil {
@@ -76,11 +76,6 @@ func (e *Engine) applyChange(row Entry) error {
 	case StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		e.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}
-		if d.Strict {
-			for _, t := range e.following() {
-				e.relay(t)
-			}
-		}
 	}
 	return nil
 }
@@ -97,10 +92,12 @@ func (e *Engine) create(row Entry) error {
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: Active, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
 		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{},
+		from: plan, lacks: map[string]bool{},
 	}
 	about := detail[createdDetail](row)
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
+	e.startWithout(t)
 	e.trips[t.number] = t
 	e.order = append(e.order, t)
 	e.active = append(e.active, t)
@@ -214,9 +211,7 @@ func (e *Engine) applyNote(t *trip, row Entry) error {
 		e.applyEnd(t, row)
 	case StepExcluded, StepSkipped:
 		d := detail[StepDetail](row)
-		t.exclusions = append(t.exclusions, exclusion{row.Target, d.Event, d.Reason, d.By})
-		t.forgive(row.Target, d.Event)
-		e.relay(t)
+		e.applyExcluded(t, exclusion{row.Target, d.Event, d.Reason, d.By}, row.Event == StepExcluded)
 	case HostFailureTolerated:
 		e.applyTolerated(t, row)
 	case RetryRequested:
@@ -337,20 +332,34 @@ func (e *Engine) applyEnd(t *trip, row Entry) {
 
 // applyTolerated gives a host up: the rest of it is excluded.
 func (e *Engine) applyTolerated(t *trip, row Entry) {
-	t.exclusions = append(t.exclusions, exclusion{target: row.Target, reason: detail[StepDetail](row).Reason})
-	t.forgive(row.Target, "")
-	at, ok := t.plan.targets[row.Target]
-	if !ok || at.host < 0 {
-		return
+	if at, ok := t.plan.targets[row.Target]; ok && at.host >= 0 {
+		t.tolerated[t.plan.groups[at.group].path]++
 	}
-	t.tolerated[t.plan.groups[at.group].path]++
-	for _, n := range t.plan.hosts[at.host].nodes {
-		t.step[n] &^= failed
-		t.exclude(n)
+	e.applyExcluded(t, exclusion{target: row.Target, reason: detail[StepDetail](row).Reason}, false)
+}
+
+// applyExcluded excludes the steps of a target; where an edit leaves out an architecture that came too late, also
+// the hosts that need it. Excluding only ever elides and resolves more, so the walk follows it as it is.
+func (e *Engine) applyExcluded(t *trip, x exclusion, byEdit bool) {
+	t.exclusions = append(t.exclusions, x)
+	t.forgive(x.target, x.event)
+	list := []exclusion{x}
+	if label := artifactLabel(x.event); byEdit && label != "" && e.late[pair{x.target, x.event}].strict {
+		t.lacks[label] = true
+		list = append(list, lacking(t.plan, t.lacks)...)
 	}
+	for _, each := range list {
+		for _, n := range t.plan.under(each.target, each.event) {
+			t.step[n] &^= failed
+			t.exclude(n)
+			if host := t.plan.nodes[n].host; host >= 0 {
+				e.reflyHost(t, host)
+			}
+		}
+	}
+	t.unchecked = true // what was live there is drained
 	e.recount(t)
-	e.reflyHost(t, at.host)
-	e.settle(t, t.plan.hosts[at.host].finished())
+	e.settleAll(t)
 }
 
 // applyRetry opens failed steps; a failed deployment is active again, under the version in force.
@@ -373,21 +382,22 @@ func (t *trip) forgive(target, event string) {
 }
 
 // define puts a version in force.
-func (e *Engine) define(version int) error {
+func (e *Engine) define(version int, at time.Time) error {
 	old, next := e.plans[e.version], e.plans[version]
 	if next == nil {
 		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
 	}
+	inside := e.inside() // of what was in force; the exclusions of this edit are still to come
 	e.version = version
 	if old == nil {
 		return nil
 	}
-	for _, t := range e.following() {
+	for _, t := range inside {
 		if !t.plan.def.Pin {
 			e.lay(t, next, version)
 		}
 	}
-	e.reassign(old, next)
+	e.reassign(old, next, inside, at)
 	return nil
 }
 

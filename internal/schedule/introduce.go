@@ -40,17 +40,14 @@ func (d *Definition) pairs(stage int) []pair {
 
 // introductions lists what next has and old lacked. A label that old built in another stage is no new architecture.
 func introductions(old, next *Plan) []introduced {
-	had, labels := map[pair]bool{}, map[string]bool{}
-	for i := range old.def.Stages {
-		for _, p := range old.def.pairs(i) {
-			had[p] = true
-			labels[artifactLabel(p.event)] = true
-		}
+	labels := map[string]bool{}
+	for p := range old.pairs {
+		labels[artifactLabel(p.event)] = true
 	}
 	var list []introduced
 	for i := range next.def.Stages {
 		for _, p := range next.def.pairs(i) {
-			if !had[p] {
+			if !old.pairs[p] {
 				list = append(list, introduced{p, !labels[artifactLabel(p.event)]})
 			}
 		}
@@ -94,68 +91,61 @@ func (l *lateness) meets(event string) int32 {
 	return -1
 }
 
-// lateExclusions decides, once, which of the introduced events do not apply to a deployment anywhere.
+// lateExclusions decides, once, which of the introduced pairs do not apply to a deployment. Pairs that earlier edits
+// introduced were decided then and stay as they are.
 func (e *Engine) lateExclusions(t *trip, next *Plan, news []introduced, newest int64) []exclusion {
 	if len(news) == 0 {
 		return nil
 	}
-	l := lateness{plan: next, pairs: map[pair]bool{}}
-	for p, i := range e.late {
-		l.pairs[p] = t.revision <= i.after
-	}
-	for _, i := range news {
-		l.pairs[i.pair] = t.revision <= newest
-	}
-	l.walk = newWalk(&next.graph, e.known(t, next, t.facts()))
+	l := newLateness(e, t, next, news, newest)
 	var list []exclusion
+	reasons := map[pair]string{}
 	add := func(p pair, reason string) {
-		x := exclusion{target: p.stage, event: p.event, reason: reason}
-		same := func(o exclusion) bool { return o.target == x.target && o.event == x.event }
-		if !slices.ContainsFunc(list, same) && !slices.ContainsFunc(t.exclusions, same) {
-			list = append(list, x)
+		if reasons[p] == "" {
+			reasons[p] = reason
+			list = append(list, exclusion{target: p.stage, event: p.event, reason: reason})
 		}
 	}
+	met := map[string]int32{} // by event: what was done without it, or -1
 	for _, i := range news {
 		if !l.pairs[i.pair] {
 			continue
 		}
 		if i.strict {
-			add(i.pair, artifactLabel(i.event)+" is built for later revisions only")
-			continue
-		}
-		met := l.meets(i.event)
-		if met < 0 {
-			continue
-		}
-		for _, p := range l.all(i.event) {
-			add(p, withoutIt(next, l.walk, met))
-		}
-	}
-	// A stage whose start is excluded is elided whole (4.10), or its own steps would run on hosts that were never started.
-	for i := range next.def.Stages {
-		started := pair{next.stages[i].path, StageStarted}
-		if at := slices.IndexFunc(list, func(x exclusion) bool { return x.target == started.stage && x.event == started.event }); at >= 0 {
-			for _, p := range next.def.pairs(i) {
-				if l.pairs[p] {
-					add(p, list[at].reason)
-				}
+			if label := artifactLabel(i.event); e.artifacts[t.revision][label] == nil {
+				add(i.pair, tooLate(label))
 			}
+			continue
+		}
+		if _, known := met[i.event]; !known {
+			met[i.event] = l.meets(i.event)
+		}
+		if n := met[i.event]; n >= 0 {
+			add(i.pair, withoutIt(next, l.walk, n))
 		}
 	}
-	return list
+	// A stage whose start is excluded is elided whole, or its own steps would run on hosts that were never started.
+	for _, i := range news {
+		if reason := reasons[pair{i.stage, StageStarted}]; reason != "" && l.pairs[i.pair] {
+			add(i.pair, reason)
+		}
+	}
+	return slices.DeleteFunc(list, func(x exclusion) bool {
+		return slices.ContainsFunc(t.exclusions, func(o exclusion) bool { return o.target == x.target && o.event == x.event })
+	})
 }
 
-// all lists the late pairs of an event, in the order of the definition.
-func (l *lateness) all(event string) []pair {
-	var list []pair
-	for i := range l.plan.def.Stages {
-		for _, p := range l.plan.def.pairs(i) {
-			if p.event == event && l.pairs[p] {
-				list = append(list, p)
-			}
-		}
+// newLateness finds the pairs that are late for a deployment under the next version: introduced after its revision
+// was registered, and not there from its start.
+func newLateness(e *Engine, t *trip, next *Plan, news []introduced, newest int64) *lateness {
+	l := &lateness{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts())), pairs: map[pair]bool{}}
+	for p, i := range e.late {
+		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]
 	}
-	return list
+	for _, i := range news {
+		l.pairs[i.pair] = t.revision <= newest && !t.from.pairs[i.pair]
+	}
+	return l
 }
 
 // withoutIt is "beta/all/oak was tested without it".

@@ -62,7 +62,7 @@ func (e *Engine) known(t *trip, plan *Plan, facts map[stepName]int64, more ...ex
 	for name := range t.failures {
 		mark(name, failed)
 	}
-	for _, x := range slices.Concat(t.exclusions, e.strictExclusions(plan, t.revision), more) {
+	for _, x := range slices.Concat(t.exclusions, lacking(plan, t.lacks), more) {
 		for _, n := range plan.under(x.target, x.event) {
 			known[n] |= excluded
 		}
@@ -139,30 +139,39 @@ func (t *trip) isOver(group int32) bool {
 	return failures > 0 && failures+t.tolerated[g.path] > g.spec.MaxFailed.Of(t.size(group), false)
 }
 
-// strictExclusions is the architectures that came too late for a revision, and the hosts that need them (4.9).
-func (e *Engine) strictExclusions(plan *Plan, revision int64) []exclusion {
-	return strictExclusions(e.late, plan, revision)
-}
-
-func strictExclusions(late map[pair]introduction, plan *Plan, revision int64) []exclusion {
-	var list []exclusion
-	for p, i := range late {
-		if !i.strict || revision > i.after {
-			continue
-		}
+// startWithout leaves out of a new deployment of an old revision what no build makes for it: architectures that came
+// after the revision. It is not touched where the revision has the artifact, or had the architecture from its start.
+func (e *Engine) startWithout(t *trip) {
+	if e.born[t.revision] == nil {
+		e.born[t.revision] = t.from
+	}
+	for p, i := range e.late {
 		label := artifactLabel(p.event)
-		list = append(list, exclusion{target: p.stage, event: p.event, reason: label + " is built for later revisions only"})
-		for h := range plan.hosts {
-			if plan.hosts[h].arch == label {
-				list = append(list, exclusion{target: plan.hosts[h].path, reason: label + " is built for later revisions only"})
-			}
+		if i.strict && t.revision <= i.after && e.artifacts[t.revision][label] == nil && !e.born[t.revision].pairs[p] {
+			t.exclusions = append(t.exclusions, exclusion{target: p.stage, event: p.event, reason: tooLate(label)})
+			t.lacks[label] = true
 		}
 	}
-	slices.SortFunc(list, func(a, b exclusion) int {
-		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
+	slices.SortFunc(t.exclusions, func(a, b exclusion) int {
+		return compareNames(stepName{a.target, a.event}, stepName{b.target, b.event})
 	})
+}
+
+// lacking excludes the hosts that need one of the architectures.
+func lacking(plan *Plan, labels map[string]bool) []exclusion {
+	if len(labels) == 0 {
+		return nil
+	}
+	var list []exclusion
+	for h := range plan.hosts {
+		if host := &plan.hosts[h]; labels[host.arch] {
+			list = append(list, exclusion{target: host.path, reason: tooLate(host.arch)})
+		}
+	}
 	return list
 }
+
+func tooLate(label string) string { return label + " is built for later revisions only" }
 
 func compareNames(a, b stepName) int {
 	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))

@@ -26,6 +26,12 @@ func newPlan(d *Definition) *Plan {
 	l.connect(root, last)
 	l.number(last)
 	p.layBatches()
+	p.pairs = map[pair]bool{}
+	for i := range d.Stages {
+		for _, each := range d.pairs(i) {
+			p.pairs[each] = true
+		}
+	}
 	return p
 }
 

@@ -31,9 +31,11 @@ func (o *oracle) apply(row Entry) {
 		d := detail[IntroducedDetail](row)
 		o.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	case row.Event == DeploymentCreated:
-		o.trips = append(o.trips, &oracleTrip{number: row.Deployment, revision: row.Revision, version: o.version, status: Active,
+		t = &oracleTrip{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: Active,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
-			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}})
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}}
+		o.trips = append(o.trips, t)
+		o.startWithout(t)
 	case row.Class == Fact:
 		o.acquire(t, name)
 		t.facts[name] = true
@@ -72,7 +74,11 @@ func (o *oracle) note(t *oracleTrip, row Entry) {
 	case StepCanceled:
 		delete(t.live, name)
 	case StepExcluded, StepSkipped:
-		t.exclusions = append(t.exclusions, exclusion{target: row.Target, event: d.Event})
+		if row.Event == StepExcluded {
+			o.exclude(t, row.Target, d.Event)
+		} else {
+			t.exclusions = append(t.exclusions, exclusion{target: row.Target, event: d.Event})
+		}
 		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return covers(row.Target, d.Event, s) })
 	case HostFailureTolerated:
 		t.exclusions = append(t.exclusions, exclusion{target: row.Target})
@@ -193,9 +199,20 @@ func (o *oracle) define(version int) {
 	if old == nil {
 		return
 	}
+	var inside []*oracleTrip
 	for _, t := range o.trips {
-		if (t.status == Active || t.status == FailedRun) && !o.graph(t).d.Pin {
+		if o.mayComeBack(t) {
+			inside = append(inside, t)
+		}
+	}
+	for _, t := range inside {
+		if !o.graph(t).d.Pin {
 			t.version = version
+		}
+	}
+	for id, t := range o.holder { // one that was overtaken does not follow, but a region that is gone is nobody's
+		if t.status == FailedRun && !slices.Contains(inside, t) && o.graphs[version].byID(id) == nil {
+			delete(o.holder, id)
 		}
 	}
 	o.release()
@@ -204,9 +221,9 @@ func (o *oracle) define(version int) {
 			continue
 		}
 		oldest := o.holder[b.id]
-		for _, t := range o.trips {
+		for _, t := range inside {
 			theirs := o.graph(t).byID(b.id)
-			if t.status != Active && t.status != FailedRun || theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
+			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
 				continue
 			}
 			if oldest == nil || t.number < oldest.number {

@@ -5,90 +5,116 @@ import (
 	"slices"
 )
 
-// exclusions is 4.9 and the first row of 4.10: what an edit excludes, as "deployment target event".
-func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
-	old, next := o.graphs[from], o.graphs[to]
-	had, made, late := map[pair]bool{}, map[string]bool{}, map[pair]bool{}
-	for i := range old.d.Stages {
-		for _, p := range old.d.pairs(i) {
-			had[p] = true
-			made[artifactLabel(p.event)] = true
+// declares: the version has steps of that event in that stage, whether or not it has a host there.
+func (g *oracleGraph) declares(p pair) bool { return slices.Contains(g.declared(), p) }
+
+// declared lists every event of every stage, in the order of the file.
+func (g *oracleGraph) declared() []pair {
+	var list []pair
+	for _, s := range g.d.Stages {
+		events := []string{StageStarted, StageFinished}
+		if s.Kind == BuildStage {
+			if !s.Build.External {
+				events = append(events, BuildCompleted)
+			}
+			for _, a := range s.Build.Artifacts {
+				events = append(events, ArtifactEvent(a.Label))
+			}
+		} else {
+			events = append(events, GroupStarted, GroupFinished, HostStarted, HostFinished)
+			for _, c := range s.Chain {
+				events = append(events, c.Event)
+			}
+		}
+		for _, event := range events {
+			list = append(list, pair{Path(g.d.Pipeline, s.Name), event})
 		}
 	}
+	return list
+}
+
+// builds: some stage of the version makes that artifact.
+func (g *oracleGraph) builds(event string) bool {
+	return slices.ContainsFunc(g.declared(), func(p pair) bool { return p.event == event })
+}
+
+// isLate: the pair was introduced when the revision was registered already, and the deployment did not have it from its start.
+func (o *oracle) isLate(t *oracleTrip, p pair) bool {
+	i, introduced := o.late[p]
+	return introduced && t.revision <= i.after && !o.graphs[t.from].declares(p)
+}
+
+// exclusions is what an edit excludes, as "deployment target event".
+func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 	found := map[string]bool{}
+	var news []pair
+	before := map[pair]introduction{}
+	for _, p := range o.graphs[to].declared() {
+		if !o.graphs[from].declares(p) {
+			news = append(news, p)
+			before[p] = o.late[p]
+			o.late[p] = introduction{after: newest, strict: artifactLabel(p.event) != "" && !o.graphs[from].builds(p.event)}
+		}
+	}
 	for _, t := range o.trips {
-		if t.status != Active && t.status != FailedRun || o.graph(t).d.Pin {
+		if !o.mayComeBack(t) || o.graph(t).d.Pin {
 			continue
 		}
-		clear(late)
-		var news []pair
-		for p, i := range o.late {
-			late[p] = t.revision <= i.after
+		o.whileUnder(t, to, func() {
+			for _, x := range o.tooLate(t, news) {
+				found[fmt.Sprintf("%d %s %s", t.number, x.stage, x.event)] = true
+				o.exclude(t, x.stage, x.event)
+			}
+			for _, host := range o.taken(t, o.graphs[from]) {
+				found[fmt.Sprintf("%d %s ", t.number, host)] = true
+			}
+		})
+	}
+	for _, p := range news {
+		if o.late[p] = before[p]; before[p] == (introduction{}) {
+			delete(o.late, p)
 		}
-		for i := range next.d.Stages {
-			for _, p := range next.d.pairs(i) {
-				if !had[p] {
-					news = append(news, p)
-					late[p] = t.revision <= newest
-				}
-			}
-		}
-		version := t.version
-		t.version = to
-		mine := map[pair]bool{}
-		for _, k := range news {
-			label := artifactLabel(k.event)
-			switch {
-			case !late[k]:
-			case label != "" && !made[label]:
-				mine[k] = true
-			case o.is010(t, next, late, k.event):
-				for p := range late {
-					if stage, _, _, ok := next.d.Find(p.stage); ok && p.event == k.event && late[p] && slices.Contains(next.d.pairs(slices.IndexFunc(next.d.Stages, func(s Stage) bool { return s.Name == stage.Name })), p) {
-						mine[p] = true
-					}
-				}
-			}
-		}
-		for p := range mine {
-			if p.event != StageStarted {
-				continue
-			}
-			for q, is := range late {
-				if is && q.stage == p.stage {
-					if i := slices.IndexFunc(next.d.Stages, func(s Stage) bool { return Path(next.d.Pipeline, s.Name) == q.stage }); i >= 0 && slices.Contains(next.d.pairs(i), q) {
-						mine[q] = true
-					}
-				}
-			}
-		}
-		before := t.exclusions
-		for p := range mine {
-			known := slices.ContainsFunc(before, func(x exclusion) bool { return x.target == p.stage && x.event == p.event })
-			if !known {
-				found[fmt.Sprintf("%d %s %s", t.number, p.stage, p.event)] = true
-				t.exclusions = append(slices.Clip(t.exclusions), exclusion{target: p.stage, event: p.event})
-			}
-		}
-		v := o.view(t)
-		for i, s := range next.steps {
-			if s.event != HostFinished || v.resolved[i] || next.elided(v.known, i) || old.has(stepName{s.target, HostStarted}) {
-				continue
-			}
-			stage, group, h, _ := next.d.Find(s.target)
-			if o.started[next.d.ResourceOf(stage, group, h)] > t.number {
-				found[fmt.Sprintf("%d %s ", t.number, s.target)] = true
-			}
-		}
-		t.exclusions, t.version = before, version
 	}
 	return found
 }
 
+// whileUnder looks at a deployment as it would be under another version; what it excludes is forgotten afterwards.
+func (o *oracle) whileUnder(t *oracleTrip, version int, look func()) {
+	was, exclusions, lacks := t.version, t.exclusions, t.lacks
+	t.version, t.exclusions, t.lacks = version, slices.Clone(exclusions), slices.Clone(lacks)
+	look()
+	t.version, t.exclusions, t.lacks = was, exclusions, lacks
+}
+
+// tooLate lists the introduced pairs that do not apply to a deployment.
+func (o *oracle) tooLate(t *oracleTrip, news []pair) []pair {
+	var list []pair
+	for _, p := range news {
+		label := artifactLabel(p.event)
+		switch {
+		case !o.isLate(t, p):
+		case o.late[p].strict && o.artifacts[t.revision][label]: // the revision has it
+		case o.late[p].strict || o.is010(t, p.event):
+			list = append(list, p)
+		}
+	}
+	for _, p := range slices.Clone(list) { // a stage that does not start does nothing
+		for _, q := range news {
+			if p.event == StageStarted && q.stage == p.stage && o.isLate(t, q) && !slices.Contains(list, q) {
+				list = append(list, q)
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(p pair) bool { // told once
+		return slices.ContainsFunc(t.exclusions, func(x exclusion) bool { return x.target == p.stage && x.event == p.event })
+	})
+}
+
 // is010: a walk from some incomplete X of event K at a late pair, over late pairs up to and including the first
 // step that is not late, meets a complete or claimed step.
-func (o *oracle) is010(t *oracleTrip, g *oracleGraph, late map[pair]bool, event string) bool {
-	isLate := func(s stepName) bool { return late[pair{stageOf(s.target), s.event}] }
+func (o *oracle) is010(t *oracleTrip, event string) bool {
+	g := o.graph(t)
+	isLate := func(s stepName) bool { return o.isLate(t, pair{stageOf(s.target), s.event}) }
 	var meets func(s stepName) bool
 	meets = func(s stepName) bool {
 		for _, n := range g.nextOf(s) {
@@ -105,4 +131,41 @@ func (o *oracle) is010(t *oracleTrip, g *oracleGraph, late map[pair]bool, event 
 		}
 	}
 	return false
+}
+
+// taken lists the hosts that join where a higher rank has started the resource already.
+func (o *oracle) taken(t *oracleTrip, old *oracleGraph) []string {
+	var list []string
+	v := o.view(t)
+	for i, s := range v.g.steps {
+		if s.event != HostFinished || v.resolved[i] || v.g.elided(v.known, i) || old.has(stepName{s.target, HostStarted}) {
+			continue
+		}
+		stage, group, h, _ := v.g.d.Find(s.target)
+		if o.started[v.g.d.ResourceOf(stage, group, h)] > t.number {
+			list = append(list, s.target)
+		}
+	}
+	return list
+}
+
+// exclude: an architecture that came too late is missing on all its hosts, wherever they are.
+func (o *oracle) exclude(t *oracleTrip, target, event string) {
+	t.exclusions = append(t.exclusions, exclusion{target: target, event: event})
+	if label := artifactLabel(event); label != "" && o.late[pair{target, event}].strict {
+		t.lacks = append(t.lacks, label)
+	}
+}
+
+// startWithout: a new deployment of an old revision goes without the architectures that came after the revision,
+// unless the revision has the artifact, or had the architecture when it was first deployed.
+func (o *oracle) startWithout(t *oracleTrip) {
+	if o.born[t.revision] == 0 {
+		o.born[t.revision] = o.version
+	}
+	for p, i := range o.late {
+		if i.strict && t.revision <= i.after && !o.artifacts[t.revision][artifactLabel(p.event)] && !o.graphs[o.born[t.revision]].declares(p) {
+			o.exclude(t, p.stage, p.event)
+		}
+	}
 }

@@ -73,10 +73,8 @@ func (o *oracle) allArtifacts(t *oracleTrip, stage *Stage) bool {
 
 func (o *oracle) consequence(t *oracleTrip) (move, bool) {
 	d := o.graph(t).d
-	for r, rank := range o.started {
-		if rank > t.number && o.hasStepsOn(t, r) {
-			return move{t.number, o.pipeline, PipelineSuperseded, ""}, true
-		}
+	if len(o.overtakers(t)) > 0 {
+		return move{t.number, o.pipeline, PipelineSuperseded, ""}, true
 	}
 	for _, s := range d.Stages {
 		for _, g := range s.Groups {
@@ -125,6 +123,22 @@ func (o *oracle) conclusion(v *view) (move, bool) {
 		}
 	}
 	return move{v.t.number, o.pipeline, PipelineFailed, ""}, true
+}
+
+// mayComeBack: active, or failed and not overtaken.
+func (o *oracle) mayComeBack(t *oracleTrip) bool {
+	return t.status == Active || t.status == FailedRun && len(o.overtakers(t)) == 0
+}
+
+// overtakers are the deployments of higher rank that were the last to start a resource on which t has steps left.
+func (o *oracle) overtakers(t *oracleTrip) []int64 {
+	var list []int64
+	for r, rank := range o.started {
+		if rank > t.number && o.hasStepsOn(t, r) {
+			list = append(list, rank)
+		}
+	}
+	return list
 }
 
 // hasStepsOn: unresolved, unelided steps on a resource.

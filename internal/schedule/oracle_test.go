@@ -16,6 +16,7 @@ type oracle struct {
 	trips     []*oracleTrip // ascending rank
 	artifacts map[int64]map[string]bool
 	late      map[pair]introduction
+	born      map[int64]int // by revision: the version in force at its first deployment
 	holder    map[batchID]*oracleTrip
 	started   map[Resource]int64
 	seq       int64
@@ -24,12 +25,13 @@ type oracle struct {
 // oracleTrip is what the rows say of one deployment, by name.
 type oracleTrip struct {
 	number, revision int64
-	version          int
+	version, from    int // in force for it; in force when it was created
 	status           Status
 	facts            map[stepName]bool
 	live             map[stepName]oracleLive
 	failed           map[stepName]int64 // seq of the failure
 	exclusions       []exclusion
+	lacks            []string // architectures that came too late
 	tolerated        map[string]int
 	held             map[string]bool
 	until            string          // stage; "": none
@@ -62,7 +64,7 @@ type oracleBatch struct {
 
 func newOracle(pipeline string) *oracle {
 	return &oracle{pipeline: pipeline, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
-		late: map[pair]introduction{}, holder: map[batchID]*oracleTrip{}, started: map[Resource]int64{}}
+		late: map[pair]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleTrip{}, started: map[Resource]int64{}}
 }
 
 func (o *oracle) graph(t *oracleTrip) *oracleGraph { return o.graphs[t.version] }
@@ -90,18 +92,8 @@ func (o *oracle) excluded(t *oracleTrip, s stepName) bool {
 			return true
 		}
 	}
-	for p, i := range o.late {
-		if !i.strict || t.revision > i.after {
-			continue
-		}
-		if s == (stepName{p.stage, p.event}) {
-			return true
-		}
-		if stage, _, h, ok := o.graph(t).d.Find(s.target); ok && h != nil && o.graph(t).d.ArtifactFor(stage.Name, h) == artifactLabel(p.event) {
-			return true
-		}
-	}
-	return false
+	stage, _, h, _ := o.graph(t).d.Find(s.target)
+	return h != nil && slices.Contains(t.lacks, o.graph(t).d.ArtifactFor(stage.Name, h))
 }
 
 // counts: a failure counts while its step is in G and not elided; it is recorded all the same.

@@ -186,13 +186,15 @@ func (e *Engine) others(t *trip) []*trip {
 // hasStepsOn: unresolved, unelided steps on a resource.
 func (t *trip) hasStepsOn(r Resource) bool {
 	for _, h := range t.plan.users[r] {
-		for _, n := range t.plan.hosts[h].nodes {
-			if !t.is(n, resolved) && !t.isElided(n) {
-				return true
-			}
+		if t.hasStepsLeft(&t.plan.hosts[h]) {
+			return true
 		}
 	}
 	return false
+}
+
+func (t *trip) hasStepsLeft(host *hostPlan) bool {
+	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
 
 func (p *pass) supersede(older, newer *trip, what string) error {

@@ -15,6 +15,7 @@ type Plan struct {
 	ranges  []rangePlan
 	users   map[Resource][]int32 // the hosts that run on a resource
 	end     int32                // pipeline-finished-successfully
+	pairs   map[pair]bool        // every event of every stage, whether or not there is a host
 	turn    []int32              // per step: its place in the order in which a pass looks at steps
 }
 

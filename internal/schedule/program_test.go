@@ -462,6 +462,11 @@ func (p *program) finish() {
 	if len(p.engine.holder) > 0 || len(p.engine.busy) > 0 {
 		p.fatal("at the end %v is held and %v busy", p.engine.holder, p.engine.busy)
 	}
+	for _, t := range p.engine.order {
+		if len(t.liveAt) > 0 {
+			p.fatal("at the end #%d counts live actions at %v", t.number, t.liveAt)
+		}
+	}
 	for group, n := range p.engine.flying {
 		if n != 0 {
 			p.fatal("at the end %d hosts of %s are in flight", n, group)

@@ -34,6 +34,9 @@ type trip struct {
 	liveAt     map[string]int       // live actions by the path of their stage and of their host
 	failures   map[stepName]failure // failed, in G or not
 	exclusions []exclusion          // in the order of their rows
+	from       *Plan                // the version in force when it was created
+	lacks      map[string]bool      // architectures that came too late for it, by label
+	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
 	sizes      map[string]int       // hosts of a group when it started
 	tolerated  map[string]int       // hosts of a group given up within maxFailed
 	noted      map[string]bool      // stages with stage-failed since the last retry
@@ -134,21 +137,6 @@ func (t *trip) failedInside(b batch, policy OnFailure) bool {
 		found = true
 	}
 	return found
-}
-
-// isFlying reports whether a host counts against maxParallel: while an action of it is live, and from host-started
-// until it is finished, has a failed step or is elided, unless the deployment has ended or is stopped there. Who holds
-// its batch does not matter, so a host that a failure interrupted counts again as soon as the deployment resumes.
-func (t *trip) isFlying(h int32) bool {
-	host := &t.plan.hosts[h]
-	if t.liveUnder(batchID(host.path)) > 0 {
-		return true
-	}
-	end := host.finished()
-	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) || t.isStopped(host.stage) {
-		return false
-	}
-	return !slices.ContainsFunc(host.nodes, t.isBroken)
 }
 
 // isBroken reports whether a step has failed in a way that counts: the failure of an elided step is recorded, but
