@@ -132,12 +132,24 @@ func stepRemark(step server.StepRun, now time.Time) string {
 		return firstOf(step.Error, step.Reason)
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
-	case step.State == schedule.Claimed && step.Attempt > 1:
-		return attemptText(step)
+	case step.State == schedule.Claimed:
+		return liveRemark(step)
 	case step.State == schedule.Waiting:
 		return step.Reason
 	}
 	return ""
+}
+
+// liveRemark is the attempt at a step when it is not the first, and what it has met so far.
+func liveRemark(step server.StepRun) string {
+	var parts []string
+	if step.Attempt > 1 {
+		parts = append(parts, attemptText(step))
+	}
+	if step.Error != "" {
+		parts = append(parts, oneLine(step.Error))
+	}
+	return strings.Join(parts, ": ")
 }
 
 // endedAttempts is how many attempts of a live step have ended; 0 when it is not live.

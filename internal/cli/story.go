@@ -124,6 +124,8 @@ func (t *story) tellNote(e schedule.Entry, d entryDetail) string {
 	case schedule.StepClaimed:
 		t.began[schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: d.Event}] = e.At
 		return t.row(e.Target, t.busy(words(d.Event).doing), "", 0)
+	case schedule.StepReported:
+		return t.row(e.Target, t.busy(words(d.Event).doing), oneLine(d.Error), 0)
 	case schedule.StepFailed:
 		return t.row(e.Target, t.bad("failed"), words(d.Event).doing+": "+firstOf(d.Error, d.Reason, "no reason given"), 0)
 	case schedule.StepCanceled:

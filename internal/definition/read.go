@@ -114,7 +114,7 @@ func (r *reader) definition(n *document.Node) schedule.Definition {
 	if at := n.Get("pipeline"); at != nil && at.Kind == document.String && !pipelineName.MatchString(d.Pipeline) {
 		r.Add(at, "bad-name", "pipeline", `pipeline name %q: a-z, 0-9 and "-" only, at most 63`, d.Pipeline)
 	}
-	base := scope{service: schedule.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady}, policy: stepPolicy}
+	base := scope{service: schedule.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady}, policy: stepPolicy, testing: testPolicy}
 	base = r.inherit(base, n, "")
 	d.Service = base.service
 	d.Stages = r.stages(n.Get("stages"), base)
@@ -146,6 +146,7 @@ type scope struct {
 	service    schedule.Service
 	managerSet bool
 	policy     action.Policy
+	testing    action.Policy  // of the step test
 	steps      *document.Node // the list in force, and where it stands
 	stepsPath  string
 	test       *document.Node
@@ -156,6 +157,7 @@ type scope struct {
 func (r *reader) inherit(s scope, n *document.Node, path string) scope {
 	s = r.overrideService(s, n, path)
 	s.policy = r.policy(n.Get("retry"), r.Join(path, "retry"), s.policy)
+	s.testing = r.policy(n.Get("retry"), r.Join(path, "retry"), s.testing)
 	if steps := n.Get("steps"); steps != nil {
 		s.steps, s.stepsPath = steps, r.Join(path, "steps")
 	}

@@ -283,3 +283,33 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestRetryOfATestIsShortUnlessItIsSet(t *testing.T) {
+	t.Parallel()
+	minute, step := action.Duration(time.Minute), action.Duration(10*time.Minute)
+	for name, c := range map[string]struct {
+		retry, test    string
+		timeout        action.Duration
+		retries        int
+		deploysTimeout action.Duration
+	}{
+		"nothing is set":         {"", `[{tcp: "127.0.0.1:80"}]`, minute, 0, step},
+		"retry sets the time":    {"retry: {attemptTimeout: 3m}\n", `[{tcp: "127.0.0.1:80"}]`, 3 * minute, 0, 3 * minute},
+		"retry sets how often":   {"retry: {backoff: {retries: 4}}\n", `[{tcp: "127.0.0.1:80"}]`, minute, 4, step},
+		"the checks take longer": {"", `[{run: [./a], timeout: 2m}, {run: [./b], timeout: 1m}]`, 3*minute + action.Duration(10*time.Second), 0, step},
+	} {
+		text := "pipeline: p\n" + c.retry + "service: {manager: none}\ntest: " + c.test +
+			"\nstages:\n- {name: build, build: .wharf-ci.yml, artifacts: {any: a.tar}}\n- {name: beta, hosts: [\"local://h\"]}\n"
+		d, problems := read(text)
+		if err := problems.Err(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		chain := d.Stages[1].Chain
+		if p := chain[2].Policy; p.AttemptTimeout != c.timeout || p.Retries != c.retries {
+			t.Errorf("%s: a test has %d retries of %s, want %d of %s", name, p.Retries, time.Duration(p.AttemptTimeout), c.retries, time.Duration(c.timeout))
+		}
+		if p := chain[1].Policy; p.AttemptTimeout != c.deploysTimeout {
+			t.Errorf("%s: deploy has %s, want %s", name, time.Duration(p.AttemptTimeout), time.Duration(c.deploysTimeout))
+		}
+	}
+}

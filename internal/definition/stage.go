@@ -126,6 +126,7 @@ func (r *reader) hostStage(s schedule.Stage, n *document.Node, at string, base s
 	}
 	s.Vars = r.vars(n.Get("vars"), r.Join(at, "vars"))
 	s.Test = r.checks(own.test, own.testPath)
+	own.testing.AttemptTimeout = testTimeout(own.testing, s.Test)
 	s.Chain = r.chain(own, len(s.Test) > 0)
 	if hosts := n.Get("hosts"); hosts != nil {
 		s.Groups = []schedule.Group{{Name: "all", Hosts: r.hosts(hosts, at+".hosts", own),
@@ -163,7 +164,7 @@ func (r *reader) chain(s scope, tested bool) []schedule.Step {
 		}
 		return standardChain(s, tested)
 	}
-	c := chain{r: r, policy: s.policy, at: s.stepsPath, seen: map[string]*document.Node{}}
+	c := chain{r: r, policy: s.policy, testing: s.testing, at: s.stepsPath, seen: map[string]*document.Node{}}
 	for i, item := range s.steps.Items {
 		c.add(item, document.Index(s.stepsPath, i))
 	}
@@ -182,7 +183,7 @@ func standardChain(s scope, tested bool) []schedule.Step {
 		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: s.policy},
 	}
 	if tested {
-		steps = append(steps, schedule.Step{Name: schedule.Test, Event: schedule.HostTested, Policy: s.policy})
+		steps = append(steps, schedule.Step{Name: schedule.Test, Event: schedule.HostTested, Policy: s.testing})
 	}
 	return steps
 }

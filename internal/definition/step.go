@@ -21,23 +21,32 @@ var events = map[string]string{
 
 // chain collects the steps of a host.
 type chain struct {
-	r      *reader
-	policy action.Policy
-	at     string
-	steps  []schedule.Step
-	seen   map[string]*document.Node
+	r       *reader
+	policy  action.Policy
+	testing action.Policy // of the step test
+	at      string
+	steps   []schedule.Step
+	seen    map[string]*document.Node
 }
 
 // add reads one item: the name of a built-in step, or a mapping.
 func (c *chain) add(n *document.Node, at string) {
 	switch n.Kind {
 	case document.String:
-		c.builtIn(n, n.Text, at, c.policy)
+		c.builtIn(n, n.Text, at, c.inherited(n.Text))
 	case document.Map:
 		c.mapping(n, at)
 	default:
 		c.r.Add(n, "wrong-kind", at, "want the name of a step or a mapping, found %s", n.Kind)
 	}
+}
+
+// inherited returns the policy that the step with a name has when it sets none itself.
+func (c *chain) inherited(name string) action.Policy {
+	if name == schedule.Test {
+		return c.testing
+	}
+	return c.policy
 }
 
 func (c *chain) builtIn(n *document.Node, name, at string, policy action.Policy) {
@@ -62,7 +71,7 @@ func (c *chain) mapping(n *document.Node, at string) {
 		return
 	}
 	name := n.Str("name")
-	policy := c.r.policy(n.Get("retry"), at+".retry", c.policy)
+	policy := c.r.policy(n.Get("retry"), at+".retry", c.inherited(name))
 	if slices.Contains(builtIn, name) {
 		if run := n.Get("run"); run != nil {
 			c.r.Add(run, "misplaced", at, "step %q is built in and runs nothing else", name)

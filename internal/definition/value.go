@@ -85,13 +85,29 @@ func (r *reader) limit(n *document.Node, path string, standard schedule.Limit, l
 	return schedule.Limit{N: v, Percent: percent}
 }
 
-// stepPolicy and buildPolicy are the defaults of section 2.
+// The defaults of retry. A test tries its checks again and again within one attempt, so it has one, and a short one: its
+// AttemptTimeout follows from the checks (testTimeout).
 var (
 	stepPolicy = action.Policy{Retries: 2, Initial: action.Duration(2 * time.Second), Factor: 2, Max: action.Duration(2 * time.Minute),
 		Jitter: 0.1, AttemptTimeout: action.Duration(10 * time.Minute), Deadline: action.Duration(30 * time.Minute)}
+	testPolicy = action.Policy{Retries: 0, Initial: action.Duration(2 * time.Second), Factor: 2, Max: action.Duration(2 * time.Minute),
+		Jitter: 0.1, Deadline: action.Duration(30 * time.Minute)}
 	buildPolicy = action.Policy{Retries: 0, Initial: action.Duration(2 * time.Second), Factor: 2, Max: action.Duration(2 * time.Minute),
 		Jitter: 0.1, AttemptTimeout: action.Duration(6 * time.Hour), Deadline: action.Duration(7 * day)}
 )
+
+// testTimeout returns how long an attempt at a test takes: what retry says, else a minute, or long enough to try each
+// check once.
+func testTimeout(p action.Policy, checks []schedule.Check) action.Duration {
+	if p.AttemptTimeout > 0 {
+		return p.AttemptTimeout
+	}
+	each := action.Duration(10 * time.Second)
+	for _, c := range checks {
+		each += c.Timeout
+	}
+	return max(action.Duration(time.Minute), each)
+}
 
 // policy reads retry: over what is inherited.
 func (r *reader) policy(n *document.Node, path string, p action.Policy) action.Policy {

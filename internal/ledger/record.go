@@ -103,6 +103,21 @@ func (l *Ledger) Append(ctx context.Context, pipeline string, since int64, decid
 	return l.record(ctx, recording{what: "append to", pipeline: pipeline, since: since, decide: decide})
 }
 
+// Report appends a note about a step that is live, such as what its checks answer. It decides nothing.
+func (l *Ledger) Report(ctx context.Context, pipeline string, note schedule.Entry) error {
+	note.Class, note.Event = schedule.Note, schedule.StepReported
+	return l.write(ctx, "report to "+pipeline, func(t *txn) error {
+		head, err := t.lockOne(pipeline)
+		if err != nil {
+			return err
+		}
+		if err := t.append(head, []schedule.Entry{note}); err != nil {
+			return err
+		}
+		return t.UpdateHead(*head)
+	})
+}
+
 // recording is one run of a decider.
 type recording struct {
 	what     string

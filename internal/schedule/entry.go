@@ -94,6 +94,7 @@ const (
 	StepFailed           = "step-failed"   // Detail StepDetail
 	StepCanceled         = "step-canceled" // Detail StepDetail
 	StepExcluded         = "step-excluded" // Detail StepDetail
+	StepReported         = "step-reported" // Detail StepDetail: what a live step meets, for people
 	BatchAcquired        = "batch-acquired"
 	BatchReleased        = "batch-released"
 )

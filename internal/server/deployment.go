@@ -162,6 +162,11 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]schedule.StepState, err
 	var steps []schedule.StepState
 	err = s.folded(ctx, ref.Pipeline, func(f *fold) error {
 		steps = f.engine.Explain(ref.Number, now)
+		for i, step := range steps {
+			if step.State == schedule.Claimed {
+				steps[i].Reason = f.marks.reports[ref.Number][stepName{step.Target, step.Event}]
+			}
+		}
 		return nil
 	})
 	return nonNil(steps), err

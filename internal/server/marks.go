@@ -13,6 +13,7 @@ import (
 type marks struct {
 	stages  map[string]map[int64]*stageMark // stage → deployment
 	targets map[int64]map[string]targetMark // deployment → target
+	reports map[int64]map[stepName]string   // deployment → what a live step met last
 }
 
 // stageMark is a deployment's trip through one stage.
@@ -32,6 +33,7 @@ func (m *marks) apply(row schedule.Entry) {
 	if row.Deployment == 0 {
 		return
 	}
+	m.report(row)
 	switch row.Event {
 	case schedule.StageStarted:
 		m.stage(row).started = row.At
@@ -44,6 +46,24 @@ func (m *marks) apply(row schedule.Entry) {
 	case schedule.RetryRequested:
 		m.clear(row)
 	}
+}
+
+// report keeps what a step says of itself until it is claimed again or ends.
+func (m *marks) report(row schedule.Entry) {
+	step := stepName{row.Target, row.Event}
+	var detail schedule.StepDetail
+	if row.Class == schedule.Note {
+		_ = json.Unmarshal(row.Detail, &detail) // what cannot be read names no step
+		step.event = detail.Event
+	}
+	if row.Event != schedule.StepReported {
+		delete(m.reports[row.Deployment], step)
+		return
+	}
+	if m.reports[row.Deployment] == nil {
+		m.reports[row.Deployment] = map[stepName]string{}
+	}
+	m.reports[row.Deployment][step] = detail.Error
 }
 
 func (m *marks) stage(row schedule.Entry) *stageMark {

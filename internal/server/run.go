@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ type runBuilder struct {
 	view     *DeploymentView
 	steps    []schedule.StepState
 	failures map[string]targetMark
+	reports  map[stepName]string // what live steps met last
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
 	urls     map[string]string               // host's target → URL
@@ -32,6 +34,7 @@ func (b *runBuilder) read(f *fold, number int64) {
 	for target, mark := range f.marks.targets[number] {
 		b.failures[target] = mark
 	}
+	b.reports = maps.Clone(f.marks.reports[number])
 	if _, plan := f.engine.Current(); plan != nil {
 		b.index(plan.Definition())
 	}
@@ -187,6 +190,9 @@ func (b *runBuilder) step(step schedule.StepState) StepRun {
 		}
 	} else if step.State == schedule.Complete {
 		run.EndedAt = step.At
+	}
+	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == schedule.Claimed {
+		run.Error = report
 	}
 	run.Word = word(run)
 	if step.State == schedule.Waiting && b.view.Status != schedule.Active {

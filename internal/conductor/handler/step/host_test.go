@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -309,6 +310,36 @@ func TestChecks(t *testing.T) {
 		o := w.do(ctx, 1, schedule.HostTested)
 		cancel()
 		w.wantOutcome(o, action.Retry, want)
+	}
+}
+
+func TestFailingTestSaysWhyBeforeItsAttemptEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.done(1, schedule.HostReplicated)
+	w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo the database is away; exit 3"}, Timeout: action.Duration(5 * time.Second)}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan action.Outcome, 1)
+	go func() { ended <- w.do(ctx, 1, schedule.HostTested) }()
+	reports := func() []schedule.Entry {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.reports
+	}
+	until(t, "the test says why it is not done", func() bool { return len(reports()) > 0 })
+	cancel(conductor.ErrCanceled)
+	w.wantOutcome(<-ended, action.Stopped)
+	got := reports()
+	if len(got) != 1 || got[0].Pipeline != "greeter" || got[0].Target != "greeter/beta/all/oak" || got[0].Deployment != 1 {
+		t.Errorf("reports %+v", got)
+	}
+	var detail schedule.StepDetail
+	if err := json.Unmarshal(got[0].Detail, &detail); err != nil {
+		t.Fatal(err)
+	}
+	if detail.Event != schedule.HostTested || !strings.Contains(detail.Error, "exit status 3") || !strings.Contains(detail.Error, "the database is away") {
+		t.Errorf("detail %+v", detail)
 	}
 }
 

@@ -15,12 +15,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-// Ledger is what a step reads of the log.
+// Ledger is what a step reads of the log, and the note that it writes.
 type Ledger interface {
 	// Version reads a definition version; fault.NotFound when there is none.
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
 	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
 	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+	// Report appends the note step-reported.
+	Report(ctx context.Context, pipeline string, note schedule.Entry) error
 }
 
 // Blobs is where artifacts are read from.

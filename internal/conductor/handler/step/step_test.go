@@ -101,7 +101,8 @@ type world struct {
 	own       []schedule.Step
 	revisions map[int64]ledger.Revision
 	attempts  int
-	timeout   time.Duration // of an attempt
+	reports   []schedule.Entry // what attempts noted
+	timeout   time.Duration    // of an attempt
 }
 
 func newWorld(t *testing.T, path string) *world {
@@ -152,6 +153,14 @@ func (w *world) Revision(_ context.Context, _, _ string, seq int64) (ledger.Revi
 		return r, fault.New(fault.NotFound, "there is no revision %d", seq)
 	}
 	return r, nil
+}
+
+func (w *world) Report(_ context.Context, pipeline string, note schedule.Entry) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	note.Pipeline = pipeline
+	w.reports = append(w.reports, note)
+	return nil
 }
 
 // revise registers revision n, whose greeter is a shell script with the given body.

@@ -20,6 +20,7 @@ const maxBody = 1 << 20
 // test tries the checks again and again until all pass in one round or the attempt ends.
 func (t *attempt) test(ctx context.Context) (Output, error) {
 	wait := 100 * time.Millisecond
+	reports := t.reporter()
 	var last error
 	for {
 		err := t.round(ctx)
@@ -33,6 +34,7 @@ func (t *attempt) test(ctx context.Context) (Output, error) {
 			return Output{}, last // the round before was not cut short
 		}
 		last = err
+		reports.meets(ctx, err)
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,51 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// When what a running step meets is noted in the log: not at once, since a service may need a moment, and then, when it
+// changes, less and less often.
+const (
+	firstReport = time.Second
+	nextReport  = 10 * time.Second
+	maxReport   = 1000 // bytes
+)
+
+// reporter notes in the log of a deployment what keeps a running step from its end, so that people see it before the
+// attempt ends.
+type reporter struct {
+	*attempt
+	due   time.Time
+	pause time.Duration
+	last  string
+}
+
+func (t *attempt) reporter() *reporter {
+	return &reporter{attempt: t, due: time.Now().Add(firstReport), pause: nextReport}
+}
+
+// meets notes an error if it is news and due. A note that cannot be written is only logged: it changes nothing.
+func (r *reporter) meets(ctx context.Context, err error) {
+	text, now := explain(err), time.Now()
+	text = strings.ToValidUTF8(text[:min(len(text), maxReport)], "")
+	if text == r.last || now.Before(r.due) {
+		return
+	}
+	r.last, r.due, r.pause = text, now.Add(r.pause), 2*r.pause
+	detail, err := json.Marshal(schedule.StepDetail{Event: r.facts.Event, Action: r.id.String(), Error: text})
+	if err == nil {
+		err = r.config.Ledger.Report(ctx, r.facts.Pipeline, schedule.Entry{
+			Deployment: r.facts.Deployment, Target: r.facts.Target, Revision: r.facts.Revision, Version: r.facts.Version, Detail: detail,
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		r.config.Log.Warn("a step's report was not noted", obs.KeyActionID, r.id.String(), obs.KeyError, err.Error())
+	}
+}
