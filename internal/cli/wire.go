@@ -127,7 +127,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 	if address == "" {
 		address = s.live.Now().Server.Listen
 	}
-	service := server.NewService(s.ledger, s.blobs, s.offers())
+	service := server.NewService(s.ledger.ForReaders(), s.blobs, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	s.api = server.New(service, server.Options{
 		Listen: address, Token: token, Version: version().Version, Pages: pages(service), Gatherer: o.registry, Log: o.log, Tracing: o.tracing,

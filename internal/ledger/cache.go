@@ -153,7 +153,7 @@ func (t *txn) enqueueOnce(i Idempotency, a action.Action, way OnConflict) (Enque
 
 // CacheEntries lists payloads' entries by query.
 func (l *Ledger) CacheEntries(ctx context.Context, q CacheQuery) (entries []CacheEntry, err error) {
-	err = l.read(ctx, "read the payload cache", func(tx Tx) error {
+	err = l.list(ctx, "read the payload cache", func(tx Tx) error {
 		entries, err = tx.CacheEntries(nil, q)
 		return err
 	})

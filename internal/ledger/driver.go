@@ -20,8 +20,13 @@ type Driver interface {
 	// Write runs fn in one transaction and commits when it returns nil. It
 	// runs fn again when the database asks for it (deadlock, race on a key).
 	Write(ctx context.Context, fn func(Tx) error) error
+	// WriteTurn is Write on connections that nothing but turns uses, where a driver has them.
+	WriteTurn(ctx context.Context, fn func(Tx) error) error
 	// Read runs fn in a transaction that sees one state and changes nothing.
 	Read(ctx context.Context, fn func(Tx) error) error
+	// Browse is Read for people and programs that ask: on connections of their own, so that they never delay the queue.
+	// The database ends a statement that takes longer than its caller waits.
+	Browse(ctx context.Context, fn func(Tx) error) error
 	// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements.
 	Explain(ctx context.Context, fn func(Tx) error) ([]string, error)
 	// Listen calls changed for what other processes commit, until Close.

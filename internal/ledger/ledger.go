@@ -28,7 +28,17 @@ const callTimeout = 10 * time.Second
 type Ledger struct {
 	*core
 	seen *positions
+	use  use
 }
+
+// use says whose connections to the database the calls of a Ledger go through.
+type use uint8
+
+const (
+	forQueue   use = iota
+	forTurns       // of conductors
+	forReaders     // people and programs that ask
+)
 
 // core is what all views of a ledger share.
 type core struct {
@@ -39,6 +49,7 @@ type core struct {
 	mu          sync.Mutex
 	definitions map[string]*known // the one in force when it was last read, by pipeline
 	orders      gathering
+	lists       chan struct{}            // holds one for each list that is being read for readers
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell
 	beaten      map[action.ID]string     // embedded: what was last written of an instance
@@ -50,7 +61,7 @@ type core struct {
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{},
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, lists: make(chan struct{}, listsAtOnce),
 		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
@@ -59,7 +70,16 @@ func New(driver Driver) *Ledger {
 // View is the same ledger for one more waiter: Wait returns for what was
 // committed since the last Wait of its view. Loops that wait for the same
 // topic have a view each. A view is not closed.
-func (l *Ledger) View() *Ledger { return &Ledger{core: l.core, seen: newPositions()} }
+func (l *Ledger) View() *Ledger { return &Ledger{core: l.core, seen: newPositions(), use: l.use} }
+
+// ForReaders is a view for people and programs that ask. Whatever they ask, and however many do, delays no turn and no
+// heartbeat: their reads have connections of their own and end within their time.
+func (l *Ledger) ForReaders() *Ledger {
+	return &Ledger{core: l.core, seen: newPositions(), use: forReaders}
+}
+
+// with is the ledger with its calls going through other connections.
+func (l *Ledger) with(u use) *Ledger { return &Ledger{core: l.core, seen: l.seen, use: u} }
 
 // Measure says where it is shown how quick others are told what happened here, where there are others.
 func (l *Ledger) Measure(m *obs.Ledger) {
@@ -120,7 +140,11 @@ func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn fu
 	ctx, cancel := bounded(ctx, what)
 	defer cancel()
 	var done *txn
-	err := l.driver.Write(ctx, func(tx Tx) error {
+	write := l.driver.Write
+	if l.use == forTurns {
+		write = l.driver.WriteTurn
+	}
+	err := write(ctx, func(tx Tx) error {
 		done = &txn{Tx: tx, core: l.core, plans: planned, began: time.Now()}
 		return fn(done)
 	})
@@ -138,7 +162,34 @@ func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn fu
 func (l *Ledger) read(ctx context.Context, what string, fn func(Tx) error) error {
 	ctx, cancel := bounded(ctx, what)
 	defer cancel()
+	if l.use == forReaders {
+		return named(ctx, what, l.driver.Browse(ctx, fn))
+	}
 	return named(ctx, what, l.driver.Read(ctx, fn))
+}
+
+const (
+	listsAtOnce  = 2               // of readers; what is read by its key goes on beside them
+	listPatience = 2 * time.Second // how long one more waits for its turn
+)
+
+// list is read for what may have many rows. Readers have few at a time: more of them would take longer, each, and leave
+// nothing of the database to the queue.
+func (l *Ledger) list(ctx context.Context, what string, fn func(Tx) error) error {
+	if l.use != forReaders {
+		return l.read(ctx, what, fn)
+	}
+	full := time.NewTimer(listPatience)
+	defer full.Stop()
+	select {
+	case l.lists <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	case <-full.C:
+		return fault.New(fault.LedgerAway, "%s: too many lists are being read", what).WithHint("try again soon, with fewer requests at a time")
+	}
+	defer func() { <-l.lists }()
+	return l.read(ctx, what, fn)
 }
 
 // bounded gives a call its own time.

@@ -137,7 +137,7 @@ func (l *Ledger) Version(ctx context.Context, pipeline string, version int) (v V
 
 // Versions lists all versions, oldest first.
 func (l *Ledger) Versions(ctx context.Context, pipeline string) (some []Version, err error) {
-	err = l.read(ctx, "read definitions of "+pipeline, func(tx Tx) error {
+	err = l.list(ctx, "read definitions of "+pipeline, func(tx Tx) error {
 		some, err = tx.Versions(pipeline, 0)
 		return err
 	})
@@ -146,7 +146,7 @@ func (l *Ledger) Versions(ctx context.Context, pipeline string) (some []Version,
 
 // Entries reads the log in the order of seq.
 func (l *Ledger) Entries(ctx context.Context, q EntryQuery) (entries []schedule.Entry, err error) {
-	err = l.read(ctx, "read the log of "+q.Pipeline, func(tx Tx) error {
+	err = l.list(ctx, "read the log of "+q.Pipeline, func(tx Tx) error {
 		entries, err = tx.Entries(q)
 		return err
 	})
@@ -164,7 +164,7 @@ func (l *Ledger) Revision(ctx context.Context, pipeline, label string, seq int64
 
 // Revisions lists the newest first; limit 0: all.
 func (l *Ledger) Revisions(ctx context.Context, pipeline string, limit int) (some []Revision, err error) {
-	err = l.read(ctx, "read revisions of "+pipeline, func(tx Tx) error {
+	err = l.list(ctx, "read revisions of "+pipeline, func(tx Tx) error {
 		some, err = tx.Revisions(pipeline, "", 0, limit)
 		return err
 	})
@@ -173,7 +173,7 @@ func (l *Ledger) Revisions(ctx context.Context, pipeline string, limit int) (som
 
 // Deployments lists by query. Status active is what is in progress.
 func (l *Ledger) Deployments(ctx context.Context, q DeploymentQuery) (some []Deployment, err error) {
-	err = l.read(ctx, "read deployments", func(tx Tx) error {
+	err = l.list(ctx, "read deployments", func(tx Tx) error {
 		some, err = tx.Deployments(q)
 		return err
 	})
@@ -218,7 +218,7 @@ func actionState(tx Tx, id action.ID) (ActionState, error) {
 
 // Actions lists by query.
 func (l *Ledger) Actions(ctx context.Context, q ActionQuery) (some []ActionState, err error) {
-	err = l.read(ctx, "read actions", func(tx Tx) error {
+	err = l.list(ctx, "read actions", func(tx Tx) error {
 		some, err = tx.ActionStates(nil, q)
 		return err
 	})
@@ -227,7 +227,7 @@ func (l *Ledger) Actions(ctx context.Context, q ActionQuery) (some []ActionState
 
 // Events is an action's history, seq 0 (PENDING when it was stored) first.
 func (l *Ledger) Events(ctx context.Context, id action.ID) (events []action.Event, err error) {
-	err = l.read(ctx, "read events of action "+id.String(), func(tx Tx) error {
+	err = l.list(ctx, "read events of action "+id.String(), func(tx Tx) error {
 		state, err := actionState(tx, id)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func (l *Ledger) Standing(ctx context.Context, pipeline, target string) (s Stand
 
 // Standings is that of every target of a pipeline, by path.
 func (l *Ledger) Standings(ctx context.Context, pipeline string) (some []Standing, err error) {
-	err = l.read(ctx, "read targets of "+pipeline, func(tx Tx) error {
+	err = l.list(ctx, "read targets of "+pipeline, func(tx Tx) error {
 		some, err = tx.Standings(pipeline, "")
 		return err
 	})
@@ -36,7 +36,7 @@ func (l *Ledger) Standings(ctx context.Context, pipeline string) (some []Standin
 // History is a target's finishes and failures, newest first; before is a
 // position in the log (0: its end), so that it also tells what stood there at a past moment.
 func (l *Ledger) History(ctx context.Context, pipeline, target string, before int64, limit int) (entries []schedule.Entry, err error) {
-	err = l.read(ctx, "read history of "+target, func(tx Tx) error {
+	err = l.list(ctx, "read history of "+target, func(tx Tx) error {
 		entries, err = tx.Passages(pipeline, target, before, limit)
 		return err
 	})
@@ -45,7 +45,7 @@ func (l *Ledger) History(ctx context.Context, pipeline, target string, before in
 
 // Resources lists what runs where, by pipeline; "" lists all.
 func (l *Ledger) Resources(ctx context.Context, pipeline string) (some []Resource, err error) {
-	err = l.read(ctx, "read resources", func(tx Tx) error {
+	err = l.list(ctx, "read resources", func(tx Tx) error {
 		some, err = tx.Resources(pipeline)
 		return err
 	})
@@ -63,7 +63,7 @@ func (l *Ledger) StageRuns(ctx context.Context, pipeline string, deployment int6
 
 // Introductions lists what edits brought into stages, oldest first.
 func (l *Ledger) Introductions(ctx context.Context, pipeline string) (some []Introduction, err error) {
-	err = l.read(ctx, "read introductions", func(tx Tx) error {
+	err = l.list(ctx, "read introductions", func(tx Tx) error {
 		some, err = tx.Introductions(pipeline)
 		return err
 	})

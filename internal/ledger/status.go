@@ -53,7 +53,7 @@ const rescuesFor = time.Hour
 
 // Status reads where all actions stand. It reads every live row once, and no history but what was rescued lately.
 func (l *Ledger) Status(ctx context.Context) (s Status, err error) {
-	err = l.read(ctx, "read the status", func(tx Tx) error {
+	err = l.list(ctx, "read the status", func(tx Tx) error {
 		s = Status{Now: tx.Now()}
 		if s.Instances, err = tx.Instances(); err != nil {
 			return err

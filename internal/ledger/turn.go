@@ -15,7 +15,7 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 	if err != nil {
 		return done, err
 	}
-	deferred, err := l.transact(ctx, "turn", planned, func(t *txn) error {
+	deferred, err := l.with(forTurns).transact(ctx, "turn", planned, func(t *txn) error {
 		done = Turned{}
 		if err := t.complete(owner, completions, &done); err != nil {
 			return err

@@ -140,6 +140,10 @@ func (f failing) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	})
 }
 
+func (f failing) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error {
+	return f.Write(ctx, fn)
+}
+
 func (f failing) Listen(func(ledger.Topic)) {}
 
 func turnIsAllOrNothing(t *testing.T, s setup) {

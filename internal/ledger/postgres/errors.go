@@ -57,6 +57,9 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	switch {
 	case answer.Code == "53100":
 		return fault.New(fault.LedgerAway, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
+	case answer.Code == "57014":
+		return fault.New(fault.LedgerAway, "PostgreSQL ended a statement that took too long: %w", err).
+			WithHint("ask for less, such as a shorter time or fewer rows")
 	case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57"), strings.HasPrefix(answer.Code, "08"),
 		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "25P03", answer.Code == "55P03":
 		return fault.New(fault.LedgerAway, "PostgreSQL cannot do it now: %w", err)

@@ -16,8 +16,8 @@ func (t *tx) PutInstance(i ledger.Instance, lease time.Duration, guard int64) er
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report)
-		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9)
+	_, err = t.exec(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report, application)
+		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9, current_setting('application_name'))
 		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL,
 			handlers = excluded.handlers, draining = excluded.draining, report = excluded.report`,
 		uuid(i.ID), i.Name, i.Version, filled(i.Roles), filled(i.Handlers), interval(lease), guard, i.Draining, report)
@@ -85,21 +85,30 @@ var bury = `WITH judge AS (SELECT
 		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
 			AND pg_postmaster_start_time() NOT BETWEEN now() - $4::interval AND now() AS locks)
 	DELETE FROM instance USING judge WHERE id <> $1 AND (leases AND id = ANY ($2) AND ` + late + `
-		OR locks AND ` + unguarded + ` AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, ` + late
+		OR locks AND ` + unguarded + ` AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, ` + late + `, application`
+
+// disconnect ends the connections of dead instances, and with them the locks on rows that one of them has which is frozen or
+// out of reach. A process that is alive after all connects again.
+const disconnect = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ANY ($1) AND application_name <> ''
+	AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`
 
 // BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the last
 // look, at least a second ago; or they are silent, and their lease has passed and that of self has not.
 func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]ledger.LossReason, error) {
 	dead := map[action.ID]ledger.LossReason{}
-	_, err := query(t, func(row pgx.Row) (id action.ID, err error) {
+	applications, err := query(t, func(row pgx.Row) (application string, err error) {
+		var id action.ID
 		var late bool
-		err = row.Scan(idOf{&id}, &late)
+		err = row.Scan(idOf{&id}, &late, &application)
 		dead[id] = ledger.LostLock
 		if late {
 			dead[id] = ledger.LostLease
 		}
-		return id, err
+		return application, err
 	}, bury, uuid(self), uuids(silent), t.listener.judges(), interval(ledger.InstanceLease))
+	if err == nil && len(dead) > 0 {
+		_, err = t.exec(disconnect, applications)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -107,7 +106,7 @@ type querier interface {
 // ever is that of the period before now, for ids that are a little older than their rows. When the span has changed
 // the first new one is cut to begin where the last old one ends.
 func (d *Driver) Maintain(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, d.pool, func(t pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, d.writes, func(t pgx.Tx) error {
 		var now time.Time
 		if err := t.QueryRow(ctx, "SELECT now() FROM pg_advisory_xact_lock($1)", int64(partitionLock)).Scan(&now); err != nil {
 			return err
@@ -164,21 +163,24 @@ func (p part) create(ctx context.Context, t pgx.Tx) error {
 // Retain drops the partitions that end before a moment and have no live action: detached without holding up anybody,
 // then dropped. What was interrupted is finished by the next call; one process at a time does it.
 func (d *Driver) Retain(ctx context.Context, before time.Time) error {
-	return coded(d.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-		var mine bool
-		err := c.QueryRow(ctx, `WITH turn AS (UPDATE meta SET retaining_until = now() + interval '10 minutes'
-			WHERE retaining_until <= now() RETURNING 1) SELECT EXISTS (SELECT 1 FROM turn)`).Scan(&mine)
-		if err != nil || !mine {
-			return err
-		}
-		err = retain(ctx, c, before)
-		_, ended := c.Exec(context.WithoutCancel(ctx), "UPDATE meta SET retaining_until = now()")
-		return errors.Join(err, ended)
-	}))
+	c, err := pgx.ConnectConfig(ctx, d.config) // what may wait for minutes takes no connection from others
+	if err != nil {
+		return coded(err)
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	var mine bool
+	err = c.QueryRow(ctx, `WITH turn AS (UPDATE meta SET retaining_until = now() + interval '10 minutes'
+		WHERE retaining_until <= now() RETURNING 1) SELECT EXISTS (SELECT 1 FROM turn)`).Scan(&mine)
+	if err != nil || !mine {
+		return coded(err)
+	}
+	err = retain(ctx, c, before)
+	_, ended := c.Exec(context.WithoutCancel(ctx), "UPDATE meta SET retaining_until = now()")
+	return coded(errors.Join(err, ended))
 }
 
 // retain looks at the tables of one period in the order of partitioned.
-func retain(ctx context.Context, c *pgxpool.Conn, before time.Time) error {
+func retain(ctx context.Context, c *pgx.Conn, before time.Time) error {
 	there, err := parts(ctx, c)
 	if err != nil {
 		return err
@@ -204,7 +206,7 @@ func retain(ctx context.Context, c *pgxpool.Conn, before time.Time) error {
 }
 
 // forget deletes what only speaks of a partition's actions, while they are still there.
-func forget(ctx context.Context, c *pgxpool.Conn, p part) error {
+func forget(ctx context.Context, c *pgx.Conn, p part) error {
 	from, to := uuid(ledger.LowestID(p.from)), uuid(ledger.LowestID(p.to))
 	for _, statement := range []string{"DELETE FROM cache_entry WHERE action_id >= $1 AND action_id < $2", "DELETE FROM dismissal WHERE id >= $1 AND id < $2"} {
 		if _, err := c.Exec(ctx, statement, from, to); err != nil {
@@ -219,7 +221,7 @@ func forget(ctx context.Context, c *pgxpool.Conn, p part) error {
 const detachTime = time.Minute
 
 // detach takes a partition out of its table; nobody who reads or writes the table waits for it.
-func (p part) detach(ctx context.Context, c *pgxpool.Conn) error {
+func (p part) detach(ctx context.Context, c *pgx.Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, detachTime, fmt.Errorf("somebody has used %s for %s without a break", p.table, detachTime))
 	defer cancel()
 	how := "CONCURRENTLY"
@@ -237,7 +239,7 @@ func (p part) detach(ctx context.Context, c *pgxpool.Conn) error {
 var partitionName = regexp.MustCompile(`^(action|event|thread_done)_[0-9]{4}(w[0-9]{2}|m[0-9]{2}|[0-9]{4})$`)
 
 // dropDetached drops what was detached now or by a process that was killed behind it.
-func dropDetached(ctx context.Context, c *pgxpool.Conn) error {
+func dropDetached(ctx context.Context, c *pgx.Conn) error {
 	rows, err := c.Query(ctx, `SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition
 		AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'action'::regclass)
 		AND relname LIKE ANY (ARRAY['action\_%', 'event\_%', 'thread\_done\_%'])`)
@@ -276,10 +278,10 @@ func oneLive(ctx context.Context, q querier, from, to time.Time) (pgtype.UUID, e
 // Partitions says what stands ready, and what a live action keeps although it is older than a moment.
 func (d *Driver) Partitions(ctx context.Context, before time.Time) (found ledger.Partitions, err error) {
 	var now time.Time
-	if err := d.pool.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+	if err := d.reads.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
 		return found, coded(err)
 	}
-	there, err := parts(ctx, d.pool)
+	there, err := parts(ctx, d.reads)
 	if err != nil {
 		return found, coded(err)
 	}
@@ -293,7 +295,7 @@ func (d *Driver) Partitions(ctx context.Context, before time.Time) (found ledger
 		if p.to.After(before) {
 			continue
 		}
-		lives, err := oneLive(ctx, d.pool, p.from, p.to)
+		lives, err := oneLive(ctx, d.reads, p.from, p.to)
 		if err != nil {
 			return found, coded(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -21,14 +22,53 @@ import (
 )
 
 const (
-	connections = 8 // of the pool; the listener has its own
-	retries     = 6 // of a transaction that the database asks to repeat
-	poll        = 5 * time.Second
+	retries = 6 // of a transaction that the database asks to repeat
+	poll    = 5 * time.Second
 )
 
-// Driver is a pool of connections to one database.
+// readTime is how long a statement of Browse may take; the call that it is part of has a little longer.
+const readTime = 8 * time.Second
+
+// pools are the connections to the database, opened as they are needed. What must not wait has its own, so that no other
+// use of the database can delay it. The listener has one more.
+type pools struct {
+	beat   *pgxpool.Pool // heartbeats
+	notify *pgxpool.Pool // notifications
+	turns  *pgxpool.Pool // turns, and what the queue reads
+	writes *pgxpool.Pool // everything else that writes
+	reads  *pgxpool.Pool // what people and programs ask
+}
+
+// openPools makes the pools. All of their connections have the name.
+func openPools(ctx context.Context, config *pgxpool.Config, name string) (p pools, err error) {
+	for _, one := range []struct {
+		pool        **pgxpool.Pool
+		connections int32
+	}{{&p.beat, 1}, {&p.notify, 1}, {&p.turns, 3}, {&p.writes, 2}, {&p.reads, 4}} {
+		own := config.Copy()
+		own.MaxConns = one.connections
+		own.ConnConfig.RuntimeParams["application_name"] = name
+		if *one.pool, err = pgxpool.NewWithConfig(ctx, own); err != nil {
+			p.close()
+			return pools{}, err
+		}
+	}
+	return p, nil
+}
+
+func (p pools) close() {
+	for _, pool := range []*pgxpool.Pool{p.beat, p.notify, p.turns, p.writes, p.reads} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// Driver is the connections of one process to one database.
 type Driver struct {
-	pool     *pgxpool.Pool
+	pools
+	config   *pgx.ConnConfig
+	name     string // of all connections of this process, so that others can end them when it is gone
 	span     Span
 	listener *listener
 	notifier *notifier
@@ -69,24 +109,32 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
+	config.AfterConnect = takeArrays
 	if pooled {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	} else {
+		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			return errors.Join(takeArrays(ctx, conn), mindNetwork(ctx, conn))
+		}
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	self := action.NewID(time.Now(), random).String()
+	name := "waybill " + self
+	direct.ConnConfig.RuntimeParams["application_name"] = name
+	pools, err := openPools(ctx, config, name)
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
-	if err := coded(raiseEra(ctx, pool)); err != nil {
-		pool.Close()
+	if err := coded(raiseEra(ctx, pools.writes)); err != nil {
+		pools.close()
 		return nil, err
 	}
 	if o.Partition == "" {
 		o.Partition = Week
 	}
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	d := &Driver{pool: pool, span: o.Partition, listener: newListener(direct.ConnConfig, pool, log),
-		notifier: newNotifier(pool, action.NewID(time.Now(), random).String()), floors: &floors{lanes: map[string]*floor{}}}
+	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, listener: newListener(direct.ConnConfig, pools.notify, log),
+		notifier: newNotifier(pools.notify, self), floors: &floors{lanes: map[string]*floor{}}}
 	if err := d.Maintain(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -100,11 +148,16 @@ func configure(url, called string) (*pgxpool.Config, error) {
 		return nil, fault.New(fault.Invalid, "%s is wrong: %s", called, withoutPassword(url)).
 			WithHint("want postgres://USER@HOST:PORT/DATABASE")
 	}
-	config.MaxConns = connections
-	config.AfterConnect = takeArrays
 	config.ConnConfig.RuntimeParams["application_name"] = "waybill"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	return config, nil
+}
+
+// mindNetwork has the server end a connection whose other end is gone or takes nothing for as long as an instance may be
+// silent. It is set on the connection, since a pooler may refuse it among the parameters of a login.
+func mindNetwork(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf("SET tcp_user_timeout = %d", ledger.InstanceLease.Milliseconds()))
+	return err
 }
 
 // behindPooler makes a first connection, and reports whether a pooler stands between: then the process that answers is
@@ -145,15 +198,24 @@ func (d *Driver) Close() error {
 	d.closing.Do(func() {
 		d.notifier.close()
 		d.listener.close()
-		d.pool.Close()
+		d.pools.close()
 	})
 	return nil
 }
 
 // Write runs fn in one transaction and commits when it returns nil.
 func (d *Driver) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+	return d.write(ctx, d.writes, fn)
+}
+
+// WriteTurn is Write on connections that no other write uses.
+func (d *Driver) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error {
+	return d.write(ctx, d.turns, fn)
+}
+
+func (d *Driver) write(ctx context.Context, pool *pgxpool.Pool, fn func(ledger.Tx) error) error {
 	for attempt := 0; ; attempt++ {
-		err := d.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", onePlan, fn, "COMMIT")
+		err := d.transact(ctx, mode{pool: pool, begin: beginWrite, plans: onePlan, end: "COMMIT"}, fn)
 		if !(repeatable(err) || errors.Is(err, ledger.ErrRace)) || attempt == retries {
 			return coded(err)
 		}
@@ -162,30 +224,48 @@ func (d *Driver) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 
 // Read runs fn in a transaction that sees one state and changes nothing.
 func (d *Driver) Read(ctx context.Context, fn func(ledger.Tx) error) error {
-	return coded(d.transact(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", anyPlan, fn, "COMMIT"))
+	return coded(d.transact(ctx, mode{pool: d.turns, begin: beginRead, plans: anyPlan, end: "COMMIT"}, fn))
+}
+
+// Browse is Read on connections of its own, and none of its statements takes longer than readTime.
+func (d *Driver) Browse(ctx context.Context, fn func(ledger.Tx) error) error {
+	return coded(d.transact(ctx, mode{pool: d.reads, begin: beginRead, plans: anyPlan, within: readTime, end: "COMMIT"}, fn))
 }
 
 // Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements.
 func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]string, error) {
 	var plans []string
-	err := d.transact(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED", onePlan, func(t ledger.Tx) error {
+	err := d.transact(ctx, mode{pool: d.writes, begin: beginWrite, plans: onePlan, end: "ROLLBACK"}, func(t ledger.Tx) error {
 		explained := t.(*tx)
 		explained.plans = &plans
 		return fn(explained)
-	}, "ROLLBACK")
+	})
 	return plans, coded(err)
 }
 
+// mode says how a transaction is run.
+type mode struct {
+	pool       *pgxpool.Pool
+	begin, end string
+	plans      string        // plan_cache_mode
+	within     time.Duration // bounds each statement; 0: nothing does
+}
+
+const (
+	beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	beginRead  = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+)
+
 // transact runs fn between two statements on one connection. What fn or the
 // commit fails with is rolled back under a context of its own.
-func (d *Driver) transact(ctx context.Context, begin, plans string, fn func(ledger.Tx) error, end string) error {
-	conn, t, err := d.begin(ctx, begin, plans)
+func (d *Driver) transact(ctx context.Context, m mode, fn func(ledger.Tx) error) error {
+	conn, t, err := d.begin(ctx, m)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
 	if err = fn(t); err == nil {
-		_, err = conn.Exec(ctx, end)
+		_, err = conn.Exec(ctx, m.end)
 	}
 	if err != nil {
 		d.rollBack(context.WithoutCancel(ctx), conn)
@@ -195,23 +275,26 @@ func (d *Driver) transact(ctx context.Context, begin, plans string, fn func(ledg
 
 // begin starts a transaction. A connection that turns out to be dead, as all of
 // the pool are after a restart of the server, is replaced: nothing was begun on it.
-func (d *Driver) begin(ctx context.Context, begin, plans string) (*pgxpool.Conn, *tx, error) {
+func (d *Driver) begin(ctx context.Context, m mode) (*pgxpool.Conn, *tx, error) {
 	for tries := 0; ; tries++ {
-		conn, err := d.pool.Acquire(ctx)
+		conn, err := m.pool.Acquire(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		t := &tx{ctx: ctx, conn: conn.Conn(), listener: d.listener, floors: d.floors}
 		start := new(pgx.Batch)
-		start.Queue(begin)
-		start.Queue(planned, plans).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
+		start.Queue(m.begin)
+		if m.within > 0 {
+			start.Queue(fmt.Sprintf("SET LOCAL statement_timeout = %d", m.within.Milliseconds()))
+		}
+		start.Queue(planned, m.plans).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
 		if err = conn.SendBatch(ctx, start).Close(); err == nil {
 			t.now = t.now.UTC()
 			return conn, t, nil
 		}
 		d.rollBack(context.WithoutCancel(ctx), conn)
 		conn.Release()
-		if tries == connections || ctx.Err() != nil || !stale(err) {
+		if tries == int(m.pool.Config().MaxConns) || ctx.Err() != nil || !stale(err) {
 			return nil, nil, err
 		}
 	}

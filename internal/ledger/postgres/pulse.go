@@ -56,7 +56,7 @@ func (d *Driver) Pulse(ctx context.Context, i ledger.Instance, lease time.Durati
 	for tries := 0; ; tries++ {
 		var ids []pgtype.UUID
 		var leases []time.Time
-		err = d.pool.QueryRow(ctx, statement, args...).Scan(timeOf{&b.Now}, &ids, &leases, &b.Ready, &b.Cancel, &b.Lost, &b.Others, &b.Leads)
+		err = d.beat.QueryRow(ctx, statement, args...).Scan(timeOf{&b.Now}, &ids, &leases, &b.Ready, &b.Cancel, &b.Lost, &b.Others, &b.Leads)
 		switch {
 		case err == nil:
 			b.There = true
@@ -67,7 +67,7 @@ func (d *Driver) Pulse(ctx context.Context, i ledger.Instance, lease time.Durati
 			return b, nil
 		case errors.Is(err, pgx.ErrNoRows):
 			return ledger.Beat{}, nil
-		case tries == connections || ctx.Err() != nil || !stale(err):
+		case tries > 0 || ctx.Err() != nil || !stale(err):
 			return b, coded(err)
 		}
 	}

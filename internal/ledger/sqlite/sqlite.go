@@ -29,8 +29,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// readers is how many reads may go on beside the writer.
-const readers = 4
+// How many reads may go on beside the writer.
+const (
+	queueReads  = 1
+	browseReads = 4 // of people and programs that ask
+)
 
 // lookEvery is how often another process' commits are looked for.
 const lookEvery = time.Second
@@ -40,6 +43,7 @@ type Driver struct {
 	path    string
 	write   *sql.DB
 	read    *sql.DB
+	browse  *sql.DB
 	writer  chan *sql.Conn // holds the one connection that writes while nobody uses it
 	opened  bool           // that connection was made
 	watch   *sql.Conn
@@ -71,8 +75,13 @@ func (d *Driver) open(ctx context.Context) error {
 	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
 		return err
 	}
-	d.read.SetMaxOpenConns(readers + 1) // one of them is the watch
-	d.read.SetMaxIdleConns(readers + 1)
+	d.read.SetMaxOpenConns(queueReads + 1) // one of them is the watch
+	d.read.SetMaxIdleConns(queueReads + 1)
+	if d.browse, err = sql.Open("sqlite", d.source(true)); err != nil {
+		return err
+	}
+	d.browse.SetMaxOpenConns(browseReads)
+	d.browse.SetMaxIdleConns(browseReads)
 	d.watch, err = d.read.Conn(ctx)
 	return err
 }
@@ -209,9 +218,23 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	return nil
 }
 
+// WriteTurn is Write: there is one writer.
+func (d *Driver) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error {
+	return d.Write(ctx, fn)
+}
+
 // Read runs fn on one state of the database.
 func (d *Driver) Read(ctx context.Context, fn func(ledger.Tx) error) error {
-	conn, err := d.read.Conn(ctx)
+	return d.reading(ctx, d.read, fn)
+}
+
+// Browse is Read on connections of its own.
+func (d *Driver) Browse(ctx context.Context, fn func(ledger.Tx) error) error {
+	return d.reading(ctx, d.browse, fn)
+}
+
+func (d *Driver) reading(ctx context.Context, pool *sql.DB, fn func(ledger.Tx) error) error {
+	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return d.explain("read", err)
 	}
@@ -290,8 +313,10 @@ func (d *Driver) Close() error {
 	if d.watch != nil {
 		errs = append(errs, d.watch.Close())
 	}
-	if d.read != nil {
-		errs = append(errs, d.read.Close())
+	for _, pool := range []*sql.DB{d.read, d.browse} {
+		if pool != nil {
+			errs = append(errs, pool.Close())
+		}
 	}
 	if d.opened {
 		if conn, ok := <-d.writer; ok { // waits for the transaction that is under way
