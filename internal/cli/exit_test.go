@@ -40,6 +40,7 @@ var exitStatuses = map[string]exits{
 	"action add": makes.with("notify"), "action cancel": reads.with(someAction), "action limits": reads, "action list": reads,
 	"action replay": reads.with("--status failed"), "action retry": reads.with(someAction), "action schedules": reads,
 	"action show": reads.with(someAction), "action snooze": reads.with(someAction + " --until 2h"), "action watch": reads.with(someAction),
+	"backup": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage},
 	"build lint": projects, "build list": local, "build log": builds, "build schema": local, "build show": builds,
 	"completion": local.with("bash"), "config check": projects,
 	"deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),

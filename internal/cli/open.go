@@ -58,6 +58,28 @@ const (
 
 // open makes a session for a folder, by --server, --store, the configuration, or the home.
 func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
+	s, err := a.locate(dir)
+	if err != nil || s.kind == remote {
+		return s, err
+	}
+	if s.kind == embedded && m == existing {
+		if err := needLog(s.url); err != nil {
+			return nil, err
+		}
+	}
+	if m == create {
+		if err := s.home.create(); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// locate finds out where the log of a folder is, and opens nothing.
+func (a *app) locate(dir string) (*session, error) {
 	h := a.homeOf(dir)
 	if url := a.flags.server; url != "" {
 		client := server.NewClient(url, a.clientToken(h), a.user())
@@ -73,19 +95,6 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 		s.kind, s.url = shared, cfg.Ledger.URL
 	case cfg.Ledger.URL != "":
 		s.url = a.path(strings.TrimPrefix(cfg.Ledger.URL, "sqlite:"))
-	}
-	if s.kind == embedded && m == existing {
-		if err := needLog(s.url); err != nil {
-			return nil, err
-		}
-	}
-	if m == create {
-		if err := h.create(); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.connect(ctx); err != nil {
-		return nil, err
 	}
 	return s, nil
 }

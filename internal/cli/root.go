@@ -68,7 +68,7 @@ func (a *app) addCommands(root *cobra.Command) {
 	}
 	add(groupWork, a.shipCommand(), a.planCommand(), a.runCommand())
 	add(groupLook, a.statusCommand(), a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.processCommand(), a.buildCommand(), a.logCommand())
-	add(groupServe, a.upCommand(), a.serveCommand(), a.tokenCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
+	add(groupServe, a.upCommand(), a.serveCommand(), a.tokenCommand(), a.configCommand(), a.backupCommand(), a.restoreCommand(), a.completionCommand(), a.versionCommand())
 }
 
 // addGlobals declares the flags that are everywhere.

@@ -50,6 +50,23 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, s.Run(ctx)
 }
 
+// Program returns the path of one of PostgreSQL's programs, such as pg_dump.
+func Program(name string) (string, error) {
+	binaries, err := find()
+	if err != nil {
+		return "", err
+	}
+	if beside := filepath.Join(binaries, name); exists(beside) {
+		return beside, nil
+	}
+	return exec.LookPath(name)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // find is the folder of the newest PostgreSQL on this machine.
 func find() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
