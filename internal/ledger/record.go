@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -131,6 +132,13 @@ type recording struct {
 // record is the one mechanism of Pass, Define and Append: lock the head, read
 // what is new, decide, write everything down.
 func (l *Ledger) record(ctx context.Context, r recording) (after Head, err error) {
+	var refused error // the decider's own error says what is wrong; it is not a fault of the log
+	ask := r.decide
+	r.decide = func(locked Locked) (change Change, err error) {
+		change, err = ask(locked)
+		refused = err
+		return change, err
+	}
 	err = l.write(ctx, r.what+" "+r.pipeline, func(t *txn) error {
 		if r.create {
 			if err := t.CreateHead(r.pipeline); err != nil {
@@ -156,6 +164,9 @@ func (l *Ledger) record(ctx context.Context, r recording) (after Head, err error
 		after = head.Head
 		return nil
 	})
+	if refused != nil && errors.Is(err, refused) {
+		err = refused
+	}
 	return after, err
 }
 

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,7 +30,8 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		c.Target = e.pipeline
 	}
 	c.Event = canonicalEvent(c.Event)
-	if _, ok := t.plan.targets[c.Target]; !ok {
+	_, lifts := t.held[c.Target] // a hold on a stage that has left the pipeline can be lifted
+	if _, ok := t.plan.targets[c.Target]; !ok && !(lifts && c.Kind == HoldCleared) {
 		return nil, fault.New(fault.NotFound, "%s is nothing in definition %d of %s", t.plan.short(c.Target), t.version, e.pipeline).
 			WithHint("`waybill deployment show %s` lists what is there", e.label(t))
 	}
@@ -75,7 +77,8 @@ func (e *Engine) intent(t *trip, c Command, about any) ([]Entry, error) {
 	}}, nil
 }
 
-// checkStatus: an ended deployment does nothing more, except that a failed one may be retried or canceled.
+// checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
+// newer deployment has overtaken it; then it can only be canceled.
 func (e *Engine) checkStatus(t *trip, c Command) error {
 	switch t.status {
 	case Finished:
@@ -88,8 +91,9 @@ func (e *Engine) checkStatus(t *trip, c Command) error {
 	case Superseded:
 		return fault.New(fault.Refused, "%s was superseded by %s", e.label(t), e.number(t.by)).WithHint("deploy the revision again: `waybill deployment create`")
 	case FailedRun:
-		if c.Kind != RetryRequested && c.Kind != PipelineCanceled {
-			return fault.New(fault.Refused, "%s has failed", e.label(t)).WithHint("`waybill deployment retry %s` goes on", e.label(t))
+		if newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {
+			return fault.New(fault.Refused, "%s has failed, and %s has started a host that %s has still to do", e.label(t), e.label(newer), e.label(t)).
+				WithHint("an older revision does not go over a newer one; to bring it back, deploy it again: `waybill deployment create`")
 		}
 	}
 	return nil
@@ -98,17 +102,22 @@ func (e *Engine) checkStatus(t *trip, c Command) error {
 // checkRetry: something has failed there, and no newer deployment has what would be needed.
 func (e *Engine) checkRetry(t *trip, c Command) error {
 	found := t.status == FailedRun && c.Target == e.pipeline && c.Event == ""
-	for name := range t.failures {
+	var steps []int32 // that the deployment resumes with
+	for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
 		if !covers(c.Target, c.Event, name) {
 			continue
 		}
 		found = true
-		n := t.plan.find(name.target, name.event)
-		if n < 0 {
-			continue
+		if n := t.plan.find(name.target, name.event); n >= 0 {
+			steps = append(steps, n)
 		}
+	}
+	if t.status == FailedRun { // also where what had failed was skipped
+		steps = append(steps, t.candidates()...)
+	}
+	for _, n := range steps {
 		for _, b := range slices.Backward(t.plan.around(n)) { // the outermost says most
-			if h, held := e.holder[b.id]; held && h.trip.number > t.number {
+			if h, held := e.holder[b.id]; held && h.trip.number > t.number && t.isInside(b) {
 				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.trip)).
 					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.trip))
 			}
@@ -157,7 +166,7 @@ func (e *Engine) checkHold(t *trip, c Command) error {
 	}
 	h, held := t.held[c.Target]
 	bound := t.until != "" && c.Target == e.pipeline
-	if at := t.plan.targets[c.Target]; at.stage >= 0 && t.beyond != nil {
+	if at, ok := t.plan.targets[c.Target]; ok && at.stage >= 0 && t.beyond != nil {
 		bound = t.beyond[at.stage]
 	}
 	switch {
@@ -171,7 +180,7 @@ func (e *Engine) checkHold(t *trip, c Command) error {
 
 // checkStage refuses what is neither the pipeline nor a stage.
 func (e *Engine) checkStage(t *trip, c Command) error {
-	if at := t.plan.targets[c.Target]; at.group >= 0 {
+	if at, ok := t.plan.targets[c.Target]; ok && at.group >= 0 {
 		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("name its stage")
 	}
 	return nil

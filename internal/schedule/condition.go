@@ -123,13 +123,23 @@ func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
 				return block{why: keepsOrder, batch: b.id, trip: older}
 			}
 		}
-		if b.queue == Latest && without == "" {
+		if e.queueOf(t, b) == Latest && without == "" {
 			if newer := e.newestWaiter(b); newer != nil && newer.number > t.number {
 				return block{why: notNewest, batch: b.id, trip: newer}
 			}
 		}
 	}
 	return block{}
+}
+
+// queueOf returns the queue policy of a batch: that of the version in force, also for a deployment that keeps another one.
+func (e *Engine) queueOf(t *trip, b batch) Queue {
+	if t.plan != e.plans[e.version] {
+		if now, ok := e.plans[e.version].batch(b.id); ok {
+			return now.queue
+		}
+	}
+	return b.queue
 }
 
 // keepsOut is, under order strict, the oldest active deployment, held ones aside, that has still to pass the region.

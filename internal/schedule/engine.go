@@ -94,12 +94,17 @@ func (e *Engine) state(t *trip) DeploymentState {
 		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
 		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
 	}
-	if h, ok := t.heldAt(-1); t.status != Active {
+	if h, ok := t.heldAt(-1); t.status != Active && t.status != FailedRun {
 		return s
 	} else if ok {
 		s.Held = h.String()
-	} else if keys := sortedKeys(t.held); len(keys) > 0 {
-		s.Held = t.plan.short(keys[0]) + " " + t.held[keys[0]].String()
+		return s
+	}
+	for _, target := range sortedKeys(t.held) {
+		if _, there := t.plan.targets[target]; there { // else its stage has left the pipeline
+			s.Held = t.plan.short(target) + " " + t.held[target].String()
+			break
+		}
 	}
 	return s
 }

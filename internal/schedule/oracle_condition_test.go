@@ -127,13 +127,21 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 				}
 			}
 		}
-		if b.queue == Latest && but == "" {
+		if o.queueOf(b) == Latest && but == "" {
 			if w := o.waiters(b.id); len(w) > 0 && w[len(w)-1].number > v.t.number {
 				return verdict{notNewest, b.id, w[len(w)-1].number}
 			}
 		}
 	}
 	return verdict{}
+}
+
+// queueOf: the policy of the definition in force, also for a deployment that keeps another version.
+func (o *oracle) queueOf(b oracleBatch) Queue {
+	if now := o.graphs[o.version].byID(b.id); now != nil {
+		return now.queue
+	}
+	return b.queue
 }
 
 // waiters: those who would be runnable somewhere in the batch but for its lock.

@@ -125,7 +125,7 @@ func (p *pass) takeTurn(t *trip, n int32) error {
 	entered := t.plan.around(n)
 	entered = slices.DeleteFunc(entered, func(b batch) bool {
 		_, held := p.e.holder[b.id]
-		return held || b.queue != Latest
+		return held || p.e.queueOf(t, b) != Latest
 	})
 	if len(entered) == 0 {
 		return nil

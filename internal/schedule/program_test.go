@@ -217,6 +217,11 @@ func (p *program) ask(kind string) {
 // command asks the engine, and folds the rows of a command that it accepts.
 func (p *program) command(c Command) {
 	rows, err := p.engine.Command(c)
+	_, exists := p.engine.trips[c.Deployment].plan.targets[c.Target]
+	canceled := p.engine.trips[c.Deployment].status == CanceledRun // whether it may still be interrupted is the engine's to know
+	if want := p.oracle.accepts(c); exists && !canceled && want != (err == nil) {
+		p.fatal("%+v: %v, accepted by the definitions: %v", c, err, want)
+	}
 	if err != nil {
 		return
 	}
@@ -331,7 +336,7 @@ func (p *program) latestWaiters(row Entry, gone map[int64]bool) map[int64]bool {
 	}
 	want := map[int64]bool{}
 	for _, b := range p.oracle.graph(t).batches {
-		if b.region[name] && b.queue == Latest && p.oracle.holder[b.id] == nil {
+		if b.region[name] && p.oracle.queueOf(b) == Latest && p.oracle.holder[b.id] == nil {
 			for _, w := range p.oracle.waiters(b.id) {
 				if w != t {
 					want[w.number] = true

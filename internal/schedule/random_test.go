@@ -11,7 +11,7 @@ import (
 // randomDefinition draws a small pipeline that Compile accepts.
 func randomDefinition(t *rapid.T) Definition {
 	d := Definition{Pipeline: "shop", Order: rapid.SampledFrom([]Order{Runnable, Runnable, Strict}).Draw(t, "order"),
-		Pin: rapid.IntRange(0, 9).Draw(t, "pin") == 0, Service: Service{Name: "shop"}}
+		Pin: rapid.IntRange(0, 4).Draw(t, "pin") == 0, Service: Service{Name: "shop"}}
 	if rapid.IntRange(0, 3).Draw(t, "built") > 0 {
 		b := buildStage([]string{"amd64", "arm64"}[:rapid.IntRange(1, 2).Draw(t, "labels")]...)
 		b.Build.External = rapid.IntRange(0, 4).Draw(t, "external") == 0
@@ -129,7 +129,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "batch", "batch leaves", "order", "limits", "onFailure", "chain", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "onFailure", "chain", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
