@@ -5,6 +5,7 @@ package secret
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -55,8 +56,10 @@ type Values map[string]string
 type Store struct {
 	sources []Source
 
-	mu   sync.Mutex
-	read map[string]reading
+	mu       sync.Mutex
+	read     map[string]reading
+	redacted Values    // what redactor looks for
+	redactor *Redactor // made last; secrets change rarely
 }
 
 // reading is a value and until when it may be used.
@@ -88,6 +91,16 @@ func (s *Store) Values(now time.Time) (Values, error) {
 		values[source.Name] = known.value
 	}
 	return values, nil
+}
+
+// Redactor returns the redactor of values, which is made once as long as they are the same.
+func (s *Store) Redactor(v Values) *Redactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.redactor == nil || !maps.Equal(s.redacted, v) {
+		s.redacted, s.redactor = v, v.Redactor()
+	}
+	return s.redactor
 }
 
 // Forget makes the next Values read everything again: after a target said that a secret is not valid.

@@ -73,7 +73,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err != nil { // about this process, not about the action
 		return action.Outcome{Kind: action.Throttle, Code: codeSecret, Error: err.Error()}
 	}
-	redactor := secrets.Redactor()
+	redactor := h.secrets.Redactor(secrets)
 	call, err := h.cfg.Request.Render(data(a, filled, secrets), now)
 	if err != nil {
 		return action.Outcome{Kind: action.Fatal, Code: codeTemplate, Error: redactor.Text(err.Error())}
