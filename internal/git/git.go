@@ -6,22 +6,21 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Folder is a folder of a work tree, or any folder where there is none.
+// Folder is a folder of a work tree, or any folder where there is none. Safe for concurrent use.
 type Folder struct {
 	dir     string
 	exclude []string // absolute paths that are no part of it
+	harmless
 }
 
 // Open looks at dir. What lies at or below the excluded absolute paths is no part of the folder.
@@ -56,12 +55,42 @@ func (f *Folder) Last(ctx context.Context) (Commit, error) {
 
 // Changed reports whether a tracked or unignored file of the folder differs from its last commit.
 func (f *Folder) Changed(ctx context.Context) (bool, error) {
-	arguments := []string{"status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none", "--", "."}
+	// git would look into submodules with what their own configuration names, so they are asked one by one.
+	arguments := []string{"status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--", "."}
 	out, err := f.git(ctx, append(arguments, f.pathspecs()...)...)
 	if err != nil {
 		return false, fmt.Errorf("look for uncommitted changes: %w", err)
 	}
-	return len(out) > 0, nil
+	if len(out) > 0 {
+		return true, nil
+	}
+	submodules, err := f.submodules(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for uncommitted changes: %w", err)
+	}
+	for _, inner := range submodules {
+		if changed, err := inner.Changed(ctx); changed || err != nil {
+			return changed, err
+		}
+	}
+	return false, nil
+}
+
+// submodules are the folder's that have been checked out.
+func (f *Folder) submodules(ctx context.Context) ([]*Folder, error) {
+	out, err := f.git(ctx, append([]string{"ls-files", "-z", "--stage", "--", "."}, f.pathspecs()...)...)
+	if err != nil {
+		return nil, err
+	}
+	var found []*Folder
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		about, name, _ := strings.Cut(line, "\t")
+		dir := filepath.Join(f.dir, filepath.FromSlash(name))
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); strings.HasPrefix(about, "160000 ") && err == nil {
+			found = append(found, Open(dir, f.exclude...))
+		}
+	}
+	return found, nil
 }
 
 // pathspecs are git's words for leaving out what is excluded.
@@ -171,17 +200,12 @@ func isHash(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// git runs the command in the folder and returns its standard output.
+// git runs the command in the folder and returns its standard output. It executes no program that the repository's own
+// configuration names: looking at a folder must not run what is in it.
 func (f *Folder) git(ctx context.Context, arguments ...string) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
-	c := exec.CommandContext(ctx, "git", append([]string{"-C", f.dir, "-c", "core.quotePath=false"}, arguments...)...)
-	c.Stdout, c.Stderr = &stdout, &stderr
-	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
-	if err := c.Run(); err != nil {
-		if said := strings.TrimSpace(stderr.String()); said != "" {
-			return nil, fmt.Errorf("git %s: %s", arguments[0], said)
-		}
-		return nil, fmt.Errorf("git %s: %w", arguments[0], err)
+	own, err := f.harmless.settings(ctx, f.dir)
+	if err != nil {
+		return nil, err
 	}
-	return stdout.Bytes(), nil
+	return run(ctx, f.dir, own, arguments...)
 }

@@ -1,0 +1,86 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// harmless finds, once, which settings keep git from executing what a repository's own configuration names.
+type harmless struct {
+	mu    sync.Mutex
+	known bool
+	found []setting
+}
+
+// setting is a variable of git's configuration and its value.
+type setting struct{ name, value string }
+
+// fixed settings hold in every repository. Filters have names of their own, and are looked for.
+var fixed = []setting{ //nolint:gochecknoglobals // a table that nobody changes
+	{"core.quotePath", "false"},
+	{"core.fsmonitor", "false"},
+	{"core.hooksPath", os.DevNull},
+	{"log.showSignature", "false"}, // would run gpg.program
+}
+
+// settings returns the fixed settings, and one for each filter that the repository itself defines. Those of the person's own
+// configuration stay, since files stored by them, as with Git LFS, would look changed.
+func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known {
+		return h.found, nil
+	}
+	found := slices.Clone(fixed)
+	out, err := run(ctx, dir, fixed, "config", "--list", "--show-scope", "--name-only", "--includes", "-z")
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil { // else there is no repository, no git, or a configuration that git refuses in every call
+		fields := strings.Split(string(out), "\x00")
+		for i := 0; i+1 < len(fields); i += 2 {
+			scope, name := fields[i], fields[i+1]
+			if (scope == "local" || scope == "worktree") && runsProgram(name) {
+				found = append(found, setting{name, ""})
+			}
+		}
+	}
+	h.known, h.found = true, found
+	return found, nil
+}
+
+// runsProgram reports whether a variable names the program of a filter, or says that its failure is an error.
+func runsProgram(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasPrefix(name, "filter.") &&
+		(strings.HasSuffix(name, ".clean") || strings.HasSuffix(name, ".smudge") || strings.HasSuffix(name, ".process") || strings.HasSuffix(name, ".required"))
+}
+
+// run runs git in a folder with these settings, which win over those of files.
+func run(ctx context.Context, dir string, settings []setting, arguments ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
+	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
+	c.Stdout, c.Stderr = &stdout, &stderr
+	// A repository of which a part is missing would fetch it, by a program that its configuration names.
+	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	given, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // the person's own; 0 without
+	for i, s := range settings {
+		n := strconv.Itoa(given + i)
+		c.Env = append(c.Env, "GIT_CONFIG_KEY_"+n+"="+s.name, "GIT_CONFIG_VALUE_"+n+"="+s.value)
+	}
+	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(settings)))
+	if err := c.Run(); err != nil {
+		if said := strings.TrimSpace(stderr.String()); said != "" {
+			return nil, fmt.Errorf("git %s: %s", arguments[0], said)
+		}
+		return nil, fmt.Errorf("git %s: %w", arguments[0], err)
+	}
+	return stdout.Bytes(), nil
+}
