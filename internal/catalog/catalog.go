@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"net"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ type Blob struct {
 // Server says where the API listens.
 type Server struct {
 	Listen string // host:port; default 127.0.0.1:7070; elsewhere than on loopback reading needs a token too
+	// URL is where clients reach the API and the pages when that is not where it listens, as behind a proxy; then reading needs a
+	// token. It has a scheme and a host only. nil (default): where it listens.
+	URL *url.URL
 }
 
 // Caboose says how workflows are looked after.
@@ -127,6 +131,9 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	if n := root.Get("server").Get("listen"); fits(n, document.Text) {
 		c.Server.Listen = r.listen(n)
 	}
+	if n := root.Get("server").Get("url"); fits(n, document.Text) {
+		c.Server.URL = r.origin(n)
+	}
 	caboose := root.Get("caboose")
 	if n := caboose.Get("workers"); fits(n, document.Number) {
 		c.Caboose.Workers = r.workers(n, "caboose.workers")
@@ -167,6 +174,16 @@ func (r *reader) location(n *document.Node, scheme string) string {
 		return scheme + path
 	}
 	return path
+}
+
+// origin reads an address that is a scheme and a host.
+func (r *reader) origin(n *document.Node) *url.URL {
+	u, err := url.Parse(n.Text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		r.Add(n, "value-invalid", "server.url", "want an address without a path such as https://waybill.example.org, found %q", n.Text)
+		return nil
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}
 }
 
 func (r *reader) listen(n *document.Node) string {

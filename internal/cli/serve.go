@@ -33,8 +33,8 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run every role in one process, with the web page",
-		Long: `Runs all roles on the log of this home: deployments go on, and a web page shows them. Prints
-an address that logs one browser in once. ship beside it registers and watches.
+		Long: `Runs all roles on the log of this home: deployments go on, and a web page shows them. On a
+terminal it prints an address that logs one browser in once, within a quarter of an hour. ship beside it registers and watches.
 Ctrl-C, or closing the terminal, lets running attempts end (conductors.default.drain); a second
 Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 		Example: examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
@@ -211,10 +211,14 @@ func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
 	return roleOptions{log: log, registry: obs.NewRegistry(), listen: flags.listen}, nil
 }
 
-// greet prints where the page is.
+// greet prints where the page is, and logs in the person at the terminal.
 func (a *app) greet(s *session) {
 	fmt.Fprintf(a.out, "waybill is up on %s\n", s.url)
-	if s.api != nil {
+	switch {
+	case s.api == nil:
+	case onTerminal(a.out):
 		fmt.Fprintf(a.out, "  open %s\n", s.api.LoginURL(a.user()))
+	default: // what is written down lasts, and has other readers
+		fmt.Fprintf(a.out, "  open %s and log in with the token in %s\n", s.api.LoginPage(), s.home.token())
 	}
 }

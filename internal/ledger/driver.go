@@ -62,6 +62,7 @@ type Tx interface {
 	statusTx
 	limitTx
 	tokenTx
+	sessionTx
 	cacheTx
 
 	// Now is the transaction's time, UTC, in microseconds.
@@ -236,6 +237,15 @@ type tokenTx interface {
 	// Tokens reads one by hash, or all when hash is nil.
 	Tokens(hash []byte) ([]Token, error)
 	RevokeToken(name string) (int, error)
+}
+
+// sessionTx is the browsers that are logged in.
+type sessionTx interface {
+	InsertSession(s Session) error
+	// Sessions reads the session of a hash, if there is one.
+	Sessions(hash [32]byte) ([]Session, error)
+	DeleteSession(hash [32]byte) error
+	DeleteExpiredSessions() error
 }
 
 // cacheTx is which jobs answer for equal requests, and which were dismissed.

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,37 +16,45 @@ import (
 // userHeader names the person behind the home's token, which everybody of one machine shares.
 const userHeader = "Waybill-User"
 
-// access decides who may ask what: on loopback reading is free, elsewhere it needs a token; every
+// access decides who may ask what: what comes from this machine may read, everything else needs a token; every
 // change needs one with the right scope, and none comes from a foreign page.
 type access struct {
 	token    string // the home's
 	stored   tokens // the others
-	loopback bool   // where the server listens
+	site     site
 	sessions sessions
 	origin   *http.CrossOriginProtection
 	next     http.Handler
 
 	mu    sync.Mutex
-	codes map[string]string // one-time login code → who logs in
+	codes map[string]loginCode
 }
 
 // tokens is what access needs of the ledger.
 type tokens interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
+	sessionStore
 }
 
-func newAccess(token string, stored tokens, loopback bool, next http.Handler) *access {
-	return &access{
-		token: token, stored: stored, loopback: loopback, sessions: newSessions(token), next: next,
-		origin: http.NewCrossOriginProtection(), codes: map[string]string{},
+// newAccess puts the rules before a handler. public is where clients reach the server; nil: where it listens.
+func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
+	a := &access{
+		token: token, stored: stored, sessions: newSessions(token, stored), next: next,
+		origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
 	}
+	a.site = site{loopback: isLoopback(listen), own: a.sessions.name + ".localhost", public: public}
+	return a
 }
 
 func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := hasten(w, r)
+	defer body.leave()
 	w = patient{w}
 	nameRequest(w.Header())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "same-origin")
+	w.Header().Set("Cache-Control", "no-store") // what may be kept says so itself
+	a.site.name(r)
 	if isHealth(r.URL.Path) {
 		a.next.ServeHTTP(w, r)
 		return
@@ -58,11 +64,14 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	if r.URL.Path == "/login" {
+	switch r.URL.Path {
+	case "/login":
 		a.login(w, r)
-		return
+	case "/logout":
+		a.logout(w, r)
+	default:
+		a.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, identity)))
 	}
-	a.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, identity)))
 }
 
 // check finds who asks, and refuses what nobody may ask from there. The order is fixed: the
@@ -71,15 +80,15 @@ func (a *access) check(r *http.Request) (Identity, error) {
 	if err := a.origin.Check(r); err != nil {
 		return Identity{}, fault.New(fault.Forbidden, "the request comes from another site's page: %w", err)
 	}
-	if a.loopback && !isLoopback(r.Host) {
-		return Identity{}, fault.New(fault.Forbidden, "this server is for its own machine, not for %q", r.Host).
-			WithHint("ask for it at 127.0.0.1, or set server.listen")
+	if !a.site.knows(r.Host) {
+		return Identity{}, fault.New(fault.Forbidden, "this server does not answer for the host %q", r.Host).
+			WithHint("ask for 127.0.0.1; behind a proxy set server.url in server.yaml to the address that clients use")
 	}
 	identity, err := a.identify(r)
 	if err != nil {
 		return identity, err
 	}
-	if a.loopback || r.URL.Path == "/login" || identity.Has(ScopeRead) {
+	if a.site.local(r) || r.URL.Path == "/login" || r.URL.Path == "/logout" || identity.Has(ScopeRead) {
 		return identity, nil
 	}
 	return Require(context.WithValue(r.Context(), identityKey{}, identity), ScopeRead)
@@ -97,21 +106,19 @@ func (a *access) identify(r *http.Request) (Identity, error) {
 		}
 		return a.lookUp(r.Context(), sha256.Sum256([]byte(token)))
 	}
-	opened, ok := a.sessions.open(r, time.Now())
-	switch {
-	case !ok:
+	if !a.site.isLogin(r.Host) {
 		return Identity{}, nil
-	case opened.Token == "":
-		return Identity{Name: opened.By, Scopes: allScopes()}, nil
 	}
-	var hash [32]byte
-	n, err := hex.Decode(hash[:], []byte(opened.Token))
-	if unreadable := err != nil || n != len(hash); unreadable {
-		return Identity{}, nil // nobody: the cookie is not one of ours
+	session, ok, err := a.sessions.find(r)
+	switch {
+	case err != nil || !ok:
+		return Identity{}, err
+	case session.Token == nil:
+		return Identity{Name: session.By, Scopes: allScopes()}, nil
 	}
-	identity, err := a.lookUp(r.Context(), hash)
+	identity, err := a.lookUp(r.Context(), [32]byte(session.Token))
 	if fault.Is(err, fault.Unauthorized) {
-		return Identity{}, nil // revoked meanwhile: a browser that nobody knows any more
+		return Identity{}, nil // the token was revoked meanwhile, and the session with it
 	}
 	return identity, err
 }
@@ -156,33 +163,4 @@ func (a *access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	WriteProblem(w, r, err)
 }
 
-// code makes a one-time login code.
-func (a *access) code(by string) string {
-	code := randomHex()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.codes[code] = by
-	return code
-}
-
-// redeem takes a code; the second time it is nobody's.
-func (a *access) redeem(code string) (by string, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	by, ok = a.codes[code]
-	delete(a.codes, code)
-	return by, ok
-}
-
 func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
-
-// isLoopback reports whether host (with or without a port) is this machine's own name for itself. Other
-// names are refused so that a page whose name is pointed at 127.0.0.1 cannot read what is here.
-func isLoopback(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	ip := net.ParseIP(strings.Trim(name, "[]"))
-	return name == "localhost" || (ip != nil && ip.IsLoopback())
-}

@@ -1,8 +1,16 @@
 package server_test
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
 func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
@@ -20,5 +28,168 @@ func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
 		if status != 400 || len(body) > 512<<10 || !strings.Contains(body, `"problems":`) {
 			t.Errorf("%s: %d with %d bytes, want 400 with problems and few bytes: %.300s", name, status, len(body), body)
 		}
+	}
+}
+
+// TestNoCookieIsGoodForTheWholeMachine logs in on loopback: cookies know no ports, so one of 127.0.0.1 would go to every
+// server there.
+func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	u, err := url.Parse(s.api.LoginURL("ana"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := u.Hostname()
+	if !strings.HasPrefix(own, "waybill-") || !strings.HasSuffix(own, ".localhost") || len(own) < len("waybill-.localhost")+16 {
+		t.Fatalf("the login address is %s, want a name of the home's own below .localhost", u)
+	}
+	status, body, header := s.ask(t, "GET", u.RequestURI(), "")
+	if status != 200 || header.Get("Set-Cookie") != "" || strings.Contains(body, own) {
+		t.Errorf("a code at 127.0.0.1: %d with cookie %q, want the form", status, header.Get("Set-Cookie"))
+	}
+	form := url.Values{"token": {homeToken}, "next": {"/actions"}}.Encode()
+	status, _, header = s.ask(t, "POST", "/login", form, "Content-Type", "application/x-www-form-urlencoded", "Host", "localhost:8000")
+	there, err := url.Parse(header.Get("Location"))
+	if status != http.StatusSeeOther || err != nil || there.Host != own+":8000" || header.Get("Set-Cookie") != "" {
+		t.Fatalf("a token at localhost: %d to %s with cookie %q, want it sent to %s:8000", status, there, header.Get("Set-Cookie"), own)
+	}
+	status, _, header = s.ask(t, "GET", there.RequestURI(), "", "Host", there.Host)
+	if status != http.StatusSeeOther || header.Get("Location") != "/actions" || header.Get("Set-Cookie") == "" {
+		t.Fatalf("its code at the home's name: %d to %q with cookie %q", status, header.Get("Location"), header.Get("Set-Cookie"))
+	}
+	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
+	const hold = "/api/v1/deployments/greeter%239/hold"
+	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401, "waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
+		if status, body, _ := s.ask(t, "POST", hold, "", "Cookie", cookie, "Host", host); status != want {
+			t.Errorf("a change by the cookie at %s: %d, want %d: %s", host, status, want, body)
+		}
+	}
+	if status, _, _ := s.ask(t, "POST", hold, "", "Authorization", bearer); status != 404 {
+		t.Errorf("a change by a token at 127.0.0.1: %d, want 404", status)
+	}
+	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
+		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
+			t.Errorf("%s tells the home's own name to who has no token", path)
+		}
+	}
+}
+
+func TestARedirectAfterTheLoginStaysHere(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "0.0.0.0:7070")
+	for next, want := range map[string]string{
+		"/actions?live=1":              "/actions?live=1",
+		"/pipelines/a%2Fb":             "/pipelines/a%2Fb",
+		"":                             "/",
+		"actions":                      "/",
+		"//evil.example/":              "/",
+		`/\evil.example`:               "/",
+		`/./\evil.example`:             "/",
+		"/\t/evil.example":             "/",
+		"/\n/evil.example":             "/",
+		"/..//evil.example":            "/evil.example",
+		"https://evil.example":         "/",
+		"/.//evil.example":             "/evil.example",
+		"javascript:alert(1)":          "/",
+		"https:evil.example":           "/",
+		"///evil.example":              "/evil.example",
+		"/x/..//evil.example?y=1#frag": "/evil.example?y=1",
+	} {
+		form := url.Values{"token": {homeToken}, "next": {next}}.Encode()
+		status, _, header := s.ask(t, "POST", "/login", form, "Content-Type", "application/x-www-form-urlencoded")
+		if got := header.Get("Location"); status != http.StatusSeeOther || got != want {
+			t.Errorf("next %q leads to %q, want %q", next, got, want)
+		}
+	}
+}
+
+func TestWhatAProxyPassesOnIsNotThisMachines(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP", "Via"} {
+		if status, _, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header, "203.0.113.9"); status != 401 {
+			t.Errorf("reading with %s: %d, want 401", header, status)
+		}
+		if status, _, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header, "203.0.113.9", "Authorization", bearer); status != 200 {
+			t.Errorf("reading with %s and a token: %d, want 200", header, status)
+		}
+	}
+}
+
+// TestBehindAProxy puts a reverse proxy with the headers of docs/operate.md, and one with none, before a server on loopback.
+func TestBehindAProxy(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	public := &url.URL{Scheme: "https", Host: "waybill.example.org"}
+	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", URL: public, Token: homeToken})
+	back := httptest.NewServer(api.Handler())
+	t.Cleanup(back.Close)
+	target, err := url.Parse(back.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := func(rewrite func(*httputil.ProxyRequest)) *served {
+		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			rewrite(r)
+		}})
+		t.Cleanup(front.Close)
+		return &served{w, front, api}
+	}
+	silent := proxy(func(*httputil.ProxyRequest) {})
+	if status, _, _ := silent.ask(t, "GET", "/api/v1/pipelines", ""); status != 401 {
+		t.Errorf("reading through a proxy that says nothing: %d, want 401", status)
+	}
+	good := proxy(func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host; r.SetXForwarded() })
+	host := []string{"Host", "waybill.example.org"}
+	if status, _, _ := good.ask(t, "GET", "/api/v1/pipelines", "", host...); status != 401 {
+		t.Errorf("reading through a proxy without a token: %d, want 401", status)
+	}
+	if status, _, _ := good.ask(t, "GET", "/api/v1/pipelines", "", append(host, "Authorization", bearer)...); status != 200 {
+		t.Errorf("reading through a proxy with a token: %d, want 200", status)
+	}
+	if status, _, _ := good.ask(t, "GET", "/api/v1/pipelines", "", "Host", "evil.example", "Authorization", bearer); status != 403 {
+		t.Errorf("another host: %d, want 403", status)
+	}
+	login, err := url.Parse(api.LoginURL("ana"))
+	if err != nil || login.Scheme != "https" || login.Host != public.Host {
+		t.Fatalf("the login address is %s, want one of %s", login, public)
+	}
+	status, _, header := good.ask(t, "GET", login.RequestURI(), "", host...)
+	cookie := header.Get("Set-Cookie")
+	if status != http.StatusSeeOther || !strings.Contains(cookie, "Secure") {
+		t.Errorf("login: %d with cookie %q, want it for https only", status, cookie)
+	}
+	cookie, _, _ = strings.Cut(cookie, ";")
+	if status, _, _ := good.ask(t, "GET", "/api/v1/pipelines", "", append(host, "Cookie", cookie)...); status != 200 {
+		t.Errorf("reading with the cookie: %d, want 200", status)
+	}
+	if status, _, _ := good.ask(t, "POST", "/api/v1/deployments/greeter%239/hold", "", append(host, "Cookie", cookie, "Origin", "https://waybill.example.org")...); status != 404 {
+		t.Errorf("a button behind the proxy: %d, want 404", status)
+	}
+}
+
+func TestAnswersAreNotKept(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	for _, path := range []string{"/api/v1/pipelines", "/api/v1/nothing", "/api/v1/openapi.json", "/healthz", "/login"} {
+		if _, _, header := s.ask(t, "GET", path, ""); header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: Cache-Control %q, want no-store", path, header.Get("Cache-Control"))
+		}
+	}
+}
+
+func TestTextCannotEndItsOwnEvent(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	server.ServeEvents(w, r, func(_ context.Context, s *server.EventStream) error {
+		return s.Text("1", "content", "a\r\revent: content\rdata: X\r\n\r\nid: 9\n\nb")
+	})
+	_, events, _ := strings.Cut(w.Body.String(), "\n\n")
+	want := "id: 1\nevent: content\ndata: a\ndata: \ndata: event: content\ndata: data: X\ndata: \ndata: id: 9\ndata: \ndata: b\n\n"
+	if events != want {
+		t.Errorf("got %q, want %q", events, want)
 	}
 }

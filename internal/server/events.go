@@ -63,6 +63,9 @@ func (s *EventStream) JSON(id, event string, value any) error {
 	return s.Text(id, event, string(data))
 }
 
+// lineEnds makes every end of a line that a reader of events knows the same one, so that text cannot end its own event.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n") //nolint:gochecknoglobals // it never changes
+
 // Text sends one event; id "" leaves the client's last one.
 func (s *EventStream) Text(id, event, data string) error {
 	var b strings.Builder
@@ -70,7 +73,7 @@ func (s *EventStream) Text(id, event, data string) error {
 		fmt.Fprintf(&b, "id: %s\n", id)
 	}
 	fmt.Fprintf(&b, "event: %s\n", event)
-	for line := range strings.SplitSeq(data, "\n") {
+	for line := range strings.SplitSeq(lineEnds.Replace(data), "\n") {
 		fmt.Fprintf(&b, "data: %s\n", line)
 	}
 	b.WriteString("\n")

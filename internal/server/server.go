@@ -8,20 +8,27 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // Options of a Server.
 type Options struct {
-	Listen  string // host:port; "" is DefaultListen
+	Listen string // host:port; "" is DefaultListen
+	// URL is where clients reach the server when that is not where it listens, as behind a proxy. A server that has one takes no
+	// request for this machine's own: reading needs a token.
+	URL     *url.URL
 	Token   string // the home's token (see HomeToken): every scope. "": nobody may change anything
 	Version string // of the program, for the API's description and /healthz
 	// Pages answers everything that is not the API; nil: 404. See web.New. Its requests carry an Identity.
@@ -43,6 +50,22 @@ const (
 	drainTimeout  = 5 * time.Second // for requests in flight, once the process ends
 )
 
+// Bounds of connections.
+const (
+	mostHeader = 64 << 10 // bytes
+	mostOpen   = 4096     // connections at a time, where the process may open twice as many files
+)
+
+// mostConnections is how many connections are served at a time: at most half of the files that this process may open, so that
+// clients never keep it from its log. More wait to be accepted.
+func mostConnections() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return mostOpen / 4
+	}
+	return int(min(mostOpen, max(8, limit.Cur/2)))
+}
+
 // Server is the role api: the HTTP face of a Service.
 type Server struct {
 	service  *Service
@@ -63,7 +86,7 @@ func New(s *Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o}
-	server.access = newAccess(o.Token, s.ledger, isLoopback(o.Listen), traced(server.routes(), o.Tracing))
+	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, traced(server.routes(), o.Tracing))
 	return server
 }
 
@@ -117,20 +140,31 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String()
 }
 
-// LoginURL is an address that logs one browser in once, as by.
-func (s *Server) LoginURL(by string) string { return s.URL() + "/login?code=" + s.access.code(by) }
+// LoginURL returns an address that logs one browser in once, as by, within codeAge.
+func (s *Server) LoginURL(by string) string {
+	host := strings.TrimPrefix(s.URL(), "http://")
+	return s.access.site.login(host) + "/login?code=" + s.access.code(visitor{by: by})
+}
+
+// LoginPage returns the address of the form that takes a token.
+func (s *Server) LoginPage() string {
+	if s.options.URL != nil {
+		return s.access.site.login("") + "/login"
+	}
+	return s.URL() + "/login"
+}
 
 // Run serves until ctx ends, then lets requests end for a few seconds. Listen must have been called.
 func (s *Server) Run(ctx context.Context) error {
 	streams, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	server := &http.Server{
-		Handler: s.access, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: s.access, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		ErrorLog:    slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return streams },
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.listener) }()
+	go func() { served <- server.Serve(netutil.LimitListener(s.listener, mostConnections())) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", s.URL(), err)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -93,6 +94,16 @@ func TestServerEndsWithFollowersConnected(t *testing.T) {
 	}
 }
 
+// loginPath is the path of a fresh login address.
+func (s *served) loginPath(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(s.api.LoginURL("ana"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.RequestURI()
+}
+
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "0.0.0.0:7070")
@@ -100,13 +111,13 @@ func TestLogin(t *testing.T) {
 	if status != http.StatusSeeOther || header.Get("Location") != "/login?next=%2Fpipelines%2Fgreeter%3Fx%3D1" {
 		t.Errorf("a browser without a login: %d to %s", status, header.Get("Location"))
 	}
-	login := strings.TrimPrefix(s.api.LoginURL("ana"), s.api.URL())
+	login := s.loginPath(t)
 	if status, _, _ = s.ask(t, "GET", login, "", "Sec-Purpose", "prefetch"); status != http.StatusNoContent {
 		t.Errorf("a browser that looks ahead: %d, want 204 and the code still good", status)
 	}
 	status, _, header = s.ask(t, "GET", login, "")
 	cookie := header.Get("Set-Cookie")
-	for _, want := range []string{"HttpOnly", "SameSite=Lax", "Path=/"} {
+	for _, want := range []string{"HttpOnly", "SameSite=Lax", "Path=/", "Max-Age=43200"} {
 		if status != http.StatusSeeOther || !strings.Contains(cookie, want) {
 			t.Errorf("login answers %d with cookie %q, want %s", status, cookie, want)
 		}
@@ -120,6 +131,16 @@ func TestLogin(t *testing.T) {
 	}
 	if status, _, _ = s.ask(t, "GET", login, ""); status != 401 {
 		t.Errorf("the same address again: %d, want 401", status)
+	}
+	if status, _, _ = s.ask(t, "POST", "/logout", "", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"); status != 403 {
+		t.Errorf("a foreign page logs out: %d, want 403", status)
+	}
+	status, _, header = s.ask(t, "POST", "/logout", "", "Cookie", cookie)
+	if status != http.StatusSeeOther || !strings.Contains(header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("logging out: %d with cookie %q, want it deleted", status, header.Get("Set-Cookie"))
+	}
+	if status, _, _ = s.ask(t, "GET", "/api/v1/pipelines", "", "Cookie", cookie); status != 401 {
+		t.Errorf("with the cookie of a browser that has logged out: %d, want 401", status)
 	}
 
 	storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
@@ -138,4 +159,38 @@ func TestLogin(t *testing.T) {
 	if status, _, _ = s.ask(t, "GET", "/api/v1/pipelines", "", "Cookie", cookie); status != 401 {
 		t.Errorf("a session whose token was revoked: %d, want 401", status)
 	}
+}
+
+// TestSessionsEndWithTheHomesToken logs in, and starts the server again with another token on the same log.
+func TestSessionsEndWithTheHomesToken(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "0.0.0.0:7070")
+	_, _, header := s.ask(t, "GET", s.loginPath(t), "")
+	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
+	for token, want := range map[string]int{homeToken: 200, "wb_another-token-of-the-home": 401} {
+		again := server.New(s.Service, server.Options{Listen: "0.0.0.0:7070", Token: token})
+		r := httptest.NewRequest("GET", "/api/v1/pipelines", nil)
+		_, secret, _ := strings.Cut(cookie, "=")
+		for _, known := range []string{cookie, cookieNameOf(t, again) + "=" + secret} {
+			r.Header.Add("Cookie", known)
+		}
+		w := httptest.NewRecorder()
+		again.Handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("with token %s: %d, want %d", token, w.Code, want)
+		}
+	}
+}
+
+// cookieNameOf logs in to learn the name of a server's cookie.
+func cookieNameOf(t *testing.T, s *server.Server) string {
+	t.Helper()
+	u, err := url.Parse(s.LoginURL("ana"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", u.RequestURI(), nil))
+	name, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), "=")
+	return name
 }

@@ -1,26 +1,19 @@
 package server
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // sessionAge is how long a browser stays logged in.
-const sessionAge = 30 * 24 * time.Hour
-
-// session is what the cookie of a logged-in browser says, signed with a key made from the home's
-// token: it outlives a restart and ends when the token changes.
-type session struct {
-	By      string    `json:"by"`
-	Token   string    `json:"token,omitempty"` // SHA-256 of the stored token behind it, hex; "": the home's
-	Expires time.Time `json:"expires"`
-}
+const sessionAge = 12 * time.Hour
 
 // Encrypted reports whether a client asked by https, here or at the proxy that stands before this server and says so
 // (X-Forwarded-Proto). Who forges that gets links and a cookie of no use to them.
@@ -28,50 +21,78 @@ func Encrypted(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-// sessions seals and opens cookies.
+// sessions are the browsers that are logged in. A browser keeps a secret in a cookie; the ledger keeps a hash of it, made
+// with a key from the home's token, so that a new token ends all sessions.
 type sessions struct {
-	key  []byte
-	name string // of the cookie; cookies know no ports, so two Waybills on one machine need two names
+	stored sessionStore
+	key    []byte
+	name   string // of the cookie and, below .localhost, of the home's own host
 }
 
-func newSessions(token string) sessions {
-	mac := hmac.New(sha256.New, []byte(token))
-	mac.Write([]byte("waybill session"))
-	key := mac.Sum(nil)
-	public := sha256.Sum256(key)
-	return sessions{key: key, name: "waybill-" + hex.EncodeToString(public[:4])}
+// sessionStore is what sessions need of the ledger.
+type sessionStore interface {
+	StartSession(ctx context.Context, s ledger.Session) error
+	SessionByHash(ctx context.Context, hash [32]byte) (ledger.Session, error)
+	EndSession(ctx context.Context, hash [32]byte) error
 }
 
-// cookie logs a browser in.
-func (s sessions) cookie(opened session, now time.Time, secure bool) *http.Cookie {
-	opened.Expires = now.Add(sessionAge)
-	content, _ := json.Marshal(opened) // strings and times always marshal
-	encoded := base64.RawURLEncoding.EncodeToString(content)
-	return &http.Cookie{
-		Name: s.name, Value: encoded + "." + s.sign(encoded), Path: "/", MaxAge: int(sessionAge.Seconds()),
-		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+func newSessions(token string, stored sessionStore) sessions {
+	s := sessions{stored: stored, key: keyed([]byte(token), "waybill session")}
+	s.name = "waybill-" + hex.EncodeToString(keyed(s.key, "name")[:8])
+	return s
+}
+
+func keyed(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+// hash is what the ledger knows of a cookie's secret.
+func (s sessions) hash(secret string) [32]byte { return [32]byte(keyed(s.key, secret)) }
+
+// visitor is who logs in.
+type visitor struct {
+	by    string
+	token []byte // SHA-256 of the stored token; nil: the home's
+}
+
+// start logs a browser in and returns its cookie.
+func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bool) (*http.Cookie, error) {
+	secret := randomHex()
+	session := ledger.Session{Hash: s.hash(secret), By: v.by, Token: v.token, ExpiresAt: now.Add(sessionAge)}
+	if err := s.stored.StartSession(ctx, session); err != nil {
+		return nil, err
 	}
+	return s.cookie(secret, secure, sessionAge), nil
 }
 
-// open is the session of the request's cookie; ok is false without a valid one.
-func (s sessions) open(r *http.Request, now time.Time) (opened session, ok bool) {
+// find returns the session of the request's cookie; ok is false without a valid one.
+func (s sessions) find(r *http.Request) (session ledger.Session, ok bool, err error) {
 	cookie, err := r.Cookie(s.name)
 	if err != nil {
-		return session{}, false
+		return session, false, nil //nolint:nilerr // no cookie
 	}
-	encoded, signature, _ := strings.Cut(cookie.Value, ".")
-	if !same(signature, s.sign(encoded)) {
-		return session{}, false
+	session, err = s.stored.SessionByHash(r.Context(), s.hash(cookie.Value))
+	if fault.Is(err, fault.NotFound) {
+		return session, false, nil
 	}
-	content, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err != nil || json.Unmarshal(content, &opened) != nil || now.After(opened.Expires) {
-		return session{}, false
-	}
-	return opened, true
+	return session, err == nil, err
 }
 
-func (s sessions) sign(text string) string {
-	mac := hmac.New(sha256.New, s.key)
-	mac.Write([]byte(text))
-	return hex.EncodeToString(mac.Sum(nil))
+// end logs the request's browser out and returns the cookie that deletes its own.
+func (s sessions) end(r *http.Request) (*http.Cookie, error) {
+	if cookie, err := r.Cookie(s.name); err == nil {
+		if err := s.stored.EndSession(r.Context(), s.hash(cookie.Value)); err != nil {
+			return nil, err
+		}
+	}
+	return s.cookie("", Encrypted(r), -time.Second), nil
+}
+
+func (s sessions) cookie(value string, secure bool, age time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: s.name, Value: value, Path: "/", MaxAge: int(age.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+	}
 }

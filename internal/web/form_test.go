@@ -205,7 +205,7 @@ func (s *site) post(t *testing.T, path, token, origin string, fields url.Values)
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the form was not answered"))
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, strings.NewReader(fields.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Listener.Addr().String()+path, strings.NewReader(fields.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}

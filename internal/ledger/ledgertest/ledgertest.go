@@ -134,6 +134,7 @@ func checks() map[string]func(*testing.T, setup) {
 		// the rest
 		"WaitersAreWoken":                   waitersAreWoken,
 		"TokensOpenUntilRevoked":            tokensOpenUntilRevoked,
+		"SessionsLastUntilEndedOrExpired":   sessionsLastUntilEndedOrExpired,
 		"CallersShareTransactions":          callersShareTransactions,
 		"InstancesLiveByTheirHeartbeat":     instancesLiveByTheirHeartbeat,
 		"InstancesOutliveTheLedgersAbsence": instancesOutliveTheLedgersAbsence,

@@ -83,6 +83,28 @@ func tokensOpenUntilRevoked(t *testing.T, s setup) {
 	}
 }
 
+func sessionsLastUntilEndedOrExpired(t *testing.T, s setup) {
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	old := ledger.Session{Hash: [32]byte{1}, By: "ana", ExpiresAt: now.Add(-time.Second)}
+	check(t, s.StartSession(s.ctx, old))
+	_, err = s.SessionByHash(s.ctx, old.Hash)
+	wantCode(t, err, fault.NotFound)
+	token := [32]byte{7}
+	session := ledger.Session{Hash: [32]byte{2}, By: "ci", Token: token[:], ExpiresAt: now.Add(time.Hour)}
+	check(t, s.StartSession(s.ctx, session))
+	got, err := s.SessionByHash(s.ctx, session.Hash)
+	check(t, err)
+	if diff := cmp.Diff(session, got); diff != "" {
+		t.Errorf("session (-want +got):\n%s", diff)
+	}
+	check(t, s.StartSession(s.ctx, old)) // its first row is gone, else this would be a second one
+	check(t, s.EndSession(s.ctx, session.Hash))
+	check(t, s.EndSession(s.ctx, session.Hash))
+	_, err = s.SessionByHash(s.ctx, session.Hash)
+	wantCode(t, err, fault.NotFound)
+}
+
 func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
 	check(t, s.Heartbeat(s.ctx, a))

@@ -141,3 +141,31 @@ func (t *tx) RevokeToken(name string) (int, error) {
 	revoked, err := t.exec("UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE name = $1", name)
 	return int(revoked), err
 }
+
+// InsertSession stores a browser's session.
+func (t *tx) InsertSession(s ledger.Session) error {
+	_, err := t.exec("INSERT INTO session (hash, started_by, token, expires_at) VALUES ($1, $2, $3, $4)", s.Hash[:], s.By, s.Token, s.ExpiresAt)
+	return err
+}
+
+// Sessions reads the session of a hash, if there is one.
+func (t *tx) Sessions(hash [32]byte) ([]ledger.Session, error) {
+	return query(t, func(row pgx.Row) (s ledger.Session, err error) {
+		var hash []byte
+		err = row.Scan(&hash, &s.By, &s.Token, timeOf{&s.ExpiresAt})
+		copy(s.Hash[:], hash)
+		return s, err
+	}, "SELECT hash, started_by, token, expires_at FROM session WHERE hash = $1", hash[:])
+}
+
+// DeleteSession ends a session.
+func (t *tx) DeleteSession(hash [32]byte) error {
+	_, err := t.exec("DELETE FROM session WHERE hash = $1", hash[:])
+	return err
+}
+
+// DeleteExpiredSessions deletes the sessions whose time is over.
+func (t *tx) DeleteExpiredSessions() error {
+	_, err := t.exec("DELETE FROM session WHERE expires_at <= now()")
+	return err
+}

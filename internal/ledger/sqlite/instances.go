@@ -109,3 +109,29 @@ func (t *tx) Tokens(hash []byte) ([]ledger.Token, error) {
 func (t *tx) RevokeToken(name string) (int, error) {
 	return t.exec(`UPDATE token SET revoked_at = coalesce(revoked_at, ?) WHERE name = ?`, micros(t.now), name)
 }
+
+func (t *tx) InsertSession(s ledger.Session) error {
+	_, err := t.exec(`INSERT INTO session (hash, started_by, token, expires_at) VALUES (?, ?, ?, ?)`, s.Hash[:], s.By, s.Token, micros(s.ExpiresAt))
+	return err
+}
+
+func scanSession(row scanner) (s ledger.Session, err error) {
+	var hash []byte
+	err = row.Scan(&hash, &s.By, &s.Token, moment{&s.ExpiresAt})
+	copy(s.Hash[:], hash)
+	return s, err
+}
+
+func (t *tx) Sessions(hash [32]byte) ([]ledger.Session, error) {
+	return rows(t, scanSession, `SELECT hash, started_by, token, expires_at FROM session WHERE hash = ?`, hash[:])
+}
+
+func (t *tx) DeleteSession(hash [32]byte) error {
+	_, err := t.exec(`DELETE FROM session WHERE hash = ?`, hash[:])
+	return err
+}
+
+func (t *tx) DeleteExpiredSessions() error {
+	_, err := t.exec(`DELETE FROM session WHERE expires_at <= ?`, micros(t.now))
+	return err
+}

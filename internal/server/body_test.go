@@ -1,0 +1,143 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener whose connections are in memory, so that synctest sees them wait.
+type pipes struct {
+	waiting chan net.Conn
+	closed  chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.waiting:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error   { close(p.closed); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7070} }
+
+// onPipes runs a server with a handler in the bubble of a test; dial opens a connection to it.
+func onPipes(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
+	t.Helper()
+	listener := pipes{make(chan net.Conn), make(chan struct{})}
+	s := New(&Service{}, Options{Token: "wb_the-token-of-the-home"})
+	s.listener, s.access.next = listener, handler
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop(errors.New("the test is over"))
+		<-ended
+	})
+	return func() net.Conn {
+		client, conn := net.Pipe()
+		listener.waiting <- conn
+		return client
+	}
+}
+
+// cutAfter writes a request and returns when the server has closed the connection.
+func cutAfter(t *testing.T, conn net.Conn, request string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	go func() { _, _ = io.WriteString(conn, request) }()
+	_, _ = io.Copy(io.Discard, conn)
+	return time.Since(began)
+}
+
+func TestABodyThatNeverComesEndsItsConnection(t *testing.T) {
+	for name, test := range map[string]struct {
+		request string
+		within  time.Duration
+	}{
+		"without a token":        {"POST /api/v1/actions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer no\r\nContent-Length: 200000\r\n\r\nx", time.Second},
+		"health":                 {"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx", bodyPatience + time.Minute},
+		"a handler that reads":   {"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\nx", bodyPatience + time.Minute},
+		"chunks that never come": {"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", bodyPatience + time.Minute},
+		"login":                  {"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\nx", bodyPatience + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
+					_, err := io.Copy(io.Discard, r.Body)
+					if err == nil {
+						t.Error("the body was read whole")
+					}
+					w.WriteHeader(http.StatusBadRequest)
+				})
+				if took := cutAfter(t, dial(), test.request); took > test.within {
+					t.Errorf("the connection was open for %s, want at most %s", took, test.within)
+				}
+			})
+		})
+	}
+}
+
+func TestABodyThatDripsEndsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusBadRequest)
+		})
+		conn, began := dial(), time.Now()
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		_, err := io.WriteString(conn, "POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\n")
+		for err == nil {
+			<-time.After(time.Second) // of the bubble
+			_, err = io.WriteString(conn, "x")
+		}
+		if took := time.Since(began); took > 2*bodyPatience {
+			t.Errorf("a byte a second kept the connection open for %s", took)
+		}
+	})
+}
+
+func TestAnUploadMayTakeHoursAndAFollowerDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 200 << 20
+		dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			n, err := io.Copy(io.Discard, r.Body)
+			if err != nil || n != size {
+				t.Errorf("read %d bytes of %d: %v", n, size, err)
+			}
+			select {
+			case <-r.Context().Done():
+				t.Error("the client was taken for gone")
+			case <-time.After(72 * time.Hour):
+			}
+			_, _ = io.WriteString(w, "done")
+		})
+		conn := dial()
+		go func() {
+			_, _ = io.WriteString(conn, "PUT /x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 209715200\r\nConnection: close\r\n\r\n")
+			piece := strings.Repeat("x", 20<<10)
+			for range size / len(piece) {
+				<-time.After(time.Second) // of the bubble
+				_, _ = io.WriteString(conn, piece)
+			}
+		}()
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "done" {
+			t.Errorf("answered %q, %v", text, err)
+		}
+	})
+}
