@@ -169,7 +169,7 @@ func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	if len(view.Failures) < 2 {
 		t.Fatalf("%+v", view.Failures)
 	}
-	response, err := http.Get(s.URL + fmt.Sprintf("/deployments/greeter/%d", ref.Number))
+	response, err := http.Get("http://" + s.Listener.Addr().String() + fmt.Sprintf("/deployments/greeter/%d", ref.Number))
 	if err != nil {
 		t.Fatal(err)
 	}
