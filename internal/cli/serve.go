@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -147,6 +148,9 @@ func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, nam
 	ctx, asked, stop := a.hangups(ctx)
 	defer stop()
 	roles = append(roles, a.reloading(s, options, asked))
+	if slices.ContainsFunc(names, func(role string) bool { return role != roleAPI }) {
+		roles = append(roles, s.outdating())
+	}
 	if page {
 		a.greet(s)
 	}
@@ -157,6 +161,19 @@ func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, nam
 		return cause
 	}
 	return nil // SIGTERM is how a supervisor ends what has done all it should
+}
+
+// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
+// to drain; it answers, and /readyz says that it should be replaced.
+func (s *session) outdating() lifecycle.Role {
+	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
+		select {
+		case <-s.ledger.Outdated():
+			return ledger.ErrOutdated
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}
 }
 
 // hangups says what SIGHUP is: on a terminal that it has been closed, which ends the process as Ctrl-C does; elsewhere

@@ -69,6 +69,8 @@ type Tx interface {
 	Now() time.Time
 	// LedgerID tells this log from every other one.
 	LedgerID() (action.ID, error)
+	// Newer reports whether a newer Waybill has migrated the database since the driver was opened.
+	Newer() (bool, error)
 }
 
 // entryTx is the deployment log and what is rolled up from it.
@@ -173,8 +175,8 @@ type actionTx interface {
 // instanceTx is the processes that share a database.
 type instanceTx interface {
 	PutInstance(i Instance, lease time.Duration, guard int64) error
-	// RenewInstance writes what it serves, and reports whether the row was there.
-	RenewInstance(i Instance, lease time.Duration) (there bool, err error)
+	// RenewInstance writes what it serves, and reports whether the row was there and what Newer reports.
+	RenewInstance(i Instance, lease time.Duration) (there, newer bool, err error)
 	DeleteInstance(id action.ID) error
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)

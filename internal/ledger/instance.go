@@ -40,10 +40,13 @@ func (l *Ledger) Guarded() bool { return l.driver.Guarded() }
 func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
 	i.Report = l.Told()
 	if l.driver.Embedded() && !l.beats(i) {
-		return nil
+		beat, err := l.driver.Pulse(ctx, i, 0)
+		l.outdated(beat.Newer)
+		return err
 	}
 	return l.write(ctx, "heartbeat of "+i.Name, func(t *txn) error {
-		there, err := t.RenewInstance(i, i.lease())
+		there, newer, err := t.RenewInstance(i, i.lease())
+		l.outdated(newer)
 		if err == nil && !there {
 			return fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
 		}

@@ -49,6 +49,7 @@ type core struct {
 	mu          sync.Mutex
 	definitions map[string]*known // the one in force when it was last read, by pipeline
 	orders      gathering
+	newer       chan struct{}            // closed when a newer Waybill has migrated the database
 	lists       chan struct{}            // holds one for each list that is being read for readers
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell
@@ -61,7 +62,7 @@ type core struct {
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, lists: make(chan struct{}, listsAtOnce),
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), lists: make(chan struct{}, listsAtOnce),
 		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
@@ -105,6 +106,37 @@ func (l *Ledger) Maintain(ctx context.Context) error {
 		return named(ctx, "maintain the ledger", err)
 	}
 	return l.forgetLimits(ctx)
+}
+
+// Outdated is closed once a heartbeat has seen that a newer Waybill has migrated the database. This version works on the
+// next schema, too, and on none after it: the process is to drain and end.
+func (l *Ledger) Outdated() <-chan struct{} { return l.newer }
+
+// outdated notes that the database is a newer Waybill's.
+func (c *core) outdated(newer bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.newer:
+	default:
+		if newer {
+			close(c.newer)
+		}
+	}
+}
+
+// ErrOutdated says that a newer Waybill has migrated the database.
+var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the ledger, so this one ends").WithHint("start the newer one in its place")
+
+// Ready returns nil while the database answers and has the schema of this version, else ErrOutdated or the database's error.
+func (l *Ledger) Ready(ctx context.Context) error {
+	return l.read(ctx, "ask whether the ledger is ready", func(tx Tx) error {
+		newer, err := tx.Newer()
+		if err == nil && newer {
+			err = ErrOutdated
+		}
+		return err
+	})
 }
 
 // Now is the database's time.

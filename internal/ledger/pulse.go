@@ -18,6 +18,7 @@ type Pulse struct {
 type Beat struct {
 	Pulse
 	There  bool          // the instance has a row
+	Newer  bool          // a newer Waybill has migrated the database
 	Ready  bool          // an action of its handlers may be claimed, or is about to be due or to pass its deadline
 	Cancel bool          // a claim of its is to be ended, or handed-off work to be stopped
 	Now    time.Time     // of the database
@@ -49,6 +50,7 @@ func (l *Ledger) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, erro
 	for _, id := range l.silent(i.ID, beat.Shared, time.Now()) {
 		beat.Lost = beat.Lost || id != i.ID
 	}
+	l.outdated(beat.Newer)
 	l.pulsed.Store(time.Now().UnixNano())
 	if beat.Ready {
 		l.wakes.poke(TopicReady)

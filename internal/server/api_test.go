@@ -439,6 +439,9 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 			t.Errorf("%s: %d %s, Retry-After %q", path, status, answer, header.Get("Retry-After"))
 		}
 	}
+	if _, answer, _ := s.ask(t, "GET", "/readyz", ""); !strings.Contains(string(answer), `"detail":"the ledger does not answer"`) {
+		t.Errorf("/readyz says more than it should to whoever asks: %s", answer)
+	}
 	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer, "Content-Type", "application/json")
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("add: %d %s, Retry-After %q", status, answer, header.Get("Retry-After"))

@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Options of a Server.
@@ -36,8 +38,6 @@ type Options struct {
 	Gatherer prometheus.Gatherer  // for /metrics; nil: 404
 	Log      *slog.Logger         // nil: nothing is logged
 	Tracing  trace.TracerProvider // of requests; nil: spans go nowhere
-	// Ready reports why the process cannot serve yet; nil: always ready.
-	Ready func(context.Context) error
 }
 
 // DefaultListen is where the API listens unless the configuration says otherwise.
@@ -190,18 +190,17 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // whoever asked and left needs no answer
 }
 
+// ready answers whoever asks, so it names nothing of the database; the log has the reason.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.service.ledger.Now(r.Context()); err != nil {
-		WriteProblem(w, r, fault.New(fault.LedgerAway, "ask the ledger for the time: %w", err))
-		return
+	switch err := s.service.ledger.Ready(r.Context()); {
+	case errors.Is(err, ledger.ErrOutdated):
+		WriteProblem(w, r, ledger.ErrOutdated)
+	case err != nil:
+		s.options.Log.Warn("not ready", obs.Error(err))
+		WriteProblem(w, r, fault.New(fault.LedgerAway, "the ledger does not answer"))
+	default:
+		s.health(w, r)
 	}
-	if s.options.Ready != nil {
-		if err := s.options.Ready(r.Context()); err != nil {
-			WriteProblem(w, r, fault.Wrap(fault.Unavailable, err))
-			return
-		}
-	}
-	s.health(w, r)
 }
 
 // whoListens says who has an address, as far as it tells.

@@ -139,6 +139,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"InstancesLiveByTheirHeartbeat":     instancesLiveByTheirHeartbeat,
 		"InstancesOutliveTheLedgersAbsence": instancesOutliveTheLedgersAbsence,
 		"InstancesDieWithTheirConnection":   instancesDieWithTheirConnection,
+		"NewerSchemasAreNoticed":            newerSchemasAreNoticed,
 		"CutConnectionsLoseNothing":         cutConnectionsLoseNothing,
 		"PlansUseIndexes":                   plansUseIndexes,
 		"OpensWhatItWrote":                  opensWhatItWrote,

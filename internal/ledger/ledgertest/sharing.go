@@ -290,6 +290,38 @@ func (s setup) persist(t *testing.T, do func() error) {
 	}
 }
 
+// newerSchemasAreNoticed: an instance learns with its next heartbeats that a newer Waybill has migrated the database.
+func newerSchemasAreNoticed(t *testing.T, s setup) {
+	pulsing := s.join(t, "host-a")
+	other, _ := s.another(t)
+	beating := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), "host-b"), Name: "host-b"}
+	check(t, other.Join(s.ctx, beating))
+	check(t, s.Ready(s.ctx))
+	s.pulse(t, pulsing)
+	select {
+	case <-s.Outdated():
+		t.Error("outdated before anything was migrated")
+	default:
+	}
+	check(t, s.database.Exec("UPDATE meta SET schema = 99"))
+	for l, beat := range map[*ledger.Ledger]func(){
+		s.Ledger: func() { s.pulse(t, pulsing) },
+		other:    func() { check(t, other.Heartbeat(s.ctx, beating)) },
+	} {
+		for noticed := false; !noticed; { // SQLite looks once a second
+			beat()
+			select {
+			case <-l.Outdated():
+				noticed = true
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	if err := s.Ready(s.ctx); !errors.Is(err, ledger.ErrOutdated) {
+		t.Errorf("ready: %v", err)
+	}
+}
+
 // plansUseIndexes: the claim and the questions never read a whole table.
 func plansUseIndexes(t *testing.T, s setup) {
 	s.define(t)

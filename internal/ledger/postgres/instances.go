@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,15 +35,18 @@ func interval(d time.Duration) pgtype.Interval {
 // server's clock was put back.
 const late = "(lease_until <= now() OR lease_until > now() + interval '1 hour')"
 
-// RenewInstance writes what it serves, and reports whether the row was there.
-func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there bool, err error) {
+// RenewInstance writes what it serves, and reports whether the row was there and what Newer reports.
+func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there, outdated bool, err error) {
 	report, err := ledger.MarshalReport(i.Report)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	renewed, err := t.exec("UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1",
+	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
+		err = row.Scan(&yes)
+		return yes, err
+	}, "UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1 RETURNING "+fmt.Sprintf(newer, schema),
 		uuid(i.ID), interval(lease), filled(i.Handlers), i.Draining, report)
-	return renewed > 0, err
+	return len(found) > 0, len(found) > 0 && found[0], err
 }
 
 // DeleteInstance removes a process.

@@ -23,6 +23,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// schema is the version of the newest migration.
+var schema = func() int {
+	steps, _ := fs.Glob(migrations, stepFiles) // the pattern is right
+	return len(steps)
+}()
+
+const stepFiles = "migrations/*.sql"
+
 // Advisory locks of this program that are not an instance's.
 const (
 	migrateLock   = 0x7761796201
@@ -46,7 +54,7 @@ type migrator struct {
 
 // migrate brings the schema up to date. Of several instances that start at once, one does it while the others wait.
 func migrate(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) error {
-	steps, err := fs.Glob(migrations, "migrations/*.sql")
+	steps, err := fs.Glob(migrations, stepFiles)
 	if err != nil {
 		return err
 	}

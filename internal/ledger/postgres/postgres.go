@@ -348,6 +348,18 @@ func (t *tx) LedgerID() (action.ID, error) {
 	return ids[0], nil
 }
 
+// newer says that the schema is of a version that does not exist yet.
+const newer = "(SELECT schema > %d FROM meta)"
+
+// Newer reports whether a newer Waybill has migrated the database.
+func (t *tx) Newer() (bool, error) {
+	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
+		err = row.Scan(&yes)
+		return yes, err
+	}, "SELECT "+fmt.Sprintf(newer, schema))
+	return len(found) > 0 && found[0], err
+}
+
 // exec runs one statement.
 func (t *tx) exec(query string, args ...any) (int64, error) {
 	if err := t.explain(query, args); err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,7 +39,7 @@ var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (S
 	OR EXISTS (SELECT FROM thread WHERE claimed_by = $8 AND claimed_by IS NOT NULL AND lease < now() AND lease > $9),
 	EXISTS (SELECT FROM instance i CROSS JOIN LATERAL (
 		SELECT FROM thread WHERE claimed_by = i.id AND claimed_by IS NOT NULL AND (lease > now() OR lease IS NULL) LIMIT 1) AS held WHERE i.id <> $8),
-	NOT EXISTS (SELECT FROM instance i WHERE i.id < self.id AND i.roles = self.roles)
+	NOT EXISTS (SELECT FROM instance i WHERE i.id < self.id AND i.roles = self.roles), ` + fmt.Sprintf(newer, schema) + `
 	FROM self`
 
 // Pulse says what there is for an instance to do, in one statement; with a lease it renews the instance first. The
@@ -56,7 +57,7 @@ func (d *Driver) Pulse(ctx context.Context, i ledger.Instance, lease time.Durati
 	for tries := 0; ; tries++ {
 		var ids []pgtype.UUID
 		var leases []time.Time
-		err = d.beat.QueryRow(ctx, statement, args...).Scan(timeOf{&b.Now}, &ids, &leases, &b.Ready, &b.Cancel, &b.Lost, &b.Others, &b.Leads)
+		err = d.beat.QueryRow(ctx, statement, args...).Scan(timeOf{&b.Now}, &ids, &leases, &b.Ready, &b.Cancel, &b.Lost, &b.Others, &b.Leads, &b.Newer)
 		switch {
 		case err == nil:
 			b.There = true

@@ -23,13 +23,13 @@ func (t *tx) PutInstance(i ledger.Instance, _ time.Duration, _ int64) error {
 	return err
 }
 
-func (t *tx) RenewInstance(i ledger.Instance, _ time.Duration) (there bool, err error) {
+func (t *tx) RenewInstance(i ledger.Instance, _ time.Duration) (there, newer bool, err error) {
 	values, err := instanceValues(i)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	_, err = t.exec("UPDATE instance SET handlers = ?, draining = ?, report = ? WHERE id = ?", append(values, id(i.ID))...)
-	return true, err
+	return true, t.driver.newer.Load(), err
 }
 
 // instanceValues are what heartbeats write.
@@ -46,7 +46,7 @@ func jsonOf(list []string) string {
 
 // Pulse says that there may be anything: a look costs nobody else.
 func (d *Driver) Pulse(context.Context, ledger.Instance, time.Duration) (ledger.Beat, error) {
-	return ledger.Beat{There: true, Ready: true, Cancel: true, Now: now(), Pulse: ledger.Pulse{Lost: true, Leads: true}}, nil
+	return ledger.Beat{There: true, Newer: d.newer.Load(), Ready: true, Cancel: true, Now: now(), Pulse: ledger.Pulse{Lost: true, Leads: true}}, nil
 }
 
 func (t *tx) DeleteInstance(i action.ID) error {

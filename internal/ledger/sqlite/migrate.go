@@ -20,9 +20,17 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// newest is the schema of the newest migration.
+var newest = func() int {
+	steps, _ := fs.Glob(migrations, stepFiles) // the pattern is right
+	return len(steps)
+}()
+
+const stepFiles = "migrations/*.sql"
+
 // migrate brings the file's schema up to the newest one.
 func (d *Driver) migrate(ctx context.Context, conn *sql.Conn) error {
-	steps, err := fs.Glob(migrations, "migrations/*.sql") // sorted by name
+	steps, err := fs.Glob(migrations, stepFiles) // sorted by name
 	if err != nil {
 		return err
 	}

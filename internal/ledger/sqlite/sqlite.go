@@ -50,6 +50,7 @@ type Driver struct {
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	closed  atomic.Bool
+	newer   atomic.Bool // a newer Waybill has migrated the file
 }
 
 var _ ledger.Driver = (*Driver)(nil)
@@ -272,6 +273,9 @@ func (d *Driver) Listen(changed func(ledger.Topic)) {
 				continue
 			}
 			last = version
+			if schema, err := schemaOf(ctx, d.watch); err == nil {
+				d.newer.Store(schema > newest)
+			}
 			for _, topic := range ledger.Topics() {
 				changed(topic)
 			}

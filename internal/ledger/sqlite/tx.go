@@ -35,6 +35,15 @@ func (t *tx) LedgerID() (action.ID, error) {
 	return found, err
 }
 
+// Newer reports whether a newer Waybill has migrated the file.
+func (t *tx) Newer() (bool, error) {
+	found, _, err := row(t, func(s scanner) (schema int, err error) {
+		err = s.Scan(&schema)
+		return schema, err
+	}, `SELECT schema FROM meta`)
+	return found > newest, err
+}
+
 // exec runs a statement and returns how many rows it changed.
 func (t *tx) exec(query string, args ...any) (int, error) {
 	if err := t.plan(query, args); err != nil {
