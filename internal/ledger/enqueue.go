@@ -108,8 +108,26 @@ func refuse(a action.Action, now time.Time) error {
 		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", *a.Priority, a.Name)
 	case a.RunAt.Sub(now) > farthest:
 		return fault.New(fault.Invalid, "action %q is to run more than a year ahead", a.Name)
-	case len(a.Parameters) > 0 && !storable(a.Parameters):
-		return fault.New(fault.Invalid, "parameters of action %q are not JSON", a.Name)
+	case len(a.Parameters) > 0 && flaw(a.Parameters) != "":
+		return fault.New(fault.Invalid, "parameters of action %q %s", cleanText(a.Name), flaw(a.Parameters))
+	}
+	return refuseTexts(a)
+}
+
+// maxText is the length of a text of an action in bytes; an index of PostgreSQL holds hardly more.
+const maxText = 1024
+
+// refuseTexts names a text of an action that not every database stores.
+func refuseTexts(a action.Action) error {
+	for _, text := range []struct{ called, is string }{
+		{"name", a.Name}, {"kind", a.Kind}, {"handler", a.Handler}, {"lane", a.Lane}, {"unique key", a.UniqueKey}, {"creator", a.CreatedBy},
+	} {
+		switch {
+		case !isText(text.is):
+			return fault.New(fault.Invalid, "the %s of action %q has a NUL character or is not valid UTF-8", text.called, cleanText(a.Name))
+		case len(text.is) > maxText:
+			return fault.New(fault.Invalid, "the %s of action %.40q has %d bytes: want at most %d", text.called, cleanText(a.Name), len(text.is), maxText)
+		}
 	}
 	return nil
 }

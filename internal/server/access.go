@@ -59,6 +59,10 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.next.ServeHTTP(w, r)
 		return
 	}
+	if err := refuseNotText(r.URL); err != nil {
+		WriteProblem(w, r, err)
+		return
+	}
 	identity, err := a.check(r)
 	if err != nil {
 		a.refuse(w, r, err)

@@ -426,6 +426,22 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 	}
 }
 
+// TestAddressesAreText: what no database stores is refused before any is asked, on pages and in the API alike.
+func TestAddressesAreText(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	for _, path := range []string{"/api/v1/actions?handler=%00", "/api/v1/actions?lane=%ff", "/api/v1/actions?%ff=x", "/api/v1/pipelines/%ff",
+		"/api/v1/pipelines/a%00b/log", "/pipelines/%ff"} {
+		if status, answer, _ := s.ask(t, "GET", path, ""); status != http.StatusBadRequest || strings.Contains(string(answer), "SQLSTATE") {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+	status, answer, _ := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work", "uniqueKey": "a\u0000b"}`, "Authorization", bearer, "Content-Type", "application/json")
+	if status != http.StatusBadRequest || !strings.Contains(string(answer), "unique key") {
+		t.Errorf("a unique key with NUL: %d %s", status, answer)
+	}
+}
+
 // TestAnswersSayWhenToAskAgain: while the ledger is away every answer is a 503 that says so, and a client need not guess.
 func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	t.Parallel()

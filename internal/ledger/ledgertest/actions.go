@@ -443,3 +443,72 @@ func anyTextIsStored(t *testing.T, s setup) {
 		}
 	}
 }
+
+// whatIsNoTextIsRefused: both databases refuse the same texts, wherever they come from.
+func whatIsNoTextIsRefused(t *testing.T, s setup) {
+	s.define(t)
+	for _, bad := range []string{"a\x00b", "\xff", strings.Repeat("long", 1000)} {
+		for name, spoil := range map[string]func(*action.Action){
+			"name":       func(a *action.Action) { a.Name = bad },
+			"handler":    func(a *action.Action) { a.Handler = bad },
+			"lane":       func(a *action.Action) { a.Lane = bad },
+			"unique key": func(a *action.Action) { a.UniqueKey = bad },
+			"creator":    func(a *action.Action) { a.CreatedBy = bad },
+		} {
+			a := job("a")
+			spoil(&a)
+			_, err := s.Enqueue(s.ctx, a)
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "the "+name+" of action") {
+				t.Errorf("%s %.10q: %v", name, bad, err)
+			}
+		}
+	}
+	for name, ask := range map[string]func(text string) error{
+		"actions": func(text string) error { _, err := s.Actions(s.ctx, ledger.ActionQuery{Handler: text}); return err },
+		"a lane": func(text string) error {
+			_, err := s.Actions(s.ctx, ledger.ActionQuery{Lane: text, LiveOnly: true})
+			return err
+		},
+		"a version": func(text string) error { _, err := s.Versions(s.ctx, text); return err },
+		"a label":   func(text string) error { _, err := s.Revision(s.ctx, pipeline, text, 0); return err },
+	} {
+		for _, bad := range []string{"a\x00b", "\xff"} {
+			if err := ask(bad); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s by %q: %v", name, bad, err)
+			}
+		}
+	}
+}
+
+// deepDocumentsAreTexts: JSON that is too deep for one of the databases is refused as parameters and kept as a text as an
+// output, here and there.
+func deepDocumentsAreTexts(t *testing.T, s setup) {
+	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	host := s.join(t, "host-a")
+	for levels, whole := range map[int]bool{500: true, 501: false, 1_100: false, 9_000: false} {
+		a := job("deep")
+		a.Parameters = json.RawMessage(nested(levels))
+		if _, err := s.Enqueue(s.ctx, a); whole && err != nil || !whole && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "500 levels")) {
+			t.Errorf("parameters of %d levels: %v", levels, err)
+		}
+		if !whole {
+			s.enqueue(t, job("plain"))
+		}
+		c := s.claim(t, host, "noop", 1)[0]
+		s.end(t, host, c, action.Outcome{Kind: action.Done, Output: json.RawMessage(nested(levels))})
+		state, err := s.Action(s.ctx, c.ID)
+		check(t, err)
+		want := nested(levels)
+		if !whole {
+			want = `"` + want + `"`
+		}
+		if state.Thread.Status != action.Successful || string(state.Output) != want {
+			t.Errorf("an output of %d levels is %.40s…, %s", levels, state.Output, state.Thread.Status)
+		}
+	}
+	large := job("large")
+	large.Parameters = json.RawMessage(`"` + strings.Repeat("x", 8<<20) + `"`)
+	if _, err := s.Enqueue(s.ctx, large); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "8 MiB") {
+		t.Errorf("parameters of 8 MiB: %.200v", err)
+	}
+}

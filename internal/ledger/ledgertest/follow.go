@@ -240,6 +240,8 @@ func (c *counting) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	})
 }
 
+func (c *counting) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error { return c.Write(ctx, fn) }
+
 func (*counting) Listen(func(ledger.Topic)) {} // the driver has a listener
 
 // endsArePlannedBeforehand: an end with followers takes one transaction, which is not repeated for the planning.

@@ -84,6 +84,8 @@ func checks() map[string]func(*testing.T, setup) {
 		"IllegalEntriesAreRefused":       illegalEntriesAreRefused,
 		"ActionsAreSelected":             actionsAreSelected,
 		"AnyTextIsStored":                anyTextIsStored,
+		"WhatIsNoTextIsRefused":          whatIsNoTextIsRefused,
+		"DeepDocumentsAreTexts":          deepDocumentsAreTexts,
 		// hand-off
 		"HandOffsAreClaimedInSilence": handOffsAreClaimedInSilence,
 		"LostHandOffsAreMadeAgain":    lostHandOffsAreMadeAgain,

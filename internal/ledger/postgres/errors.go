@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // repeatable reports whether the database asks to run the transaction again:
@@ -57,6 +59,8 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	switch {
 	case answer.Code == "53100":
 		return fault.New(fault.LedgerAway, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
+	case answer.Code == "22021":
+		return fmt.Errorf("%w: %w", ledger.ErrNotText, err)
 	case answer.Code == "57014":
 		return fault.New(fault.LedgerAway, "PostgreSQL ended a statement that took too long: %w", err).
 			WithHint("ask for less, such as a shorter time or fewer rows")

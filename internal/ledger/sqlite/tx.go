@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // tx is one transaction on one connection. The database/sql driver compiles a
@@ -46,7 +48,7 @@ func (t *tx) Newer() (bool, error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (t *tx) exec(query string, args ...any) (int, error) {
-	if err := t.plan(query, args); err != nil {
+	if err := t.check(query, args); err != nil {
 		return 0, err
 	}
 	done, err := t.conn.ExecContext(t.ctx, query, args...)
@@ -58,10 +60,20 @@ func (t *tx) exec(query string, args ...any) (int, error) {
 }
 
 func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
-	if err := t.plan(query, args); err != nil {
+	if err := t.check(query, args); err != nil {
 		return nil, err
 	}
 	return t.conn.QueryContext(t.ctx, query, args...)
+}
+
+// check refuses texts that PostgreSQL would not store, so that both databases take the same, and notes the plan.
+func (t *tx) check(query string, args []any) error {
+	for _, arg := range args {
+		if text, ok := arg.(string); ok && (!utf8.ValidString(text) || strings.Contains(text, "\x00")) {
+			return ledger.ErrNotText
+		}
+	}
+	return t.plan(query, args)
 }
 
 // plan notes how the database would run a statement, when somebody asked.
