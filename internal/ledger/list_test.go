@@ -43,10 +43,7 @@ func TestListsWaitForEachOther(t *testing.T) {
 		if _, err := l.Actions(t.Context(), ActionQuery{}); err != nil {
 			t.Errorf("a list of the queue itself: %v", err)
 		}
-		go func() {
-			time.Sleep(listPatience / 2)
-			close(driver.done)
-		}()
+		time.AfterFunc(listPatience/2, func() { close(driver.done) })
 		if _, err := readers.Actions(t.Context(), ActionQuery{}); err != nil {
 			t.Errorf("a list that found room while it waited: %v", err)
 		}

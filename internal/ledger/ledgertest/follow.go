@@ -240,7 +240,9 @@ func (c *counting) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	})
 }
 
-func (c *counting) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error { return c.Write(ctx, fn) }
+func (c *counting) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error {
+	return c.Write(ctx, fn)
+}
 
 func (*counting) Listen(func(ledger.Topic)) {} // the driver has a listener
 
