@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/theory/jsonpath"
-	"github.com/theory/jsonpath/spec"
+	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
 // Documents are what paths and filters speak of, by their names.
@@ -21,53 +21,117 @@ const docFeature = "feature"
 type Parameter struct {
 	Name  string
 	Path  *jsonpath.Path // nil: Value
+	Items *Items         // which items of the document under Path; nil: all
 	Value any
 }
+
+// Items selects some elements of a list in a document.
+type Items struct {
+	From   *jsonpath.Path // singular, from the document on
+	Filter *Filter
+}
+
+// pathLimit is how many nodes a path may look at: several times those of the biggest document.
+const pathLimit = 10_000_000
 
 // ParsePath compiles a JSONPath (RFC 9535) into the documents; one that starts with . is read as after $.
 func ParsePath(text string) (*jsonpath.Path, error) {
 	if strings.HasPrefix(text, ".") {
 		text = "$" + text
 	}
-	path, err := jsonpath.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no JSONPath: %s", text, strings.TrimPrefix(err.Error(), "jsonpath: "))
-	}
-	return path, nil
-}
-
-// DocumentOf is the name of the document that a path leads into; "" when it does not begin with one name.
-func DocumentOf(path *jsonpath.Path) string {
-	segments := path.Query().Segments()
-	if len(segments) == 0 || segments[0].IsDescendant() || len(segments[0].Selectors()) != 1 {
-		return ""
-	}
-	name, ok := segments[0].Selectors()[0].(spec.Name)
-	if !ok {
-		return ""
-	}
-	return string(name)
+	return jsonpath.Parse(text)
 }
 
 // documents are a job's, decoded; numbers are json.Number.
 type documents map[string]any
 
-// errNoNode says that a path selects nothing.
+// errNoNode says that a singular path selects nothing.
 var errNoNode = errors.New("selects nothing")
 
-// take is the parameter's value: of one node its value, of more a list.
+// errNoList says that the items to choose from are not there.
+var errNoList = errors.New("selects no list")
+
+// take returns the parameter's value: of a singular path the value of its node, of any other one always a list.
 func (p Parameter) take(docs documents) (any, error) {
 	if p.Path == nil {
 		return p.Value, nil
 	}
-	nodes := p.Path.Select(map[string]any(docs))
-	switch len(nodes) {
-	case 0:
-		return nil, errNoNode
-	case 1:
+	nodes, err := p.Path.Select(map[string]any(docs), pathLimit)
+	switch {
+	case err != nil:
+		return nil, err
+	case !p.Path.Singular():
+		return append([]any{}, nodes...), nil
+	case len(nodes) == 0:
+		return nil, fmt.Errorf("%s %w", p.Path, errNoNode)
+	case p.Items == nil:
 		return nodes[0], nil
 	}
-	return slices.Clone([]any(nodes)), nil
+	value, err := p.Items.of(nodes[0], p.Items.From.Names(), docs)
+	if err != nil {
+		return nil, fmt.Errorf("%s with the items of %s: %w", p.Path, p.Items.From, err)
+	}
+	return value, nil
+}
+
+// of returns a copy of a document in which the list at the end of names has only the elements that the filter accepts.
+func (i Items) of(node any, names []any, docs documents) (any, error) {
+	if len(names) == 0 {
+		return i.accepted(node, docs)
+	}
+	switch name := names[0].(type) {
+	case string:
+		if object, ok := node.(map[string]any); ok && has(object, name) {
+			changed, err := i.of(object[name], names[1:], docs)
+			object = maps.Clone(object)
+			object[name] = changed
+			return object, err
+		}
+	case int:
+		list, ok := node.([]any)
+		if at := name; ok && at < len(list) && at >= -len(list) {
+			if at < 0 {
+				at += len(list)
+			}
+			changed, err := i.of(list[at], names[1:], docs)
+			list = slices.Clone(list)
+			list[at] = changed
+			return list, err
+		}
+	}
+	return nil, errNoList
+}
+
+func has(object map[string]any, name string) bool {
+	_, ok := object[name]
+	return ok
+}
+
+// accepted returns the elements of a list that the filter accepts, in their order.
+func (i Items) accepted(node any, docs documents) (any, error) {
+	list, ok := node.([]any)
+	if !ok {
+		return nil, errNoList
+	}
+	if len(list) > maxFeatures {
+		return nil, fmt.Errorf("it has %d items; a filter takes at most %d", len(list), maxFeatures)
+	}
+	some := []any{}
+	for at, item := range list {
+		yes, err := i.Filter.matches(docs.with(item))
+		if err != nil {
+			return nil, fmt.Errorf("filter on item %d: %w", at, err)
+		}
+		if yes {
+			some = append(some, item)
+		}
+	}
+	return some, nil
+}
+
+// with returns the documents with one more, the feature.
+func (d documents) with(feature any) documents {
+	return documents{"input": d["input"], "output": d["output"], "workflow": d["workflow"], docFeature: feature}
 }
 
 // parameters are those of one callback, as JSON.
@@ -78,8 +142,8 @@ func (c *Callback) parameters(docs documents) (json.RawMessage, error) {
 		switch {
 		case err == nil:
 			values[p.Name] = value
-		case c.Target.Optional == nil || !c.Target.Optional(p.Name):
-			return nil, fmt.Errorf("parameter %q: %s %w", p.Name, p.Path, err)
+		case !errors.Is(err, errNoNode) || c.Target.Optional == nil || !c.Target.Optional(p.Name):
+			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
 	}
 	raw, err := json.Marshal(values)

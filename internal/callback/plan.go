@@ -142,7 +142,7 @@ func (p *planner) features() {
 		return
 	}
 	for i, feature := range all {
-		docs := documents{"input": p.docs["input"], "output": output, "workflow": p.docs["workflow"], docFeature: feature}
+		docs := p.docs.with(feature)
 		if p.callback.Filter != nil {
 			yes, err := p.callback.Filter.matches(docs)
 			if err != nil {

@@ -96,6 +96,59 @@ func TestParametersComeFromPathsAndValues(t *testing.T) {
 	}
 }
 
+// TestThePathAloneDecidesTheType: a singular path gives the value of its node, any other one a list, however many nodes there are.
+func TestThePathAloneDecidesTheType(t *testing.T) {
+	t.Parallel()
+	output := `{"features": [{"id": "a", "gsd": 0.5}, {"id": "b", "gsd": 3}, {"id": "c", "gsd": 0.1}], "name": "x", "deep": [[1, 2], [3]]}`
+	items := func(name, of, from, keep string) Parameter {
+		p, list := path(t, name, of), path(t, "", from)
+		p.Items = &Items{From: list.Path, Filter: filter(t, keep)}
+		return p
+	}
+	for _, c := range []struct {
+		parameter Parameter
+		want      string
+	}{
+		{path(t, "p", "$.output.features[?@.gsd < 1].id"), `callback x publish {"p":["a","c"]}`},
+		{path(t, "p", "$.output.features[?@.gsd > 1]"), `callback x publish {"p":[{"gsd":3,"id":"b"}]}`},
+		{path(t, "p", "$.output.features[?@.gsd > 9]"), `callback x publish {"p":[]}`},
+		{path(t, "zone", "$.output.features[?@.gsd > 9]"), `callback x publish {"zone":[]}`},
+		{path(t, "p", "$..nothing"), `callback x publish {"p":[]}`},
+		{path(t, "p", "$.output.deep[0]"), `callback x publish {"p":[1,2]}`},
+		{path(t, "p", "$.output.deep[0:1]"), `callback x publish {"p":[[1,2]]}`},
+		{path(t, "p", "$.output.name"), `callback x publish {"p":"x"}`},
+		{path(t, "zone", "$.output.nothing"), `callback x publish {}`},
+		{path(t, "p", "$.output.nothing"), `FAILED x invalid_parameters: parameter "p": $["output"]["nothing"] selects nothing`},
+		{items("p", "$.output", "$.features", "feature.gsd < 1.0"),
+			`callback x publish {"p":{"deep":[[1,2],[3]],"features":[{"gsd":0.5,"id":"a"},{"gsd":0.1,"id":"c"}],"name":"x"}}`},
+		{items("p", "$.output", "$.features", "@.gsd > 9"), `callback x publish {"p":{"deep":[[1,2],[3]],"features":[],"name":"x"}}`},
+		{items("p", "$.output", "$.deep[-1]", "feature == 4.0"),
+			`callback x publish {"p":{"deep":[[1,2],[]],"features":[{"gsd":0.5,"id":"a"},{"gsd":3,"id":"b"},{"gsd":0.1,"id":"c"}],"name":"x"}}`},
+		{items("p", "$.output.features", "$", "feature.gsd > input.least"), `callback x publish {"p":[{"gsd":3,"id":"b"}]}`},
+		{items("zone", "$.output", "$.name", "true"),
+			`FAILED x invalid_parameters: parameter "zone": $["output"] with the items of $["name"]: selects no list`},
+		{items("zone", "$.output", "$.deep[2]", "true"),
+			`FAILED x invalid_parameters: parameter "zone": $["output"] with the items of $["deep"][2]: selects no list`},
+		{items("p", "$.output", "$.features", "feature.cloud < 1.0"),
+			`FAILED x invalid_parameters: parameter "p": $["output"] with the items of $["features"]: filter on item 0: no such key: cloud`},
+	} {
+		cb := Callback{Name: "x", Target: publish(), When: ends(t, "successful"), Parameters: []Parameter{c.parameter}}
+		job := mirror(`{"least": 1}`, output)
+		if diff := cmp.Diff([]string{c.want}, short(Plan(job, []Callback{cb, cb})[:1])); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.parameter.Path, diff)
+		}
+		if string(job.Output) != output {
+			t.Errorf("the output is now %s", job.Output)
+		}
+	}
+	many := mirror(`{}`, `{"features": [`+strings.Repeat("1,", maxFeatures)+`1]}`)
+	cb := Callback{Name: "x", Target: publish(), When: ends(t, "successful"), Parameters: []Parameter{items("p", "$.output", "$.features", "true")}}
+	want := `FAILED x invalid_parameters: parameter "p": $["output"] with the items of $["features"]: it has 10001 items; a filter takes at most 10000`
+	if got := short(Plan(many, []Callback{cb})); got[0] != want {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestFeaturesAreCalledBackForByIndex(t *testing.T) {
 	t.Parallel()
 	job := mirror(`{"limit": 1}`, `{"features": [{"id": "a", "gsd": 0.5}, {"id": "b", "gsd": 3}, {"id": "c", "gsd": 0.1}]}`)

@@ -184,7 +184,7 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:9:19: handlers.a.request.responses[0]: a rule without statusCode, message or jsonPath matches every answer\n" +
 				"server.yaml:9:49: handlers.a.request.responses[1].statusCode: want a status such as 404 or 5xx, found \"6xx\"\n" +
 				"server.yaml:9:63: handlers.a.request.responses[1].message: missing closing ): `(`\n" +
-				"server.yaml:9:78: handlers.a.request.responses[1].jsonPath: \"$.[\" is no JSONPath: unexpected '[' at position 3\n" +
+				"server.yaml:9:78: handlers.a.request.responses[1].jsonPath: \"$.[\" is not a valid JSONPath: unexpected '[' at position 3\n" +
 				"server.yaml:9:93: handlers.a.request.responses[1].result: \"fine\" is none of success, error, fatal, throttle\n" +
 				"server.yaml:10:27: handlers.a.request.signing.secrets[0]: there is no secret \"tt\" (did you mean \"t\"?)\n" +
 				"server.yaml:11:23: handlers.a.request.allowNetworks[0]: want a network such as 10.0.0.0/8, found \"10.0.0.1\"\n" +

@@ -6,12 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/theory/jsonpath"
-
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
 // The types of callbacks.
@@ -37,6 +36,8 @@ func callbackKeys() []document.Key {
 func parameterKeys() []document.Key {
 	return []document.Key{
 		{Name: "path", Shape: document.Text, Help: "a JSONPath (RFC 9535) into input, output, workflow and feature"},
+		{Name: "itemsFrom", Shape: document.Text, Help: "a list in the document under path, of which filter keeps some: $.features"},
+		{Name: "filter", Shape: document.Text, Help: "as featureFilter, with the item as feature"},
 		{Name: "value", Shape: document.Anything},
 	}
 }
@@ -152,11 +153,41 @@ func (r *callbackReader) filter(n *document.Node, perFeature bool) *callback.Fil
 	if !perFeature {
 		r.Add(n, "value-invalid", path, "a filter needs type: perFeature")
 	}
+	return r.expression(n, path)
+}
+
+// expression reads a filter; nil when it cannot be read.
+func (r *callbackReader) expression(n *document.Node, path string) *callback.Filter {
 	f, err := callback.ParseFilter(n.Text)
 	if err != nil {
 		r.Add(n, "filter", path, "%s", err)
 	}
 	return f
+}
+
+// items reads which items of the document under a path are kept; nil: all.
+func (r *callbackReader) items(n *document.Node, path string, whole *jsonpath.Path) *callback.Items {
+	from, filter := n.Get("itemsFrom"), n.Get("filter")
+	if from == nil && filter == nil {
+		return nil
+	}
+	if !fits(from, document.Text) || !fits(filter, document.Text) {
+		r.Add(n, "field-missing", path, `"itemsFrom" and "filter" come together`)
+		return nil
+	}
+	if whole != nil && !whole.Singular() {
+		r.Add(n.Get("path"), "value-invalid", path+".path", "with itemsFrom a path selects one node, by names and indexes only")
+	}
+	list, err := callback.ParsePath(from.Text)
+	switch {
+	case err != nil:
+		r.Add(from, "value-invalid", path+".itemsFrom", "%s", err)
+		return nil
+	case !list.Singular():
+		r.Add(from, "value-invalid", path+".itemsFrom", "want the list itself, by names and indexes only, such as $.features")
+		return nil
+	}
+	return &callback.Items{From: list, Filter: r.expression(filter, path+".filter")}
 }
 
 // target finds what runs. The handler is the zero one where its parameters are not known.
@@ -239,6 +270,9 @@ func (r *callbackReader) parameter(f document.Field, path string, perFeature boo
 		r.Add(&document.Node{At: f.At}, "field-missing", path, `want "path" or "value"`)
 	case fits(at, document.Text):
 		p.Path = r.nodes(at, path+".path", perFeature)
+		p.Items = r.items(f.Value, path, p.Path)
+	case f.Value.Get("itemsFrom") != nil || f.Value.Get("filter") != nil:
+		r.Add(f.Value, "value-invalid", path, `"itemsFrom" and "filter" need a "path"`)
 	case value != nil:
 		p.Value = plainValue(value)
 		if i >= 0 {
@@ -257,7 +291,7 @@ func (r *callbackReader) nodes(n *document.Node, path string, perFeature bool) *
 		r.Add(n, "value-invalid", path, "%s", err)
 		return nil
 	}
-	name := callback.DocumentOf(found)
+	name := found.First()
 	switch {
 	case name == "" || slices.Contains(callback.Documents(), name) && (name != "feature" || perFeature):
 	case name == "feature":

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/jsonpath"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -116,7 +117,7 @@ func (r *handlerReader) rule(n *document.Node, path string) webhook.Rule {
 	}
 	if p := n.Get("jsonPath"); fits(p, document.Text) {
 		var err error
-		if rule.Path, err = webhook.ParsePath(p.Text); err != nil {
+		if rule.Path, err = jsonpath.Parse(p.Text); err != nil {
 			r.Add(p, "value-invalid", path+".jsonPath", "%s", err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/theory/jsonpath"
+	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
 // Verdict is what an answer means for the action.
@@ -73,15 +73,6 @@ type Rule struct {
 	Result  Verdict
 }
 
-// ParsePath compiles a JSONPath (RFC 9535).
-func ParsePath(text string) (*jsonpath.Path, error) {
-	path, err := jsonpath.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no JSONPath: %s", text, strings.TrimPrefix(err.Error(), "jsonpath: "))
-	}
-	return path, nil
-}
-
 // Answer is what came back, as far as it was read.
 type Answer struct {
 	Status int
@@ -137,10 +128,19 @@ func Judge(rules []Rule, b Breaker, a Answer) Judgement {
 			return Judgement{Verdict: rule.Result, Rule: i + 1, Why: rule.why(i + 1)}
 		}
 	}
+	judged := byStatus(b, a, &body)
+	if body.skipped != "" {
+		judged.Why = strings.TrimPrefix(judged.Why+"; "+body.skipped, "; ")
+	}
+	return judged
+}
+
+// byStatus judges an answer that no rule matches.
+func byStatus(b Breaker, a Answer, body *lazyJSON) Judgement {
 	if a.Status >= 200 && a.Status < 300 {
 		return Judgement{Verdict: Success}
 	}
-	if why, yes := b.refuses(a, &body); yes {
+	if why, yes := b.refuses(a, body); yes {
 		return Judgement{Verdict: Throttle, Why: why}
 	}
 	if a.Status == http.StatusGone {
@@ -156,8 +156,7 @@ func (r Rule) matches(a Answer, body *lazyJSON) bool {
 	case r.Message != nil && !r.Message.Match(a.Body):
 		return false
 	case r.Path != nil:
-		value, ok := body.value()
-		return ok && len(r.Path.Select(value)) > 0
+		return body.has(r.Path)
 	}
 	return true
 }
@@ -181,18 +180,33 @@ func (r Rule) name(number int) string {
 	return text
 }
 
+// pathLimit is how many nodes of a body a rule may look at: many times those that there are.
+const pathLimit = 1_000_000
+
 // lazyJSON decodes a body when the first rule asks.
 type lazyJSON struct {
 	text    []byte
 	decoded any
-	err     error
 	done    bool
+	unread  bool   // it is not JSON
+	skipped string // why the first rule was left out whose path took too much work; "": none was
 }
 
-func (l *lazyJSON) value() (any, bool) {
+// has reports whether a path selects something in the body. A path that takes too much work selects nothing.
+func (l *lazyJSON) has(path *jsonpath.Path) bool {
 	if !l.done {
-		l.err = json.Unmarshal(l.text, &l.decoded)
 		l.done = true
+		if json.Unmarshal(l.text, &l.decoded) != nil {
+			l.decoded = nil
+			l.unread = true
+		}
 	}
-	return l.decoded, l.err == nil
+	if l.unread {
+		return false
+	}
+	nodes, err := path.Select(l.decoded, pathLimit)
+	if err != nil && l.skipped == "" {
+		l.skipped = "a rule was left out: jsonPath " + err.Error()
+	}
+	return len(nodes) > 0
 }

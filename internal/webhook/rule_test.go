@@ -3,8 +3,11 @@ package webhook
 import (
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
 func rule(t *testing.T, result Verdict, message, path string, statuses ...string) Rule {
@@ -20,7 +23,7 @@ func rule(t *testing.T, result Verdict, message, path string, statuses ...string
 	}
 	if path != "" {
 		var err error
-		if r.Path, err = ParsePath(path); err != nil {
+		if r.Path, err = jsonpath.Parse(path); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,6 +73,29 @@ func TestTheFirstRuleThatMatchesJudges(t *testing.T) {
 		if want := (Judgement{Verdict: test.want, Rule: test.rule, Why: test.why, Gone: test.status == 410 && test.rule == 0}); got != want {
 			t.Errorf("%d %q: got %+v, want %+v", test.status, test.body, got, want)
 		}
+	}
+}
+
+// TestRulesCostLittle: an answer made to be expensive is judged without the rule whose path it is aimed at.
+func TestRulesCostLittle(t *testing.T) {
+	t.Parallel()
+	body := strings.Repeat(`{"error":`, 999) + "1" + strings.Repeat("}", 999)
+	for path, why := range map[string]string{
+		"$..error..code":        "",
+		"$..error..error..code": `a rule was left out: jsonPath $..["error"]..["error"]..["code"] looks at too many nodes`,
+		"$..[?$..code]":         `a rule was left out: jsonPath $..[?$..["code"]] looks at too many nodes`,
+	} {
+		rules := []Rule{rule(t, Success, "", path), rule(t, Fatal, "", "", "400")}
+		got := Judge(rules, Breaker{}, Answer{Status: 500, Body: []byte(body)})
+		if want := (Judgement{Verdict: Error, Why: why}); got != want {
+			t.Errorf("%s: got %+v, want %+v", path, got, want)
+		}
+		if got := Judge(rules, Breaker{}, Answer{Status: 400, Body: []byte(body)}); got.Verdict != Fatal || got.Rule != 2 {
+			t.Errorf("%s: the next rule: %+v", path, got)
+		}
+	}
+	if got := Judge([]Rule{rule(t, Fatal, "", "$[?search(@.x, 'y')]")}, Breaker{}, Answer{Status: 200, Body: []byte(`[{}]`)}); got.Verdict != Success {
+		t.Errorf("a member that is not there: %+v", got)
 	}
 }
 

@@ -1,0 +1,149 @@
+package jsonpath_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/jsonpath"
+)
+
+// compliance is one case of the RFC 9535 compliance suite, which is stored in testdata/jsonpath with its licence.
+type compliance struct {
+	Name     string  `json:"name"`
+	Selector string  `json:"selector"`
+	Document any     `json:"document"`
+	Result   []any   `json:"result"`
+	Results  [][]any `json:"results"` // where the order is free
+	Invalid  bool    `json:"invalid_selector"`
+}
+
+func suite(t *testing.T) []compliance {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/jsonpath/cts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Tests []compliance `json:"tests"`
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber() // as parameters are read
+	if err := decoder.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Tests) < 700 {
+		t.Fatalf("the suite has %d cases", len(file.Tests))
+	}
+	return file.Tests
+}
+
+// TestPathsComplyWithRFC9535 runs the whole suite.
+func TestPathsComplyWithRFC9535(t *testing.T) {
+	t.Parallel()
+	for _, c := range suite(t) {
+		path, err := jsonpath.Parse(c.Selector)
+		if c.Invalid {
+			if err == nil {
+				t.Errorf("%s: %q is taken for a path", c.Name, c.Selector)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
+			continue
+		}
+		got, err := path.Select(c.Document, 100_000)
+		if err != nil {
+			t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
+			continue
+		}
+		wanted := c.Results
+		if wanted == nil {
+			wanted = [][]any{c.Result}
+		}
+		same := func(want []any) bool { return len(got)+len(want) == 0 || reflect.DeepEqual(got, want) }
+		if !slices.ContainsFunc(wanted, same) {
+			t.Errorf("%s: %q selects %v, want one of %v", c.Name, c.Selector, got, wanted)
+		}
+	}
+}
+
+// TestWorkIsBounded: whatever a path and a document are, the nodes that are looked at are counted.
+func TestWorkIsBounded(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"error": `, 900) + "1" + strings.Repeat("}", 900)
+	wide := "[" + strings.Repeat(`{"a": "`+strings.Repeat("x", 60)+`"}, `, 1000) + "1]"
+	long := `{"text": "` + strings.Repeat("x", 20_000) + `", "list": [` + strings.Repeat("1, ", 10_000) + "1]}"
+	const limit = 1_000_000
+	for _, c := range []struct {
+		path, document string
+		want           int // nodes; -1: too much work
+	}{
+		{"$..error", deep, 900},
+		{"$..error..code", deep, 0},
+		{"$..error..error..code", deep, -1},
+		{"$..[*]..[*]..[*]", deep, -1},
+		{"$[*,*,*][*,*,*]", wide, 9000},
+		{"$[*][?@.b || $..b]", wide, -1},
+		{"$[?@..a]", wide, 1000},
+		{"$[?@.a == 'x']", wide, 0},
+		{"$[?$..b]", wide, -1},
+		{"$[?count($..a) > 0]", wide, -1},
+		{"$[?count(@..*) > 0]", wide, 1000},
+		{"$[?@[?@[?@[?$..b]]]]", wide, -1},
+		{"$[?search(@.a, 'y')]", wide, 0},
+		{"$.list[?search($.text, 'y')]", long, -1},
+		{"$.list[?@ == $.text]", long, 0},
+		{"$.list[?@ > $.list[0]]", long, 0},
+		{"$['list', 'list'][*]", long, 20_002},
+	} {
+		path, err := jsonpath.Parse(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var document any
+		if err := json.Unmarshal([]byte(c.document), &document); err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := path.Select(document, limit)
+		if c.want < 0 && (err == nil || !strings.Contains(err.Error(), "looks at too many nodes")) || c.want >= 0 && (err != nil || len(nodes) != c.want) {
+			t.Errorf("%s: %d nodes, %v; want %d", c.path, len(nodes), err, c.want)
+		}
+	}
+	var tooDeep any
+	if err := json.Unmarshal([]byte(strings.Repeat("[", 1001)+strings.Repeat("]", 1001)), &tooDeep); err != nil {
+		t.Fatal(err)
+	}
+	path, err := jsonpath.Parse("$.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := path.Select(tooDeep, limit); err == nil {
+		t.Error("a document of 1,001 levels was taken")
+	}
+	if _, err := jsonpath.Parse("$" + strings.Repeat(".a", 4096)); err == nil {
+		t.Error("a path of 8,193 bytes was taken")
+	}
+}
+
+// TestPathsSayWhatTheyAre: what decides the type of a parameter is the path alone.
+func TestPathsSayWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"$": `true ""`, "$.a": `true "a"`, "$['a'][0].b": `true "a"`, "$[0]": `true ""`, "$.a[*]": `false "a"`, "$.a[?@.b]": `false "a"`,
+		"$..a": `false ""`, "$.a['b', 'c']": `false "a"`, "$.a[0:1]": `false "a"`,
+	} {
+		path, err := jsonpath.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%v %q", path.Singular(), path.First()); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
