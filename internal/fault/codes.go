@@ -7,21 +7,23 @@ type Code string
 
 // The codes. Those of actions are conductor.md's (section 2, transitions).
 const (
-	Invalid       Code = "invalid"        // input, file or configuration is wrong
-	Failed        Code = "failed"         // the work was done and failed
-	NotFound      Code = "not_found"      // no such pipeline, deployment, …
-	Conflict      Code = "conflict"       // moved meanwhile, or registered with other content
-	Refused       Code = "refused"        // understood, and not done: a rule forbids it
-	Canceled      Code = "canceled"       // canceled or superseded
-	Unauthorized  Code = "unauthorized"   // no valid token
-	Forbidden     Code = "forbidden"      // the token lacks the scope, or the origin is foreign
-	Unavailable   Code = "unavailable"    // a needed part is not there: ledger, server, engine, disk
-	Pending       Code = "pending"        // only plan: something would be done
-	Interrupted   Code = "interrupted"    // ended by Ctrl-C
-	Internal      Code = "internal"       // a bug
-	NoSuchAction  Code = "no_such_action" // unknown action id
-	Terminal      Code = "terminal"       // the action has ended
-	StaleClaim    Code = "stale_claim"    // the claim is somebody else's by now
+	Invalid       Code = "invalid"                // input, file or configuration is wrong
+	TooLarge      Code = "too_large"              // the request is larger than its bound
+	BadMediaType  Code = "unsupported_media_type" // the request's Content-Type is not one that is read
+	Failed        Code = "failed"                 // the work was done and failed
+	NotFound      Code = "not_found"              // no such pipeline, deployment, …
+	Conflict      Code = "conflict"               // moved meanwhile, or registered with other content
+	Refused       Code = "refused"                // understood, and not done: a rule forbids it
+	Canceled      Code = "canceled"               // canceled or superseded
+	Unauthorized  Code = "unauthorized"           // no valid token
+	Forbidden     Code = "forbidden"              // the token lacks the scope, or the origin is foreign
+	Unavailable   Code = "unavailable"            // a needed part is not there: ledger, server, engine, disk
+	Pending       Code = "pending"                // only plan: something would be done
+	Interrupted   Code = "interrupted"            // ended by Ctrl-C
+	Internal      Code = "internal"               // a bug
+	NoSuchAction  Code = "no_such_action"         // unknown action id
+	Terminal      Code = "terminal"               // the action has ended
+	StaleClaim    Code = "stale_claim"            // the claim is somebody else's by now
 	IllegalChange Code = "illegal_transition"
 	NotReady      Code = "not_ready" // not due, or claimed
 	OwnedByDeploy Code = "owned_by_deployment"
@@ -52,6 +54,8 @@ type status struct{ http, exit int }
 
 var statuses = map[Code]status{
 	Invalid:       {http.StatusBadRequest, ExitUsage},
+	TooLarge:      {http.StatusRequestEntityTooLarge, ExitUsage},
+	BadMediaType:  {http.StatusUnsupportedMediaType, ExitUsage},
 	Failed:        {http.StatusUnprocessableEntity, ExitFailed},
 	NotFound:      {http.StatusNotFound, ExitUsage},
 	Conflict:      {http.StatusConflict, ExitRefused},

@@ -80,7 +80,7 @@ func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 		a.refuse(ctx, err)
 		return
 	}
-	next(&inputStatus{anyContext: ctx})
+	next(&inputContext{anyContext: ctx})
 }
 
 func (a *api) refuse(ctx huma.Context, err error) {

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,8 +40,12 @@ type FileProblem struct {
 
 const problemType = "waybill:"
 
-// problemOf is err as the API shows it.
+// problemOf is err as the API shows it. A Problem stays what it is.
 func problemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		same := *p
+		return &same
+	}
 	code := fault.CodeOf(err)
 	p := &Problem{
 		Type: problemType + string(code), Status: code.HTTP(), Title: http.StatusText(code.HTTP()),
@@ -125,47 +131,80 @@ func WriteProblemAs(w http.ResponseWriter, p *Problem) {
 	_ = json.NewEncoder(w).Encode(p) // a client that went away needs no answer
 }
 
-// transformErrors turns what huma says of bad input into a Problem of code invalid, and keeps the rest.
+// transformErrors turns what huma reports of bad input into a Problem, and gives every Problem its request and its status.
 func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
-	_, w := humago.Unwrap(ctx)
-	model, ok := v.(*huma.ErrorModel)
+	c, _ := ctx.(*inputContext) // nil before the first middleware
+	p, ok := v.(*Problem)
+	if model, wrong := v.(*huma.ErrorModel); wrong {
+		p, ok = problemOfModel(model, c != nil && c.unreadable), true
+	}
 	if !ok {
-		if p, ok := v.(*Problem); ok {
-			p.Instance = w.Header().Get(requestHeader)
-			if c, ok := ctx.(*inputStatus); ok {
-				c.decided = true
-			}
-		}
 		return v, nil
 	}
-	details := []string{}
-	for _, e := range model.Errors {
-		details = append(details, e.Error())
+	_, w := humago.Unwrap(ctx)
+	p.Instance = w.Header().Get(requestHeader)
+	if c != nil {
+		c.status = p.Status
 	}
-	p := &Problem{Type: problemType + string(fault.Invalid), Instance: w.Header().Get(requestHeader), Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest}
-	if model.Status >= http.StatusInternalServerError {
-		p.Type, p.Title, p.Status = problemType+string(fault.Internal), model.Title, model.Status
-	}
-	p.Detail = strings.Join(append([]string{model.Detail}, details...), "; ")
 	return p, nil
 }
 
-// inputStatus makes huma's 422 for bad input the 400 that the specification wants; a Problem of ours keeps its status.
-type inputStatus struct {
+// problemOfModel converts an error of huma. Bad input is 400, as the specification wants, and not huma's 422; so is a body that
+// the client did not send as it had announced it.
+func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
+	code, status := fault.Invalid, model.Status
+	switch {
+	case status == http.StatusRequestEntityTooLarge:
+		code = fault.TooLarge
+	case status == http.StatusUnsupportedMediaType:
+		code = fault.BadMediaType
+	case status == http.StatusUnprocessableEntity || unreadable:
+		status = http.StatusBadRequest
+	case status >= http.StatusInternalServerError:
+		code = fault.Internal
+	}
+	details := []string{model.Detail}
+	for _, e := range model.Errors {
+		details = append(details, e.Error())
+	}
+	return &Problem{Type: problemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
+}
+
+// inputContext is a request on its way through huma. Its status is that of the Problem that answers it.
+type inputContext struct {
 	anyContext
-	decided bool
+	status     int  // of the Problem; 0 when there is none
+	unreadable bool // the body could not be read to its end
 }
 
 // anyContext is huma.Context under a name that does not hide its method Context.
 type anyContext huma.Context
 
-func (c *inputStatus) Unwrap() huma.Context { return c.anyContext }
+func (c *inputContext) Unwrap() huma.Context { return c.anyContext }
 
-func (c *inputStatus) SetStatus(code int) {
-	if code == http.StatusUnprocessableEntity && !c.decided {
-		code = http.StatusBadRequest
+// SetStatus writes the Problem's own status where there is one.
+func (c *inputContext) SetStatus(code int) {
+	if c.status != 0 {
+		code = c.status
 	}
 	c.anyContext.SetStatus(code)
+}
+
+// BodyReader returns the body, whose errors are the client's.
+func (c *inputContext) BodyReader() io.Reader { return bodyReader{c.anyContext.BodyReader(), c} }
+
+type bodyReader struct {
+	io.Reader
+	of *inputContext
+}
+
+func (b bodyReader) Read(into []byte) (int, error) {
+	n, err := b.Reader.Read(into)
+	if late, ok := errors.AsType[net.Error](err); err == nil || errors.Is(err, io.EOF) || ok && late.Timeout() {
+		return n, err
+	}
+	b.of.unreadable = true
+	return n, fault.New(fault.Invalid, "read the request's body: %w", err)
 }
 
 // answer wraps a handler's end: nil stays nil, every error becomes a Problem.

@@ -133,12 +133,12 @@ func (p *Pages) fragment(r *http.Request, load loader) (string, error) {
 	return string(body), err
 }
 
-// fail shows an error: what went wrong, and what the reader can do.
+// fail shows an error: what went wrong, and what the reader can do. Its status is the one that programs get.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := fault.CodeOf(err).HTTP()
-	p.write(w, r, status, content{
-		Title: http.StatusText(status), Template: "error",
-		Data: struct{ Text, Hint string }{err.Error(), fault.HintOf(err)},
+	problem := server.ProblemOf(w, err)
+	p.write(w, r, problem.Status, content{
+		Title: problem.Title, Template: "error",
+		Data: struct{ Text, Hint string }{problem.Detail, problem.Hint},
 	})
 }
 

@@ -119,21 +119,21 @@ const (
 // itself links a document to itself and to its page.
 func itself(r *http.Request) []Link {
 	query := r.URL.Query()
-	self := address(r, r.URL.Path, query)
+	self := address(r, r.URL.EscapedPath(), query)
 	query.Set("f", "html")
-	page := address(r, r.URL.Path, query)
+	page := address(r, r.URL.EscapedPath(), query)
 	return []Link{
 		{Href: self, Rel: "self", Type: typeJSON, Title: "this document"},
 		{Href: page, Rel: "alternate", Type: typeHTML, Title: "this document as a page"},
 	}
 }
 
-// with is a link to another resource of the API.
+// with adds a link to another resource of the API; the path is escaped.
 func with(links []Link, r *http.Request, path, rel, kind, title string) []Link {
 	return append(slices.Clip(links), Link{Href: address(r, path, nil), Rel: rel, Type: kind, Title: title})
 }
 
-// join is a path of the API with its parts escaped where they stand in an address.
+// join returns the path of the API that has these parts, each escaped.
 func join(parts ...string) string {
 	path := ""
 	for _, part := range parts {

@@ -148,17 +148,17 @@ func (q request) references() []string {
 	return names
 }
 
-// read takes a request's body, which is JSON and not too long.
+// read returns a request's body, which is JSON and not too long.
 func read(r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.Contains(kind, "json") {
-		return nil, fault.New(fault.Invalid, "Content-Type %s: want %s", kind, typeJSON)
+		return nil, fault.New(fault.BadMediaType, "Content-Type %s: want %s", kind, typeJSON)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, largestRequest+1))
 	switch {
 	case err != nil:
 		return nil, fault.New(fault.Invalid, "read the request: %w", err)
 	case len(body) > largestRequest:
-		return nil, fault.New(fault.Invalid, "the request has more than %d bytes", largestRequest).WithHint("give large inputs by reference: {\"href\": …}")
+		return nil, fault.New(fault.TooLarge, "the request has more than %d bytes", largestRequest).WithHint("give large inputs by reference: {\"href\": …}")
 	}
 	return body, nil
 }
@@ -232,26 +232,4 @@ func named(values []catalog.Value) []string {
 		names[i] = v.Name
 	}
 	return names
-}
-
-// preference is what a client would rather have (RFC 7240).
-type preference struct {
-	async bool
-	wait  time.Duration // 0: nothing is said
-}
-
-func preferenceOf(r *http.Request) preference {
-	var p preference
-	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Prefer"), ","), ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "respond-async":
-			p.async = true
-		case "wait":
-			if seconds, err := strconv.Atoi(strings.Trim(value, `" `)); err == nil && seconds > 0 {
-				p.wait = time.Duration(seconds) * time.Second
-			}
-		}
-	}
-	return p
 }

@@ -3,7 +3,6 @@ package ogc
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -96,10 +95,33 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked 
 	if answer.raw == nil && answer.doc != nil {
 		content = encode(answer.doc)
 	}
+	secure(w.Header(), kind)
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	w.WriteHeader(status)
 	_, _ = w.Write(content) // a client that went away needs no answer
+}
+
+// secure keeps a browser from running what it is sent; every answer of the server carries nosniff already. Inputs and outputs of jobs are foreign content on Waybill's own origin,
+// where a script could act for the person who is logged in.
+func secure(header http.Header, kind string) {
+	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	if !inert(kind) {
+		header.Set("Content-Disposition", "attachment")
+	}
+}
+
+// inert reports whether browsers only show such content, and never run it.
+func inert(kind string) bool {
+	name, _, err := mime.ParseMediaType(kind)
+	family, _, _ := strings.Cut(name, "/")
+	switch {
+	case err != nil, strings.HasSuffix(name, "+xml"):
+		return false
+	case name == "text/plain", name == "text/csv", name == typeJSON, strings.HasSuffix(name, "+json"):
+		return true
+	}
+	return family == "image" || family == "audio" || family == "video"
 }
 
 // encode is a document as JSON; what stands in it can be written.
@@ -126,30 +148,20 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error, asked fo
 	case fault.Is(err, fault.NoSuchAction):
 		p.Type = exceptions + "no-such-job"
 	}
-	if wrong, ok := errors.AsType[notAllowed](err); ok {
-		p.Status, p.Title, p.Type = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed), "waybill:method_not_allowed"
-		p.Detail = wrong.Error()
-	}
-	if failed, ok := errors.AsType[*noResults](err); ok {
-		p.Status, p.Title, p.Type = failed.status, http.StatusText(failed.status), failed.kind
-	}
 	server.WriteProblemAs(w, p)
 }
 
 // exceptions is what the standard's own types of errors begin with.
 const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
 
-// notAllowed is a method that a path does not have.
-type notAllowed struct{ error }
-
-// Unwrap is the error with its hint.
-func (n notAllowed) Unwrap() error { return n.error }
-
-// address is where something of this API is, as the client reached it.
+// address returns where a resource of this API is, as the client reached it. The path is escaped: see join.
 func address(r *http.Request, path string, query url.Values) string {
-	u := url.URL{Scheme: "http", Host: r.Host, Path: path, RawQuery: query.Encode()}
+	root := url.URL{Scheme: "http", Host: r.Host}
 	if server.Encrypted(r) {
-		u.Scheme = "https"
+		root.Scheme = "https"
 	}
-	return u.String()
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return root.String() + path
 }

@@ -150,13 +150,12 @@ func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
 
 // decoded checks a binary value, which is base64 as its schema or its encoding says. It stays text: JSON has no other.
 func decoded(raw json.RawMessage, encoding string, schema map[string]any) (json.RawMessage, error) {
-	isBinary := encoding == "base64" || text(schema, "format") == "byte" || text(schema, "contentEncoding") == "base64"
 	var value string
-	if isText := json.Unmarshal(raw, &value) == nil; !isBinary || !isText {
+	if encoding != "base64" && !isBinary(schema) || json.Unmarshal(raw, &value) != nil {
 		return raw, nil
 	}
 	if _, err := base64.StdEncoding.DecodeString(value); err != nil {
-		return raw, fmt.Errorf("it is not base64: %w", err)
+		return raw, fmt.Errorf("not base64: %w", err)
 	}
 	return raw, nil
 }

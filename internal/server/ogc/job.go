@@ -24,6 +24,7 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 		info.Progress = 100
 	}
 	info.Links = with(nil, r, at, "self", typeJSON, "the job")
+	info.Links = with(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
 	info.Links = append(info.Links, Link{Href: address(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
 	info.Links = with(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
 	if info.Status == string(ledger.Successful) {

@@ -157,6 +157,6 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	a.refuse(w, r, notAllowed{fault.New(fault.Invalid, "%s is not possible at %s", r.Method, r.URL.Path).
-		WithHint("possible: %s", strings.Join(allowed, ", "))}, asked)
+	a.refuse(w, r, &server.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
+		Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not possible at " + r.URL.Path, Hint: "possible: " + strings.Join(allowed, ", ")}, asked)
 }

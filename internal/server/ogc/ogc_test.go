@@ -72,9 +72,9 @@ func TestProcessesAreDescribed(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	var first, rest ogc.ProcessList
-	w.get("/processes?limit=3").want(t, http.StatusOK).into(t, &first)
+	w.get("/processes?limit=4").want(t, http.StatusOK).into(t, &first)
 	next := first.Links[len(first.Links)-1]
-	if len(first.Processes) != 3 || next.Rel != "next" {
+	if len(first.Processes) != 4 || next.Rel != "next" {
 		t.Fatalf("%+v", first)
 	}
 	w.get(strings.TrimPrefix(next.Href, w.server.URL)).into(t, &rest)
@@ -323,7 +323,7 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 	got := texts(ask(`{"inputs": {"payload": {"features": "none"}, "mode": "middle", "parts": [0, 1], "image": "not base64", "odd": 1,
 		"output": {"href": "`+files+`/missing"}}}`), badInputs)
 	want := []string{
-		"inputs/image: it is not base64: illegal base64 data at input byte 3",
+		"inputs/image: not base64: illegal base64 data at input byte 3",
 		"inputs/output: fetch " + files + "/missing: " + strings.TrimPrefix(files, "http://") + " answered 404 Not Found",
 		"inputs/mode: value must be one of 'fast', 'slow', <nil>",
 		"inputs/parts/0: exclusiveMinimum: got 0, want 0",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,19 +15,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // outputs are what a job made.
 type outputs struct{ catalog.Outputs }
-
-// noResults is why a job has no results to show, or none any more.
-type noResults struct {
-	error
-	status int
-	kind   string // URI of the problem
-}
-
-func (n *noResults) Unwrap() error { return n.error }
 
 // outputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
 func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
@@ -41,18 +34,21 @@ func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, e
 	return outputs{w.Outputs(raw)}, nil
 }
 
-// ready says why a job has no results.
+// ready returns a problem for a job that has no results.
 func ready(state ledger.ActionState) error {
+	none := func(status int, kind, format string, args ...any) error {
+		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	}
 	switch phase := state.Phase(); phase {
 	case ledger.Successful:
 		return nil
 	case ledger.Dismissed:
-		return &noResults{fault.New(fault.NotFound, "job %s was dismissed", state.ID), http.StatusGone, "waybill:dismissed"}
+		return none(http.StatusGone, "waybill:dismissed", "job %s was dismissed", state.ID)
 	case ledger.Failed:
 		status, kind := ledger.Problem(state.Thread.Status, state.Code)
-		return &noResults{fault.New(fault.Failed, "job %s is %s: %s", state.ID, state.Thread.Status, state.Error), status, kind}
+		return none(status, kind, "job %s is %s: %s", state.ID, state.Thread.Status, state.Error)
 	default:
-		return &noResults{fault.New(fault.NotFound, "job %s is %s: it has no results yet", state.ID, phase), http.StatusNotFound, exceptions + "result-not-ready"}
+		return none(http.StatusNotFound, exceptions+"result-not-ready", "job %s is %s: it has no results yet", state.ID, phase)
 	}
 }
 
@@ -103,8 +99,7 @@ func (o outputs) raw(name string) reply {
 	kind, value := o.MediaType(name), o.Values[name]
 	var content string
 	if kind != typeJSON && json.Unmarshal(value, &content) == nil {
-		schema := o.Schemas[name]
-		if text(schema, "contentEncoding") != "base64" && text(schema, "format") != "byte" {
+		if !isBinary(o.Schemas[name]) {
 			return reply{raw: []byte(content), kind: kind}
 		}
 		if decoded, err := base64.StdEncoding.DecodeString(content); err == nil {
@@ -115,4 +110,10 @@ func (o outputs) raw(name string) reply {
 		kind = typeJSON
 	}
 	return reply{raw: value, kind: kind}
+}
+
+// isBinary reports whether values of a schema are bytes, which JSON holds as base64. The standard's examples write binary for it.
+func isBinary(schema map[string]any) bool {
+	encoding := text(schema, "contentEncoding")
+	return encoding == "base64" || encoding == "binary" || text(schema, "format") == "byte"
 }

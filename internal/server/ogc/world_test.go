@@ -57,6 +57,17 @@ workflows:
     outputSchema: {type: object, properties: {features: {type: array}, count: {type: integer}, picture: {type: string, contentEncoding: base64, contentMediaType: image/png}, note: {type: string, contentMediaType: text/plain}}}
     cacheKeyHashExcludes: [".at"]
   quick: {handler: noop, sync: 20s}
+  report:
+    handler: noop
+    sync: 20s
+    outputSchema:
+      type: object
+      properties:
+        html: {type: string, contentMediaType: text/html}
+        drawing: {type: string, contentMediaType: image/svg+xml}
+        scan: {type: string, contentEncoding: binary, contentMediaType: image/tiff}
+        note: {type: string, contentMediaType: text/plain}
+        "my output": {type: integer}
   brief: {handler: held, sync: 50ms}
   wait: {handler: held}
 `

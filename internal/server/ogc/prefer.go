@@ -1,0 +1,57 @@
+package ogc
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// preference is how a client would rather be answered (RFC 7240).
+type preference struct {
+	async bool
+	wait  time.Duration // 0 when the client names none
+}
+
+// preferenceOf reads the headers Prefer of a request: lists of preferences, each with parameters that none of ours has. Of a
+// preference that is repeated the first counts.
+func preferenceOf(r *http.Request) preference {
+	var p preference
+	waits := false
+	for _, header := range r.Header.Values("Prefer") {
+		for _, item := range split(header, ',') {
+			name, value, _ := strings.Cut(split(item, ';')[0], "=")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case "respond-async":
+				p.async = true
+			case "wait":
+				seconds, err := strconv.Atoi(strings.Trim(value, "\" \t"))
+				if err == nil && seconds > 0 && !waits {
+					p.wait = time.Duration(min(seconds, mostWaited)) * time.Second
+				}
+				waits = true
+			}
+		}
+	}
+	return p
+}
+
+// mostWaited bounds wait in seconds, so that it cannot overflow; a process's own bound is lower.
+const mostWaited = 1 << 20
+
+// split cuts a header at a separator that is not within quotes.
+func split(text string, separator byte) []string {
+	var parts []string
+	start, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == separator && !quoted:
+			parts, start = append(parts, text[start:i]), i+1
+		}
+	}
+	return append(parts, text[start:])
+}

@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// TestProblemsOfBodiesHaveTheStatusOfTheirAnswer covers bodies that are refused before their operation sees them.
+func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	for _, test := range []struct {
+		name, method, path, kind, framing, body string
+		status                                  int
+		problem                                 string
+	}{
+		{"too large", "POST", "/api/v1/actions", "application/json", "Content-Length: 2000000", `{"handler":"` + strings.Repeat("x", 2_000_000-12), 413, "waybill:too_large"},
+		{"unknown type", "POST", "/api/v1/actions", "text/csv", "Content-Length: 3", "a,b", 415, "waybill:unsupported_media_type"},
+		{"malformed chunk", "POST", "/api/v1/actions", "application/json", "Transfer-Encoding: chunked", "zz\r\n{}\r\n0\r\n\r\n", 400, "waybill:invalid"},
+		{"malformed chunk of an upload", "PUT", "/api/v1/pipelines/greeter/revisions/a/snapshot", "application/octet-stream",
+			"Transfer-Encoding: chunked", "zz\r\n{}\r\n0\r\n\r\n", 400, "waybill:invalid"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			go fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: %s\r\nContent-Type: %s\r\n%s\r\n\r\n%s",
+				test.method, test.path, bearer, test.kind, test.framing, test.body)
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got server.Problem
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatalf("%v: %s", err, body)
+			}
+			if response.StatusCode != test.status || got.Status != test.status || got.Type != test.problem {
+				t.Errorf("got %s with %s, want %d and %s", response.Status, body, test.status, test.problem)
+			}
+		})
+	}
+}
