@@ -45,6 +45,7 @@ type Action struct {
 	CreatedAt     time.Time   `json:"createdAt,omitzero"`   // the id's own time
 	Trace         string      `json:"trace,omitempty"`      // W3C traceparent of who enqueued it
 	Subscriber    *Subscriber `json:"subscriber,omitempty"` // whom its progress and end are told
+	Answer        *Answer     `json:"answer,omitempty"`     // of a job: how its request wants what it makes; nil: raw, all of it
 	Step          *Step       `json:"step,omitempty"`       // set for a deployment's step, and only then
 }
 
@@ -57,6 +58,12 @@ type Subscriber struct {
 
 // KindJob is the kind of an action that was made by executing a process.
 const KindJob = "job"
+
+// Answer is how the request for a job wants what the job makes (OGC API – Processes 1.0, execute.yaml).
+type Answer struct {
+	Response string            `json:"response,omitempty"` // raw or document; "" is raw
+	Outputs  map[string]string `json:"outputs,omitempty"`  // value or reference by name; none: every output by value
+}
 
 // DefaultPriority is that of an action that names none.
 const DefaultPriority = 100

@@ -31,7 +31,7 @@ workflows:
       publish: {<<: *publish}
       off: {<<: *publish, enabled: false}
       next: {process: tell, when: ["!successful", "!canceled"], parameters: {why: {path: $.workflow.error}, times: {value: 3}}}
-  tell: {handler: noop}
+  tell: {handler: noop, cache: true}
 `
 
 func TestCallbacksAreRead(t *testing.T) {

@@ -91,7 +91,7 @@ func Check(file string, data []byte) (Config, fault.Problems) {
 		return config, problems
 	}
 	dropFree(root)
-	r := reader{Reader: document.Reader{Problems: problems, Unknown: inPath}, folder: filepath.Dir(file)}
+	r := reader{Reader: document.Reader{Problems: problems, Unknown: inPath, AnyCase: true}, folder: filepath.Dir(file)}
 	if r.Check(root, document.Place{At: root.At}, keys()) {
 		r.fill(&config, root)
 	}

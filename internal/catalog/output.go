@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"mime"
 
 	"github.com/waybill-dev/waybill/internal/action"
 )
@@ -24,7 +25,7 @@ func (w Workflow) Outputs(made json.RawMessage) Outputs {
 		o.Values = map[string]json.RawMessage{loneOutput: made}
 	}
 	for _, v := range w.Output.Values() {
-		o.Schemas[v.Name] = v.Schema
+		o.Schemas[v.Name] = resolve(v.Schema, v.root)
 	}
 	return o
 }
@@ -33,11 +34,15 @@ const typeJSON = "application/json"
 
 // MediaType is an output's: as its schema says, else JSON.
 func (o Outputs) MediaType(name string) string {
-	if kind, _ := o.Schemas[name]["contentMediaType"].(string); kind != "" {
-		return kind
+	kind, _ := o.Schemas[name]["contentMediaType"].(string)
+	if _, _, err := mime.ParseMediaType(kind); err != nil {
+		return typeJSON
 	}
-	return typeJSON
+	return kind
 }
+
+// Binary reports whether an output is bytes, stored as base64.
+func (o Outputs) Binary(name string) bool { return binary(o.Schemas[name]) }
 
 // Result is an output as a results document has it (results.yaml of OGC API – Processes 1.0): an object as a qualified value.
 func (o Outputs) Result(name string) json.RawMessage {

@@ -50,10 +50,11 @@ func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) 
 // fill is Fill of decoded parameters; word is what an error calls one of them.
 func (ps Parameters) fill(word string, given map[string]any) (map[string]any, fault.Problems) {
 	var problems fault.Problems
+	known := ps.Names()
 	for name := range given {
-		if !slices.Contains(ps.Names(), name) {
+		if !slices.Contains(known, name) {
 			problems = append(problems, fault.Problem{Code: word + "-unknown", Text: fmt.Sprintf("there is no %s %q", word, name),
-				Suggestion: fault.Nearest(name, ps.Names())})
+				Suggestion: fault.Nearest(name, known)})
 		}
 	}
 	filled := make(map[string]any, len(ps))
@@ -139,7 +140,7 @@ func compile(name string, schema any) (*jsonschema.Schema, error) {
 	compiler.UseLoader(noLoader{})
 	compiler.AssertFormat()
 	address := "parameter:" + name
-	if err := compiler.AddResource(address, schema); err != nil {
+	if err := compiler.AddResource(address, chooseByMediaType(schema, schema)); err != nil {
 		return nil, err
 	}
 	return compiler.Compile(address)

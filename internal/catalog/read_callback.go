@@ -117,10 +117,7 @@ func (r *callbackReader) read(name string) []callback.Callback {
 }
 
 func (r *callbackReader) perFeature(n *document.Node) bool {
-	if !fits(n, document.Text) || strings.EqualFold(n.Text, single) {
-		return false
-	}
-	return strings.EqualFold(n.Text, perFeature) || !r.Choice(n, r.path+".type", []string{single, perFeature})
+	return fits(n, document.Text) && (!r.Choice(n, r.path+".type", []string{single, perFeature}) || n.Text == perFeature)
 }
 
 func (r *callbackReader) when(n *document.Node) (e callback.Ends) {

@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
@@ -65,6 +67,7 @@ func (r *workflowReader) read(handlers *document.Node, c *Config) Workflow {
 		w.Cirrus = r.cirrusOptions(n.Get("cirrusOpts"), w.handler.Cirrus)
 	}
 	r.options(n, w.handler.Type)
+	r.schemaOfPayload(n.Get("inputSchema"), w)
 	if a := w.handler.Argo; a != nil && a.Resume {
 		r.Add(n.Get("handler"), "value-invalid", r.path+".handler", "the handler %s resumes workflows; a process needs one that makes them", w.handler.Name)
 	}
@@ -153,6 +156,18 @@ func scalars(n *document.Node) map[string]string {
 	return texts
 }
 
+// schemaOfPayload warns of an inputSchema that looks as in files of swoop, where it describes the payload alone.
+func (r *workflowReader) schemaOfPayload(n *document.Node, w Workflow) {
+	names := namesOf(w.Input.Values())
+	workflow := w.handler.Type == TypeArgo || w.handler.Type == TypeCirrus
+	if !workflow || slices.Contains(names, payloadInput) || !slices.Contains(names, "features") && !slices.Contains(names, "process") {
+		return
+	}
+	r.Problems.Add(fault.Problem{Position: n.At, Code: "schema-of-payload", Scope: r.path + ".inputSchema", Warning: true,
+		Text: "this describes all inputs together, and not the input payload alone as in swoop; " +
+			"for that write {type: object, required: [payload], properties: {payload: …}}"})
+}
+
 // schema reads the JSON Schema of the inputs or the output.
 func (r *workflowReader) schema(n *document.Node, key string) Schema {
 	if !fits(n, document.Object) {
@@ -167,8 +182,8 @@ func (r *workflowReader) schema(n *document.Node, key string) Schema {
 	return Schema{Document: plain, compiled: compiled}
 }
 
-// cacheRules reads which inputs make two jobs the same.
-func (r *workflowReader) cacheRules(n *document.Node) payload.Rules {
+// cacheRules reads which inputs make two jobs the same; nil where nothing is said of it, or no.
+func (r *workflowReader) cacheRules(n *document.Node) *payload.Rules {
 	var lists [2][]string
 	for i, key := range []string{payload.Includes, payload.Excludes} {
 		if fits(n.Get(key), document.Texts) {
@@ -179,5 +194,16 @@ func (r *workflowReader) cacheRules(n *document.Node) payload.Rules {
 	for _, f := range faults {
 		r.Add(n.Get(f.List).Items[f.Index], "value-invalid", document.Index(r.path+"."+f.List, f.Index), "%s", f.Error())
 	}
-	return rules
+	declared := n.Get(payload.Includes) != nil || n.Get(payload.Excludes) != nil
+	if cache := n.Get("cache"); fits(cache, document.Flag) {
+		on := strings.EqualFold(cache.Text, "true")
+		if declared && !on {
+			r.Add(cache, "value-invalid", r.path+".cache", "false contradicts %s and %s: remove one or the other", payload.Includes, payload.Excludes)
+		}
+		declared = declared || on
+	}
+	if !declared {
+		return nil
+	}
+	return &rules
 }

@@ -108,6 +108,7 @@ func workflowKeys() []document.Key {
 		}},
 		{Name: "inputSchema", Shape: document.Object, Help: "a JSON Schema of the inputs, together"},
 		{Name: "outputSchema", Shape: document.Object, Help: "a JSON Schema of the output"},
+		{Name: "cache", Shape: document.Flag, Default: "false", Help: "a job answers for later equal payloads; with either of the next two it does anyway"},
 		{Name: "cacheKeyHashIncludes", Shape: document.Texts, Help: "paths such as .features[].id: what makes two payloads the same; default: everything"},
 		{Name: "cacheKeyHashExcludes", Shape: document.Texts, Help: "paths that do not count; the deepest rule of a place wins"},
 		{Name: "sync", Shape: document.Scalar, Help: "how long a request may wait for the job's end; default: it never waits"},

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +30,7 @@ type Workflow struct {
 	Sync        time.Duration // how long a request may wait for the job's end; 0: jobs are asynchronous only
 	Argo        *ArgoOptions  // of a handler of type argo
 	Cirrus      *CirrusOptions
-	Cache       payload.Rules       // which inputs make two jobs the same
+	Cache       *payload.Rules      // which inputs make two jobs the same; nil: none do, every execution is a new job
 	Input       Schema              // of the inputs, together
 	Output      Schema              // of the output, together
 	Callbacks   []callback.Callback // what follows its jobs, in the order of the file
@@ -61,6 +62,8 @@ type Value struct {
 	Name     string
 	Schema   map[string]any // empty: anything
 	Required bool
+	compiled *jsonschema.Schema // nil: not checked
+	root     any                // the document that references in Schema lead through
 }
 
 // Values lists what the schema names, in the order of names.
@@ -69,7 +72,10 @@ func (s Schema) Values() []Value {
 	byName := map[string]*Value{}
 	for name, schema := range properties {
 		document, _ := schema.(map[string]any) // true and false are schemas too, and say nothing to show
-		byName[name] = &Value{Name: name, Schema: document}
+		byName[name] = &Value{Name: name, Schema: document, root: s.Document}
+		if s.compiled != nil {
+			byName[name].compiled = s.compiled.Properties[name]
+		}
 	}
 	required, _ := s.Document["required"].([]any)
 	for _, item := range required {
@@ -115,10 +121,21 @@ func (w Workflow) Inputs() []Value {
 	}
 	all := make([]Value, len(w.handler.Parameters))
 	for i, p := range w.handler.Parameters {
-		all[i] = Value{Name: p.Name, Schema: p.document, Required: !p.Optional}
+		all[i] = Value{Name: p.Name, Schema: p.document, Required: !p.Optional, compiled: p.schema, root: p.document}
 	}
 	slices.SortFunc(all, func(a, b Value) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Refuses reports whether some of these inputs are refused whatever their values are, because the process does not know them.
+func (w Workflow) Refuses(names []string) bool {
+	closed := w.Input.compiled != nil && w.Input.compiled.AdditionalProperties == false && len(w.Input.compiled.PatternProperties) == 0
+	return slices.ContainsFunc(names, func(name string) bool {
+		if w.handler.takesInputs() && !slices.Contains(w.handler.Parameters.Names(), name) {
+			return true
+		}
+		return closed && w.Input.compiled.Properties[name] == nil
+	})
 }
 
 // takesInputs reports whether a job's inputs are the handler's own parameters.
@@ -142,9 +159,9 @@ func (w Workflow) Prepare(inputs json.RawMessage) (action.Action, error) {
 			}
 		}
 	}
-	key, err := w.key(given)
-	if err != nil {
-		problems = append(problems, fault.Problem{Code: "inputs", Text: err.Error()})
+	var key action.ID
+	if len(problems) == 0 { // what is missing or of another type is told once
+		key, problems = w.key(given)
 	}
 	if err := problems.Err(); err != nil {
 		return action.Action{}, err
@@ -154,15 +171,19 @@ func (w Workflow) Prepare(inputs json.RawMessage) (action.Action, error) {
 	return job, nil
 }
 
-// CacheKey is the payload cache's key for inputs.
+// CacheKey is the payload cache's key for inputs; fault.NotFound for a process that has no payload cache.
 func (w Workflow) CacheKey(inputs json.RawMessage) (action.ID, error) {
+	if w.Cache == nil {
+		return action.ID{}, fault.New(fault.NotFound, "process %q has no payload cache", w.Name).
+			WithHint("it has one with cache: true, %s or %s in server.yaml", payload.Includes, payload.Excludes)
+	}
 	given, err := object("inputs", inputs)
 	if err != nil {
 		return action.ID{}, fault.Wrap(fault.Invalid, err)
 	}
-	key, err := w.key(given)
-	if err != nil {
-		return key, fault.Wrap(fault.Invalid, err)
+	key, problems := w.key(given)
+	if err := problems.Err(); err != nil {
+		return key, fault.Wrap(fault.BadParameters, err)
 	}
 	return key, nil
 }
@@ -170,13 +191,24 @@ func (w Workflow) CacheKey(inputs json.RawMessage) (action.ID, error) {
 // payloadInput is the input that makes jobs the same, where a process has one of that name.
 const payloadInput = "payload"
 
-func (w Workflow) key(inputs map[string]any) (action.ID, error) {
-	var subject any = inputs
-	if value, ok := inputs[payloadInput]; ok || slices.ContainsFunc(w.Inputs(), func(v Value) bool { return v.Name == payloadInput }) {
-		subject = value
+// key is the payload cache's key; zero where the process has no cache.
+func (w Workflow) key(inputs map[string]any) (action.ID, fault.Problems) {
+	if w.Cache == nil {
+		return action.ID{}, nil
 	}
-	key, err := payload.KeyOf(w.Name, w.Cache, subject)
-	return action.ID(key), err
+	var subject any = inputs
+	at := "inputs"
+	if value, ok := inputs[payloadInput]; ok || slices.ContainsFunc(w.Inputs(), func(v Value) bool { return v.Name == payloadInput }) {
+		subject, at = value, at+"/"+payloadInput
+	}
+	key, err := payload.KeyOf(w.Name, *w.Cache, subject)
+	if err == nil {
+		return action.ID(key), nil
+	}
+	if misfit, ok := errors.AsType[*payload.Misfit](err); ok {
+		at += misfit.At
+	}
+	return action.ID{}, fault.Problems{{Code: "inputs", Scope: at, Text: err.Error()}}
 }
 
 // Arguments are what the workflow gets: every input, and what Parameters say. data is

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/webhook"
+	"github.com/waybill-dev/waybill/internal/window"
 )
 
 const mirror = `
@@ -34,8 +37,10 @@ workflows:
     inputSchema: {type: object, required: [payload], properties: {payload: {type: object}, mode: {enum: [fast, slow]}}, additionalProperties: false}
     outputSchema: {type: object, properties: {features: {type: array}}}
     cacheKeyHashIncludes: [".features[].id", ".features[].collection"]
-  tell: {handler: notify}
-  dry: {handler: noop}
+  tell: {handler: notify, cache: true}
+  dry: {handler: noop, cache: true}
+  plain: {handler: noop}
+  off: {handler: noop, cache: false}
 `
 
 func workflowsOf(t *testing.T, text string) map[string]Workflow {
@@ -55,7 +60,7 @@ func TestWorkflowsAreRead(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	if diff := cmp.Diff([]Value{{Name: "mode", Schema: map[string]any{"enum": []any{"fast", "slow"}}}, {Name: "payload", Schema: map[string]any{"type": "object"}, Required: true}},
-		w.Inputs()); diff != "" {
+		w.Inputs(), cmpopts.IgnoreUnexported(Value{})); diff != "" {
 		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
 	if got := all["tell"].Inputs(); len(got) != 2 || got[0].Name != "team" || !got[0].Required || got[1].Required || got[1].Schema["type"] != "integer" {
@@ -103,6 +108,138 @@ func TestInputsBecomeAJob(t *testing.T) {
 	}
 }
 
+// TestJobsAreEqualOnlyWhereAProcessSaysSo: what has an effect must happen each time that it is asked for.
+func TestJobsAreEqualOnlyWhereAProcessSaysSo(t *testing.T) {
+	t.Parallel()
+	all := workflowsOf(t, mirror)
+	for _, process := range []string{"plain", "off"} {
+		a, err := all[process].Prepare(json.RawMessage(`{"payload": 1}`))
+		if err != nil || !a.CacheKey.IsZero() {
+			t.Errorf("%s: key %s, %v", process, a.CacheKey, err)
+		}
+		if _, err := all[process].CacheKey(json.RawMessage(`{}`)); !fault.Is(err, fault.NotFound) || fault.HintOf(err) == "" {
+			t.Errorf("%s: %v", process, err)
+		}
+	}
+	_, err := Read("server.yaml", []byte("workflows:\n  m: {handler: noop, cache: false, cacheKeyHashExcludes: [.at]}\n"))
+	want := "server.yaml:2:29: workflows.m.cache: false contradicts cacheKeyHashIncludes and cacheKeyHashExcludes: remove one or the other"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+const media = `
+workflows:
+  scan:
+    handler: noop
+    inputSchema:
+      type: object
+      $defs:
+        picture: {oneOf: [{type: string, contentMediaType: image/png, contentEncoding: base64}, {type: string, contentMediaType: text/plain, maxLength: 5}]}
+        enum: {const: {oneOf: [{contentMediaType: a/b}, {contentMediaType: c/d}]}}
+      properties:
+        image: {$ref: "#/$defs/picture"}
+        images: {type: array, items: {$ref: "#/$defs/picture"}}
+        fixed: {$ref: "#/$defs/enum"}
+        number: {oneOf: [{type: integer}, {type: number}]}
+`
+
+// TestMediaTypesChooseAmongAlternatives: the standard's way to describe an input of several media types.
+func TestMediaTypesChooseAmongAlternatives(t *testing.T) {
+	t.Parallel()
+	w := workflowsOf(t, media)["scan"]
+	for inputs, want := range map[string]string{
+		`{"image": "hello", "images": ["a", "b"]}`: "",
+		`{"image": "iVBORw=="}`:                    "",
+		`{"fixed": {"oneOf": [{"contentMediaType": "a/b"}, {"contentMediaType": "c/d"}]}}`: "",
+		`{"fixed": {"anyOf": [{"contentMediaType": "a/b"}, {"contentMediaType": "c/d"}]}}`: "inputs/fixed: 'const' failed",
+		`{"image": 1}`:  "inputs/image: got number, want string\ninputs/image: got number, want string",
+		`{"number": 1}`: "inputs/number: 'oneOf' failed, subschemas 0, 1 matched",
+	} {
+		_, err := w.Prepare(json.RawMessage(inputs))
+		if err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("%s: got %v, want %s", inputs, err, want)
+		}
+	}
+	for _, v := range w.Inputs() {
+		switch v.Name {
+		case "images":
+			v = v.Item()
+		case "image":
+		default:
+			if len(v.Alternatives()) > 0 {
+				t.Errorf("%s is chosen by media type", v.Name)
+			}
+			continue
+		}
+		text, err := v.Choose("Text/Plain; charset=utf-8")
+		if err != nil || text.Schema["maxLength"] != json.Number("5") || len(text.Check("longer")) != 1 || len(text.Check("short")) != 0 {
+			t.Errorf("%s: %v, %v", v.Name, text.Schema, err)
+		}
+		if any, err := v.Choose(""); err != nil || len(any.Check("longer")) != 0 {
+			t.Errorf("%s without a media type: %v, %v", v.Name, any.Check("longer"), err)
+		}
+		if _, err := v.Choose("image/gif"); err == nil || err.Error() != "mediaType image/gif: want image/png or text/plain" {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+}
+
+// TestSchemasOfPayloadsDrawAWarning: a file of swoop would refuse every request.
+func TestSchemasOfPayloadsDrawAWarning(t *testing.T) {
+	t.Parallel()
+	file := func(schema string) string {
+		return "handlers: {flows: {type: argo}}\nworkflows:\n  m: {handler: flows, argoOpts: {template: workflowtemplate/m}, inputSchema: {type: object, " + schema + "}}\n"
+	}
+	for schema, want := range map[string]string{
+		"required: [features]":                    "schema-of-payload",
+		"properties: {process: {type: array}}":    "schema-of-payload",
+		"properties: {payload: {}, features: {}}": "",
+		"properties: {scene: {type: string}}":     "",
+	} {
+		_, problems := Check("server.yaml", []byte(file(schema)))
+		got := ""
+		for _, p := range problems {
+			got += p.Code
+			if !p.Warning || p.Line != 3 || !strings.Contains(p.Text, "required: [payload]") {
+				t.Errorf("%s: %s", schema, p)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", schema, got, want)
+		}
+	}
+}
+
+// TestWordsMayHaveAnyCase covers every key that accepts some words only.
+func TestWordsMayHaveAnyCase(t *testing.T) {
+	t.Parallel()
+	c, err := Read("server.yaml", []byte(`
+ledger: {partition: Day}
+handlers:
+  hook:
+    type: Webhook
+    delivery: At-Most-Once
+    secrets: [{name: token, type: ENV}]
+    request: {url: https://a.example/, headers: {A: "{{ .secrets.token }}"}, responses: [{statusCode: 404, result: Fatal}]}
+  run: {type: SHELL, command: {argv: [x], exitCodes: {"3": FATAL}}}
+  wake: {type: argo, argoConf: {mode: Resume}}
+schedules:
+  often: {cron: "* * * * *", handler: run, overlap: Queue, catchUp: None}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := c.Handlers["hook"]
+	if c.Ledger.Partition != "day" || hook.Delivery != action.AtMostOnce || hook.Request.Rules[0].Result != webhook.Fatal ||
+		c.Handlers["run"].Command.ExitCodes[3] != webhook.Fatal || !c.Handlers["wake"].Argo.Resume {
+		t.Errorf("%+v", c)
+	}
+	if s := c.Schedules["often"]; s.Window.Overlap != window.Queue || s.Window.CatchUp != window.CatchNone {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestEveryFaultOfTheInputsIsTold(t *testing.T) {
 	t.Parallel()
 	all := workflowsOf(t, mirror)
@@ -110,7 +247,9 @@ func TestEveryFaultOfTheInputsIsTold(t *testing.T) {
 		{"mirror", `{"mode": "middle", "odd": 1}`, "inputs: additional properties 'odd' not allowed\ninputs: missing property 'payload'\ninputs/mode: value must be one of 'fast', 'slow'"},
 		{"mirror", `[]`, "the inputs are no JSON object"},
 		{"tell", `{"teem": "A", "times": "x"}`, "times: got string, want integer\n" + `the input "team" is missing` + "\n" + `there is no input "teem" (did you mean "team"?)`},
-		{"dry", `{"n": 1e999}`, "the number 1e999 has no place in a double"},
+		{"dry", `{"n": 1e999}`, "inputs: the number 1e999 has no place in a double"},
+		{"mirror", `{"payload": {"a": 1}}`, "inputs/payload: none of cacheKeyHashIncludes is found: .features[].id, .features[].collection"},
+		{"mirror", `{"payload": {"features": {"id": 1}}}`, "inputs/payload/features: cacheKeyHashIncludes .features[].id wants a list here, found an object"},
 	} {
 		_, err := all[c.process].Prepare(json.RawMessage(c.inputs))
 		if err == nil || err.Error() != c.want {

@@ -20,6 +20,7 @@ type Reader struct {
 	Problems fault.Problems
 
 	Separator string // between the parts of a path; "" is "."
+	AnyCase   bool   // words that a key accepts may be written in any case
 	// Unknown, Missing and Unfit word a fault at path. Position, Suggestion and Code may be overridden.
 	Unknown func(p fault.Problem, path, key string) fault.Problem
 	Missing func(p fault.Problem, path, key string) fault.Problem
@@ -186,10 +187,12 @@ func quoteHint(n *Node, want Shape) string {
 	return fmt.Sprintf(`; write "%s" in quotes`, n.Text)
 }
 
-// Choice reports a scalar whose text is none of the accepted ones.
+// Choice reports a scalar whose text is none of the accepted ones. One in another case, where any is accepted, becomes the
+// accepted word.
 func (r *Reader) Choice(n *Node, path string, accepted []string) bool {
 	for _, a := range accepted {
-		if n.Text == a {
+		if n.Text == a || r.AnyCase && strings.EqualFold(n.Text, a) {
+			n.Text = a
 			return true
 		}
 	}

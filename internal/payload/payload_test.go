@@ -2,6 +2,7 @@ package payload
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -127,8 +128,41 @@ func TestKeysAreThoseOfWhatCounts(t *testing.T) {
 			t.Errorf("%s %s has the same key", process, text)
 		}
 	}
-	if key("a", `9007199254740993`) == key("a", `9007199254740992`) {
+	if key("a", `{"n": 9007199254740993}`) == key("a", `{"n": 9007199254740992}`) {
 		t.Error("two integers that are one double have one key")
+	}
+}
+
+// TestPayloadsThatRulesDoNotFitHaveNoKey: what is left of them would be one key for all.
+func TestPayloadsThatRulesDoNotFitHaveNoKey(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		includes, excludes []string
+		value, at, want    string
+	}{
+		{[]string{".features[].id", ".name"}, nil, `{"a": 1}`, "", "none of cacheKeyHashIncludes is found: .features[].id, .name"},
+		{[]string{".features[].id"}, nil, `{"features": [{"name": 1}]}`, "", "none of cacheKeyHashIncludes is found: .features[].id"},
+		{[]string{".features[].id"}, nil, `{"features": null}`, "", "none of cacheKeyHashIncludes is found: .features[].id"},
+		{[]string{".features[].id"}, nil, `{"features": {"id": 1}}`, "/features", "cacheKeyHashIncludes .features[].id wants a list here, found an object"},
+		{[]string{".features[].id"}, nil, `{"features": [{"id": 1}, [1]]}`, "/features/1", "cacheKeyHashIncludes .features[].id wants an object here, found a list"},
+		{[]string{`."a/b".c`}, nil, `{"a/b": "text"}`, "/a~1b", `cacheKeyHashIncludes ."a/b".c wants an object here, found a text`},
+		{nil, []string{".at"}, `[1]`, "", "cacheKeyHashExcludes .at wants an object here, found a list"},
+		{nil, []string{".a.b"}, `{"a": 1}`, "/a", "cacheKeyHashExcludes .a.b wants an object here, found a number"},
+		{nil, []string{".a[]"}, `{"a": true}`, "/a", "cacheKeyHashExcludes .a[] wants a list here, found a boolean"},
+		{[]string{".features[].id"}, nil, `{"features": []}`, "", ""},
+		{[]string{".features[].id"}, nil, `{"features": [{}, {"id": null}]}`, "", ""},
+		{[]string{".features[].id", ".name"}, nil, `{"name": "x"}`, "", ""},
+		{nil, []string{".at"}, `{}`, "", ""},
+		{[]string{"."}, nil, `1`, "", ""},
+	} {
+		_, err := KeyOf("mirror", rulesOf(t, c.includes, c.excludes), decode(t, c.value))
+		misfit, _ := errors.AsType[*Misfit](err)
+		if misfit == nil {
+			misfit = &Misfit{}
+		}
+		if misfit.Text != c.want || misfit.At != c.at {
+			t.Errorf("%v without %v of %s: got %q at %q, want %q at %q", c.includes, c.excludes, c.value, misfit.Text, misfit.At, c.want, c.at)
+		}
 	}
 }
 

@@ -8,7 +8,17 @@ import (
 )
 
 // Rules say what of a value counts. The zero Rules count all of it.
-type Rules struct{ root *branch }
+type Rules struct {
+	root *branch
+	all  []rule // as they were written
+}
+
+// rule is one path of a list.
+type rule struct {
+	list  string // Includes or Excludes
+	path  string
+	steps []step
+}
 
 // branch is what rules say of one place and of those below it.
 type branch struct {
@@ -52,6 +62,7 @@ func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 		root.says = exclude
 	}
 	stated := map[*branch]verdict{}
+	var all []rule
 	add := func(list string, paths []string, says verdict) {
 		for i, path := range paths {
 			steps, err := parsePath(path)
@@ -61,6 +72,7 @@ func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 					err = fmt.Errorf("%s is included and excluded", path)
 				}
 				stated[at], at.says = says, says
+				all = append(all, rule{list, path, steps})
 			}
 			if err != nil {
 				faults = append(faults, &RuleError{list, i, err})
@@ -69,7 +81,7 @@ func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 	}
 	add(Includes, includes, include)
 	add(Excludes, excludes, exclude)
-	return Rules{root}, faults
+	return Rules{root, all}, faults
 }
 
 // reach is the branch at the end of a path.

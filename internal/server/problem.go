@@ -47,10 +47,7 @@ func problemOf(err error) *Problem {
 		return &same
 	}
 	code := fault.CodeOf(err)
-	p := &Problem{
-		Type: problemType + string(code), Status: code.HTTP(), Title: http.StatusText(code.HTTP()),
-		Detail: err.Error(), Hint: fault.HintOf(err),
-	}
+	p := &Problem{Type: problemType + string(code), Status: code.HTTP(), Title: http.StatusText(code.HTTP()), Detail: err.Error(), Hint: fault.HintOf(err)}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
 		problems = problems.Few()
 		pointers := pointersOf(err, problems)

@@ -24,6 +24,7 @@ import (
 type Execution struct {
 	Process     string
 	Inputs      json.RawMessage     // a JSON object
+	Answer      action.Answer       // how its results are wanted
 	Subscriber  *action.Subscriber  // whom its beginning and end are told; nil: nobody
 	Idempotency *ledger.Idempotency // who sends the same again gets the same job; nil: everybody is new
 	By          string
@@ -56,17 +57,47 @@ func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
 	if err != nil {
 		return Added{}, err
 	}
-	job, err := w.Prepare(e.Inputs)
+	job, err := s.PrepareJob(ctx, w, e.Inputs)
 	if err != nil {
 		return Added{}, BadParameters(err)
 	}
 	job.CreatedBy, job.Subscriber = e.By, e.Subscriber
+	if e.Answer.Response != "" || len(e.Answer.Outputs) > 0 {
+		job.Answer = &e.Answer
+	}
 	if len(job.Parameters) > blob.Inline {
 		if job, err = s.putAside(ctx, job); err != nil {
 			return Added{}, err
 		}
 	}
 	return s.once(ctx, e.Idempotency, job, ledger.ReturnExisting)
+}
+
+// PrepareJob is catalog.Workflow.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
+// many times its size.
+func (s *Service) PrepareJob(ctx context.Context, w catalog.Workflow, inputs json.RawMessage) (action.Action, error) {
+	leave, err := s.decode(ctx, inputs)
+	if err != nil {
+		return action.Action{}, err
+	}
+	defer leave()
+	return w.Prepare(inputs)
+}
+
+// decodesAtOnce is how many large inputs are decoded at a time.
+const decodesAtOnce = 2
+
+// decode waits for a place to decode inputs; the caller leaves it.
+func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
+	if len(inputs) <= blob.Inline {
+		return func() {}, nil
+	}
+	select {
+	case s.decoding <- struct{}{}:
+		return func() { <-s.decoding }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // once stores an action for a request that may be sent again.
@@ -210,12 +241,13 @@ func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEn
 	return s.ledger.CacheEntry(ctx, key)
 }
 
-// CacheKey is the key of a process's inputs, whether the cache knows it or not.
-func (s *Service) CacheKey(ctx context.Context, process string, inputs json.RawMessage) (action.ID, error) {
-	w, err := s.Process(ctx, process)
+// CacheKey is the key of a process's inputs, whether the cache knows it or not; fault.NotFound for a process without a cache.
+func (s *Service) CacheKey(ctx context.Context, w catalog.Workflow, inputs json.RawMessage) (action.ID, error) {
+	leave, err := s.decode(ctx, inputs)
 	if err != nil {
 		return action.ID{}, err
 	}
+	defer leave()
 	return w.CacheKey(inputs)
 }
 

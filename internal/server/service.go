@@ -24,6 +24,8 @@ type Service struct {
 	folds  folds
 	pulse  pulse
 
+	decoding chan struct{} // a place for each large input that is being decoded
+
 	// Retention is how long ended actions are kept; 0: for ever.
 	Retention time.Duration
 	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
@@ -48,5 +50,6 @@ func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]catalog.Schedule { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}}}
+	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}},
+		decoding: make(chan struct{}, decodesAtOnce)}
 }

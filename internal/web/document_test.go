@@ -30,6 +30,7 @@ workflows:
     version: 2
     handler: noop
     sync: 30s
+    cache: true
     inputSchema:
       type: object
       required: [payload]

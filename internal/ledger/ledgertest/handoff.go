@@ -288,8 +288,12 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 	big := job("x")
 	big.Trace, big.ParametersRef = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "action/parameters"
 	big.Subscriber = &action.Subscriber{SuccessURI: "https://example.org/done", FailedURI: "https://example.org/failed"}
+	big.Answer = &action.Answer{Response: "document", Outputs: map[string]string{"picture": "reference"}}
 	id := s.enqueue(t, big)
 	c := s.claim(t, host, "noop", 1)[0]
+	if diff := cmp.Diff(big.Answer, c.Answer); diff != "" {
+		t.Errorf("the answer (-want +claimed):\n%s", diff)
+	}
 	if c.Trace != big.Trace || c.ParametersRef != big.ParametersRef || *c.Subscriber != *big.Subscriber || c.Parameters != nil {
 		t.Errorf("claimed %+v", c.Action)
 	}

@@ -45,7 +45,7 @@ func scanID(row pgx.Row) (id action.ID, err error) {
 // InsertActions stores the immutable rows.
 func (t *tx) InsertActions(actions []action.Action) error {
 	policies := make([]string, len(actions))
-	subscribers := make([]string, len(actions))
+	subscribers, answers := make([]string, len(actions)), make([]string, len(actions))
 	for i, a := range actions {
 		policy, err := json.Marshal(a.Policy)
 		if err != nil {
@@ -55,6 +55,10 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		if a.Subscriber != nil {
 			raw, _ := json.Marshal(a.Subscriber) // texts always marshal
 			subscribers[i] = string(raw)
+		}
+		if a.Answer != nil {
+			raw, _ := json.Marshal(a.Answer) // texts always marshal
+			answers[i] = string(raw)
 		}
 	}
 	step := func(a *action.Action) action.Step {
@@ -66,17 +70,17 @@ func (t *tx) InsertActions(actions []action.Action) error {
 	number := func(a *action.Action, n int64) (int64, bool) { return n, a.Step != nil }
 	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
-			version, cache_key, subscriber)
+			version, cache_key, subscriber, answer)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
 			policy::json, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition,
-			version, cache_key, subscriber::json
+			version, cache_key, subscriber::json, answer::json
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::uuid[], $9::uuid[], $10::text[],
 			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::text[],
 			$17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-			$23::int[], $24::uuid[], $25::text[])
+			$23::int[], $24::uuid[], $25::text[], $26::text[])
 			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition, version, cache_key,
-			subscriber)`,
+			subscriber, answer)`,
 		ids(actions, func(a *action.Action) action.ID { return a.ID }),
 		texts(actions, func(a *action.Action) string { return a.Kind }),
 		texts(actions, func(a *action.Action) string { return a.Name }),
@@ -101,7 +105,8 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		bigints(actions, func(a *action.Action) (int64, bool) { return number(a, int64(step(a).Version)) }),
 		ints(actions, func(a *action.Action) int { return a.Version }),
 		ids(actions, func(a *action.Action) action.ID { return a.CacheKey }),
-		optionals(subscribers, self))
+		optionals(subscribers, self),
+		optionals(answers, self))
 	return err
 }
 
@@ -214,7 +219,7 @@ func (t *tx) unlessNow(rows []ledger.Ending, at func(*ledger.Ending) time.Time) 
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
 	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version,
-	a.subscriber::text`
+	a.subscriber::text, a.answer::text`
 
 // action reads actionColumns.
 func (r *reader) action() (action.Action, error) {
@@ -234,6 +239,11 @@ func (r *reader) action() (action.Action, error) {
 	if subscriber := r.value(); subscriber != nil {
 		if err := json.Unmarshal(subscriber, &a.Subscriber); err != nil {
 			return a, fmt.Errorf("decode the subscriber of action %s: %w", a.ID, err)
+		}
+	}
+	if answer := r.value(); answer != nil {
+		if err := json.Unmarshal(answer, &a.Answer); err != nil {
+			return a, fmt.Errorf("decode the answer of action %s: %w", a.ID, err)
 		}
 	}
 	return a, nil

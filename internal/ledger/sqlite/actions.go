@@ -39,9 +39,12 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		if err != nil {
 			return fmt.Errorf("write policy of action %s: %w", a.ID, err)
 		}
-		var subscriber []byte
+		var subscriber, answer []byte
 		if a.Subscriber != nil {
 			subscriber, _ = json.Marshal(a.Subscriber) // texts always marshal
+		}
+		if a.Answer != nil {
+			answer, _ = json.Marshal(a.Answer) // texts always marshal
 		}
 		step := make([]any, 6)
 		if s := a.Step; s != nil {
@@ -49,10 +52,10 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		}
 		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, *a.Priority, a.UniqueKey,
 			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef, a.Version, id(a.CacheKey),
-			document(subscriber), position}, step...)
+			document(subscriber), document(answer), position}, step...)
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber", "tx",
+		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber", "answer", "tx",
 		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
@@ -120,13 +123,13 @@ func (t *tx) EndThreads(owner action.ID, endings []ledger.Ending) ([]action.ID, 
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
-	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.subscriber, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.subscriber, a.answer, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionRow is an action as it is scanned.
 type actionRow struct {
 	action.Action
 	parameters, pipeline, target, event sql.NullString
-	subscriber                          sql.NullString
+	subscriber, answer                  sql.NullString
 	deployment, revision, definition    sql.NullInt64
 	policy                              string
 	priority                            int
@@ -134,7 +137,7 @@ type actionRow struct {
 
 func (r *actionRow) to() []any {
 	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.priority, &r.UniqueKey, ident{&r.ParentID},
-		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey}, &r.subscriber,
+		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey}, &r.subscriber, &r.answer,
 		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.definition}
 }
 
@@ -147,6 +150,11 @@ func (r *actionRow) finish() (action.Action, error) {
 	if r.subscriber.Valid {
 		if err := json.Unmarshal([]byte(r.subscriber.String), &r.Subscriber); err != nil {
 			return action.Action{}, fmt.Errorf("read subscriber of action %s: %w", r.ID, err)
+		}
+	}
+	if r.answer.Valid {
+		if err := json.Unmarshal([]byte(r.answer.String), &r.Answer); err != nil {
+			return action.Action{}, fmt.Errorf("read the answer of action %s: %w", r.ID, err)
 		}
 	}
 	if r.pipeline.Valid {

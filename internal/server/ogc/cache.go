@@ -86,11 +86,11 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	inputs, err := a.resolve(r.Context(), asked.Inputs, w)
+	inputs, err := a.resolve(r.Context(), request{Inputs: asked.Inputs, values: countValues(body)}, w)
 	if err != nil {
 		return reply{}, err
 	}
-	key, err := w.CacheKey(inputs)
+	key, err := a.service.CacheKey(r.Context(), w, inputs)
 	if err != nil {
 		return reply{}, err
 	}

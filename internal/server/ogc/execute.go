@@ -1,6 +1,7 @@
 package ogc
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -18,8 +19,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// largestRequest is the size in bytes above which a request's body is refused.
-const largestRequest = 16 << 20
+// Bounds of a request.
+const (
+	largestRequest = 4 << 20  // bytes of its body
+	largestFrame   = 64 << 10 // bytes of it besides the inputs
+)
 
 // execute makes a job of a process, or finds the one that answers for the same payload.
 func (a *API) execute(r *http.Request) (reply, error) {
@@ -35,7 +39,7 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	inputs, err := a.resolve(r.Context(), asked.Inputs, w)
+	inputs, err := a.resolve(r.Context(), asked, w)
 	if err != nil {
 		return reply{}, err
 	}
@@ -44,7 +48,8 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	made, err := a.service.Execute(r.Context(), server.Execution{Process: w.Name, Inputs: inputs, Subscriber: asked.Subscriber, By: by, Idempotency: once})
+	made, err := a.service.Execute(r.Context(), server.Execution{Process: w.Name, Inputs: inputs, Answer: asked.answer(),
+		Subscriber: asked.Subscriber, By: by, Idempotency: once})
 	if err != nil {
 		return reply{}, err
 	}
@@ -85,20 +90,18 @@ func (a *API) executeSync(r *http.Request, w catalog.Workflow, asked request, ma
 		made.ActionState = state
 		return created(r, made, header), nil
 	}
-	header.Set("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, address(r, join("jobs", made.ID.String()), nil), typeJSON))
 	outputs, err := a.outputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
-	if outputs, err = outputs.only(asked.outputNames()); err != nil {
+	answer, err := outputs.answer(r, state.ID, asked.answer())
+	if err != nil {
 		return reply{}, err
 	}
-	if len(outputs.Values) == 1 && asked.Response != "document" {
-		answer := outputs.raw(outputs.names()[0])
-		answer.header = header
-		return answer, nil
-	}
-	return reply{doc: outputs.document(r, state.ID, asked.references()), header: header}, nil
+	header.Add("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, address(r, join("jobs", made.ID.String()), nil), typeJSON))
+	header["Link"] = append(header["Link"], answer.header["Link"]...)
+	answer.name, answer.header = "", header // an execution has no page
+	return answer, nil
 }
 
 // request is execute.yaml as published with version 1.0.
@@ -107,6 +110,7 @@ type request struct {
 	Outputs    map[string]wanted          `json:"outputs"`
 	Response   string                     `json:"response"`
 	Subscriber *action.Subscriber         `json:"subscriber"`
+	values     int                        // of its JSON
 }
 
 // wanted is output.yaml.
@@ -128,24 +132,16 @@ func (q request) addresses() map[string]string {
 	return given
 }
 
-func (q request) outputNames() []string {
-	var names []string
-	for name := range q.Outputs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// references are the outputs that are wanted as links.
-func (q request) references() []string {
-	var names []string
+// answer is how the results are wanted.
+func (q request) answer() action.Answer {
+	want := action.Answer{Response: q.Response}
 	for name, w := range q.Outputs {
-		if w.TransmissionMode == "reference" {
-			names = append(names, name)
+		if want.Outputs == nil {
+			want.Outputs = map[string]string{}
 		}
+		want.Outputs[name] = cmp.Or(w.TransmissionMode, byValue)
 	}
-	return names
+	return want
 }
 
 // read returns a request's body, which is JSON and not too long.
@@ -160,6 +156,10 @@ func read(r *http.Request) ([]byte, error) {
 	case len(body) > largestRequest:
 		return nil, fault.New(fault.TooLarge, "the request has more than %d bytes", largestRequest).WithHint("give large inputs by reference: {\"href\": …}")
 	}
+	if n := countValues(body); n > mostValues {
+		return nil, fault.New(fault.TooLarge, "the request has %d values: want at most %d", n, mostValues).
+			WithHint("give what is larger as a text, or as a link that the job itself follows")
+	}
 	return body, nil
 }
 
@@ -170,6 +170,10 @@ func parseRequest(body []byte, w catalog.Workflow) (request, error) {
 	if err := json.Unmarshal(body, &frame); err != nil {
 		return q, fault.New(fault.Invalid, "the request is no JSON object: %w", err)
 	}
+	if besides := len(body) - len(frame["inputs"]); besides > largestFrame {
+		return q, fault.New(fault.TooLarge, "the request has %d bytes besides its inputs: want at most %d", besides, largestFrame)
+	}
+	q.values = countValues(body)
 	var problems fault.Problems
 	add := func(scope, format string, args ...any) {
 		problems = append(problems, fault.Problem{Code: "request", Scope: scope, Text: fmt.Sprintf(format, args...)})
@@ -188,7 +192,7 @@ func parseRequest(body []byte, w catalog.Workflow) (request, error) {
 		problems = append(problems, fault.Problem{Code: "request", Text: fmt.Sprintf("unknown key %q", key),
 			Suggestion: fault.Nearest(key, []string{"inputs", "outputs", "response", "subscriber"})})
 	}
-	if q.Response != "" && q.Response != "raw" && q.Response != "document" {
+	if q.Response != "" && !isResponse(q.Response) {
 		add("response", "want raw or document, found %q", q.Response)
 	}
 	for name, address := range q.addresses() {
@@ -208,7 +212,7 @@ func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("there is no output %q", name),
 				Suggestion: fault.Nearest(name, known)})
 		}
-		if m := out.TransmissionMode; m != "" && m != "value" && m != "reference" {
+		if m := out.TransmissionMode; m != "" && m != byValue && m != byReference {
 			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs/" + name,
 				Text: fmt.Sprintf("transmissionMode: want value or reference, found %q", m)})
 		}

@@ -84,7 +84,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked 
 	if status == 0 {
 		status = http.StatusOK
 	}
-	if asked == htmlForm && answer.name != "" && status == http.StatusOK {
+	if asked == htmlForm && answer.name != "" {
 		a.pages.Document(w, r, answer.name, answer.doc)
 		return
 	}
@@ -94,6 +94,10 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked 
 	}
 	if answer.raw == nil && answer.doc != nil {
 		content = encode(answer.doc)
+	}
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return
 	}
 	secure(w.Header(), kind)
 	w.Header().Set("Content-Type", kind)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"mime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/catalog"
@@ -18,99 +20,149 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Bounds of inputs by reference.
+// Bounds of a request's inputs.
 const (
-	largestReference = 16 << 20 // bytes
-	fetchTimeout     = 30 * time.Second
-	fetchesAtOnce    = 4
+	largestLinked = 16 << 20 // bytes that its links lead to, together
+	mostLinks     = 20
+	mostValues    = 250_000 // of its JSON, with that which its links lead to: decoded, a value takes up to a hundred bytes
+	fetchTimeout  = 30 * time.Second
+	fetchesAtOnce = 4 // of one request
+	linkedAtOnce  = 8 // requests with links
 )
 
 // resolve makes the inputs' values of what the request says of them: values as they are, qualified values, and what
-// references lead to. The error is every fault at once.
-func (a *API) resolve(ctx context.Context, given map[string]json.RawMessage, w catalog.Workflow) (json.RawMessage, error) {
+// links lead to. The error is every fault at once; nothing is fetched for inputs that the process does not know.
+func (a *API) resolve(ctx context.Context, q request, w catalog.Workflow) (json.RawMessage, error) {
 	declared := map[string]catalog.Value{}
 	for _, v := range w.Inputs() {
 		declared[v.Name] = v
 	}
-	resolver := resolver{api: a, slots: make(chan struct{}, fetchesAtOnce)}
-	values := make(map[string]json.RawMessage, len(given))
-	var all sync.WaitGroup
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		all.Go(func() {
-			value, err := resolver.value(ctx, given[name], declared[name].Schema)
-			resolver.mu.Lock()
-			defer resolver.mu.Unlock()
-			values[name] = value
-			if err != nil {
-				resolver.problems = append(resolver.problems, fault.Problem{Code: "inputs", Scope: "inputs/" + name, Text: err.Error()})
-			}
-		})
+	names := slices.Sorted(maps.Keys(q.Inputs))
+	all := make([]*input, len(names))
+	links := 0
+	for i, name := range names {
+		all[i] = readInput(name, q.Inputs[name], declared[name])
+		links += all[i].links
 	}
-	all.Wait()
-	if err := resolver.problems.Err(); err != nil {
-		return nil, server.BadParameters(errorsOf(err, w, values, resolver.problems))
+	switch {
+	case links > mostLinks:
+		return nil, fault.New(fault.BadParameters, "the inputs have %d links: want at most %d", links, mostLinks)
+	case links > 0 && !w.Refuses(names):
+		if err := a.fetchAll(ctx, all, q.values); err != nil {
+			return nil, err
+		}
 	}
-	return json.Marshal(values)
+	return a.assemble(ctx, all, w)
 }
 
-// errorsOf adds what is wrong with the inputs that could be read.
-func errorsOf(err error, w catalog.Workflow, values map[string]json.RawMessage, problems fault.Problems) error {
+// assemble makes one JSON object of the inputs; the error is what is wrong with any of them.
+func (a *API) assemble(ctx context.Context, all []*input, w catalog.Workflow) (json.RawMessage, error) {
+	values := make(map[string]json.RawMessage, len(all))
 	unread := map[string]bool{}
-	for _, p := range problems {
-		unread[strings.TrimPrefix(p.Scope, "inputs/")] = true
-	}
-	for name := range values {
-		if unread[name] {
-			values[name] = json.RawMessage("null")
+	var problems fault.Problems
+	for _, in := range all {
+		values[in.name] = in.json()
+		if err := in.err(); err != nil {
+			problems = append(problems, fault.Problem{Code: "inputs", Scope: "inputs/" + in.name, Text: err.Error()})
+		}
+		if values[in.name] == nil {
+			values[in.name], unread[in.name] = json.RawMessage("null"), true
 		}
 	}
-	raw, marshalErr := json.Marshal(values)
-	if marshalErr != nil {
-		return err
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "read the inputs: %w", err)
 	}
-	_, more := w.Prepare(raw)
-	found, ok := more.(fault.Problems) //nolint:errorlint // Prepare returns them as they are
-	if !ok {
-		return err
+	if len(unread) == 0 {
+		return raw, nil
 	}
-	for _, p := range found {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(p.Scope, "inputs/"), "/"); !unread[name] {
-			problems = append(problems, p)
-		}
-	}
-	return problems.Err()
-}
-
-// resolver reads values of one request.
-type resolver struct {
-	api      *API
-	slots    chan struct{}
-	mu       sync.Mutex
-	problems fault.Problems
-}
-
-// value is one input's value, or each of a list's.
-func (s *resolver) value(ctx context.Context, raw json.RawMessage, schema map[string]any) (json.RawMessage, error) {
-	if list, ok := listOf(raw); ok {
-		items, _ := schema["items"].(map[string]any)
-		for i, item := range list {
-			value, err := s.one(ctx, item, items)
-			if err != nil {
-				return raw, fmt.Errorf("%d: %w", i, err)
+	_, err = a.service.PrepareJob(ctx, w, raw)
+	if found, ok := errors.AsType[fault.Problems](err); ok {
+		for _, p := range found {
+			if name, _, _ := strings.Cut(strings.TrimPrefix(p.Scope, "inputs/"), "/"); !unread[name] {
+				problems = append(problems, p)
 			}
-			list[i] = value
 		}
-		return json.Marshal(list)
 	}
-	return s.one(ctx, raw, schema)
+	return nil, server.BadParameters(problems.Err())
 }
 
+// input is one input on its way from the request to its value, or to a list of values.
+type input struct {
+	name   string
+	isList bool
+	pieces []piece
+	links  int // of pieces
+}
+
+// piece is an input's value, or one element of it.
+type piece struct {
+	value     json.RawMessage // nil: not read
+	link      *qualified      // nil: it is given here
+	described catalog.Value
+	err       error
+}
+
+// readInput reads what the request says of an input, without what links lead to.
+func readInput(name string, raw json.RawMessage, described catalog.Value) *input {
+	in := &input{name: name}
+	items := []json.RawMessage{raw}
+	if list, ok := listOf(raw); ok {
+		in.isList, items, described = true, list, described.Item()
+	}
+	in.pieces = make([]piece, len(items))
+	for i, item := range items {
+		p := &in.pieces[i]
+		p.described = described
+		p.read(item)
+		if p.link != nil {
+			in.links++
+		}
+	}
+	return in
+}
+
+// listOf returns the elements of a list of which some may be links or qualified values; another one is a value as it is.
 func listOf(raw json.RawMessage) ([]json.RawMessage, bool) {
 	var list []json.RawMessage
-	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) || json.Unmarshal(raw, &list) != nil {
+	raw = bytes.TrimSpace(raw)
+	if !bytes.HasPrefix(raw, []byte("[")) || !bytes.ContainsRune(raw, '{') && !bytes.ContainsRune(raw, '"') || json.Unmarshal(raw, &list) != nil {
 		return nil, false
 	}
 	return list, true
+}
+
+// json is the input's value; nil when a part of it is not read.
+func (in *input) json() json.RawMessage {
+	if !in.isList {
+		return in.pieces[0].value
+	}
+	var list bytes.Buffer
+	list.WriteByte('[')
+	for i, p := range in.pieces {
+		if p.value == nil {
+			return nil
+		}
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.Write(p.value)
+	}
+	list.WriteByte(']')
+	return list.Bytes()
+}
+
+// err is the first fault of the input.
+func (in *input) err() error {
+	for i, p := range in.pieces {
+		switch {
+		case p.err != nil && in.isList:
+			return fmt.Errorf("%d: %w", i, p.err)
+		case p.err != nil:
+			return p.err
+		}
+	}
+	return nil
 }
 
 // qualified is qualifiedInputValue.yaml, and link.yaml.
@@ -122,21 +174,23 @@ type qualified struct {
 	Type      string          `json:"type"`
 }
 
-// one is a value: what a link leads to, what a qualified value holds, or itself. An object that is neither is taken as
-// the value that it is.
-func (s *resolver) one(ctx context.Context, raw json.RawMessage, schema map[string]any) (json.RawMessage, error) {
+// read takes a value: what a qualified value holds, or itself; a link is kept for later. An object that is neither is the value
+// that it is.
+func (p *piece) read(raw json.RawMessage) {
 	var q qualified
 	var keys map[string]json.RawMessage
-	if json.Unmarshal(raw, &keys) != nil || keys == nil || json.Unmarshal(raw, &q) != nil {
-		return decoded(raw, "", schema)
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || json.Unmarshal(raw, &keys) != nil || json.Unmarshal(raw, &q) != nil {
+		p.take(raw, "", "")
+		return
 	}
 	switch {
 	case q.Value != nil && onlyOf(keys, "value", "mediaType", "encoding", "schema"):
-		return decoded(q.Value, q.Encoding, schema)
+		p.take(q.Value, q.MediaType, q.Encoding)
 	case q.Href != "" && onlyOf(keys, "href", "rel", "type", "hreflang", "title"):
-		return s.fetch(ctx, q)
+		p.link = &q
+	default:
+		p.value = raw
 	}
-	return raw, nil
 }
 
 func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
@@ -148,48 +202,133 @@ func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
 	return true
 }
 
-// decoded checks a binary value, which is base64 as its schema or its encoding says. It stays text: JSON has no other.
-func decoded(raw json.RawMessage, encoding string, schema map[string]any) (json.RawMessage, error) {
-	var value string
-	if encoding != "base64" && !isBinary(schema) || json.Unmarshal(raw, &value) != nil {
-		return raw, nil
+// take checks a value against what its media type chooses of the schema. A binary value is base64, and stays text: JSON has no other.
+func (p *piece) take(raw json.RawMessage, mediaType, encoding string) {
+	chosen, err := p.described.Choose(mediaType)
+	if err != nil {
+		p.err = err
+		return
 	}
-	if _, err := base64.StdEncoding.DecodeString(value); err != nil {
-		return raw, fmt.Errorf("not base64: %w", err)
+	var text string
+	if (encoding == "base64" || chosen.Binary()) && json.Unmarshal(raw, &text) == nil {
+		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+			p.err = fmt.Errorf("not base64: %w", err)
+			return
+		}
 	}
-	return raw, nil
+	if mediaType != "" && len(p.described.Alternatives()) > 0 {
+		decoder := json.NewDecoder(bytes.NewReader(raw))
+		decoder.UseNumber()
+		var value any
+		if err := decoder.Decode(&value); err != nil {
+			p.err = err
+			return
+		}
+		if problems := chosen.Check(value); len(problems) > 0 {
+			p.err = fmt.Errorf("as %s: %s", mediaType, problems[0].Text)
+			return
+		}
+	}
+	p.value = raw
 }
 
-// fetch reads what a link leads to: JSON as it is, text as a string, everything else as base64.
-func (s *resolver) fetch(ctx context.Context, link qualified) (json.RawMessage, error) {
+// fetchAll reads what the links of a request lead to. values is how many the rest of its JSON has.
+func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+	case a.linked <- struct{}{}:
+		defer func() { <-a.linked }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
+	var budget budget
+	budget.bytes.Store(largestLinked)
+	budget.values.Store(int64(mostValues - values))
+	slots := make(chan struct{}, fetchesAtOnce)
+	var running sync.WaitGroup
+	for _, in := range all {
+		for i := range in.pieces {
+			p := &in.pieces[i]
+			if p.link == nil {
+				continue
+			}
+			slots <- struct{}{} // freed by a fetch, which ends in time
+			running.Go(func() {
+				defer func() { <-slots }()
+				a.fetch(ctx, p, &budget)
+			})
+		}
+	}
+	running.Wait()
+	return nil
+}
+
+// budget is what the links of one request may still lead to.
+type budget struct{ bytes, values atomic.Int64 }
+
+var errLinked = fmt.Errorf("the links lead to more than %d bytes together", largestLinked)
+
+// fetch reads what a link leads to: JSON as it is, text as a string, everything else as base64.
+func (a *API) fetch(ctx context.Context, p *piece, left *budget) {
+	link := p.link
 	ctx, stop := context.WithTimeoutCause(ctx, fetchTimeout, fmt.Errorf("%s did not answer within %s", link.Href, fetchTimeout))
 	defer stop()
-	got, err := s.api.fetcher.Fetch(ctx, link.Href, largestReference)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return nil, fmt.Errorf("fetch %s: %w", link.Href, err)
+	limit := left.bytes.Load()
+	if limit <= 0 {
+		p.err = errLinked
+		return
+	}
+	got, err := a.fetcher.Fetch(ctx, link.Href, limit)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err == nil && left.bytes.Add(-int64(len(got.Body))) < 0:
+		err = errLinked
 	}
 	kind := link.Type
 	if kind == "" {
 		kind = got.MediaType
 	}
+	var value json.RawMessage
+	if err == nil {
+		value, err = asJSON(got.Body, kind, left)
+	}
+	if err != nil {
+		p.err = fmt.Errorf("fetch %s: %w", link.Href, err)
+		return
+	}
+	p.take(value, kind, "")
+}
+
+// asJSON is the JSON value of content of a media type.
+func asJSON(content []byte, kind string, left *budget) (json.RawMessage, error) {
 	name, _, _ := mime.ParseMediaType(kind)
 	switch {
 	case name == typeJSON || strings.HasSuffix(name, "+json"):
-		if !json.Valid(got.Body) {
-			return nil, fmt.Errorf("fetch %s: what it answered is no JSON", link.Href)
+		if left.values.Add(-int64(countValues(content))) < 0 {
+			return nil, fmt.Errorf("the inputs have more than %d values together", mostValues)
 		}
-		return got.Body, nil
+		if !json.Valid(content) {
+			return nil, errors.New("the answer is not valid JSON")
+		}
+		return content, nil
 	case strings.HasPrefix(name, "text/"):
-		return json.Marshal(string(got.Body))
+		return json.Marshal(string(content))
 	}
-	return json.Marshal(base64.StdEncoding.EncodeToString(got.Body))
+	return json.Marshal(base64.StdEncoding.EncodeToString(content))
+}
+
+// countValues counts the values of a JSON text, roughly: it is what decoding it takes memory for.
+func countValues(text []byte) int {
+	count, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			count++
+		}
+	}
+	return count
 }

@@ -110,22 +110,35 @@ func (a *API) inputs(r *http.Request) (reply, error) {
 	return reply{name: "inputs", doc: []byte(inputs), raw: inputs}, nil
 }
 
-// results are all outputs of a job, or those that outputs= names.
+// results are the outputs of a job, as its own request wants them unless outputs= and response= say otherwise.
 func (a *API) results(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
 		return reply{}, err
 	}
+	var want action.Answer
+	if state.Answer != nil {
+		want = *state.Answer
+	}
+	if response := r.URL.Query().Get("response"); response != "" {
+		if want.Response = response; !isResponse(response) {
+			return reply{}, fault.New(fault.Invalid, "response=%s: want %s or %s", response, asRaw, asDocument)
+		}
+	}
+	if names := listed(r, "outputs"); len(names) > 0 {
+		want.Outputs = map[string]string{}
+		for _, name := range names {
+			want.Outputs[name] = byValue
+		}
+	}
 	all, err := a.outputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
-	some, err := all.only(listed(r, "outputs"))
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{name: "results", doc: some.document(r, state.ID, nil)}, nil
+	return all.answer(r, state.ID, want)
 }
+
+func isResponse(word string) bool { return word == asRaw || word == asDocument }
 
 // result is one output alone, in its own media type.
 func (a *API) result(r *http.Request) (reply, error) {

@@ -42,13 +42,14 @@ type API struct {
 	pages   Pages
 	fetcher *webhook.Client
 	mux     *http.ServeMux
-	openAPI []byte // the document at /api
+	openAPI []byte        // the document at /api
+	linked  chan struct{} // a place for each request whose links are being followed
 }
 
 // New makes the API.
 func New(c Config) *API {
 	document := describe(c.Version)
-	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(),
+	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: make(chan struct{}, linkedAtOnce),
 		fetcher: webhook.NewClient(webhook.ClientConfig{Guard: c.Guard})}
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.endpoint(e, document.queryOf(e.pattern)))

@@ -96,6 +96,9 @@ func (o operation) describe() object {
 	parameters = append(parameters, o.headers...)
 	responses := maps.Clone(o.answers)
 	known := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	if o.body != "" {
+		known = append(known, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
 	for _, status := range append(known, o.errors...) {
 		responses[number(status)] = object{"$ref": "#/components/responses/Problem"}
 	}
@@ -128,8 +131,9 @@ func operations() []operation {
 		{pattern: "GET /jobs/{jobID}", id: "getStatus", summary: "Where a job stands", answers: found("statusInfo"), errors: missing},
 		{pattern: "DELETE /jobs/{jobID}", id: "dismiss", summary: "Cancel a job, or delete the results of one that has ended", scope: server.ScopeOperate,
 			answers: object{"200": answer("It is dismissed.", typeJSON, ref("statusInfo"))}, errors: missing},
-		{pattern: "GET /jobs/{jobID}/results", id: "getResult", summary: "What a job has made", query: []any{many("outputs", "only these outputs", object{"type": "string"})},
-			answers: found("results"), errors: failures()},
+		{pattern: "GET /jobs/{jobID}/results", id: "getResult", summary: "What a job has made", query: []any{many("outputs", "only these outputs, by value; default: as the job's request says", object{"type": "string"}),
+			parameter("response", "raw or document; default: as the job's request says", object{"type": "string", "enum": []any{asRaw, asDocument}})},
+			answers: resultsAnswers(), errors: failures()},
 		{pattern: "GET /jobs/{jobID}/results/{outputID}", id: "getOutput", summary: "One output alone, in its own media type", answers: foundAs("*/*", object{}), errors: failures()},
 		{pattern: "GET /jobs/{jobID}/inputs", id: "getInputs", summary: "What a job was given", answers: foundAs(typeJSON, object{"type": "object"}), errors: missing},
 		{pattern: "GET /cache", id: "getCache", summary: "Which jobs answer for which payloads", query: []any{limit, after, parameter("processID", "of this process", object{"type": "string"})}, answers: found("cacheList")},
@@ -148,15 +152,27 @@ func execution() operation {
 	started["headers"] = location
 	there := answer("A job that answers for the same payload was there.", typeJSON, ref("statusInfo"))
 	there["headers"] = location
-	done := answer("What the job has made: one output as it is, several as a document.", "*/*", object{})
-	done["headers"] = object{"Link": header("the job, as rel=monitor")}
+	done := resultsAnswers()
+	for _, response := range done {
+		response.(object)["headers"] = object{"Link": header("the job, as rel=monitor; outputs by reference, as rel=item")}
+	}
 	return operation{pattern: "POST /processes/{processID}/execution", id: "execute", summary: "Execute a process", scope: server.ScopeExecute, body: "execute",
 		headers: []any{
 			object{"name": "Prefer", "in": "header", "schema": object{"type": "string"}, "description": "respond-async, or wait=SECONDS (RFC 7240)"},
 			object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255}, "description": "who sends the same request again within 24 hours gets the same job"},
 		},
-		answers: object{"200": done, "201": started, "303": there},
+		answers: object{"200": done["200"], "204": done["204"], "201": started, "303": there},
 		errors:  append(failures(), http.StatusUnprocessableEntity)}
+}
+
+// resultsAnswers are the ways in which a job's outputs are sent.
+func resultsAnswers() object {
+	return object{
+		"200": object{"description": "What the job has made: as a document, else one output as it is, and several as multipart/related.", "content": object{
+			typeJSON: object{"schema": object{"anyOf": []any{ref("results"), object{}}}}, "multipart/related": object{"schema": object{"type": "string"}},
+			"*/*": object{"schema": object{}}}},
+		"204": object{"description": "Every output is wanted by reference, or there is none.", "headers": object{"Link": header("an output, as rel=item")}},
+	}
 }
 
 // failures are what a job's results may be besides results: the failure's own status.

@@ -7,7 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"mime"
+	"mime/multipart"
 	"net/http"
+	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -20,6 +24,14 @@ import (
 
 // outputs are what a job made.
 type outputs struct{ catalog.Outputs }
+
+// The words of execute.yaml and transmissionMode.yaml.
+const (
+	asRaw       = "raw"
+	asDocument  = "document"
+	byValue     = "value"
+	byReference = "reference"
+)
 
 // outputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
 func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
@@ -81,17 +93,83 @@ func (o outputs) missing(name string) error {
 	return unknown
 }
 
+// answer is what a job made, as its request, or this one, wants it: every output where none is named, raw unless a document is
+// wanted.
+func (o outputs) answer(r *http.Request, job action.ID, want action.Answer) (reply, error) {
+	some, err := o.only(slices.Sorted(maps.Keys(want.Outputs)))
+	if err != nil {
+		return reply{}, err
+	}
+	references := slices.DeleteFunc(some.names(), func(name string) bool { return want.Outputs[name] != byReference })
+	answer := reply{name: "results", doc: some.document(r, job, references)}
+	if want.Response == asDocument {
+		return answer, nil
+	}
+	raw := some.raws(r, job, references)
+	answer.status, answer.kind, answer.raw, answer.header = raw.status, raw.kind, raw.raw, raw.header
+	return answer, nil
+}
+
+// raws is the outputs without a document around them: one as it is, several as multipart/related, and links to them as headers
+// of an empty answer when all are wanted by reference.
+func (o outputs) raws(r *http.Request, job action.ID, references []string) reply {
+	names := o.names()
+	switch {
+	case len(references) == len(names):
+		header := http.Header{}
+		for _, name := range names {
+			header.Add("Link", linkHeader(o.link(r, job, name)))
+		}
+		return reply{status: http.StatusNoContent, raw: []byte{}, header: header}
+	case len(names) == 1:
+		return o.raw(names[0])
+	}
+	return o.multipart(r, job, references)
+}
+
+// multipart is the outputs as multipart/related (RFC 2387), a part for each. The part of one by reference is empty.
+func (o outputs) multipart(r *http.Request, job action.ID, references []string) reply {
+	var body bytes.Buffer
+	parts := multipart.NewWriter(&body)
+	first := ""
+	for _, name := range o.names() {
+		part := o.raw(name)
+		header := textproto.MIMEHeader{"Content-Type": {part.kind}, "Content-ID": {url.PathEscape(name)}}
+		if slices.Contains(references, name) {
+			header.Set("Content-Location", o.link(r, job, name).Href)
+			part.raw = nil
+		}
+		if first == "" {
+			first = part.kind
+		}
+		w, _ := parts.CreatePart(header) // a buffer takes everything
+		_, _ = w.Write(part.raw)
+	}
+	_ = parts.Close()
+	return reply{raw: body.Bytes(), kind: mime.FormatMediaType("multipart/related", map[string]string{"type": first, "boundary": parts.Boundary()})}
+}
+
 // document is results.yaml: values as they are, objects as qualified values, and links to those in references.
 func (o outputs) document(r *http.Request, job action.ID, references []string) Results {
 	results := Results{}
 	for name := range o.Values {
 		results[name] = o.Result(name)
 		if slices.Contains(references, name) {
-			link := Link{Href: address(r, join("jobs", job.String(), "results", name), nil), Type: o.MediaType(name), Title: name}
-			results[name] = bytes.TrimSpace(encode(link))
+			results[name] = bytes.TrimSpace(encode(o.link(r, job, name)))
 		}
 	}
 	return results
+}
+
+// link leads to one output alone.
+func (o outputs) link(r *http.Request, job action.ID, name string) Link {
+	return Link{Href: address(r, join("jobs", job.String(), "results", name), nil), Rel: "item", Type: o.MediaType(name), Title: name}
+}
+
+// linkHeader returns a link as a header has it (RFC 8288).
+func linkHeader(l Link) string {
+	parameters := mime.FormatMediaType("a/link", map[string]string{"rel": l.Rel, "type": l.Type, "title": l.Title}) // encodes what needs it
+	return "<" + l.Href + ">" + strings.TrimPrefix(parameters, "a/link")
 }
 
 // raw is one output alone: a text that has a media type of its own as its bytes, everything else as JSON.
@@ -99,7 +177,7 @@ func (o outputs) raw(name string) reply {
 	kind, value := o.MediaType(name), o.Values[name]
 	var content string
 	if kind != typeJSON && json.Unmarshal(value, &content) == nil {
-		if !isBinary(o.Schemas[name]) {
+		if !o.Binary(name) {
 			return reply{raw: []byte(content), kind: kind}
 		}
 		if decoded, err := base64.StdEncoding.DecodeString(content); err == nil {
@@ -110,10 +188,4 @@ func (o outputs) raw(name string) reply {
 		kind = typeJSON
 	}
 	return reply{raw: value, kind: kind}
-}
-
-// isBinary reports whether values of a schema are bytes, which JSON holds as base64. The standard's examples write binary for it.
-func isBinary(schema map[string]any) bool {
-	encoding := text(schema, "contentEncoding")
-	return encoding == "base64" || encoding == "binary" || text(schema, "format") == "byte"
 }

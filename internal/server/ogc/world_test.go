@@ -68,6 +68,14 @@ workflows:
         scan: {type: string, contentEncoding: binary, contentMediaType: image/tiff}
         note: {type: string, contentMediaType: text/plain}
         "my output": {type: integer}
+  scan:
+    handler: noop
+    inputSchema:
+      type: object
+      properties:
+        note: {oneOf: [{type: string, contentMediaType: text/plain, maxLength: 5}, {type: string, contentMediaType: image/png, contentEncoding: base64}]}
+        notes: {type: array, items: {oneOf: [{type: string, contentMediaType: text/plain}, {type: string, contentMediaType: text/html}]}}
+        scan: {type: string, contentMediaType: image/tiff, contentEncoding: binary}
   brief: {handler: held, sync: 50ms}
   wait: {handler: held}
 `
