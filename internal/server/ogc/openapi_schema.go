@@ -71,7 +71,8 @@ func cacheSchema(text, moment, links object) object {
 // exceptionSchema is exception.yaml with what Waybill adds.
 func exceptionSchema(text, flag object) object {
 	problem := structure([]string{"code", "text"}, object{"code": text, "scope": text, "text": text, "suggestion": text, "warning": flag,
-		"pointer": text, "file": text, "line": object{"type": "integer"}, "column": object{"type": "integer"}})
+		"pointer": text, "file": text, "line": object{"type": "integer"}, "column": object{"type": "integer"},
+		"more": object{"type": "integer"}})
 	return structure([]string{"type", "title", "status", "detail", "instance"}, object{"type": text, "title": text, "status": object{"type": "integer"},
 		"detail": text, "instance": text, "hint": text, "problems": list(problem)})
 }
