@@ -26,8 +26,9 @@ host. Mend the cause first. A deployment that a newer one has replaced cannot be
 func (a *app) cancelCommand() *cobra.Command {
 	intent := server.Command{Kind: "cancel"}
 	c := a.intentCommand(&intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
-	c.Long = `Starts nothing new in a deployment and lets running attempts end. With --now builds and
-copies are interrupted too; a switch of a host's release never is.`
+	c.Long = `Starts nothing new in a deployment, ends its tests, and lets other running attempts end.
+With --now builds and copies are interrupted too; a switch of a host's release never is.
+"waybill deployment show" lists the hosts that run the deployment's release afterwards.`
 	c.Example = examples(`waybill deployment cancel greeter#7 --reason "wrong branch"`)
 	c.Flags().BoolVar(&intent.Now, "now", false, "interrupt builds and copies")
 	return c

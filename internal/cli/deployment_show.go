@@ -48,10 +48,25 @@ func (a *app) showDeployment(v server.DeploymentView) error {
 			fmt.Fprintf(a.out, "  all attempts: waybill action show %s\n", f.Action)
 		}
 	}
+	for _, stage := range v.Stages {
+		for host := range hosts(stage) {
+			if host.Runs != nil {
+				fmt.Fprintf(a.out, "%s %s%s\n", s.warn("still runs:"), strings.TrimPrefix(host.Target, v.Pipeline+"/"), doubtText(host.Runs))
+			}
+		}
+	}
 	if reason := waitingFor(v); reason != "" {
 		fmt.Fprintf(a.out, "%s %s\n", s.warn("waiting:"), reason)
 	}
 	return nil
+}
+
+// doubtText is why a release that runs is not one to trust: ", untested".
+func doubtText(r *server.Running) string {
+	if r.Doubt == "" {
+		return ""
+	}
+	return ", " + r.Doubt
 }
 
 // standing is a deployment's status in words, with times.

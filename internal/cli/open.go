@@ -12,8 +12,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -116,12 +118,18 @@ func (s *session) connect(ctx context.Context) error {
 	l.Follows(callback.Planner{Book: func() callback.Book { return s.live.Now() }, Blobs: store, Jobs: l})
 	service := server.NewService(l, store, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
+	service.Inspect = s.inspectHost
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}
 	l.PriorityStep(s.live.Now().PriorityStep)
 	s.ledger, s.blobs, s.operations = l, store, service
 	return nil
+}
+
+// inspectHost asks how a service on a host of this machine does.
+func (s *session) inspectHost(ctx context.Context, host schedule.Host, service string) (step.State, bool, error) {
+	return step.Look(ctx, s.home.dir, host, service)
 }
 
 func (s *session) close() {

@@ -16,7 +16,8 @@ func (a *app) pipelineShowCommand() *cobra.Command {
 		Use:   "show [PIPELINE]",
 		Short: "Show which revision is at each stage and inside it, and which hosts differ",
 		Long: `Shows, per stage, the revision that has finished it and those that are on their way through
-it; then the hosts that do not run what their stage has. Without a name: this folder's pipeline.`,
+it; then the hosts that run what was not tested, whose service (on this machine) was restarted or is
+down, and that do not run what their stage has. Without a name: this folder's pipeline.`,
 		Example:           examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift"),
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
@@ -68,6 +69,15 @@ func (a *app) showPipeline(p server.PipelineView) error {
 			text += ", held " + d.Held
 		}
 		fmt.Fprintln(a.out, text)
+	}
+	for _, h := range p.Hosts {
+		name := strings.TrimPrefix(h.Target, p.Name+"/")
+		if h.Runs != nil && h.Runs.Doubt != "" {
+			fmt.Fprintf(a.out, "%s %s runs %s of #%d\n", s.warn(h.Runs.Doubt+":"), name, h.Runs.Label, h.Runs.Deployment)
+		}
+		if h.Service != nil && (h.Service.State != "up" || h.Service.Restarts > 0) {
+			fmt.Fprintf(a.out, "%s %s is %s\n", s.warn("service:"), name, h.Service)
+		}
 	}
 	for _, d := range p.Drift {
 		fmt.Fprintf(a.out, "%s %s %s\n", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason)

@@ -129,6 +129,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) error {
 	}
 	service := server.NewService(s.ledger.ForReaders(), s.blobs, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
+	service.Inspect = s.inspectHost
 	s.api = server.New(service, server.Options{
 		Listen: address, URL: s.live.Now().Server.URL, Token: token, Version: version().Version, Pages: pages(service), Gatherer: o.registry, Log: o.log, Tracing: o.tracing,
 	})

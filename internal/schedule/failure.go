@@ -124,11 +124,12 @@ func (p *pass) end() {
 	}
 }
 
-// endingOf says how a live action is to end. A switch is never interrupted.
+// endingOf says how a live action is to end. A switch is never interrupted. A test changes nothing, and what it would
+// find of a canceled deployment nobody asks any more.
 func (t *trip) endingOf(name stepName, l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {
-	case t.status == CanceledRun && t.interrupt && (l.kind == buildStep || name.event == HostReplicated):
+	case t.status == CanceledRun && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
 		return cancelIt
 	case t.status != Active, n < 0, t.isElided(n), t.isStopped(t.plan.nodes[n].stage):
 		return drainIt

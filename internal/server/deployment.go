@@ -41,6 +41,8 @@ type GroupRun struct {
 type HostRun struct {
 	Name string `json:"name"`
 	URL  string `json:"url,omitempty"` // "" once the host left the definition
+	// Runs is the release of this deployment when the host runs it although the deployment has ended unfinished.
+	Runs *Running `json:"runs,omitempty"`
 	Run
 	Steps []StepRun `json:"steps"` // the chain, in order
 }
@@ -120,7 +122,7 @@ func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentVi
 	}
 	b := runBuilder{view: &view}
 	// The fold comes before the actions: an action that is newer than the fold is shown at worst as not yet claimed.
-	if err := s.folded(ctx, ref.Pipeline, func(f *fold) error { b.read(f, ref.Number); return nil }); err != nil {
+	if err := s.folded(ctx, ref.Pipeline, func(f *fold) error { b.read(ctx, s, f, ref.Number); return nil }); err != nil {
 		return view, err
 	}
 	if actions {

@@ -49,7 +49,7 @@ type fold struct {
 func newFold(pipeline string) *fold {
 	return &fold{
 		pipeline: pipeline, engine: schedule.New(pipeline), labels: map[int64]string{},
-		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{}},
+		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{}, hosts: map[string]hostMark{}, through: map[string]hostMark{}},
 	}
 }
 

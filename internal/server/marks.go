@@ -14,6 +14,8 @@ type marks struct {
 	stages  map[string]map[int64]*stageMark // stage → deployment
 	targets map[int64]map[string]targetMark // deployment → target
 	reports map[int64]map[stepName]string   // deployment → what a live step met last
+	hosts   map[string]hostMark             // host → what it was switched to last
+	through map[string]hostMark             // host → what it finished last
 }
 
 // stageMark is a deployment's trip through one stage.
@@ -34,6 +36,7 @@ func (m *marks) apply(row schedule.Entry) {
 		return
 	}
 	m.report(row)
+	m.host(row)
 	switch row.Event {
 	case schedule.StageStarted:
 		m.stage(row).started = row.At
@@ -51,9 +54,8 @@ func (m *marks) apply(row schedule.Entry) {
 // report keeps what a step says of itself until it is claimed again or ends.
 func (m *marks) report(row schedule.Entry) {
 	step := stepName{row.Target, row.Event}
-	var detail schedule.StepDetail
+	detail := detailOf(row)
 	if row.Class == schedule.Note {
-		_ = json.Unmarshal(row.Detail, &detail) // what cannot be read names no step
 		step.event = detail.Event
 	}
 	if row.Event != schedule.StepReported {
@@ -64,6 +66,14 @@ func (m *marks) report(row schedule.Entry) {
 		m.reports[row.Deployment] = map[stepName]string{}
 	}
 	m.reports[row.Deployment][step] = detail.Error
+}
+
+// detailOf reads the detail of a note about a step. What cannot be read names no step.
+func detailOf(row schedule.Entry) (detail schedule.StepDetail) {
+	if row.Class == schedule.Note {
+		_ = json.Unmarshal(row.Detail, &detail)
+	}
+	return detail
 }
 
 func (m *marks) stage(row schedule.Entry) *stageMark {

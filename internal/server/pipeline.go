@@ -20,9 +20,12 @@ type PipelineView struct {
 	Active      []schedule.DeploymentState `json:"active"` // oldest first
 	Last        *ledger.Deployment         `json:"last,omitempty"`
 	Resources   []ledger.Resource          `json:"resources"`
+	Hosts       []HostView                 `json:"hosts"` // in definition order
 	Drift       []Drift                    `json:"drift"`
 	Revisions   []ledger.Revision          `json:"revisions"`   // newest first, at most RecentLimit
 	Deployments []ledger.Deployment        `json:"deployments"` // newest first, at most RecentLimit
+
+	stopped map[string]bool // hosts whose services were ended
 }
 
 // RecentLimit is how many revisions and deployments a PipelineView names.
@@ -82,6 +85,9 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 	if err != nil {
 		return view, err
 	}
+	if view.Definition != nil {
+		s.inspect(ctx, view.Definition, view.Hosts, view.stopped)
+	}
 	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
 	return view, err
 }
@@ -104,7 +110,7 @@ func (s *Service) Version(ctx context.Context, pipeline string, version int) (le
 
 // pipeline is a view with the newest deployments, at most recent.
 func (s *Service) pipeline(ctx context.Context, name string, recent int) (PipelineView, error) {
-	view := PipelineView{Name: name, Stages: []StageView{}, Active: []schedule.DeploymentState{}, Drift: []Drift{}}
+	view := PipelineView{Name: name, Stages: []StageView{}, Active: []schedule.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
 	var err error
 	if view.Deployments, err = s.ledger.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
 		return view, fmt.Errorf("list deployments of %s: %w", name, err)
@@ -133,7 +139,8 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 	for _, stage := range view.Definition.Stages {
 		view.Stages = append(view.Stages, s.stageView(ctx, f, stage))
 	}
-	view.Drift = append(view.Drift, s.drift(ctx, f, view)...)
+	view.Hosts, view.stopped = s.hosts(ctx, f, view.Definition), f.marks.stopped()
+	view.Drift = append(view.Drift, s.drift(f, view)...)
 }
 
 // stageView says which deployment passed the stage last, and which are in it.
@@ -178,22 +185,20 @@ func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.T
 }
 
 // drift lists hosts that do not run what their stage has and that no deployment inside is changing.
-func (s *Service) drift(ctx context.Context, f *fold, view *PipelineView) []Drift {
-	resources := map[string]ledger.Resource{}
-	for _, r := range view.Resources {
-		resources[r.Target] = r
-	}
+func (s *Service) drift(f *fold, view *PipelineView) []Drift {
 	var found []Drift
+	n := 0
 	for i, stage := range view.Definition.Stages {
 		current := view.Stages[i].Current
-		if current == nil {
-			continue
-		}
 		for _, group := range stage.Groups {
-			for _, host := range group.Hosts {
-				target := schedule.Path(view.Name, stage.Name, group.Name, host.Name)
-				if d, drifted := s.driftOf(ctx, f, resources[target], *current); drifted {
-					d.Target = target
+			for range group.Hosts {
+				host := view.Hosts[n]
+				n++
+				if current == nil {
+					continue
+				}
+				if d, drifted := driftOf(f, host.Runs, *current); drifted {
+					d.Target = host.Target
 					found = append(found, d)
 				}
 			}
@@ -202,27 +207,39 @@ func (s *Service) drift(ctx context.Context, f *fold, view *PipelineView) []Drif
 	return found
 }
 
-func (s *Service) driftOf(ctx context.Context, f *fold, r ledger.Resource, current Standing) (Drift, bool) {
+// driftOf compares the release on a host with what its stage has.
+func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	d := Drift{Wants: current.Label}
-	if r.Deployment == 0 {
+	if runs == nil {
 		d.Reason = fmt.Sprintf("has no release yet: joined after #%d", current.Deployment)
 		return d, true
 	}
-	if r.Finished >= current.Deployment {
+	d.Has = runs.Label
+	doubt := ""
+	if runs.Doubt != "" {
+		doubt = ", " + runs.Doubt
+	}
+	state, _ := f.engine.Deployment(runs.Deployment)
+	switch {
+	case runs.Deployment == current.Deployment:
 		return d, false
+	case runs.Deployment > current.Deployment && state.Status == schedule.Active:
+		return d, false // on its way
+	case runs.Deployment > current.Deployment:
+		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, ended(state.Status))
+	default:
+		d.Reason = fmt.Sprintf("runs %s of #%d%s, not of #%d", runs.Label, runs.Deployment, doubt, current.Deployment)
 	}
-	if r.Finished != 0 {
-		if state, ok := f.engine.Deployment(r.Finished); ok {
-			d.Has = s.label(ctx, f, state.Revision)
-		}
-	}
-	if state, ok := f.engine.Deployment(r.Deployment); ok && r.Deployment > current.Deployment {
-		if state.Status == schedule.Active {
-			return d, false
-		}
-		d.Reason = fmt.Sprintf("#%d %s here", r.Deployment, state.Status)
-		return d, true
-	}
-	d.Reason = fmt.Sprintf("#%d did not finish here", current.Deployment)
 	return d, true
+}
+
+// ended is how a deployment came to its end, in words.
+func ended(status schedule.Status) string {
+	switch status {
+	case schedule.CanceledRun, schedule.Superseded:
+		return "was " + string(status)
+	case schedule.FailedRun:
+		return "has failed"
+	}
+	return "has " + string(status)
 }

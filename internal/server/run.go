@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ type runBuilder struct {
 	steps    []schedule.StepState
 	failures map[string]targetMark
 	reports  map[stepName]string // what live steps met last
+	left     map[string]*Running // hosts that run the deployment's release although it has ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
 	urls     map[string]string               // host's target → URL
@@ -25,18 +27,25 @@ type runBuilder struct {
 }
 
 // read copies what is needed out of a fold.
-func (b *runBuilder) read(f *fold, number int64) {
+func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64) {
 	b.view.State, _ = f.engine.Deployment(number)
 	b.view.Status = b.view.State.Status
 	b.view.Seq = f.engine.Seq()
 	b.steps = f.engine.Explain(number, b.view.Now)
-	b.failures = map[string]targetMark{}
+	b.failures, b.left = map[string]targetMark{}, map[string]*Running{}
 	for target, mark := range f.marks.targets[number] {
 		b.failures[target] = mark
 	}
 	b.reports = maps.Clone(f.marks.reports[number])
 	if _, plan := f.engine.Current(); plan != nil {
 		b.index(plan.Definition())
+		if b.view.Status != schedule.Active && b.view.Status != schedule.Finished {
+			for _, host := range s.hosts(ctx, f, plan.Definition()) {
+				if host.Runs != nil && host.Runs.Deployment == number {
+					b.left[host.Target] = host.Runs
+				}
+			}
+		}
 	}
 }
 
@@ -94,7 +103,7 @@ func (b *runBuilder) stage(target string) StageRun {
 }
 
 func (b *runBuilder) host(target string) HostRun {
-	host := HostRun{Name: last(target), URL: b.urls[target], Steps: b.work(b.byTarget[target])}
+	host := HostRun{Name: last(target), URL: b.urls[target], Runs: b.left[target], Steps: b.work(b.byTarget[target])}
 	host.Run = b.run(target, nil, host.Steps)
 	return host
 }

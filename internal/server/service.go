@@ -7,11 +7,14 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
 // Service answers what people ask of one ledger. Safe for concurrent use.
@@ -23,6 +26,7 @@ type Service struct {
 	offers Offers
 	folds  folds
 	pulse  pulse
+	looked looked
 
 	decoding chan struct{} // a place for each large input that is being decoded
 
@@ -30,6 +34,8 @@ type Service struct {
 	Retention time.Duration
 	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
 	Idle func() bool
+	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
+	Inspect func(ctx context.Context, host schedule.Host, service string) (state step.State, known bool, err error)
 }
 
 // Offers are what people can have done: those that there are at the time of asking. A nil function offers nothing.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -264,5 +265,60 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 			}
 			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == schedule.Finished })
 		})
+	}
+}
+
+// What a host runs is what was switched to last, and how its service does is asked where it is this machine's.
+func TestPipelineTellsWhatHostsRunAndHowTheirServicesDo(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Service.Inspect = func(_ context.Context, host schedule.Host, service string) (step.State, bool, error) {
+		switch host.Name {
+		case "elm":
+			return step.State{Supervisor: 7, Restarts: 12, Exit: "3"}, true, nil
+		case "fir":
+			return step.State{Supervisor: 7, Service: 8, Restarts: 1, Exit: "1", Running: service}, true, nil
+		case "yew":
+			return step.State{}, true, nil
+		}
+		return step.State{}, false, nil
+	}
+	w.Apply(t, servertest.Definition)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	w.Script.End("prod/east/elm host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "503"})
+	w.Until(t, w.Ship(t, "greeter", "88d0e17"), "fails", servertest.Ended)
+	view, err := w.Service.Pipeline(t.Context(), "greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, h := range view.Hosts {
+		line := h.Target + " " + h.Runs.Label + " " + h.Runs.Doubt
+		if h.Service != nil {
+			line += "; " + h.Service.String()
+		}
+		got = append(got, line)
+	}
+	want := []string{"greeter/beta/all/oak 88d0e17 ", "greeter/prod/east/elm 88d0e17 test failed; restarting, 12 restarts, last exit status 3",
+		"greeter/prod/east/fir 3f2c9a1 ; up, 1 restart, last exit status 1", "greeter/prod/west/yew 88d0e17 ; down"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+	if len(view.Drift) == 0 || view.Drift[0].Reason != "runs 88d0e17 of #2, test failed, which has failed" {
+		t.Errorf("drift %+v", view.Drift)
+	}
+	status, err := w.Service.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var troubles []string
+	for _, trouble := range status.Troubles {
+		if trouble.Kind == server.TroubleService {
+			troubles = append(troubles, trouble.Text)
+		}
+	}
+	want = []string{"the service on greeter/prod/east/elm is restarting, 12 restarts, last exit status 3", "the service on greeter/prod/west/yew is down"}
+	if diff := cmp.Diff(want, troubles); diff != "" || !status.KeepsUp {
+		t.Errorf("troubles (-want +got):\n%s", diff)
 	}
 }

@@ -97,7 +97,11 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	}
 	v.Processes = s.processes(now)
 	v.Handlers = served(now.Backlogs, v.Processes)
-	v.Troubles = slices.Concat(v.Troubles, v.unserved(), v.laneTroubles(), v.late(lanes), v.strained(), v.partitioned(), told(s.reports(now)))
+	services, err := s.services(ctx)
+	if err != nil {
+		return StatusView{}, err
+	}
+	v.Troubles = slices.Concat(v.Troubles, services, v.unserved(), v.laneTroubles(), v.late(lanes), v.strained(), v.partitioned(), told(s.reports(now)))
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil

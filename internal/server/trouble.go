@@ -30,6 +30,7 @@ const (
 	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
 	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
+	TroubleService     = "service"     // a service on this machine is down, or restarts again and again
 	TroubleReload      = "reload"      // the configuration file has faults
 	TroubleRestart     = "restart"     // a change of the configuration needs a restart
 )
@@ -42,7 +43,7 @@ const (
 
 // order is in which kinds of trouble are told.
 func order(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleReload, TroubleRestart}, kind)
+	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
 // unserved are the handlers with work and nobody to do it.

@@ -40,6 +40,8 @@ type row struct {
 	First                   bool   // of its group
 	Runs                    string // label it runs; "": nothing yet
 	RunsBy                  int64
+	Doubt                   string           // why what runs is not one to trust
+	Service                 *server.Services // on this machine
 	Cells                   []server.HostRun
 }
 
@@ -108,32 +110,19 @@ func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 	if page.Definition == nil {
 		return nil
 	}
-	resources := map[string]ledger.Resource{}
-	for _, r := range page.Resources {
-		resources[r.Target] = r
-	}
 	var all []row
 	for _, stage := range page.Definition.Stages {
 		for _, group := range stage.Groups {
 			for i, host := range group.Hosts {
 				target := schedule.Path(page.Name, stage.Name, group.Name, host.Name)
-				by := resources[target].Finished
-				all = append(all, row{
-					Stage: stage.Name, Group: group.Name, Host: host.Name, URL: host.URL, First: i == 0,
-					RunsBy: by, Runs: labelOf(page, by), Cells: cells[target],
-				})
+				each := row{Stage: stage.Name, Group: group.Name, Host: host.Name, URL: host.URL, First: i == 0, Cells: cells[target],
+					Service: page.Hosts[len(all)].Service}
+				if runs := page.Hosts[len(all)].Runs; runs != nil {
+					each.RunsBy, each.Runs, each.Doubt = runs.Deployment, runs.Label, runs.Doubt
+				}
+				all = append(all, each)
 			}
 		}
 	}
 	return all
-}
-
-// labelOf is the label of the revision that a deployment brought; "" for one that is not among the newest.
-func labelOf(page *pipelinePage, deployment int64) string {
-	for _, d := range page.Deployments {
-		if d.Number == deployment {
-			return d.Label
-		}
-	}
-	return ""
 }

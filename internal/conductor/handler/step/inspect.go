@@ -28,6 +28,26 @@ type State struct {
 	Service    int    `json:"service,omitempty"`    // process id, and its group's; 0: not up
 	Running    string `json:"running,omitempty"`    // the release whose service is up
 	Restarts   int    `json:"restarts,omitempty"`   // of the service by its supervisor
+	Exit       string `json:"exit,omitempty"`       // last exit status of the service
+}
+
+// Look asks how a service on a host does. known is false when the host is not this computer, or nothing was ever
+// deployed there.
+func Look(ctx context.Context, home string, host schedule.Host, service string) (state State, known bool, err error) {
+	home, err = filepath.Abs(home)
+	if err != nil {
+		return State{}, false, err
+	}
+	dir, foreign := localDir(home, host)
+	if foreign != nil {
+		return State{}, false, nil //nolint:nilerr // a host elsewhere is no error
+	}
+	folder := filepath.Join(dir, service)
+	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
+		return State{}, false, nil
+	}
+	state, err = Inspect(ctx, folder)
+	return state, true, err
 }
 
 // Inspect asks what runs in the folder of a service on this computer, <host>/<service>. It changes nothing that
@@ -55,7 +75,7 @@ func stateOf(answer report) State {
 	}
 	s := State{Release: answer.first("current"), Previous: answer.first("previous"), Busy: number("busy") == 1,
 		Unfinished: number("armed") == 1, Supervisor: number("supervisor"), Service: number("service"),
-		Running: answer.first("release"), Restarts: number("restarts")}
+		Running: answer.first("release"), Restarts: number("restarts"), Exit: answer.first("exit")}
 	if fence := strings.SplitN(answer.first("fence"), " ", 3); len(fence) == 3 {
 		s.Ledger, s.Deployment = fence[0], fence[2]
 		s.Rank, _ = strconv.ParseInt(fence[1], 10, 64)
