@@ -30,13 +30,28 @@ type equipment struct {
 	cirrus   map[string]caboose.Cirrus // by handler: where Cirrus does its work
 }
 
-// equip makes what the roles need of a configuration. builtIn are the handlers that no file describes.
-func (s *session) equip(ctx context.Context, cfg *catalog.Config, builtIn map[string]conductor.Handler, log *slog.Logger) (*equipment, error) {
-	e := &equipment{table: conductor.Table{Handlers: maps.Clone(builtIn), Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
+// duties are the roles of this instance that need handlers.
+type duties struct {
+	builtIn  map[string]conductor.Handler // the handlers that no file describes; nil: the instance does not have the role conductor
+	observes bool                         // it has the role caboose, for the workflows of all handlers
+}
+
+// concern reports whether the instance has to set up a handler. The others may lack here what they need.
+func (d duties) concern(h catalog.Handler, serving catalog.Conductor) bool {
+	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == catalog.TypeArgo || h.Type == catalog.TypeCirrus)
+}
+
+// equip makes what the roles need of a configuration.
+func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log *slog.Logger) (*equipment, error) {
+	e := &equipment{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, cirrus: map[string]caboose.Cirrus{}}
+	maps.Copy(e.table.Handlers, d.builtIn)
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[catalog.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
+		if !d.concern(h, cfg.Conductors[s.serving]) {
+			continue
+		}
 		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
 		switch h.Type {
 		case catalog.TypeShell:

@@ -9,7 +9,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/catalog"
-	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -17,18 +16,18 @@ import (
 
 // prepare makes what the named roles need of the configuration in force, and sees to it that a reload does the same.
 func (s *session) prepare(ctx context.Context, o roleOptions, names []string) error {
-	var builtIn map[string]conductor.Handler
+	d := duties{observes: slices.Contains(names, roleCaboose)}
 	switch {
 	case slices.Contains(names, roleConductor):
 		var err error
-		if builtIn, err = s.builtIn(o.log); err != nil {
+		if d.builtIn, err = s.builtIn(o.log); err != nil {
 			return err
 		}
-	case !slices.Contains(names, roleCaboose):
+	case !d.observes:
 		return nil // the others go by the file alone
 	}
 	s.reequip = func(ctx context.Context, cfg *catalog.Config) (commit func(), err error) {
-		next, err := s.equip(ctx, cfg, builtIn, o.log)
+		next, err := s.equip(ctx, cfg, d, o.log)
 		if err != nil {
 			return nil, err
 		}

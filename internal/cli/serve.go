@@ -22,7 +22,7 @@ import (
 type serveFlags struct{ listen, logLevel, logFormat, conductor string }
 
 func (f *serveFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.listen, "listen", "", "where the API and the page listen (default: server.listen, else 127.0.0.1:7070)")
+	c.Flags().StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
 	offer(c, "log-level", "debug", "info", "warn", "error")
@@ -68,7 +68,10 @@ process runs roles; it holds waybill.lock.
   api        the HTTP API and the web page
   caboose    looks after workflows: archives them, records how they end
   conductor  does the work: builds, copies, switches, tests
-  deployer   decides what comes next`,
+  deployer   decides what comes next
+
+Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
+without --listen uses a free port of the same host when the address is taken, and logs it.`,
 		Example:   examples("waybill serve conductor deployer --store postgres://waybill@db/waybill", "waybill serve api --listen 0.0.0.0:7070"),
 		ValidArgs: allRoles(),
 		Args:      rolesWanted,
@@ -150,6 +153,13 @@ func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, nam
 	roles = append(roles, a.reloading(s, options, asked))
 	if slices.ContainsFunc(names, func(role string) bool { return role != roleAPI }) {
 		roles = append(roles, s.outdating())
+	}
+	if !slices.Contains(names, roleAPI) {
+		operations, err := s.operationsRole(ctx, options)
+		if err != nil {
+			return err
+		}
+		roles = append(roles, operations)
 	}
 	if page {
 		a.greet(s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -118,22 +119,49 @@ func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
-func (s *session) listen(ctx context.Context, o roleOptions) error {
-	token, err := server.HomeToken(s.home.token())
-	if err != nil {
-		return err
-	}
-	address := o.listen
-	if address == "" {
-		address = s.live.Now().Server.Listen
-	}
+func (s *session) listen(ctx context.Context, o roleOptions) (err error) {
 	service := server.NewService(s.ledger.ForReaders(), s.blobs, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	service.Inspect = s.inspectHost
-	s.api = server.New(service, server.Options{
-		Listen: address, URL: s.live.Now().Server.URL, Token: token, Version: version().Version, Pages: pages(service), Gatherer: o.registry, Log: o.log, Tracing: o.tracing,
-	})
+	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: pages(service), Tracing: o.tracing})
+	if err != nil {
+		return err
+	}
 	return s.api.Listen(ctx)
+}
+
+// server makes an HTTP server of this instance; it listens where the configuration says, unless more says otherwise.
+func (s *session) server(o roleOptions, service *server.Service, more server.Options) (*server.Server, error) {
+	token, err := server.HomeToken(s.home.token())
+	if err != nil {
+		return nil, err
+	}
+	if more.Listen == "" {
+		more.Listen = s.live.Now().Server.Listen
+	}
+	more.URL, more.Token, more.Version, more.Gatherer, more.Log = s.live.Now().Server.URL, token, version().Version, o.registry, o.log
+	return server.New(service, more), nil
+}
+
+// operationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
+// --listen a port that is taken gives way to a free one of the same host.
+func (s *session) operationsRole(ctx context.Context, o roleOptions) (lifecycle.Role, error) {
+	service := server.NewService(s.ledger.ForReaders(), s.blobs, s.offers())
+	made, err := s.server(o, service, server.Options{Listen: o.listen, OperationsOnly: true})
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
+	err = made.Listen(ctx)
+	if host, _, unsplit := net.SplitHostPort(s.live.Now().Server.Listen); fault.Is(err, fault.Unavailable) && o.listen == "" && unsplit == nil {
+		if made, err = s.server(o, service, server.Options{Listen: net.JoinHostPort(host, "0"), OperationsOnly: true}); err == nil {
+			err = made.Listen(ctx)
+		}
+	}
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
+	o.log.Info("metrics and health are served", obs.KeyURL, made.URL())
+	return lifecycle.Role{Name: "operations", Run: made.Run}, nil
 }
 
 // pages is everything that people see, and the job API.

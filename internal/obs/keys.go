@@ -46,4 +46,5 @@ const (
 	KeyHint       = "hint"
 	KeyTick       = "tick"
 	KeyDoing      = "doing"
+	KeyURL        = "url"
 )

@@ -38,6 +38,8 @@ type Options struct {
 	Gatherer prometheus.Gatherer  // for /metrics; nil: 404
 	Log      *slog.Logger         // nil: nothing is logged
 	Tracing  trace.TracerProvider // of requests; nil: spans go nowhere
+	// OperationsOnly leaves /healthz, /readyz and /metrics alone: for an instance without the role api.
+	OperationsOnly bool
 }
 
 // DefaultListen is where the API listens unless the configuration says otherwise.
@@ -96,12 +98,19 @@ func (s *Server) Handler() http.Handler { return s.access }
 // routes is the mux behind the access rules.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	registerAPI(mux, s.service, s.options.Version)
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.ready)
 	if s.options.Gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{}))
 	}
+	if s.options.OperationsOnly {
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			WriteProblem(w, r, fault.New(fault.NotFound, "this instance does not have the role api").
+				WithHint("it serves /healthz, /readyz and /metrics; ask an instance of waybill serve api"))
+		})
+		return mux
+	}
+	registerAPI(mux, s.service, s.options.Version)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).
 			WithHint("/api/v1/openapi.json describes the API"))
