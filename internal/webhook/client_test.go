@@ -437,3 +437,35 @@ func TestRequestsAreRenderedAndSigned(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEveryRequestNamesItsAction: signed or not, so that a target can tell repetitions; and the program that sends it.
+func TestEveryRequestNamesItsAction(t *testing.T) {
+	t.Parallel()
+	parse := func(field, text string) *Template {
+		t.Helper()
+		tmpl, err := ParseTemplate(field, text, names())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tmpl
+	}
+	plain := Request{Method: http.MethodPost, URL: parse("url", "https://h/")}
+	signed, named := plain, plain
+	signed.Signing = []string{"key"}
+	named.Headers = []Header{{"user-agent", parse("user-agent", "acme")}}
+	for name, c := range map[string]struct {
+		request Request
+		agent   string
+	}{"plain": {plain, "waybill"}, "signed": {signed, "waybill"}, "with its own agent": {named, "acme"}} {
+		call, err := c.request.Render(Data{ID: vectorID, Attempt: 2, Secrets: secret.Values{"key": vectorSecret}}, time.Unix(vectorTime, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := call.Header.Values("webhook-id"); !slices.Equal(got, []string{vectorID}) {
+			t.Errorf("%s: webhook-id %q", name, got)
+		}
+		if got := call.Header.Values("User-Agent"); !slices.Equal(got, []string{c.agent}) {
+			t.Errorf("%s: user agent %q", name, got)
+		}
+	}
+}

@@ -24,6 +24,7 @@ func (c *Client) Fetch(ctx context.Context, address string, limit int64) (Fetche
 	if err != nil {
 		return Fetched{}, err
 	}
+	request.Header.Set(headerAgent, userAgent)
 	response, err := c.http.Do(request)
 	if err != nil {
 		if refused, ok := errors.AsType[*Refused](err); ok {

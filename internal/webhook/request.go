@@ -60,11 +60,17 @@ type Call struct {
 	follow  bool
 }
 
-// Render fills the templates and signs. An error says that the request cannot be made from this data; it may quote
+// The name by which targets know this program, unless a handler sets another.
+const (
+	headerAgent = "User-Agent"
+	userAgent   = "waybill"
+)
+
+// Render fills the templates and signs. Every request carries the action's id, so that its target can tell repetitions. An error says that the request cannot be made from this data; it may quote
 // values, so redact it.
 func (r *Request) Render(d Data, now time.Time) (Call, error) {
 	fields := d.Fields()
-	call := Call{Method: r.Method, Header: http.Header{}, follow: r.FollowRedirects}
+	call := Call{Method: r.Method, Header: http.Header{headerID: {d.ID}}, follow: r.FollowRedirects}
 	text, err := r.URL.Render(fields)
 	if err != nil {
 		return call, err
@@ -84,6 +90,9 @@ func (r *Request) Render(d Data, now time.Time) (Call, error) {
 		if h.Value.Uses("secrets") {
 			call.private = append(call.private, http.CanonicalHeaderKey(h.Name))
 		}
+	}
+	if call.Header.Get(headerAgent) == "" {
+		call.Header.Set(headerAgent, userAgent)
 	}
 	if r.Body != nil {
 		if call.Body, err = r.Body.Render(fields); err != nil {

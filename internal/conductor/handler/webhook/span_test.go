@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +15,10 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 )
 
 // TestEachRequestIsAClientSpan: it is in its attempt's trace, the target is told of it, and it tells no secret.
@@ -44,7 +51,8 @@ func TestEachRequestIsAClientSpan(t *testing.T) {
 		if want := fmt.Sprintf("00-%s-%s-01", span.SpanContext.TraceID(), span.SpanContext.SpanID()); want != <-told {
 			t.Errorf("%d: the target was not told of %s", status, want)
 		}
-		want := map[string]string{"http.request.method": "POST", "url.scheme": "http", "server.address": "127.0.0.1", "server.port": target.Port()}
+		want := map[string]string{"http.request.method": "POST", "url.scheme": "http", "server.address": "127.0.0.1", "server.port": target.Port(),
+			"url.full": address + "/teams/[secret:token]"}
 		if status != 0 {
 			want["http.response.status_code"] = fmt.Sprint(status)
 		}
@@ -58,5 +66,39 @@ func TestEachRequestIsAClientSpan(t *testing.T) {
 		if strings.Contains(fmt.Sprint(span), "hunter2") {
 			t.Errorf("%d: a secret is in the span: %+v", status, span)
 		}
+	}
+}
+
+// TestSpansShowNoSecretOfAnAddress: where a secret belongs into an address, its span has the origin alone.
+func TestSpansShowNoSecretOfAnAddress(t *testing.T) {
+	t.Parallel()
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("hunter2/hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := catalog.Read("server.yaml", fmt.Appendf(nil, `
+handlers:
+  notify:
+    type: webhook
+    secrets: [{name: token, type: file, path: %q}]
+    request: {url: "%s/{{ urlquery .secrets.token }}", allowNetworks: [127.0.0.0/8]}
+`, token, address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := tracetest.NewInMemoryExporter()
+	ctx, _ := sdk.NewTracerProvider(sdk.WithSyncer(spans)).Tracer("test").Start(t.Context(), "attempt notify")
+	webhook.New(config.Handlers["notify"], evidence.Archive{Blobs: setup(t, address, "at-least-once").blobs}).Do(ctx, attempt(`{}`))
+	var got []string
+	for _, span := range spans.GetSpans() {
+		for _, a := range span.Attributes {
+			if a.Key == "url.full" {
+				got = append(got, a.Value.String())
+			}
+		}
+	}
+	if !slices.Equal(got, []string{address + "/"}) {
+		t.Errorf("spans have the addresses %q", got)
 	}
 }

@@ -87,12 +87,12 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return outcome
 }
 
-// send makes the request as an HTTP client span. Nothing of the address but its origin is told: the rest may be a secret.
+// send makes the request as an HTTP client span.
 func (h *Handler) send(ctx context.Context, call webhook.Call, r *secret.Redactor) *webhook.Exchange {
 	tracer := obs.Spans(trace.SpanFromContext(ctx).TracerProvider())
 	ctx, span := tracer.Start(ctx, call.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		semconv.HTTPRequestMethodKey.String(call.Method), semconv.URLScheme(call.URL.Scheme), semconv.ServerAddress(call.URL.Hostname()),
-		semconv.ServerPort(portOf(call.URL))))
+		semconv.ServerPort(portOf(call.URL)), semconv.URLFull(h.address(call.URL, r))))
 	defer span.End()
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(call.Header))
 	seen := h.client.Send(ctx, call)
@@ -106,6 +106,14 @@ func (h *Handler) send(ctx context.Context, call webhook.Call, r *secret.Redacto
 		span.SetAttributes(semconv.HTTPResponseStatusCode(seen.Answer().Status))
 	}
 	return seen
+}
+
+// address returns an address as spans show it: only its origin when a secret belongs into it, since that may be escaped there.
+func (h *Handler) address(u *url.URL, r *secret.Redactor) string {
+	if h.cfg.Request.URL.Uses("secrets") {
+		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}
+	}
+	return r.Text(u.String())
 }
 
 // portOf is the port that an address means.
