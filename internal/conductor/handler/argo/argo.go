@@ -83,6 +83,15 @@ func (h *Handler) findTemplate(ctx context.Context, p parameters) error {
 	return err
 }
 
+// priorityOf returns the workflow's priority: Argo takes the higher number first, and Waybill the lower one. An action
+// of the usual priority leaves that of the template.
+func priorityOf(a action.Action) int64 {
+	if a.Priority == nil {
+		return 0
+	}
+	return int64(action.DefaultPriority - *a.Priority)
+}
+
 // workflow is what is created.
 func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstructured {
 	kind, name, _ := strings.Cut(p.Template, "/")
@@ -94,6 +103,9 @@ func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstruct
 	}
 	if p.ServiceAccount != "" {
 		spec["serviceAccountName"] = p.ServiceAccount
+	}
+	if priority := priorityOf(a); priority != 0 {
+		spec["priority"] = priority
 	}
 	w := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "spec": spec}}
 	w.SetName(a.ID.String())

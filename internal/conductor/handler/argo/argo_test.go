@@ -165,3 +165,19 @@ func TestAWorkflowIsStoppedByItsName(t *testing.T) {
 		}
 	}
 }
+
+// TestPriorityIsPassedOn: Argo starts the higher number first, Waybill the lower one; the usual one is the template's business.
+func TestPriorityIsPassedOn(t *testing.T) {
+	t.Parallel()
+	for priority, want := range map[int]any{0: 100.0, 10: 90.0, action.DefaultPriority: nil, 1000: -900.0} {
+		s := &answers{}
+		a := toCreate(mirror)
+		a.Action.Priority = &priority
+		if o := newHandler(t, s, Config{}).Do(t.Context(), a); o.Kind != action.Done {
+			t.Fatalf("%d: %+v", priority, o)
+		}
+		if spec, _ := s.sent["spec"].(map[string]any); spec["priority"] != want {
+			t.Errorf("priority %d became %v, want %v", priority, spec["priority"], want)
+		}
+	}
+}
