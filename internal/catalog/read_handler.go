@@ -17,7 +17,7 @@ import (
 )
 
 // reserved are names of handlers that other parts bring.
-var reserved = []string{"step", "build", "gate", "worker", "pull-request", "notification", "eventflow"}
+var reserved = []string{"step", "service-stop", "build", "gate", "worker", "pull-request", "notification", "eventflow"}
 
 // handlerName is what a handler may be called: it is the first part of its lanes.
 var handlerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)

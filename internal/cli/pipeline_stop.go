@@ -2,22 +2,27 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
 func (a *app) pipelineStopCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop [PIPELINE]",
-		Short: "End a pipeline's services on local:// hosts; the log is untouched",
-		Long: `Ends the services that run on the local:// hosts of a pipeline, on this machine. What was
-deployed stays deployed in the log: a later deployment of the host starts its service again.
-Without a name: this folder's pipeline.`,
+		Short: "End a pipeline's services on local:// hosts",
+		Long: `Ends the services that run on the local:// hosts of a pipeline, on this machine. Each stop is
+an action and an entry of the log. What was deployed stays deployed: a later deployment of the
+host starts its service again. Without a name: this folder's pipeline.`,
 		Example:           examples("waybill pipeline stop", "waybill pipeline stop greeter"),
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
@@ -43,9 +48,15 @@ func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
 	if err != nil {
 		return err
 	}
-	stopped, err := step.Stop(ctx, s.home.dir, &v.Definition)
+	stops, err := step.Stops(ctx, s.home.dir, &v.Definition, a.user())
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", name, err)
+	}
+	var stopped []string
+	if len(stops) > 0 {
+		if stopped, err = s.doStops(ctx, stops); err != nil {
+			return fmt.Errorf("stop %s: %w", name, err)
+		}
 	}
 	switch {
 	case a.json():
@@ -54,6 +65,65 @@ func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
 		fmt.Fprintf(a.out, "%s: no service runs on a local host\n", name)
 	default:
 		fmt.Fprintf(a.out, "%s: stopped on %s\n", name, strings.Join(stopped, ", "))
+	}
+	return nil
+}
+
+// doStops stores the actions and sees to it that they are done: by the process that holds the log, else here. It returns
+// the hosts that were stopped, as stage/group/host.
+func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
+	stored, err := s.ledger.Enqueue(ctx, stops...)
+	if err != nil {
+		return nil, err
+	}
+	follow := func(ctx context.Context) error {
+		for i := range stops {
+			if err := s.awaitStop(ctx, stored[i].ID); err != nil {
+				return err
+			}
+			_, below, _ := strings.Cut(strings.TrimPrefix(stops[i].Name, "stop "), "/")
+			stopped = append(stopped, below)
+		}
+		return nil
+	}
+	if s.kind == embedded {
+		lock, err := lifecycle.Lock(s.home.dir)
+		if _, held := errors.AsType[*lifecycle.Held](err); held {
+			err = follow(ctx)
+			return stopped, err
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = lock.Unlock() }() // this process ends
+	}
+	err = s.runStops(ctx, follow)
+	return stopped, err
+}
+
+// runStops runs a conductor that only ends services, until follow returns.
+func (s *session) runStops(ctx context.Context, follow func(context.Context) error) error {
+	if err := s.ledger.Alone(ctx); err != nil {
+		return err
+	}
+	c := conductor.New(keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}, conductor.Config{
+		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute,
+		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.home.dir, Log: s.ledger}},
+	})
+	return lifecycle.Run(ctx, lifecycle.Role{Name: roleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
+}
+
+// stopWorkers is how many services are ended at a time.
+const stopWorkers = 8
+
+// awaitStop waits for the end of an action, which must be a good one.
+func (s *session) awaitStop(ctx context.Context, id action.ID) error {
+	var last action.Event
+	if err := s.FollowAction(ctx, id, -1, func(e action.Event) error { last = e; return nil }, func() error { return nil }); err != nil {
+		return err
+	}
+	if last.Status != action.Successful {
+		return fault.New(fault.Failed, "action %s ended %s: %s", id, last.Status, firstOf(last.Error, last.Code)).WithHint("waybill action show %s", id)
 	}
 	return nil
 }

@@ -115,7 +115,11 @@ func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
 	builds := build.New(build.Config{Builds: s.home.builds(), Program: []string{program}, Ledger: s.ledger, Blobs: s.blobs, Log: log})
-	return map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}, nil
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}
+	if s.kind == embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
+		handlers[step.StopHandler] = step.Stopper{Home: s.home.dir, Log: s.ledger}
+	}
+	return handlers, nil
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.

@@ -104,15 +104,18 @@ func (l *Ledger) Append(ctx context.Context, pipeline string, since int64, decid
 	return l.record(ctx, recording{what: "append to", pipeline: pipeline, since: since, decide: decide})
 }
 
-// Report appends a note about a step that is live, such as what its checks answer. It decides nothing.
-func (l *Ledger) Report(ctx context.Context, pipeline string, note schedule.Entry) error {
-	note.Class, note.Event = schedule.Note, schedule.StepReported
-	return l.write(ctx, "report to "+pipeline, func(t *txn) error {
+// Remark appends an entry that completes nothing and decides nothing, such as what the checks of a running step answer,
+// or that a service was stopped.
+func (l *Ledger) Remark(ctx context.Context, pipeline string, e schedule.Entry) error {
+	if e.Class == schedule.Fact {
+		return fault.New(fault.Internal, "%s of %s is a fact, not a remark", e.Event, e.Target)
+	}
+	return l.write(ctx, "append to "+pipeline, func(t *txn) error {
 		head, err := t.lockOne(pipeline)
 		if err != nil {
 			return err
 		}
-		if err := t.append(head, []schedule.Entry{note}); err != nil {
+		if err := t.append(head, []schedule.Entry{e}); err != nil {
 			return err
 		}
 		return t.UpdateHead(*head)

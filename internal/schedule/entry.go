@@ -105,6 +105,7 @@ const (
 	StepIntroduced     = "step-introduced"  // Target: stage; Detail IntroducedDetail
 	HostJoined         = "host-joined"
 	HostLeft           = "host-left"
+	ServiceStopped     = "service-stopped"     // Target: host; by waybill pipeline stop
 	ArtifactRegistered = "artifact-registered" // Revision; Detail {"label", "digest", "size"}
 )
 

@@ -78,6 +78,8 @@ func (m *marks) host(row schedule.Entry) {
 	mark := m.hosts[row.Target]
 	detail := detailOf(row)
 	switch {
+	case row.Event == schedule.ServiceStopped:
+		mark.stopped = true
 	case row.Event == schedule.HostDeployed:
 		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At}
 	case mark.deployment != row.Deployment:

@@ -32,6 +32,9 @@ type targetMark struct {
 
 // apply takes one row.
 func (m *marks) apply(row schedule.Entry) {
+	if row.Event == schedule.ServiceStopped {
+		m.host(row)
+	}
 	if row.Deployment == 0 {
 		return
 	}

@@ -133,10 +133,9 @@ func TestStopMayBeCutOff(t *testing.T) {
 		w.revise(1, forever)
 		w.ship(1)
 		timer := time.AfterFunc(100*time.Millisecond, func() { interruptions["group"](w, nil) })
-		d := w.definition()
-		_, err := Stop(t.Context(), w.home, &d) // it may have been quicker
+		cut, err := w.stop() // it may have been quicker
 		timer.Stop()
-		t.Logf("the stop that was cut off: %v", err)
+		t.Logf("the stop that was cut off: %+v, %v", cut, err)
 		w.stopAll()
 		if s := w.state(); s.Service != 0 || s.Supervisor != 0 || w.services() != 0 {
 			t.Errorf("%+v, %d services", s, w.services())

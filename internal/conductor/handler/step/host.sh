@@ -376,7 +376,7 @@ hello() { # what this program needs and the host lacks
 	has flock || has lockf || echo "lacks=flock or lockf"
 	has setsid || has perl || echo "lacks=setsid or perl"
 }
-stop() { lock && halt && echo stopped=1; }
+stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; record 0 "stopped"; echo stopped=1; }
 
 folder=$1 verb=$2 && shift 2
 action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks=

@@ -139,6 +139,34 @@ func TestStopEndsWhatIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
+func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.ship(1)
+	if got, err := w.stop(); err != nil || len(got) != 1 || got[0].Kind != action.Done {
+		t.Fatalf("stop: %+v, %v", got, err)
+	}
+	if got, err := w.stop(); err != nil || len(got) != 0 {
+		t.Errorf("there is more to stop: %+v, %v", got, err)
+	}
+	if len(w.reports) != 1 || w.reports[0].Event != schedule.ServiceStopped || w.reports[0].Class != schedule.Change || w.reports[0].Target != "greeter/beta/all/oak" ||
+		!strings.Contains(string(w.reports[0].Detail), `"by":"ana"`) {
+		t.Errorf("entries %+v", w.reports)
+	}
+	if got := w.read(".waybill/audit"); !strings.Contains(got, " stop ") || !strings.Contains(got, "status 0: stopped") {
+		t.Errorf("audit %q", got)
+	}
+	d := w.definition()
+	w.ship(1)
+	stops, err := Stops(t.Context(), w.home, &d, "ana")
+	if err != nil || len(stops) != 1 {
+		t.Fatal(stops, err)
+	}
+	elsewhere := Stopper{Home: t.TempDir(), Log: w}.Do(t.Context(), conductor.Attempt{Action: stops[0], Number: 1})
+	w.wantOutcome(elsewhere, action.Throttle, "the service is on", "and this is")
+}
+
 func TestEditedReleaseIsReplicatedAnew(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)

@@ -3,14 +3,12 @@ package step
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
@@ -81,52 +79,4 @@ func stateOf(answer report) State {
 		s.Rank, _ = strconv.ParseInt(fence[1], 10, 64)
 	}
 	return s
-}
-
-// Stop ends the services of a pipeline on its local hosts. Releases and the log stay; the next deployment of a
-// host starts its service again. It returns the hosts, as stage/group/host, on which something was asked to stop,
-// and every error.
-func Stop(ctx context.Context, home string, d *schedule.Definition) (stopped []string, err error) {
-	home, err = filepath.Abs(home)
-	if err != nil {
-		return nil, err
-	}
-	done := map[string]bool{}
-	for i := range d.Stages {
-		stage := &d.Stages[i]
-		for j := range stage.Groups {
-			group := &stage.Groups[j]
-			for k := range group.Hosts {
-				host := &group.Hosts[k]
-				dir, missing := localDir(home, *host)
-				folder := filepath.Join(dir, d.ServiceOf(stage, group, host).Name)
-				if missing != nil || done[folder] {
-					continue
-				}
-				done[folder] = true
-				was, failed := stopFolder(ctx, host.Name, folder)
-				err = errors.Join(err, failed)
-				if was {
-					stopped = append(stopped, fmt.Sprintf("%s/%s/%s", stage.Name, group.Name, host.Name))
-				}
-			}
-		}
-	}
-	return stopped, err
-}
-
-// stopFolder ends one service and reports whether one was up.
-func stopFolder(ctx context.Context, host, folder string) (bool, error) {
-	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	p := &program{host: &process.Local{}, name: host, folder: folder}
-	answer, err := p.call(ctx, nil, "status")
-	if err != nil || (answer.first("supervisor") == "" && answer.first("service") == "") {
-		return false, err
-	}
-	if _, err := p.call(ctx, nil, "stop"); err != nil {
-		return false, fault.New(fault.CodeOf(err), "stop the service on %s: %w", host, err)
-	}
-	return true, nil
 }

@@ -41,8 +41,8 @@ func (r *reporter) meets(ctx context.Context, err error) {
 	r.last, r.due, r.pause = text, now.Add(r.pause), 2*r.pause
 	detail, err := json.Marshal(schedule.StepDetail{Event: r.facts.Event, Action: r.id.String(), Error: text})
 	if err == nil {
-		err = r.config.Ledger.Report(ctx, r.facts.Pipeline, schedule.Entry{
-			Deployment: r.facts.Deployment, Target: r.facts.Target, Revision: r.facts.Revision, Version: r.facts.Version, Detail: detail,
+		err = r.config.Ledger.Remark(ctx, r.facts.Pipeline, schedule.Entry{
+			Class: schedule.Note, Event: schedule.StepReported, Deployment: r.facts.Deployment, Target: r.facts.Target, Revision: r.facts.Revision, Version: r.facts.Version, Detail: detail,
 		})
 	}
 	if err != nil && ctx.Err() == nil {

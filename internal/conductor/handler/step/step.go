@@ -21,8 +21,7 @@ type Ledger interface {
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
 	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
 	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
-	// Report appends the note step-reported.
-	Report(ctx context.Context, pipeline string, note schedule.Entry) error
+	Notes
 }
 
 // Blobs is where artifacts are read from.

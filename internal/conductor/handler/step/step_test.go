@@ -124,10 +124,27 @@ func newWorld(t *testing.T, path string) *world {
 }
 
 func (w *world) stopAll() {
-	d := w.definition()
-	if _, err := Stop(context.Background(), w.home, &d); err != nil {
+	w.t.Helper()
+	outcomes, err := w.stop()
+	if err != nil {
 		w.t.Errorf("stop: %v", err)
 	}
+	for _, o := range outcomes {
+		if o.Kind != action.Done {
+			w.t.Errorf("stop: %s: %s", o.Kind, o.Error)
+		}
+	}
+}
+
+// stop makes one attempt to end each service that is up.
+func (w *world) stop() (outcomes []action.Outcome, err error) {
+	d := w.definition()
+	stops, err := Stops(context.Background(), w.home, &d, "ana")
+	for i, stop := range stops {
+		stop.ID = actionID(int64(i), "stop")
+		outcomes = append(outcomes, Stopper{Home: w.home, Log: w}.Do(context.Background(), conductor.Attempt{Action: stop, Number: 1}))
+	}
+	return outcomes, err
 }
 
 func (w *world) definition() schedule.Definition {
@@ -155,7 +172,7 @@ func (w *world) Revision(_ context.Context, _, _ string, seq int64) (ledger.Revi
 	return r, nil
 }
 
-func (w *world) Report(_ context.Context, pipeline string, note schedule.Entry) error {
+func (w *world) Remark(_ context.Context, pipeline string, note schedule.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	note.Pipeline = pipeline
