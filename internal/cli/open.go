@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -107,10 +108,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	blobs := s.live.Now().Blob.URL
-	if blobs == "" {
-		blobs = s.home.blobs()
-	}
+	blobs := s.blobURL()
 	store, err := blob.Open(ctx, blobs)
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
@@ -130,6 +128,22 @@ func (s *session) connect(ctx context.Context) error {
 // inspectHost asks how a service on a host of this machine does.
 func (s *session) inspectHost(ctx context.Context, host schedule.Host, service string) (step.State, bool, error) {
 	return step.Look(ctx, s.home.dir, host, service)
+}
+
+// blobURL returns where this process keeps blobs.
+func (s *session) blobURL() string {
+	if url := s.live.Now().Blob.URL; url != "" {
+		return url
+	}
+	return s.home.blobs()
+}
+
+// warnPrivateBlobs warns when several processes may share the ledger while this one keeps its blobs in its home.
+func (s *session) warnPrivateBlobs(a *app) {
+	if s.kind == shared && s.live.Now().Blob.URL == "" {
+		fmt.Fprintf(a.err, "waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml\n",
+			a.shorten(s.blobURL()))
+	}
 }
 
 func (s *session) close() {

@@ -79,8 +79,8 @@ func (a *app) pipelineValidateCommand() *cobra.Command {
 column. Nothing is stored and no log is needed. Exit status 2 when something is wrong.`,
 		Example: examples("waybill pipeline validate", "waybill pipeline validate staging/waybill.yaml -o json"),
 		Args:    arguments(0, 1, "FILE"),
-		RunE: func(_ *cobra.Command, arguments []string) error {
-			return a.validate(arguments)
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.validate(c.Context(), arguments)
 		},
 	}
 }
@@ -92,8 +92,11 @@ type validDocument struct {
 	Problems fault.Problems `json:"problems"` // warnings too
 }
 
-func (a *app) validate(arguments []string) error {
+func (a *app) validate(ctx context.Context, arguments []string) error {
 	p, err := a.projectFrom(arguments)
+	if err == nil {
+		err = a.checkIgnored(ctx, p)
+	}
 	problems, wrong := problemsOf(err)
 	if err != nil && !wrong {
 		return err

@@ -91,6 +91,9 @@ func (a *app) plan(ctx context.Context, arguments []string, flags planFlags) err
 		return err
 	}
 	a.printProblems(p.warnings)
+	if err := a.checkIgnored(ctx, p); err != nil {
+		return err
+	}
 	s, done, err := a.openScratch(ctx, p.dir)
 	if err != nil {
 		return err

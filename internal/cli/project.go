@@ -77,13 +77,27 @@ func (a *app) readProject(path string) (project, error) {
 }
 
 // checkBuilds reads the build files that the stages name: their faults are told before anything is written.
-func (a *app) checkBuilds(p project) error {
+func (a *app) checkBuilds(ctx context.Context, p project) error {
 	for _, stage := range p.definition.Stages {
 		if stage.Build == nil || stage.Build.External {
 			continue
 		}
 		if _, err := a.readBuildFile(p.dir, stage.Build.File, a.shorten(filepath.Join(p.dir, stage.Build.File))); err != nil {
 			return err
+		}
+	}
+	return a.checkIgnored(ctx, p)
+}
+
+// checkIgnored refuses a build file that git ignores: a revision is the files that git knows, so its build would lack it.
+func (a *app) checkIgnored(ctx context.Context, p project) error {
+	for _, stage := range p.definition.Stages {
+		if stage.Build == nil || stage.Build.External {
+			continue
+		}
+		if name := stage.Build.File; git.Open(p.dir).Ignored(ctx, name) {
+			shown := a.shorten(filepath.Join(p.dir, name))
+			return fault.New(fault.Invalid, "git ignores %s, so no revision has it", shown).WithHint("git add -f %s", shown)
 		}
 	}
 	return nil

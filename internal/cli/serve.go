@@ -131,6 +131,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err := s.serveAs(flags.conductor); err != nil {
 		return err
 	}
+	s.warnPrivateBlobs(a)
 	if s.kind == embedded {
 		lock, err := lifecycle.Lock(s.home.dir)
 		if err != nil {

@@ -25,6 +25,7 @@ type operations interface {
 	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
+	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
 	Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error)
 	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
 	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)

@@ -72,7 +72,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err := checkUntil(p.definition, flags.until); err != nil {
 		return err
 	}
-	if err := a.checkBuilds(p); err != nil {
+	if err := a.checkBuilds(ctx, p); err != nil {
 		return err
 	}
 	s, err := a.open(ctx, p.dir, create)
@@ -80,6 +80,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 		return err
 	}
 	defer s.close()
+	s.warnPrivateBlobs(a)
 	tree, err := p.tree(ctx, s.home)
 	if err != nil {
 		return err
@@ -124,7 +125,21 @@ func (s *shipment) deployment(ctx context.Context) (*ledger.Deployment, error) {
 	if err := s.applyAgain(ctx, known); err != nil {
 		return nil, err
 	}
+	if err := s.storeAgain(ctx, known); err != nil {
+		return nil, err
+	}
 	return s.goOn(ctx, known)
+}
+
+// storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
+// shipped into another store.
+func (s *shipment) storeAgain(ctx context.Context, known ledger.Revision) error {
+	view, err := s.Snapshot(ctx, known.Pipeline, known.Label)
+	if err != nil || view.Stored || view.Key == "" {
+		return err
+	}
+	_, err = s.snapshot(ctx, known.Pipeline, known.Label)
+	return err
 }
 
 // register applies the definition, stores the files, and makes the revision with its deployment.

@@ -38,17 +38,17 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	var wanted []string
 	expires := ""
 	c := &cobra.Command{
-		Use:   "create NAME --scope SCOPE…",
+		Use:   "create NAME --scope SCOPE,…",
 		Short: "Make a token and print it, once",
-		Long: `Makes a token that may do what its scopes name:
+		Long: `Makes a token that may do what its scopes name. Every token may read.
 
-  read     look, where reading is not free
+  read     look, and nothing else
   execute  register revisions, start deployments
   operate  retry, skip, hold, resume, cancel
   define   apply pipelines
   approve  let stages go on that wait for approval
   worker   report builds`,
-		Example: examples("waybill token create ci --scope execute --scope define --expires 90d"),
+		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			token, err := newToken(arguments[0], wanted, expires, time.Now())
@@ -58,7 +58,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 			return a.withTokens(c, create, func(ctx context.Context, l *ledger.Ledger) error { return a.createToken(ctx, l, token) })
 		},
 	}
-	c.Flags().StringArrayVar(&wanted, "scope", nil, "what it may do (repeatable): "+strings.Join(scopes(), ", "))
+	c.Flags().StringSliceVar(&wanted, "scope", nil, "what it may do (repeatable, or separated by commas): "+strings.Join(scopes(), ", "))
 	c.Flags().StringVar(&expires, "expires", "", "how long it is good, such as 90d (default: until revoked)")
 	offer(c, "scope", scopes()...)
 	return c

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
@@ -19,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -64,6 +66,7 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 	s.ledgerID = id.String()
 	o.ledger = obs.NewLedger(o.registerer())
 	s.ledger.Measure(o.ledger)
+	s.tellBlobs(ctx, o.log)
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err
 	}
@@ -84,12 +87,34 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
 			}
-			roles = append(roles, lifecycle.Role{Name: name, Run: s.api.Run})
+			roles = append(roles, lifecycle.Role{Name: name, Run: s.api.Run}, lifecycle.Role{Name: "presence", Run: s.present(name, o.log)})
 		default:
 			return nil, fault.New(fault.Internal, "there is no role %q", name)
 		}
 	}
 	return roles, nil
+}
+
+// tellBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each other's.
+func (s *session) tellBlobs(ctx context.Context, log *slog.Logger) {
+	if s.kind != shared {
+		return
+	}
+	id, err := blob.Identity(ctx, s.blobs)
+	if err != nil {
+		if log != nil {
+			log.Warn("the blob store does not answer", obs.Error(err))
+		}
+		return
+	}
+	s.ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
+}
+
+// present keeps a role registered that claims nothing, so that the status shows it.
+func (s *session) present(role string, log *slog.Logger) func(context.Context) error {
+	identity := s.instance()
+	identity.Roles = []string{role}
+	return func(ctx context.Context) error { return member.Present(ctx, s.ledger, identity, log) }
 }
 
 // conductor runs actions with every handler that exists.

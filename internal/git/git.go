@@ -120,6 +120,13 @@ func (f *Folder) Files(ctx context.Context) ([]string, error) {
 	return f.listed(ctx)
 }
 
+// Ignored reports whether git leaves a file of the folder out of Files because an ignore rule matches it; name is a slash
+// path from the folder. It is false where there is no repository, and for tracked files.
+func (f *Folder) Ignored(ctx context.Context, name string) bool {
+	_, err := f.git(ctx, "check-ignore", "-q", "--", name)
+	return err == nil
+}
+
 // listed asks git. A submodule is listed as a folder of its own.
 func (f *Folder) listed(ctx context.Context) ([]string, error) {
 	arguments := []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."}

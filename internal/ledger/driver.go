@@ -192,6 +192,8 @@ type statusTx interface {
 	Backlogs() ([]BacklogRow, error)
 	// ReadyAt finds an action of the handler that is ready since then; the zero id: there is none.
 	ReadyAt(handler string, since time.Time) (action.ID, error)
+	// ReadyOutside returns since when the action of the handler is ready that waits longest in another lane than these; zero: none.
+	ReadyOutside(handler string, lanes []string) (time.Time, error)
 	// NextRun is when the first of those is due that wait for their time; zero: none does.
 	NextRun() (time.Time, error)
 	// Rescues counts the events of rescues since a time, by their code.

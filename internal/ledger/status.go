@@ -19,6 +19,8 @@ type Backlog struct {
 	Ready    int                   `json:"ready"`             // of them, those that may be claimed now
 	Oldest   time.Time             `json:"oldest,omitzero"`   // since when the one that waits longest is ready
 	OldestID action.ID             `json:"oldestId,omitzero"` // which one; only in a Status
+	// Free is Oldest without the lanes that are slowed, paused or disabled, whose actions wait on purpose; only in a Status.
+	Free time.Time `json:"free,omitzero"`
 }
 
 // Live is how many there are.
@@ -61,13 +63,8 @@ func (l *Ledger) Status(ctx context.Context) (s Status, err error) {
 		if s.Backlogs, err = backlogs(tx); err != nil {
 			return err
 		}
-		for i, b := range s.Backlogs {
-			if b.Ready == 0 {
-				continue
-			}
-			if s.Backlogs[i].OldestID, err = tx.ReadyAt(b.Handler, b.Oldest); err != nil {
-				return err
-			}
+		if err = waitLongest(tx, s.Backlogs); err != nil {
+			return err
 		}
 		if s.NextDue, err = tx.NextRun(); err != nil {
 			return err
@@ -79,6 +76,39 @@ func (l *Ledger) Status(ctx context.Context) (s Status, err error) {
 		return err
 	})
 	return s, err
+}
+
+// waitLongest adds to backlogs which action waits longest, and since when one waits that its lane lets start.
+func waitLongest(tx Tx, all []Backlog) error {
+	limits, err := limitsOf(tx, nil)
+	if err != nil {
+		return err
+	}
+	troubled := map[string][]string{}
+	for _, l := range limits {
+		if l.Troubled() {
+			handler := handlerOf(l.Key)
+			troubled[handler] = append(troubled[handler], l.Key)
+		}
+	}
+	for i := range all {
+		b := &all[i]
+		if b.Ready == 0 {
+			continue
+		}
+		if b.OldestID, err = tx.ReadyAt(b.Handler, b.Oldest); err != nil {
+			return err
+		}
+		switch lanes := troubled[b.Handler]; {
+		case len(lanes) == 0:
+			b.Free = b.Oldest
+		case !slices.Contains(lanes, HandlerKey(b.Handler)):
+			if b.Free, err = tx.ReadyOutside(b.Handler, lanes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Sample is what is measured of the ledger regularly, by one of those that share it.
@@ -142,6 +172,13 @@ type Report struct {
 	Reload      *Reload           `json:"reload,omitempty"`
 	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
 	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
+	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
+}
+
+// BlobStore is where a process keeps blobs.
+type BlobStore struct {
+	ID  string `json:"id"`  // the same for all processes that see the same blobs
+	URL string `json:"url"` // for people
 }
 
 // Reload is how the configuration in force came to be, and what became of the file since.

@@ -75,6 +75,10 @@ func (a *api) revisions() {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
 			return Stored{key}, err
 		})
+	get(a, read("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
+		func(ctx context.Context, in *LabelPath) (SnapshotView, error) {
+			return a.service.Snapshot(ctx, in.Pipeline, in.Label)
+		})
 	get(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store a result of a build that ran elsewhere"),
 		func(ctx context.Context, in *artifactUpload) (ledger.Artifact, error) {

@@ -104,6 +104,11 @@ func (c *Client) PutSnapshot(ctx context.Context, pipeline, label string, r io.R
 	return stored.Key, err
 }
 
+// Snapshot is Service.Snapshot.
+func (c *Client) Snapshot(ctx context.Context, pipeline, label string) (view SnapshotView, err error) {
+	return view, c.get(ctx, at("pipelines", pipeline, "revisions", label, "snapshot"), nil, &view)
+}
+
 // Register is Service.Register.
 func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (done ledger.Registered, err error) {
 	body := map[string]any{

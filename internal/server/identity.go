@@ -34,8 +34,10 @@ type Identity struct {
 // Known reports whether the request carried a valid token or session.
 func (i Identity) Known() bool { return len(i.Scopes) > 0 }
 
-// Has reports whether the identity has the scope.
-func (i Identity) Has(scope Scope) bool { return slices.Contains(i.Scopes, scope) }
+// Has reports whether the identity has the scope. Every scope includes reading, so that no token allows less than none.
+func (i Identity) Has(scope Scope) bool {
+	return slices.Contains(i.Scopes, scope) || scope == ScopeRead && i.Known()
+}
 
 type identityKey struct{}
 

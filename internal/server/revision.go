@@ -30,6 +30,22 @@ func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.
 	return key, nil
 }
 
+// SnapshotView says where a revision's files are kept.
+type SnapshotView struct {
+	Key    string `json:"key" doc:"blob key; empty: the revision was registered without files"`
+	Stored bool   `json:"stored" doc:"false: the blob store has lost them, or is another one than that in which they were stored"`
+}
+
+// Snapshot says whether a revision's files are in the blob store.
+func (s *Service) Snapshot(ctx context.Context, pipeline, label string) (SnapshotView, error) {
+	revision, err := s.Revision(ctx, pipeline, label)
+	if err != nil || revision.Snapshot == "" {
+		return SnapshotView{}, err
+	}
+	stored, err := s.blobs.Has(ctx, revision.Snapshot)
+	return SnapshotView{Key: revision.Snapshot, Stored: stored}, err
+}
+
 // Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
 // until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
 func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {

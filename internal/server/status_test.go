@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,40 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	}
 	if !strings.HasPrefix(v.Troubles[2].Text, "lane notify/hooks.example.org is paused by ana: maintenance") {
 		t.Errorf("%q", v.Troubles[2].Text)
+	}
+}
+
+// One target that refuses work, and a lane that a person paused, are no reason to say that everything is late.
+func TestStatusKeepsUpBesideATargetThatRefusesWork(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	ctx := t.Context()
+	if _, err := s.Service.Limit(ctx, "hook/broken", ledger.LimitCommand{Kind: "pause", By: "target", Reason: "503: target refuses work"}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Service.Status(ctx)
+	if err != nil || !v.KeepsUp || !slices.Equal(kinds(v), []string{"lane hook/broken"}) || !v.Troubles[0].Warning {
+		t.Fatalf("%v, %+v, %v", v.KeepsUp, v.Troubles, err)
+	}
+}
+
+func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	ctx := t.Context()
+	other := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
+	s.Ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
+	if err := s.Ledger.Join(ctx, other); err != nil { // with what this process reports
+		t.Fatal(err)
+	}
+	if v, err := s.Service.Status(ctx); err != nil || !v.KeepsUp {
+		t.Fatalf("with one store: %+v, %v", v.Troubles, err)
+	}
+	s.Ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
+	v, err := server.NewService(s.Ledger, s.Blobs, server.Offers{}).Status(ctx)
+	if err != nil || v.KeepsUp || len(v.Troubles) != 1 || v.Troubles[0].Kind != "blobs" ||
+		!strings.HasSuffix(v.Troubles[0].Text, "/root/.waybill/blobs, s3://bucket") {
+		t.Errorf("%+v, %v", v.Troubles, err)
 	}
 }
 

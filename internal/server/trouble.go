@@ -27,6 +27,7 @@ const (
 	TroubleUnserved    = "unserved"    // actions wait for a handler that nobody serves
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
 	TroubleLate        = "late"        // ready actions wait long
+	TroubleBlobs       = "blobs"       // processes do not see each other's blobs
 	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
 	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
@@ -43,7 +44,7 @@ const (
 
 // order is in which kinds of trouble are told.
 func order(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
+	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
 // unserved are the handlers with work and nobody to do it.
@@ -70,10 +71,11 @@ func waits(n int) string {
 	return fmt.Sprintf("%d actions wait", n)
 }
 
-// laneTroubles are the lanes whose targets refuse work, or that somebody stopped.
+// laneTroubles returns the lanes whose targets refuse work, or that a person paused. Only a disabled one needs a person:
+// the others recover by themselves, or are waited for on purpose, and everything else keeps up.
 func (v StatusView) laneTroubles() (all []Trouble) {
 	for _, l := range v.Lanes {
-		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is "}
+		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is ", Warning: l.State != "disabled"}
 		switch l.State {
 		case "disabled":
 			t.Since, t.Hint = l.DisabledAt, "waybill action limits --enable "+l.Key
@@ -96,13 +98,14 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 	return all
 }
 
-// late are the handlers that are served and whose actions wait long all the same.
+// late returns the handlers that are served and whose actions wait long all the same. Actions in lanes that are slowed,
+// paused or disabled wait on purpose: laneTroubles names their lanes.
 func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
 	for _, h := range v.Handlers {
-		if h.Served == 0 || h.Ready == 0 || v.Now.Sub(h.Oldest) < lateAfter {
+		if h.Served == 0 || h.Free.IsZero() || v.Now.Sub(h.Free) < lateAfter {
 			continue
 		}
-		t := Trouble{Kind: TroubleLate, Subject: h.Handler, Since: h.Oldest,
+		t := Trouble{Kind: TroubleLate, Subject: h.Handler, Since: h.Free,
 			Text: fmt.Sprintf("handler %s is behind: %d ready, %d running", h.Handler, h.Ready, h.Counts[action.Running]),
 			Hint: "more workers, or more processes that serve it"}
 		if slices.ContainsFunc(lanes, func(l ledger.Limiter) bool { return l.Key == h.Handler || strings.HasPrefix(l.Key, h.Handler+"/") }) {
@@ -111,6 +114,22 @@ func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
 		all = append(all, t)
 	}
 	return all
+}
+
+// blobTroubles returns a trouble when processes keep blobs in different stores: what one of them has stored, another cannot read.
+func blobTroubles(reports []ledger.Report) []Trouble {
+	urls := map[string]string{} // by the store's id
+	for _, r := range reports {
+		if r.Blobs != nil {
+			urls[r.Blobs.ID] = r.Blobs.URL
+		}
+	}
+	if len(urls) < 2 {
+		return nil
+	}
+	return []Trouble{{Kind: TroubleBlobs, Text: "processes keep blobs in different stores, and cannot read each other's: " +
+		strings.Join(slices.Sorted(maps.Values(urls)), ", "),
+		Hint: "name one store that all of them reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
 }
 
 // strained is what slows the database.

@@ -156,19 +156,14 @@ func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
 }
 
-// A failure's error is on its deployment's page once, also when it failed several hosts.
+// A failure's error is on its deployment's page once: not again beside the step, and not in the end of the log.
 func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.Apply(t, servertest.Definition)
-	for _, host := range []string{"east/elm", "east/fir", "west/yew"} {
-		s.Script.End("prod/"+host+" host-deployed", action.Outcome{Kind: action.Fatal, Error: "not healthy\npanic: no such bucket"})
-	}
+	s.Script.End("prod/west/yew host-deployed", action.Outcome{Kind: action.Fatal, Error: "not healthy\npanic: no such bucket"})
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	view := s.Until(t, ref, "fails", servertest.Ended)
-	if len(view.Failures) < 2 {
-		t.Fatalf("%+v", view.Failures)
-	}
+	s.Until(t, ref, "fails", servertest.Ended)
 	response, err := http.Get("http://" + s.Listener.Addr().String() + fmt.Sprintf("/deployments/greeter/%d", ref.Number))
 	if err != nil {
 		t.Fatal(err)
@@ -177,11 +172,6 @@ func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	page, err := io.ReadAll(response.Body)
 	if got := strings.Count(string(page), "no such bucket"); err != nil || got != 1 {
 		t.Errorf("%v: the page says the error %d times", err, got)
-	}
-	for _, f := range view.Failures {
-		if !strings.Contains(string(page), f.Target[len("greeter/"):]+" ") {
-			t.Errorf("the page does not name %s", f.Target)
-		}
 	}
 }
 

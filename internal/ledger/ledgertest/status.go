@@ -42,6 +42,9 @@ func statusTellsWhereAllActionsStand(t *testing.T, s setup) {
 	if b := got.Backlogs[1]; b.Ready != 2 || b.OldestID != oldest || b.Oldest.IsZero() || b.Oldest.After(got.Now) || b.Live() != 2 {
 		t.Errorf("slow: %+v, want 2 ready, %s the first", b, oldest)
 	}
+	if b := got.Backlogs[1]; !b.Free.Equal(b.Oldest) {
+		t.Errorf("slow: its first action may start since %s, want %s", b.Free, b.Oldest)
+	}
 	if b := got.Backlogs[0]; b.Ready != 0 || !b.OldestID.IsZero() {
 		t.Errorf("noop: %+v, want nothing ready", b)
 	}
@@ -50,6 +53,20 @@ func statusTellsWhereAllActionsStand(t *testing.T, s setup) {
 	}
 	if len(got.Instances) != 1 || len(got.Rescues) != 0 {
 		t.Errorf("instances %+v, rescues %v", got.Instances, got.Rescues)
+	}
+	_, err = s.Limit(s.ctx, "slow/a", ledger.LimitCommand{Kind: "pause", By: "ana"})
+	check(t, err)
+	paused, err := s.Status(s.ctx)
+	check(t, err)
+	if b := paused.Backlogs[1]; !b.Oldest.Equal(got.Backlogs[1].Oldest) || !b.Free.After(b.Oldest) {
+		t.Errorf("slow, with the lane of its first action paused: %+v, want the other action's time", b)
+	}
+	_, err = s.Limit(s.ctx, "slow/*", ledger.LimitCommand{Kind: "pause", By: "ana"})
+	check(t, err)
+	paused, err = s.Status(s.ctx)
+	check(t, err)
+	if b := paused.Backlogs[1]; b.Ready != 2 || !b.Free.IsZero() {
+		t.Errorf("slow, paused as a whole: %+v, want none that may start", b)
 	}
 	sample, err := s.Sample(s.ctx)
 	check(t, err)

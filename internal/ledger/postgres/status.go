@@ -27,6 +27,18 @@ func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	return ids[0], nil
 }
 
+// ReadyOutside finds the action of the handler that waits longest in another lane than these.
+func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
+	oldest, err := query(t, func(row pgx.Row) (at time.Time, err error) {
+		err = row.Scan(timeOf{&at})
+		return at, err
+	}, `SELECT min(run_at) FROM thread WHERE ready AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0') AND lane <> ALL ($2)`, handler, lanes)
+	if err != nil || len(oldest) == 0 {
+		return time.Time{}, err
+	}
+	return oldest[0], nil
+}
+
 // NextRun is when the first of those is due that wait for their time.
 func (t *tx) NextRun() (time.Time, error) {
 	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {

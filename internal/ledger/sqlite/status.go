@@ -23,6 +23,15 @@ func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	return ids[0], nil
 }
 
+func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
+	oldest, _, err := row(t, func(s scanner) (at time.Time, err error) {
+		err = s.Scan(moment{&at})
+		return at, err
+	}, `SELECT min(run_at) FROM thread WHERE ready AND (lane = ? OR lane >= ? || '/' AND lane < ? || '0')
+		AND lane NOT IN (SELECT value FROM json_each(?))`, handler, handler, handler, jsonOf(lanes))
+	return oldest, err
+}
+
 func (t *tx) NextRun() (time.Time, error) {
 	next, _, err := row(t, func(s scanner) (at time.Time, err error) {
 		err = s.Scan(moment{&at})
