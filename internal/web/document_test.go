@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"encoding/json"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,12 +50,7 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	}
 	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{Processes: func() map[string]catalog.Workflow { return config.Workflows }})
 	pages := ogc.New(ogc.Config{Service: w.Service, Pages: web.New(w.Service), Version: "test"})
-	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: pages, Version: "test"})
-	s = &site{w, httptest.NewServer(api.Handler()), api}
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
+	s = listen(t, w, pages)
 	jobs = map[string]action.ID{}
 	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	if err := w.Ledger.Join(t.Context(), host); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -43,12 +42,7 @@ func serveActions(t *testing.T) (*site, ledger.Instance) {
 			}}
 		},
 	})
-	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: web.New(w.Service), Version: "test"})
-	s := &site{w, httptest.NewServer(api.Handler()), api}
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
+	s := listen(t, w, web.New(w.Service))
 	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	if err := w.Ledger.Join(t.Context(), host); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,13 @@ type site struct {
 func serve(t *testing.T) *site {
 	t.Helper()
 	w := servertest.Start(t)
-	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: web.New(w.Service), Version: "test"})
+	return listen(t, w, web.New(w.Service))
+}
+
+// listen serves pages of a world until the test ends.
+func listen(t *testing.T, w *servertest.World, pages http.Handler) *site {
+	t.Helper()
+	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: pages, Version: "test"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
 		s.CloseClientConnections() // pages that follow live never end by themselves
