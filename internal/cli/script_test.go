@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/cli"
 )
 
@@ -22,11 +25,30 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// storyLimit bounds one story.
+const storyLimit = 5 * time.Minute
+
 // TestStories runs testdata/script/*.txtar. Each is a story of a user, in a folder and a home of its own.
 func TestStories(t *testing.T) {
 	t.Parallel()
+	stories, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(stories) == 0 {
+		t.Fatal("no stories", err)
+	}
+	for _, story := range stories {
+		t.Run(strings.TrimSuffix(filepath.Base(story), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			tell(t, story)
+		})
+	}
+}
+
+// tell runs one story. A program in it that does not end is ended, and fails it.
+func tell(t *testing.T, story string) {
+	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Files:               []string{story},
+		Deadline:            time.Now().Add(storyLimit),
 		RequireUniqueNames:  true,
 		RequireExplicitExec: false,
 		Setup:               setUp,
@@ -72,9 +94,12 @@ func stopServices(root string) {
 	homes, _ := filepath.Glob(filepath.Join(root, "*", ".waybill", "waybill.db")) // the pattern is a good one
 	for _, database := range homes {
 		project := filepath.Dir(filepath.Dir(database))
-		stop := exec.Command("waybill", "pipeline", "stop")
-		stop.Dir = project
-		if out, err := stop.CombinedOutput(); err != nil {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), childtest.Limit, childtest.ErrLimit)
+		stop := exec.CommandContext(ctx, "waybill", "pipeline", "stop")
+		stop.Dir, stop.WaitDelay = project, childtest.Linger
+		out, err := stop.CombinedOutput()
+		cancel()
+		if err != nil {
 			fmt.Fprintf(os.Stderr, "stop the services of %s: %v\n%s", project, err, out)
 		}
 	}

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
 // openTerminal makes a terminal: whoever closes ours hangs up on theirs.
@@ -50,7 +53,11 @@ func TestClosingTheTerminalEndsUp(t *testing.T) {
 	}
 	defer log.Close()
 	ours, theirs := openTerminal(t)
-	up := exec.Command("waybill", "up", "--home", filepath.Join(home, "home"), "--listen", "127.0.0.1:"+port)
+	// A child inherits an ignored SIGHUP, as under nohup, but not one that this process handles.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	up := childtest.Command(t, "waybill", "up", "--home", filepath.Join(home, "home"), "--listen", "127.0.0.1:"+port)
 	up.Stdin, up.Stdout, up.Stderr = theirs, theirs, log
 	up.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := up.Start(); err != nil {

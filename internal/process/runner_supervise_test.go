@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/process"
 )
 
@@ -42,7 +43,7 @@ func start(t *testing.T, script string) started {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, superviseArgument, "/bin/sh", "-c", script)
+	cmd := childtest.Command(t, self, superviseArgument, "/bin/sh", "-c", script)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

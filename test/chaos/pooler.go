@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
 // Pooler is a PgBouncer in transaction mode: each transaction gets whichever of a few connections is free.
@@ -61,6 +63,7 @@ max_client_conn = 200
 		return nil, err
 	}
 	command := exec.CommandContext(context.WithoutCancel(ctx), program, file)
+	command.WaitDelay = childtest.Linger
 	command.Dir, command.Stdout, command.Stderr = "/", p.Output, p.Output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if postgres, err := user.Lookup("postgres"); err == nil && os.Getuid() == 0 {

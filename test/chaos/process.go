@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -76,7 +77,7 @@ func (w *World) run(ctx context.Context, args ...string) (*Process, error) {
 	command.Dir = w.Folder
 	command.Env = append(os.Environ(), w.Environment...)
 	command.Stdout, command.Stderr = p.Output, p.Output
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.SysProcAttr, command.WaitDelay = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}, childtest.Linger
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the parent whose death kills it is the thread
@@ -102,11 +103,18 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Terminate asks the process to end, as a supervisor does, and returns how it ended.
+// Terminate asks the process to end, as a supervisor does, and returns how it ended. One that does not end is killed.
 func (p *Process) Terminate() error {
 	_ = p.handle.Signal(syscall.SIGTERM)
-	<-p.ended
-	return p.err
+	limit := time.NewTimer(childtest.Limit)
+	defer limit.Stop()
+	select {
+	case <-p.ended:
+		return p.err
+	case <-limit.C:
+		p.Kill()
+		return childtest.ErrLimit
+	}
 }
 
 // Ended is closed when the process has ended.

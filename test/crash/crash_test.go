@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/test/chaos"
@@ -63,7 +64,7 @@ func moments(t *testing.T) *rand.Rand {
 // waybill is a command line of the program in the project's folder.
 func waybill(ctx context.Context, p *project, home string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	command := exec.CommandContext(ctx, binary, append(args, "--home", home)...)
-	command.Dir = p.dir
+	command.Dir, command.WaitDelay = p.dir, childtest.Linger
 	output := new(bytes.Buffer)
 	command.Stdout, command.Stderr = output, output
 	return command, output
@@ -72,7 +73,7 @@ func waybill(ctx context.Context, p *project, home string, args ...string) (*exe
 // stopServices ends what the hosts run, at the end of a test.
 func stopServices(t *testing.T, p *project, home string, args ...string) {
 	t.Cleanup(func() {
-		command, output := waybill(context.Background(), p, home, append([]string{"pipeline", "stop", "hello"}, args...)...)
+		command, output := waybill(childtest.Context(t), p, home, append([]string{"pipeline", "stop", "hello"}, args...)...)
 		if err := command.Run(); err != nil {
 			t.Errorf("stop the services: %v\n%s", err, output)
 		}
@@ -104,7 +105,7 @@ func TestShipGoesOnAfterKills(t *testing.T) {
 // ship runs until it is done, or is killed at a random moment; then it reports false.
 func ship(t *testing.T, p *project, home string, random *rand.Rand) bool {
 	t.Helper()
-	command, output := waybill(t.Context(), p, home, "ship")
+	command, output := waybill(childtest.Context(t), p, home, "ship")
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func ship(t *testing.T, p *project, home string, random *rand.Rand) bool {
 // again ships what is there already: nothing may happen.
 func again(t *testing.T, p *project, home string) {
 	t.Helper()
-	command, output := waybill(t.Context(), p, home, "ship")
+	command, output := waybill(childtest.Context(t), p, home, "ship")
 	if err := command.Run(); err != nil || !bytes.Contains(output.Bytes(), []byte("nothing to do")) {
 		t.Fatalf("ship again: %v\n%s", err, output)
 	}

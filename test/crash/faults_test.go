@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
@@ -16,7 +17,7 @@ import (
 // refused runs a command line that cannot work and returns what it said.
 func refused(t *testing.T, status int, p *project, home string, args ...string) string {
 	t.Helper()
-	command, output := waybill(t.Context(), p, home, args...)
+	command, output := waybill(childtest.Context(t), p, home, args...)
 	err := command.Run()
 	exited, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || exited.ExitCode() != status {
@@ -31,7 +32,7 @@ func refused(t *testing.T, status int, p *project, home string, args ...string) 
 // shipped ships and wants it to end well.
 func shipped(t *testing.T, p *project, home string, args ...string) string {
 	t.Helper()
-	command, output := waybill(t.Context(), p, home, append([]string{"ship"}, args...)...)
+	command, output := waybill(childtest.Context(t), p, home, append([]string{"ship"}, args...)...)
 	if err := command.Run(); err != nil {
 		t.Fatalf("ship: %v\n%s", err, output)
 	}
@@ -135,7 +136,7 @@ func TestHostWithoutPermissionFailsItsDeployment(t *testing.T) {
 	}
 	p.commit(t, 1)
 	home := filepath.Join(p.dir, ".waybill")
-	command, output := waybill(t.Context(), p, home, "ship")
+	command, output := waybill(childtest.Context(t), p, home, "ship")
 	err := command.Run()
 	if exited, ok := errors.AsType[*exec.ExitError](err); !ok || exited.ExitCode() != fault.ExitFailed {
 		t.Fatalf("ship: %v, want exit status %d\n%s", err, fault.ExitFailed, output)

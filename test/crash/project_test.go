@@ -3,9 +3,10 @@ package crash_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
 // The project that is shipped: two shell scripts, so that a trip takes seconds
@@ -93,7 +94,7 @@ func (p *project) commit(t *testing.T, number int) string {
 
 func (p *project) git(t *testing.T, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=Ana", "-c", "user.email=ana@example.com"}, args...)...)
+	command := childtest.Command(t, "git", append([]string{"-c", "user.name=Ana", "-c", "user.email=ana@example.com"}, args...)...)
 	command.Dir = p.dir
 	out, err := command.CombinedOutput()
 	if err != nil {

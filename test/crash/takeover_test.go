@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
@@ -59,7 +60,7 @@ func TestServersTakeOver(t *testing.T) {
 	servers := []*server{serve(t, p, home, store), serve(t, p, home, store)}
 	for round := int64(1); round <= rounds; round++ {
 		label := p.commit(t, int(round))
-		command, output := waybill(t.Context(), p, home, "ship", "--store", store)
+		command, output := waybill(childtest.Context(t), p, home, "ship", "--store", store)
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}

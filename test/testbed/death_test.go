@@ -30,7 +30,9 @@ func TestHold(t *testing.T) {
 
 func TestSystemsDieWithTheirTest(t *testing.T) {
 	t.Parallel()
-	victim := exec.Command(os.Args[0], "-test.run=^TestHold$")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	victim := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHold$")
 	victim.Env = append(os.Environ(), holding+"=1", "TMPDIR="+t.TempDir())
 	if _, err := victim.StdinPipe(); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -71,7 +71,7 @@ func killWorker(t *testing.T, cancelFirst bool) {
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "src"), 0o755), os.Mkdir(filepath.Join(dir, "scratch"), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd := childtest.Command(t, os.Args[0])
 	cmd.Env = append(os.Environ(), "WAYBILL_TEST_WORKER="+dir, "WAYBILL_TEST_PIPE="+pipe)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {

@@ -22,12 +22,16 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
+
+// buildLimit bounds how long the program is built, with nothing in the cache.
+const buildLimit = 15 * time.Minute
 
 // binary is the real program, built once.
 var binary = sync.OnceValues(func() (string, error) {
@@ -36,7 +40,9 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "waybill")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
@@ -255,7 +261,7 @@ func TestTheCauseOfTheEndDecidesTheOutcome(t *testing.T) {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()
 			ready := filepath.Join(t.TempDir(), "ready")
-			if err := exec.Command("mkfifo", ready).Run(); err != nil {
+			if err := childtest.Command(t, "mkfifo", ready).Run(); err != nil {
 				t.Fatal(err)
 			}
 			s := fresh(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['echo $$ > %s; exec sleep 60']}}}", ready))

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
 func tarOf(t *testing.T, headers ...tar.Header) []byte {
@@ -224,7 +226,7 @@ func FuzzQuote(f *testing.F) {
 			if shell == "busybox" {
 				argv = append([]string{path, "sh"}, argv[1:]...)
 			}
-			got, err := exec.Command(argv[0], argv[1:]...).Output()
+			got, err := childtest.Command(t, argv[0], argv[1:]...).Output()
 			if err != nil || string(got) != text+"." {
 				t.Errorf("%s makes %q of %q: %v", shell, got, text, err)
 			}

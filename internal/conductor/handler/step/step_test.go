@@ -20,6 +20,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -55,7 +56,7 @@ func busyboxPath(t *testing.T) string {
 		t.Fatal("the host program is tested under busybox: install busybox-static")
 	}
 	dir := t.TempDir()
-	applets, err := exec.Command(busybox, "--list").Output()
+	applets, err := childtest.Command(t, busybox, "--list").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

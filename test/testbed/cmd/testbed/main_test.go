@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain lets the test's own file stand in for the command.
@@ -19,6 +21,12 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// Bounds of a command: how long it runs, and how long its output is read after its end.
+const (
+	limit  = 3 * time.Minute
+	linger = 10 * time.Second
+)
 
 // kept is the command running a shell script.
 type kept struct {
@@ -33,7 +41,10 @@ func start(t *testing.T, script string) *kept {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kept{command: exec.Command(self, "sh", "-c", script)}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	k := &kept{command: exec.CommandContext(ctx, self, "sh", "-c", script)}
+	k.command.WaitDelay = linger
 	k.command.Env = append(os.Environ(), "TESTBED_KEEP=1")
 	k.command.Stderr = &k.errors
 	out, err := k.command.StdoutPipe()
