@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
 )
 
 // difference tells two versions of a definition apart, in words and in file order.
@@ -21,13 +24,20 @@ func difference(old, next *Definition) []string {
 	}
 	d.steps("+", old, next)
 	d.steps("-", next, old)
+	d.changedSteps()
 	d.batches()
 	d.change("order", string(old.Order), string(next.Order))
 	d.change("pin", fmt.Sprint(old.Pin), fmt.Sprint(next.Pin))
 	d.differs("keep", old.Keep, next.Keep)
-	d.differs("service", old.Service, next.Service)
+	d.change("service name", old.Service.Name, next.Service.Name)
+	d.differs("service", withoutName(old.Service), withoutName(next.Service))
 	d.differs("vars", old.Vars, next.Vars)
 	return d.words
+}
+
+func withoutName(s Service) Service {
+	s.Name = ""
+	return s
 }
 
 type differ struct {
@@ -74,12 +84,6 @@ func (d *differ) stage(s *Stage) {
 	for i := range was.Groups {
 		if g := &was.Groups[i]; findGroup(s, g.Name) == nil {
 			d.say("- group %s/%s", s.Name, g.Name)
-		}
-	}
-	for i := range s.Chain {
-		c := &s.Chain[i]
-		if before := byName(was.Chain, c.Event, stepEvent); before != nil {
-			d.differs(c.Name+" of "+s.Name, *before, *c)
 		}
 	}
 }
@@ -174,6 +178,97 @@ func (d *differ) steps(sign string, a, b *Definition) {
 	for _, text := range order {
 		d.say("%s (%s)", text, strings.Join(stages[text], ", "))
 	}
+}
+
+// changedSteps writes what changed about the steps that both versions have, once for all steps and stages where it is
+// the same.
+func (d *differ) changedSteps() {
+	var order []stepChange
+	stages := map[stepChange][]string{}
+	for i := range d.next.Stages {
+		s := &d.next.Stages[i]
+		was := findStage(d.old, s.Name)
+		if was == nil {
+			continue
+		}
+		for _, c := range stepChanges(was.Chain, s.Chain) {
+			if stages[c] == nil {
+				order = append(order, c)
+			}
+			stages[c] = append(stages[c], s.Name)
+		}
+	}
+	for _, c := range order {
+		d.say("%s %s: %s -> %s", c.subject, strings.Join(stages[c], ", "), c.from, c.to)
+	}
+}
+
+// stepChange is one difference between two chains; the stages follow the subject.
+type stepChange struct{ subject, from, to string }
+
+// stepChanges lists what differs between two chains: the order of the steps that both have, and what each of these does,
+// such as "retries of replicate, deploy in" a stage, 2, 5.
+func stepChanges(old, next []Step) []stepChange {
+	var list []stepChange
+	var order []string
+	steps := map[stepChange][]string{}
+	var changes []stepChange
+	for i := range next {
+		was := byName(old, next[i].Event, stepEvent)
+		if was == nil {
+			continue
+		}
+		order = append(order, next[i].Name)
+		for _, c := range stepFields(was, &next[i]) {
+			if steps[c] == nil {
+				changes = append(changes, c)
+			}
+			steps[c] = append(steps[c], next[i].Name)
+		}
+	}
+	var before []string
+	for i := range old {
+		if byName(next, old[i].Event, stepEvent) != nil {
+			before = append(before, old[i].Name)
+		}
+	}
+	if reordered(old, next) != "" {
+		list = append(list, stepChange{"steps of", strings.Join(before, ", "), strings.Join(order, ", ")})
+	}
+	for _, c := range changes {
+		list = append(list, stepChange{fmt.Sprintf("%s of %s in", c.subject, strings.Join(steps[c], ", ")), c.from, c.to})
+	}
+	return list
+}
+
+// stepFields lists what differs between two versions of a step, by field.
+func stepFields(old, next *Step) []stepChange {
+	var list []stepChange
+	add := func(field string, from, to any) {
+		if before, after := fmt.Sprint(from), fmt.Sprint(to); before != after {
+			list = append(list, stepChange{field, cmp.Or(before, "none"), cmp.Or(after, "none")})
+		}
+	}
+	p, q := &old.Policy, &next.Policy
+	add("name", old.Name, next.Name)
+	add("run", strings.Join(old.Run, " "), strings.Join(next.Run, " "))
+	add("retries", p.Retries, q.Retries)
+	add("initial back-off", time.Duration(p.Initial), time.Duration(q.Initial))
+	add("factor", p.Factor, q.Factor)
+	add("longest back-off", time.Duration(p.Max), time.Duration(q.Max))
+	add("jitter", p.Jitter, q.Jitter)
+	add("back-off schedule", durations(p.Schedule), durations(q.Schedule))
+	add("attemptTimeout", time.Duration(p.AttemptTimeout), time.Duration(q.AttemptTimeout))
+	add("deadline", time.Duration(p.Deadline), time.Duration(q.Deadline))
+	return list
+}
+
+func durations(list []action.Duration) string {
+	words := make([]string, len(list))
+	for i, d := range list {
+		words[i] = time.Duration(d).String()
+	}
+	return strings.Join(words, ", ")
 }
 
 func (d *differ) batches() {

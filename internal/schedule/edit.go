@@ -14,12 +14,13 @@ type Edit struct {
 	Entries []Entry        // pipeline-defined, step-introduced, host-joined, step-excluded, …
 	Refused fault.Problems // row 19 of section 2; nothing may be stored
 	Words   []string       // the difference in words, such as "+ host prod/east/ivy"
-	Effects []Effect       // per active deployment
+	Effects []Effect       // per deployment that is active or may come back
 }
 
 // Effect is what an edit does to one deployment inside. The steps listed are those that take work or an artifact.
 type Effect struct {
 	Deployment int64     `json:"deployment"`
+	Failed     bool      `json:"failed,omitempty"` // it has failed, and a retry would bring it back
 	Added      []StepKey `json:"added,omitempty"`
 	Elided     []StepKey `json:"elided,omitempty"`
 	Excluded   []StepKey `json:"excluded,omitempty"`
@@ -42,7 +43,7 @@ func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit
 		return w.edit
 	}
 	w.edit.Words = difference(w.old.def, next.def)
-	w.edit.Refused = e.refusals(w.old, next)
+	w.edit.Refused = e.refusals(next)
 	news := introductions(w.old, next)
 	for _, i := range news {
 		w.row(nil, i.stage, StepIntroduced, IntroducedDetail{i.event, newest, i.strict})
@@ -164,89 +165,4 @@ func (w *editing) moves() {
 func (p *Plan) hasHost(path string) bool {
 	at, ok := p.targets[path]
 	return ok && at.host >= 0
-}
-
-// refusals is row 19: what would skip hosts or steps unseen while a deployment is inside.
-func (e *Engine) refusals(old, next *Plan) fault.Problems {
-	var problems fault.Problems
-	for i := range next.def.Stages {
-		s := &next.def.Stages[i]
-		was, _, _, ok := old.def.Find(Path(next.def.Pipeline, s.Name))
-		if !ok {
-			continue
-		}
-		if event := reordered(was.Chain, s.Chain); event != "" {
-			if t := e.insideStage(Path(e.pipeline, s.Name)); t != nil {
-				problems = append(problems, fault.Problem{Code: "chain-reordered", Scope: stageScope(i) + ".steps",
-					Text: fmt.Sprintf("chain of %s cannot be reordered while %s is inside: %s would be skipped", s.Name, e.label(t), event)})
-			}
-		}
-		problems = append(problems, e.movedHosts(old, next, i)...)
-	}
-	return problems
-}
-
-// reordered is the first event that two chains share and have in another order.
-func reordered(old, next []Step) string {
-	shared := func(list, other []Step) (events []string) {
-		for _, s := range list {
-			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
-				events = append(events, s.Event)
-			}
-		}
-		return events
-	}
-	before, after := shared(old, next), shared(next, old)
-	for i := range before {
-		if before[i] != after[i] {
-			return after[i]
-		}
-	}
-	return ""
-}
-
-// insideStage is the oldest active deployment that has started a host of the stage and not finished the stage.
-func (e *Engine) insideStage(path string) *trip {
-	for _, t := range e.active {
-		at, ok := t.plan.targets[path]
-		if !ok || t.plan.def.Pin || t.is(t.plan.stages[at.stage].finished, complete) {
-			continue
-		}
-		for h := range t.plan.hosts {
-			if host := &t.plan.hosts[h]; host.stage == at.stage && t.is(host.started(), complete) {
-				return t
-			}
-		}
-	}
-	return nil
-}
-
-// movedHosts refuses another address under the name of a host that an active deployment has been on.
-func (e *Engine) movedHosts(old, next *Plan, stage int) fault.Problems {
-	var problems fault.Problems
-	s := &next.def.Stages[stage]
-	for g := range s.Groups {
-		for h := range s.Groups[g].Hosts {
-			host := &s.Groups[g].Hosts[h]
-			path := Path(e.pipeline, s.Name, s.Groups[g].Name, host.Name)
-			at, ok := old.targets[path]
-			if !ok || at.host < 0 || old.hosts[at.host].spec.Address() == host.Address() {
-				continue
-			}
-			if t := e.insideHost(path); t != nil {
-				problems = append(problems, fault.Problem{Code: "host-moved", Scope: fmt.Sprintf("%s.groups[%d].hosts[%d].url", stageScope(stage), g, h),
-					Text: fmt.Sprintf("%s is inside %s: give the new host a new name", host.Name, e.label(t))})
-			}
-		}
-	}
-	return problems
-}
-
-func (e *Engine) insideHost(path string) *trip {
-	for _, t := range e.active {
-		if at, ok := t.plan.targets[path]; ok && !t.plan.def.Pin && at.host >= 0 && t.is(t.plan.hosts[at.host].started(), complete) {
-			return t
-		}
-	}
-	return nil
 }

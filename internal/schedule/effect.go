@@ -5,7 +5,7 @@ import "fmt"
 // effect compares a deployment on its graph with the same deployment on the next one.
 func (e *Engine) effect(t *trip, next *Plan, exclusions []exclusion) Effect {
 	after := newWalk(&next.graph, e.known(t, next, t.facts(), exclusions...))
-	f := Effect{Deployment: t.number}
+	f := Effect{Deployment: t.number, Failed: t.status == FailedRun}
 	for n := range next.nodes {
 		e.effectOn(&f, t, next, after, int32(n))
 	}

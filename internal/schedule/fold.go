@@ -92,7 +92,7 @@ func (e *Engine) create(row Entry) error {
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: Active, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
 		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{},
-		from: plan, lacks: map[string]bool{},
+		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	about := detail[createdDetail](row)
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))

@@ -11,6 +11,9 @@ import (
 func (e *Engine) lay(t *trip, plan *Plan, version int) {
 	e.lift(t)
 	done := t.facts()
+	if t.walk != nil {
+		t.leave(plan)
+	}
 	t.plan, t.version = plan, version
 	t.findBeyond()
 	t.away = map[stepName]int64{}

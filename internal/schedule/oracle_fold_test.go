@@ -33,7 +33,7 @@ func (o *oracle) apply(row Entry) {
 	case row.Event == DeploymentCreated:
 		t = &oracleTrip{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: Active,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
-			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}}
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
 		o.trips = append(o.trips, t)
 		o.startWithout(t)
 	case row.Class == Fact:
@@ -44,6 +44,7 @@ func (o *oracle) apply(row Entry) {
 		stage, group, h, _ := o.graph(t).d.Find(row.Target)
 		if row.Event == HostStarted && h != nil {
 			o.started[o.graph(t).d.ResourceOf(stage, group, h)] = t.number
+			t.ranOn[row.Target] = whereabouts(o.graph(t).d, stage, group, h)
 		}
 		if row.Event == GroupStarted && group != nil {
 			t.sizes[row.Target] = len(group.Hosts)

@@ -47,6 +47,7 @@ func (o *oracle) isLate(t *oracleTrip, p pair) bool {
 // exclusions is what an edit excludes, as "deployment target event".
 func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 	found := map[string]bool{}
+	o.effects = map[string]bool{}
 	var news []pair
 	before := map[pair]introduction{}
 	for _, p := range o.graphs[to].declared() {
@@ -60,6 +61,7 @@ func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 		if !o.mayComeBack(t) || o.graph(t).d.Pin {
 			continue
 		}
+		before := o.view(t)
 		o.whileUnder(t, to, func() {
 			for _, x := range o.tooLate(t, news) {
 				found[fmt.Sprintf("%d %s %s", t.number, x.stage, x.event)] = true
@@ -67,7 +69,9 @@ func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 			}
 			for _, host := range o.taken(t, o.graphs[from]) {
 				found[fmt.Sprintf("%d %s ", t.number, host)] = true
+				o.exclude(t, host, "")
 			}
+			o.compare(before, o.view(t))
 		})
 	}
 	for _, p := range news {

@@ -20,6 +20,7 @@ type oracle struct {
 	holder    map[batchID]*oracleTrip
 	started   map[Resource]int64
 	seq       int64
+	effects   map[string]bool // of the edit that was last looked at
 }
 
 // oracleTrip is what the rows say of one deployment, by name.
@@ -31,7 +32,8 @@ type oracleTrip struct {
 	live             map[stepName]oracleLive
 	failed           map[stepName]int64 // seq of the failure
 	exclusions       []exclusion
-	lacks            []string // architectures that came too late
+	ranOn            map[string]string // by host that it started: address, user, root and service there
+	lacks            []string          // architectures that came too late
 	tolerated        map[string]int
 	held             map[string]bool
 	until            string          // stage; "": none

@@ -124,15 +124,19 @@ func (p *program) create() {
 func (p *program) edit(plan *Plan) {
 	version, _ := p.engine.Current()
 	edit := p.engine.Edit(version+1, plan, p.newest, noon)
+	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
+	want := map[string]bool{}
+	if version > 0 {
+		if refuses := p.oracle.refuses(version + 1); refuses != (edit.Refused.Err() != nil) {
+			p.fatal("the edit is refused: %v, want %v: %s", edit.Refused.Err(), refuses, raw(plan.def))
+		}
+		want = p.oracle.exclusions(version, version+1, p.newest)
+		p.checkEffects(edit.Effects, version+1)
+	}
 	if edit.Refused.Err() != nil {
 		return
 	}
-	want := map[string]bool{}
 	p.engine.AddVersion(version+1, plan)
-	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
-	if version > 0 {
-		want = p.oracle.exclusions(version, version+1, p.newest)
-	}
 	got := map[string]bool{}
 	for _, row := range edit.Entries {
 		if row.Event == StepExcluded {
@@ -144,6 +148,24 @@ func (p *program) edit(plan *Plan) {
 	}
 	for _, row := range edit.Entries {
 		p.fold(row)
+	}
+}
+
+// checkEffects: an edit reports every deployment that it concerns, and what each of them loses.
+func (p *program) checkEffects(effects []Effect, version int) {
+	p.Helper()
+	got := map[string]bool{}
+	for _, f := range effects {
+		got[fmt.Sprintf("%d", f.Deployment)] = true
+		for _, k := range slices.Concat(f.Elided, f.Excluded) {
+			got[fmt.Sprintf("%d loses %s %s", f.Deployment, k.Target, k.Event)] = true
+		}
+		for _, k := range f.Drained {
+			got[fmt.Sprintf("%d drains %s %s", f.Deployment, k.Target, k.Event)] = true
+		}
+	}
+	if want := p.oracle.effects; !maps.Equal(got, want) {
+		p.fatal("the edit to %d has the effects %v, want %v", version, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 

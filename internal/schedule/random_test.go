@@ -129,7 +129,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "onFailure", "chain", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -159,6 +159,8 @@ func mutated(t *rapid.T, was *Definition) Definition {
 		d.Order = rapid.SampledFrom([]Order{Runnable, Strict}).Draw(t, "order")
 	case "pin":
 		d.Pin = !d.Pin
+	case "service":
+		d.Service.Name = rapid.SampledFrom([]string{"shop", "shop", "till"}).Draw(t, "service")
 	case "arch":
 		if s.Build != nil {
 			s.Build.Artifacts = append(s.Build.Artifacts, Artifact{Label: "riscv"})
@@ -198,6 +200,15 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 	switch edit {
 	case "host joins":
 		addHost(t, s, g)
+	case "address":
+		if len(group.Hosts) > 0 {
+			h := &group.Hosts[rapid.IntRange(0, len(group.Hosts)-1).Draw(t, "host")]
+			if rapid.Bool().Draw(t, "root") {
+				h.Root = rapid.SampledFrom([]string{"", "/opt"}).Draw(t, "root")
+			} else {
+				h.URL = "local://" + rapid.SampledFrom([]string{h.Name, "palm", "oak"}).Draw(t, "address")
+			}
+		}
 	case "host leaves":
 		if len(group.Hosts) > 0 {
 			group.Hosts = group.Hosts[1:]

@@ -188,6 +188,8 @@ func (p *player) definition(lines []string) Definition {
 			d.Order = Order(words[1])
 		case "pin":
 			d.Pin = true
+		case "service":
+			d.Service.Name = words[1]
 		case "batch":
 			d.Batches = append(d.Batches, Batch{Name: words[1], Stages: words[2:], Queue: FIFO})
 		case "stage":
@@ -292,7 +294,11 @@ func (p *player) edit(lines []string) {
 }
 
 func (p *player) effect(f Effect) {
-	p.say("#%d: %s", f.Deployment, strings.Join(f.Words, "; "))
+	state := ""
+	if f.Failed {
+		state = " (failed)"
+	}
+	p.say("#%d%s: %s", f.Deployment, state, strings.Join(f.Words, "; "))
 	for _, part := range []struct {
 		name string
 		keys []StepKey

@@ -35,6 +35,7 @@ type trip struct {
 	failures   map[stepName]failure // failed, in G or not
 	exclusions []exclusion          // in the order of their rows
 	from       *Plan                // the version in force when it was created
+	left       map[string]identity  // started hosts that G does not have, by path
 	lacks      map[string]bool      // architectures that came too late for it, by label
 	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
 	sizes      map[string]int       // hosts of a group when it started
