@@ -44,6 +44,12 @@ func writeEdit(out io.Writer, edit server.EditView, s style) {
 	fmt.Fprintf(out, "%s: %s\n", s.bold(fmt.Sprintf("definition %d", edit.Version)), words)
 	for _, effect := range edit.Effects {
 		ref := server.Ref{Pipeline: edit.Pipeline, Number: effect.Deployment}.String()
+		if effect.Failed && !effect.Touches() {
+			continue
+		}
+		if effect.Failed {
+			ref += " (failed)"
+		}
 		if effect.Loses() {
 			ref = s.warn(ref)
 		}

@@ -16,9 +16,10 @@ import (
 )
 
 const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, with
-times measured in earlier deployments; and, when waybill.yaml differs from the definition in
-force, what the edit changes and what it adds, leaves out or drains in each deployment inside.
-Changes nothing, and makes no log where there is none.
+times measured in earlier deployments; a step that never ran has no time, since its time limit
+is no expectation. When waybill.yaml differs from the definition in force, it also shows what
+the edit changes and what it adds, leaves out or drains in each deployment that is active, or
+that has failed and may be retried. Changes nothing, and makes no log where there is none.
 
 Exit status 5 when something would be done, 0 when there is nothing to do.`
 
@@ -76,9 +77,8 @@ type planDocument struct {
 	Deployment string              `json:"deployment,omitempty"` // of that revision, when there is one
 	Todo       string              `json:"todo"`                 // ship, continue, retry, apply, or nothing
 	Edit       *server.EditView    `json:"edit,omitempty"`
-	Steps      []schedule.PlanStep `json:"steps"`   // work only, in order; start and end are nanoseconds
-	Total      action.Duration     `json:"total"`   // of all steps
-	Guessed    bool                `json:"guessed"` // some step has never run: its time limit was taken
+	Steps      []schedule.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
+	Total      action.Duration     `json:"total"` // of all steps; at least, where some are unmeasured
 }
 
 // plan answers for this folder, for a file, or for a pipeline of the log.
@@ -124,7 +124,7 @@ func (a *app) planStored(ctx context.Context, pipeline string) error {
 	if err != nil {
 		return err
 	}
-	return a.showPlan(planDocument{Pipeline: pipeline, Todo: "ship", Steps: workOf(v.Steps), Total: v.Total, Guessed: v.Guessed})
+	return a.showPlan(planDocument{Pipeline: pipeline, Todo: "ship", Steps: workOf(v.Steps), Total: v.Total})
 }
 
 // openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
@@ -177,7 +177,7 @@ func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool)
 		return d, nil
 	}
 	v, err := s.Plan(ctx, name, &proposal)
-	d.Steps, d.Total, d.Guessed = workOf(v.Steps), v.Total, v.Guessed
+	d.Steps, d.Total = workOf(v.Steps), v.Total
 	return d, err
 }
 

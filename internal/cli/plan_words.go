@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -38,8 +39,16 @@ func (a *app) printShipPlan(d planDocument) error {
 		return nil
 	}
 	var t table
+	unmeasured := countUnmeasured(d.Steps)
 	for _, step := range d.Steps {
-		t.add(fmt.Sprintf("%8s", server.Took(step.Start)), fmt.Sprintf("%8s", server.Took(step.End)),
+		start, end := server.Took(step.Start), server.Took(step.End)
+		if step.Unmeasured {
+			end = "-"
+		}
+		if unmeasured == len(d.Steps) {
+			start = "-"
+		}
+		t.add(fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end),
 			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
 	}
 	if err := t.write(a.out); err != nil {
@@ -56,17 +65,33 @@ func nothingText(d planDocument) string {
 	return "nothing to do: the definition is the one in force"
 }
 
-// totalText is how long it takes, and each stage's part: ship would take 32s: build 6s, beta 7s, prod 19s.
+// totalText says how long it takes, and each stage's part: ship would take 32s: build 6s, beta 7s, prod 19s. Time limits
+// are no expectations: what has never run counts as nothing, and the text says so.
 func totalText(d planDocument) string {
 	subject := "ship"
 	if d.Revision != "" {
 		subject = "ship of " + d.Revision
 	}
-	text := fmt.Sprintf("%s would take %s: %s", subject, server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", "))
-	if d.Guessed {
-		text += "\n(at most: some steps have never run here, so their time limit is counted)"
+	took, parts := server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", ")
+	switch unmeasured := countUnmeasured(d.Steps); unmeasured {
+	case 0:
+		return fmt.Sprintf("%s would take %s: %s", subject, took, parts)
+	case len(d.Steps):
+		return fmt.Sprintf("%s would do %s; none of this has run here yet, so how long it takes is not known", subject, count(unmeasured, "step"))
+	default:
+		return fmt.Sprintf("%s would take at least %s: %s\n(%d of %s never ran here and are not counted)",
+			subject, took, parts, unmeasured, count(len(d.Steps), "step"))
 	}
-	return text
+}
+
+func countUnmeasured(steps []schedule.PlanStep) int {
+	n := 0
+	for _, s := range steps {
+		if s.Unmeasured {
+			n++
+		}
+	}
+	return n
 }
 
 // stageTimes is each stage with the time from its first step's start to its last one's end.

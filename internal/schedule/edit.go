@@ -33,6 +33,11 @@ type Effect struct {
 // Loses reports whether the edit skips or loses work in the deployment, so that ship asks first.
 func (f Effect) Loses() bool { return len(f.Elided)+len(f.Excluded)+len(f.Drained) > 0 }
 
+// Touches reports whether the edit changes anything about the deployment.
+func (f Effect) Touches() bool {
+	return len(f.Added)+len(f.Elided)+len(f.Excluded)+len(f.Removed)+len(f.Drained)+len(f.Drifting)+len(f.Words) > 0
+}
+
 // Edit says what applying next as the given version would do; newest is the newest registered rev_seq.
 // It changes nothing.
 func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit {

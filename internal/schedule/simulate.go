@@ -13,6 +13,7 @@ type PlanStep struct {
 	StepKey
 	Start, End time.Duration
 	Work       bool
+	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
 }
 
 // Simulate runs the engine on virtual time for a new deployment of revision, with the given duration per step.

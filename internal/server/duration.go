@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -18,18 +17,16 @@ const (
 	lookedAtMax = 1000
 )
 
-// durations says how long each step takes: the median of the last runs of that
-// step on that host, else of the step, else its timeout (deployment-log.md, section 9).
+// durations says how long each step takes: the median of the last runs of that step on that host, else of the step.
+// A step without a recorded run takes no time here: its time limit says nothing about how long it will take.
 type durations struct {
 	byTarget map[stepName]time.Duration
 	byEvent  map[string]time.Duration
-	limits   map[stepName]time.Duration
-	guessed  bool // of was asked for a step without a recorded run
 }
 
 type stepName struct{ target, event string }
 
-func (s *Service) durations(ctx context.Context, pipeline string, d *schedule.Definition) (*durations, error) {
+func (s *Service) durations(ctx context.Context, pipeline string) (*durations, error) {
 	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: pipeline, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", pipeline, err)
@@ -43,7 +40,7 @@ func (s *Service) durations(ctx context.Context, pipeline string, d *schedule.De
 		byTarget[key] = append(byTarget[key], took)
 		byEvent[key.event] = append(byEvent[key.event], took)
 	}
-	times := &durations{byTarget: map[stepName]time.Duration{}, byEvent: map[string]time.Duration{}, limits: limitsOf(d)}
+	times := &durations{byTarget: map[stepName]time.Duration{}, byEvent: map[string]time.Duration{}}
 	for key, took := range byTarget {
 		times.byTarget[key] = median(took)
 	}
@@ -54,37 +51,17 @@ func (s *Service) durations(ctx context.Context, pipeline string, d *schedule.De
 }
 
 func (d *durations) of(step schedule.StepKey) time.Duration {
-	key := stepName{step.Target, step.Event}
-	if took, ok := d.byTarget[key]; ok {
-		return took
-	}
-	if took, ok := d.byEvent[step.Event]; ok {
-		return took
-	}
-	limit, isWork := d.limits[stepName{stageOf(step.Target), step.Event}]
-	d.guessed = d.guessed || isWork
-	return limit
+	took, _ := d.measured(step)
+	return took
 }
 
-// limitsOf is the attempt timeout of every work step, by stage and event.
-func limitsOf(d *schedule.Definition) map[stepName]time.Duration {
-	limits := map[stepName]time.Duration{}
-	for _, stage := range d.Stages {
-		target := schedule.Path(d.Pipeline, stage.Name)
-		if stage.Build != nil {
-			limits[stepName{target, schedule.BuildCompleted}] = time.Duration(stage.Build.Policy.AttemptTimeout)
-		}
-		for _, step := range stage.Chain {
-			limits[stepName{target, step.Event}] = time.Duration(step.Policy.AttemptTimeout)
-		}
+// measured reports whether the step has a recorded run, and how long it takes.
+func (d *durations) measured(step schedule.StepKey) (time.Duration, bool) {
+	if took, ok := d.byTarget[stepName{step.Target, step.Event}]; ok {
+		return took, true
 	}
-	return limits
-}
-
-// stageOf is the stage's part of a target: greeter/prod of greeter/prod/east/elm.
-func stageOf(target string) string {
-	parts := strings.SplitN(target, "/", 3)
-	return strings.Join(parts[:min(2, len(parts))], "/")
+	took, ok := d.byEvent[step.Event]
+	return took, ok
 }
 
 // median of the first medianOf, which are the newest.

@@ -32,7 +32,7 @@ type EditView struct {
 	Unchanged bool              `json:"unchanged"` // equal to the version in force: nothing to apply
 	Applied   bool              `json:"applied"`
 	Words     []string          `json:"words"`   // the difference, such as "+ host prod/east/ivy"
-	Effects   []schedule.Effect `json:"effects"` // on active deployments
+	Effects   []schedule.Effect `json:"effects"` // on deployments that are active or may come back
 	Warnings  fault.Problems    `json:"warnings,omitempty"`
 }
 
@@ -158,8 +158,7 @@ type PlanView struct {
 	Pipeline string              `json:"pipeline"`
 	Edit     *EditView           `json:"edit,omitempty"` // when a definition was proposed
 	Steps    []schedule.PlanStep `json:"steps"`
-	Total    action.Duration     `json:"total"`
-	Guessed  bool                `json:"guessed"` // some step has no recorded duration: its timeout was taken
+	Total    action.Duration     `json:"total"` // at least, where some step is not measured
 }
 
 // Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations: under the
@@ -180,7 +179,7 @@ func (s *Service) Plan(ctx context.Context, pipeline string, proposal *Proposal)
 	if plan == nil {
 		return view, fault.New(fault.NotFound, "%s has no definition yet", pipeline)
 	}
-	times, err := s.durations(ctx, pipeline, plan.Definition())
+	times, err := s.durations(ctx, pipeline)
 	if err != nil {
 		return view, err
 	}
@@ -188,8 +187,10 @@ func (s *Service) Plan(ctx context.Context, pipeline string, proposal *Proposal)
 	if err != nil {
 		return view, fmt.Errorf("simulate %s: %w", pipeline, err)
 	}
-	view.Steps, view.Guessed = append(view.Steps, steps...), times.guessed
 	for _, step := range steps {
+		_, measured := times.measured(step.StepKey)
+		step.Unmeasured = step.Work && !measured
+		view.Steps = append(view.Steps, step)
 		view.Total = max(view.Total, action.Duration(step.End))
 	}
 	return view, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -170,17 +171,27 @@ func TestPlanChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Steps) != 36 || !plan.Guessed {
-		t.Errorf("got %d steps, guessed %t; want 36 from timeouts", len(plan.Steps), plan.Guessed)
+	if len(plan.Steps) != 36 || plan.Total != 0 || unmeasured(plan) != 13 {
+		t.Errorf("got %d steps, %d of them unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan), server.Took(time.Duration(plan.Total)))
 	}
 	if _, err := w.Service.Pipeline(t.Context(), "greeter"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after a plan the pipeline answers %v, want not found", err)
 	}
 	w.Apply(t, servertest.Definition)
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	if plan, err = w.Service.Plan(t.Context(), "greeter", nil); err != nil || plan.Guessed {
-		t.Errorf("after a run: guessed %t, %v; want recorded durations", plan.Guessed, err)
+	if plan, err = w.Service.Plan(t.Context(), "greeter", nil); err != nil || unmeasured(plan) != 0 {
+		t.Errorf("after a run: %d unmeasured, %v; want recorded durations", unmeasured(plan), err)
 	}
+}
+
+func unmeasured(plan server.PlanView) int {
+	n := 0
+	for _, step := range plan.Steps {
+		if step.Unmeasured {
+			n++
+		}
+	}
+	return n
 }
 
 func TestUnknownNamesSayWhatIsNear(t *testing.T) {
