@@ -45,8 +45,14 @@ var layers = map[string]Layer{
 	"lifecycle": Beside, "obs": Beside, "archtest": Beside,
 }
 
+// deciders are the packages below a component that decide for it.
+var deciders = map[string]bool{"conductor/turn": true}
+
 // LayerOf is the layer of an import path of this module; Unassigned for a folder that the table does not name.
 func LayerOf(path string) Layer {
+	if deciders[strings.TrimPrefix(path, Module+"/internal/")] {
+		return Pure
+	}
 	top := Top(path)
 	if strings.HasSuffix(top, "test") {
 		return Beside

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/turn"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -30,85 +30,36 @@ type claim struct {
 // attempt is one try at an action that this instance has claimed: it waits for a worker, or has one.
 type attempt struct {
 	ledger.Claimed
+	state      turn.Claim
 	owner      action.ID       // the instance it was claimed for
 	ctx        context.Context // of the handler; nil while it waits for a worker
 	cancel     context.CancelCauseFunc
 	started    time.Time
-	parameters json.RawMessage // that lie in the blob store; nil: they stand in the row
+	parameters json.RawMessage // that are in the blob store; nil: they are in the row
 }
 
-// hold keeps a claimed action until a worker takes it. It reports false when it is held already, or the instance
-// that it was claimed for is no more.
-func (c *Conductor) hold(owner action.ID, claimed ledger.Claimed) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := &attempt{Claimed: claimed, owner: owner}
-	key := claim{a.ID, a.Thread.Attempt}
-	if _, there := c.claims[key]; there || owner != c.instance.ID {
-		return false
-	}
-	c.claims[key] = a
-	c.count(a.Lane, 1)
-	c.buffer.put(a)
-	c.metrics.Buffered.Set(float64(c.buffer.n))
-	return true
+// claim is what the fence knows the attempt by.
+func (a *attempt) claim() claim { return claim{a.ID, a.Thread.Attempt} }
+
+// end is how an attempt went.
+type end struct {
+	attempt *attempt
+	outcome action.Outcome
+	took    time.Duration
 }
 
-// release lets go of a claim: it has ended, or is somebody else's. The caller holds mu.
-func (c *Conductor) release(a *attempt) {
-	delete(c.claims, claim{a.ID, a.Thread.Attempt})
-	c.count(a.Lane, -1)
-}
-
-// startHeld gives waiting attempts to free workers.
-func (c *Conductor) startHeld(work context.Context) {
-	for {
-		c.mu.Lock()
-		a := c.nextAttempt(work)
-		c.mu.Unlock()
-		if a == nil {
-			return
-		}
-		c.work(work, a)
-	}
-}
-
-// work has a worker make an attempt, and those that come after it.
-func (c *Conductor) work(work context.Context, a *attempt) {
-	c.attempts.Go(func() {
-		for ; a != nil; a = c.try(work, a) {
-		}
-	})
-}
-
-// nextAttempt takes the next waiting attempt for a worker, when there is one and a worker is free for it. The caller holds mu.
-func (c *Conductor) nextAttempt(work context.Context) *attempt {
-	if c.cfg.Workers-c.started <= c.spare || len(c.unflushed) >= maxUnflushed || !c.ledger.Guarded() {
-		return nil
-	}
-	a := c.buffer.take()
-	if a == nil {
-		return nil
-	}
-	c.occupy(work, a)
-	return a
-}
-
-// occupy takes a worker for an attempt that has left the buffer. The caller holds mu.
-func (c *Conductor) occupy(work context.Context, a *attempt) {
+// start has a worker make an attempt, which reports its end to the loop.
+func (t *loop) start(work context.Context, a *attempt, now time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(work)
-	a.started = time.Now()
-	c.started++
-	c.metrics.Running.Set(float64(c.started))
-	c.metrics.Buffered.Set(float64(c.buffer.n))
-}
-
-// try makes an attempt and hands its end to the next turn. It returns the worker's next one; nil: none.
-func (c *Conductor) try(work context.Context, a *attempt) *attempt {
-	c.metrics.StartLatency.WithLabelValues(a.Handler).Observe(max(0, a.started.Sub(a.Thread.RunAt).Seconds()))
-	outcome := c.do(a.ctx, a)
-	a.cancel(nil)
-	return c.finish(work, a, outcome)
+	a.started = now
+	t.attempts.Go(func() {
+		t.metrics.StartLatency.WithLabelValues(a.Handler).Observe(max(0, a.started.Sub(a.Thread.RunAt).Seconds()))
+		outcome := t.do(a.ctx, a)
+		a.cancel(nil)
+		took := time.Since(a.started)
+		t.report(a, outcome, took)
+		t.ended <- end{a, outcome, took} // there is room for every worker
+	})
 }
 
 // do makes the attempt, and says how it went whatever the handler does.
@@ -143,7 +94,7 @@ func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 
 // refused corrects an outcome whose error the breaker knows: the target refuses work.
 func (c *Conductor) refused(a *attempt, o action.Outcome) action.Outcome {
-	if o.Kind != action.Retry || !c.gate.refusing(a.Handler, o.Error) {
+	if o.Kind != action.Retry || !c.refusing(a.Handler, o.Error) {
 		return o
 	}
 	o.Refused = true
@@ -196,49 +147,6 @@ func timeoutText(limit time.Duration, said string) string {
 		text += ": " + said
 	}
 	return text
-}
-
-// finish hands an ended attempt to the next turn, and its worker to the next attempt. The end of one whose instance
-// was declared dead is dropped: the fence would refuse it.
-func (c *Conductor) finish(work context.Context, a *attempt, o action.Outcome) (next *attempt) {
-	now := time.Now()
-	took := now.Sub(a.started)
-	c.report(a, o, took)
-	c.gate.ended(a.Lane, o, now)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.release(a)
-	c.started--
-	c.paced(a, took, now)
-	if a.owner == c.instance.ID {
-		c.queue(ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: c.handsOff(a.Handler), Claimed: &a.Claimed})
-	} else {
-		c.metrics.LateCompletions.WithLabelValues(a.Handler).Inc()
-	}
-	if o.Kind == action.Throttle || o.DisableLane || !o.PauseLane.IsZero() { // those behind it would be refused as well
-		c.giveBack(func(w *attempt) bool { return w.Lane == a.Lane })
-		delete(c.paces, a.Lane)
-	}
-	next = c.nextAttempt(work)
-	if next == nil {
-		c.metrics.Running.Set(float64(c.started))
-	}
-	if next == nil || len(c.unflushed) == 1 || len(c.unflushed)%turnRows == 0 {
-		member.Poke(c.ended)
-	}
-	return next
-}
-
-// queue adds completions to the unflushed ones. The caller holds mu.
-func (c *Conductor) queue(completions ...ledger.Completion) {
-	if len(completions) == 0 {
-		return
-	}
-	if len(c.unflushed) == 0 {
-		c.firstEnded = time.Now()
-	}
-	c.unflushed = append(c.unflushed, completions...)
-	c.metrics.Unflushed.Set(float64(len(c.unflushed)))
 }
 
 // report counts an ended attempt, and logs one that did not just work.

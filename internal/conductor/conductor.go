@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor/turn"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -61,20 +62,26 @@ type Signals interface {
 
 // Config is how a conductor works.
 type Config struct {
-	Instance ledger.Instance      // Name and Version, for people; the id is made anew at every join
-	Handlers map[string]Handler   // by the name that actions carry; Serve puts others in their place
-	Limits   map[string]Limits    // as in Table
-	Workers  int                  // attempts at the same time; default 200
-	Blobs    blob.Store           // where parameters lie that are too big for their row; nil: such actions wait
-	Drain    time.Duration        // how long running attempts may go on at shutdown; 0: they are handed back at once
-	Log      *slog.Logger         // default: none
-	Metrics  *obs.Conductor       // default: unregistered
-	Ledger   *obs.Ledger          // metrics of the log; default: unregistered
-	Tracing  trace.TracerProvider // default: spans go nowhere
-	LedgerID string               // for the ids of deployments' traces
+	Instance ledger.Instance    // Name and Version, for people; the id is made anew at every join
+	Handlers map[string]Handler // by the name that actions carry; Serve puts others in their place
+	Limits   map[string]Limits  // as in Table
+	Workers  int                // attempts at the same time; default 200
+	TurnRows int                // most rows that one turn claims, and records; default 1,000
+	// NotifyWait is how long the search for ready work waits after a signal, so that one turn serves more; default 0.
+	NotifyWait time.Duration
+	Blobs      blob.Store           // where parameters lie that are too big for their row; nil: such actions wait
+	Drain      time.Duration        // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Log        *slog.Logger         // default: none
+	Metrics    *obs.Conductor       // default: unregistered
+	Ledger     *obs.Ledger          // metrics of the log; default: unregistered
+	Tracing    trace.TracerProvider // default: spans go nowhere
+	LedgerID   string               // for the ids of deployments' traces
 }
 
-const defaultWorkers = 200
+const (
+	defaultWorkers  = 200
+	defaultTurnRows = 1000
+)
 
 // Conductor runs actions. Make it with New, run it once.
 type Conductor struct {
@@ -82,37 +89,35 @@ type Conductor struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *obs.Conductor
-	gate    *gate
 	tracer  trace.Tracer
 	table   atomic.Pointer[table] // what is served now
 	leads   atomic.Bool           // what one conductor should do is ours to do
 	drains  atomic.Bool           // nothing new is taken on
 
+	instance  atomic.Pointer[ledger.Instance] // this process; its id is zero between being declared dead and joining again
+	beaten    atomic.Pointer[time.Time]       // when the last heartbeat was sent that the ledger answered
+	standings atomic.Pointer[[]turn.Standing] // how lanes are limited, for the metrics
+
 	ready       chan struct{} // something may be ready to claim
-	ended       chan struct{} // an attempt ended
+	served      chan struct{} // there is another table
+	renewed     chan struct{} // the ledger has answered a heartbeat
 	sooner      chan struct{} // something may be due sooner than the due loop knows
-	told        chan struct{} // others are to know what changed here
+	told        chan struct{} // the other instances are to know what changed here
 	rescheduled chan struct{} // there are other schedules
 
 	attempts sync.WaitGroup
-
-	mu         sync.Mutex
-	instance   ledger.Instance
-	claims     map[claim]*attempt  // what is claimed and has not ended
-	buffer     buffer              // of them, those that no worker has taken
-	started    int                 // of them, the others
-	spare      int                 // free workers that take nothing that waits: lanes have work of which nothing may wait
-	load       map[string]int      // of claims, by lane and ledger.HandlerKey
-	paces      map[string]*pace    // by lane
-	unflushed  []ledger.Completion // ended, not recorded; oldest first
-	firstEnded time.Time           // of the oldest in unflushed
-	waiting    waiting             // ended, and left out of a turn
+	ended    chan end         // of attempts; it has room for all of them
+	calls    chan func(*loop) // what other goroutines do to what the loop owns
+	over     chan struct{}    // closed when the loop has ended
 }
 
 // New makes a conductor for the handlers of cfg.
 func New(l Ledger, cfg Config) *Conductor {
 	if cfg.Workers <= 0 {
 		cfg.Workers = defaultWorkers
+	}
+	if cfg.TurnRows <= 0 {
+		cfg.TurnRows = defaultTurnRows
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewConductor(nil)
@@ -121,39 +126,41 @@ func New(l Ledger, cfg Config) *Conductor {
 		cfg.Ledger = obs.NewLedger(nil)
 	}
 	log := obs.Component(cfg.Log, "conductor")
-	gate := newGate(log)
-	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return gate.standings(time.Now()) })
 	tracer := obs.Spans(cfg.Tracing)
 	c := &Conductor{
 		ledger:      traced{l, tracer},
 		tracer:      tracer,
 		cfg:         cfg,
 		log:         log,
-		gate:        gate,
 		metrics:     cfg.Metrics,
 		ready:       make(chan struct{}, 1),
-		ended:       make(chan struct{}, 1),
+		served:      make(chan struct{}, 1),
+		renewed:     make(chan struct{}, 1),
 		sooner:      make(chan struct{}, 1),
 		told:        make(chan struct{}, 1),
-		claims:      map[claim]*attempt{},
-		load:        map[string]int{},
-		paces:       map[string]*pace{},
 		rescheduled: make(chan struct{}, 1),
+		ended:       make(chan end, cfg.Workers),
+		calls:       make(chan func(*loop)),
+		over:        make(chan struct{}),
 	}
+	c.instance.Store(&ledger.Instance{})
 	c.table.Store(newTable(Table{Handlers: cfg.Handlers, Limits: cfg.Limits}))
-	c.gate.configure(cfg.Limits)
+	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return c.lanesNow(time.Now()) })
 	return c
 }
 
 // Run works until ctx ends, then drains (see the package's documentation) and
 // returns nil. It returns an error when the ledger refuses this instance for good.
 func (c *Conductor) Run(ctx context.Context) error {
-	if err := c.join(ctx); err != nil {
+	instance, err := c.join(ctx)
+	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // who is stopped before it joined has nothing to do
+			return nil //nolint:nilerr // stopped before joining: nothing to drain
 		}
 		return err
 	}
+	c.instance.Store(&instance)
+	c.rescue(ctx, func(action.ID) bool { return false })
 	// What must outlive the end of ctx, until nothing runs any more: heartbeats, cancels, recording.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -165,12 +172,28 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.maintain(ctx) })
 	loops.Go(func() { c.ticks(ctx) })
 	loops.Go(func() { c.measure(ctx) })
-	t := newTurner(c)
+	t := newLoop(c)
+	t.state.Joined()
 	t.run(ctx, work)
-	t.drain(ctx, work)
+	t.drain(work)
+	close(c.over)
 	stop()
 	t.turns.Wait()
 	loops.Wait()
 	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil
+}
+
+// exec runs a function in the loop, which owns what it is given, and waits for it. When the loop has ended it does nothing.
+func (c *Conductor) exec(fn func(t *loop)) {
+	done := make(chan struct{})
+	call := func(t *loop) {
+		defer close(done)
+		fn(t)
+	}
+	select {
+	case c.calls <- call:
+		<-done
+	case <-c.over:
+	}
 }

@@ -101,7 +101,7 @@ func TestTurnsTakeManyRows(t *testing.T) {
 			t.Errorf("%d successful, want 5000", got)
 		}
 		if len(f.sizes) > 60 {
-			t.Errorf("%d turns for 5000 actions", len(f.sizes))
+			t.Errorf("%d turns for 5000 actions: %v", len(f.sizes), f.sizes)
 		}
 		stop()
 	})

@@ -17,22 +17,29 @@
 //
 // # Loops
 //
-// turns (records what ended and claims what is ready, in one transaction),
-// dues (makes actions ready when their time comes), watch (wakes both), cancels
-// (ends attempts that somebody canceled), beats (keeps this instance alive, wakes the others for what there is,
-// gives back the claims of dead ones), maintain (what the ledger needs ahead and
-// no longer) and ticks (makes the actions of schedules; every instance computes
-// the same ones, and their ids make each of them one action). What they share is under one mutex: which attempts run, and which have
-// ended and wait for the next turn.
+// The main loop owns what is known of claims: what is claimed, what has ended and is not recorded, and how lanes are
+// limited. Package turn decides what it does next. It runs each transaction and each attempt in a goroutine of its own,
+// which reports to it over a channel; other loops have it run a function (exec). So it needs no lock, and never waits for
+// the ledger.
+//
+// Beside it: dues (makes actions ready when their time comes), watch (wakes both), cancels (ends attempts that are
+// canceled), beats (keeps this instance alive, wakes the other loops for what there is, takes back the claims of dead
+// instances), maintain (what the ledger needs ahead and no longer) and ticks (makes the actions of schedules; every
+// instance computes the same ones, and their ids make each of them one action).
+//
+// # Claims that wait
+//
+// What a lane ran lately is claimed ahead of the workers, at most 2,000 claims and 8 MiB of parameters. A claim that has
+// waited for a second, or a quarter of its attempt's limit, is given back, unspent. None begins while the last heartbeat
+// that the ledger answered is older than the lease: another instance may have the claim by then.
 //
 // # Limits
 //
-// The turn's loop has a gate: it counts how attempts end, and once a second tells
-// the ledger of all lanes and takes tokens and slots of those with limits, or
-// whose targets refuse work, in one transaction. The ledger's rows are the truth;
-// what the gate holds may be lost with the process, never exceeded. Slots of a lane
-// are lent to nobody who has none of its handler's, so that no two instances wait for what the other keeps. A lane that
-// may start nothing is held beside the others until it may.
+// Once a second the loop reports how attempts ended, and takes tokens and slots of lanes with limits, or whose targets
+// refuse work, in one transaction. The ledger's rows are the truth; what was granted may be lost with the process, never
+// exceeded. Slots of a lane are not lent to an instance that has none of its handler's, so that no two instances wait for
+// what the other keeps. A lane that may start nothing is blocked beside the others until it may; the search for ready
+// work leaves out lanes that are paused, disabled or slowed without a token.
 //
 // # Drain and stop
 //

@@ -57,7 +57,7 @@ func (l *limiters) grant(owner action.ID, asks []ledger.Ask, live int) (grants [
 			g.Slots = l.share(owner, a, b.Concurrency(), live)
 		}
 		full[a.Key] = g.Slots != ledger.Unlimited && g.Slots <= a.Busy
-		if full[a.Key] {
+		if g.Slots == 0 || g.Slots != ledger.Unlimited && g.Slots < a.Busy {
 			a.Tokens = 0
 		}
 		if b.Metered() {

@@ -12,15 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// join registers this process under a fresh id, then takes back what dead instances left.
-func (c *Conductor) join(ctx context.Context) error {
+// join registers this process under a fresh id.
+func (c *Conductor) join(ctx context.Context) (ledger.Instance, error) {
+	began := time.Now()
 	instance, err := member.Join(ctx, c.ledger, c.identity(), c.log)
-	if err != nil {
-		return err
+	if err == nil {
+		c.beaten.Store(&began)
 	}
-	c.become(instance)
-	c.rescue(ctx)
-	return nil
+	return instance, err
 }
 
 // identity is this process as others see it.
@@ -33,19 +32,19 @@ func (c *Conductor) identity() ledger.Instance {
 	return instance
 }
 
-func (c *Conductor) become(instance ledger.Instance) {
-	c.mu.Lock()
-	c.instance = instance
-	c.mu.Unlock()
-	member.Poke(c.ready)
+// current returns who this process is; its id is zero between being declared dead and joining again.
+func (c *Conductor) current() ledger.Instance { return *c.instance.Load() }
+
+// alive reports whether the ledger must still take this instance for alive, by this machine's clocks: the one that stops
+// while the machine sleeps, and the one that people set. An instance that was frozen finds out so before it begins
+// anything that another one has by now.
+func (c *Conductor) alive(now time.Time) bool {
+	beaten, lease := *c.beaten.Load(), leaseBeats*c.cfg.Instance.Beat()
+	return now.Sub(beaten) < lease && now.Round(0).Sub(beaten.Round(0)) < lease
 }
 
-// current is who we are; its id is zero between being declared dead and joining anew.
-func (c *Conductor) current() ledger.Instance {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.instance
-}
+// leaseBeats is how many heartbeats an instance's lease is.
+const leaseBeats = ledger.InstanceLease / ledger.HeartbeatEvery
 
 // attentive is how often others are looked after while they hold claims, so that one that dies is missed at once.
 const attentive = time.Second
@@ -74,7 +73,6 @@ func (c *Conductor) beats(work context.Context) {
 		away.Reset()
 		if renew {
 			beat = next
-			c.forget(time.Now())
 		}
 	}
 }
@@ -83,6 +81,7 @@ func (c *Conductor) beats(work context.Context) {
 func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err error) {
 	self := c.current()
 	self.Handlers, self.Draining = c.table.Load().names, c.drains.Load()
+	began := time.Now()
 	pulse, err := c.ledger.Pulse(work, self, renew)
 	switch {
 	case err != nil && work.Err() != nil:
@@ -95,45 +94,71 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 		return false, err
 	}
 	c.leads.Store(pulse.Leads)
+	if renew {
+		c.beaten.Store(&began)
+		member.Poke(c.renewed)
+	}
 	if pulse.Lost {
-		c.rescue(work)
+		c.takeBack(work)
 	}
 	return pulse.Others, nil
 }
 
-// rejoin gives up everything that was claimed: somebody else has it by now.
+// rejoin gives up everything that was claimed: other instances have it by now.
 func (c *Conductor) rejoin(work context.Context) {
-	c.mu.Lock()
-	old := c.instance.ID
-	c.instance = ledger.Instance{}
-	dropped := len(c.unflushed) + len(c.waiting.completions) + c.withdraw(all, action.Outcome{})
-	c.unflushed, c.waiting.completions = nil, nil
-	c.metrics.Unflushed.Set(0)
-	c.mu.Unlock()
+	old := c.current()
+	c.exec(func(t *loop) {
+		t.instance.Store(&ledger.Instance{})
+		dropped := len(t.unflushed) + len(t.deferred) + t.withdraw(func(*attempt) bool { return true }, action.Outcome{}, time.Now())
+		t.unflushed, t.deferred = nil, nil
+		t.state.Died()
+		lost := t.cancelAll(ErrLeaseLost)
+		t.log.Warn("declared dead; joining again", obs.KeyInstance, old.ID.String(), obs.KeyCount, lost, obs.KeyDropped, dropped)
+	})
 	c.metrics.LeasesLost.Inc()
-	c.gate.close()
-	lost := c.cancelAll(ErrLeaseLost)
-	c.log.Warn("declared dead; joining anew", obs.KeyInstance, old.String(), obs.KeyCount, lost, obs.KeyDropped, dropped)
-	if err := c.join(work); err != nil && work.Err() == nil {
-		c.log.Error("cannot join anew; nothing more is claimed until the next heartbeat", obs.Error(err))
-	}
-}
-
-// cancelAll ends the contexts of all running attempts, and says of how many.
-func (c *Conductor) cancelAll(cause error) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, a := range c.claims {
-		if a.cancel != nil {
-			a.cancel(cause)
+	instance, err := c.join(work)
+	if err != nil {
+		if work.Err() == nil {
+			c.log.Error("cannot join again; nothing more is claimed until the next heartbeat", obs.Error(err))
 		}
+		return
 	}
-	return len(c.claims)
+	c.exec(func(t *loop) {
+		t.instance.Store(&instance)
+		t.state.Joined()
+	})
+	c.takeBack(work)
 }
 
-// rescue takes back the claims of dead instances.
-func (c *Conductor) rescue(ctx context.Context) {
-	rescued, err := c.ledger.Rescue(ctx, c.current().ID, c.began)
+// takeBack rescues claims, and drops those of this instance that are among them.
+func (c *Conductor) takeBack(ctx context.Context) {
+	begun := map[action.ID]bool{} // what runs, or has ended and is not recorded
+	c.exec(func(t *loop) {
+		for _, a := range t.claims {
+			if a.state.Began() {
+				begun[a.ID] = true
+			}
+		}
+		for _, u := range slices.Concat(t.unflushed, t.deferred) {
+			begun[u.ID] = true
+		}
+	})
+	rescued := c.rescue(ctx, func(id action.ID) bool { return begun[id] })
+	if len(rescued) == 0 {
+		return
+	}
+	c.exec(func(t *loop) {
+		t.withdraw(func(a *attempt) bool {
+			return slices.ContainsFunc(rescued, func(r ledger.Rescued) bool { return r.ID == a.ID && r.Attempt == a.Thread.Attempt })
+		}, action.Outcome{}, time.Now())
+	})
+	member.Poke(c.sooner)
+	member.Poke(c.ready)
+}
+
+// rescue takes back the claims of dead instances, and those of this one that outlived their lease; see ledger.Rescue.
+func (c *Conductor) rescue(ctx context.Context, began func(action.ID) bool) []ledger.Rescued {
+	rescued, err := c.ledger.Rescue(ctx, c.current().ID, began)
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("rescue failed", obs.Error(err))
 	}
@@ -142,26 +167,5 @@ func (c *Conductor) rescue(ctx context.Context) {
 		c.log.Warn("claim taken back", obs.KeyActionID, claim.ID.String(), obs.KeyHandler, claim.Handler, obs.KeyLane, claim.Lane,
 			obs.KeyAttempt, claim.Attempt, obs.KeyReason, string(claim.Reason), obs.KeyBy, claim.Who)
 	}
-	c.mu.Lock()
-	c.withdraw(func(a *attempt) bool {
-		return slices.ContainsFunc(rescued, func(r ledger.Rescued) bool { return r.ID == a.ID && r.Attempt == a.Thread.Attempt })
-	}, action.Outcome{})
-	c.mu.Unlock()
-	if len(rescued) > 0 {
-		member.Poke(c.sooner)
-		member.Poke(c.ready)
-	}
-}
-
-// began reports whether the attempt of a claim runs, or has ended and is not recorded.
-func (c *Conductor) began(id action.ID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, a := range c.claims {
-		if a.ID == id {
-			return a.ctx != nil
-		}
-	}
-	same := func(u ledger.Completion) bool { return u.ID == id }
-	return slices.ContainsFunc(c.unflushed, same) || slices.ContainsFunc(c.waiting.completions, same)
+	return rescued
 }

@@ -25,8 +25,7 @@ type table struct {
 // handlers; what was claimed for a handler that is no more is given back.
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
-	c.gate.configure(t.Limits)
-	member.Poke(c.ready)
+	member.Poke(c.served)
 	member.Poke(c.told)
 	member.Poke(c.rescheduled)
 }

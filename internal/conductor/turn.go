@@ -2,323 +2,341 @@ package conductor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/turn"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Sizes of a turn (conductor.md, section 3, "Turn").
 const (
-	turnAge      = 5 * time.Millisecond // how long an ended attempt waits for company
-	turnRows     = 200                  // ended attempts that do not wait any longer
-	maxRows      = 1000                 // per turn, each way
-	maxUnflushed = 5000                 // from here on nothing new is claimed
-	lanesAtOnce  = 200                  // lanes asked for per look
+	lanesAtOnce = 200         // lanes asked for per search
+	askAgain    = time.Second // until ends are recorded again whose followers could not be planned: documents of callbacks are away
 )
 
-const codeUnrecordable = "unrecordable"
-
-// turner is the loop that records what ended and claims what is ready. One goroutine has it; its transactions have
-// one each, at most maxTurns at a time.
-type turner struct {
+// loop owns what is known of claims. What it does is decided by package turn; its transactions and the attempts run in
+// goroutines of their own and report to it over channels, so that it never waits for the ledger and needs no lock.
+type loop struct {
 	*Conductor
-	look      bool      // something may be ready that lanes does not name
-	lanes     []string  // with ready work as far as known, next to be served first
-	more      bool      // the look found more lanes than it may take
-	held      []string  // with ready work that may not start now
-	reopen    time.Time // when to look at the held ones again; zero: when somebody says so
-	last      string    // lane after which the next look goes on
-	lost      bool      // a turn's answer was lost: it may have claimed
-	barren    bool      // the last try had nothing to do, and nothing has happened since
-	notBefore time.Time // the ledger was away
+	state     *turn.State
+	claims    map[claim]*attempt  // what is claimed and has not ended
+	unflushed []ledger.Completion // ended, and not recorded; oldest first
+	deferred  []ledger.Completion // ended, and left out of a turn
+	until     time.Time           // when the deferred ones are tried again
 	away      member.Backoff
 
-	turns    sync.WaitGroup
-	inFlight int
-	asked    map[string]int // of the turns in flight, by lane
-	shares   int            // of asked, those for which there is a free worker
-	answers  chan answer
+	turns   sync.WaitGroup
+	answers chan func(now time.Time) // of transactions
 }
 
-// maxTurns is how many transactions may be under way: one runs in the database while the next is being made.
-const maxTurns = 2
-
-// answer is what became of a turn.
-type answer struct {
-	owner       ledger.Instance
-	completions []ledger.Completion
-	wants       []ledger.Want
-	turned      ledger.Turned
-	err         error
-	shares      int  // of the wants, those for which there is a free worker
-	refused     bool // the completions were recorded apart from the wants, as far as err says
+func newLoop(c *Conductor) *loop {
+	t := &loop{
+		Conductor: c,
+		state:     turn.New(turn.Config{Workers: c.cfg.Workers, Rows: c.cfg.TurnRows, NotifyWait: c.cfg.NotifyWait}),
+		claims:    map[claim]*attempt{},
+		answers:   make(chan func(time.Time)),
+	}
+	t.configure(time.Now())
+	return t
 }
 
-func newTurner(c *Conductor) *turner {
-	return &turner{Conductor: c, look: true, asked: map[string]int{}, answers: make(chan answer, maxTurns)}
-}
-
-// run turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
-func (t *turner) run(ctx, work context.Context) {
+// run makes turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
+func (t *loop) run(ctx, work context.Context) {
 	for ctx.Err() == nil {
-		at, wanted := t.next(time.Now(), true)
-		if wanted && !at.After(time.Now()) {
-			t.turn(ctx, work)
-		} else {
-			t.wait(ctx, work, at, wanted)
-		}
-		t.startHeld(work) // something ended, was claimed, or fewer workers are kept free
+		t.step(ctx, work, time.Time{})
 	}
 }
 
-// wait returns at the time, when there is one, or when something happens.
-func (t *turner) wait(ctx, work context.Context, at time.Time, timed bool) {
+// step starts the attempts that may begin, then begins the next turn, or waits until there is one to make, something
+// happens, ctx ends, or a time has come; zero: none.
+func (t *loop) step(ctx, work context.Context, limit time.Time) {
+	now := time.Now()
+	t.state.Allow(t.ledger.Guarded() && t.alive(now))
+	t.again(now)
+	for _, c := range t.state.Advance(now) {
+		t.start(work, c.Work.(*attempt), now)
+	}
+	t.gauge()
+	next, at := turn.Next(t.state, now)
+	if !next.Empty() {
+		t.begin(work, next, now)
+		return
+	}
+	if at.IsZero() || !limit.IsZero() && limit.Before(at) {
+		at = limit
+	}
+	t.wait(ctx, at)
+}
+
+// wait returns at the time, when there is one, or when something has happened.
+func (t *loop) wait(ctx context.Context, at time.Time) {
 	var alarm <-chan time.Time
-	if timed {
+	if !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		alarm = timer.C
 	}
-	t.barren = false
 	select {
 	case <-t.ready:
-		t.look = true
-	case <-t.ended:
-	case a := <-t.answers:
-		t.heed(ctx, work, a)
+		t.state.Signal(time.Now())
+	case e := <-t.ended:
+		t.end(e, time.Now())
+	case answer := <-t.answers:
+		answer(time.Now())
+	case call := <-t.calls:
+		call(t)
+	case <-t.served:
+		t.configure(time.Now())
+	case <-t.renewed:
+		t.state.Forget(time.Now())
 	case <-alarm:
 	case <-ctx.Done():
 	}
+	for now := time.Now(); ; { // ends come in numbers
+		select {
+		case e := <-t.ended:
+			t.end(e, now)
+		default:
+			return
+		}
+	}
 }
 
-// next says when the next turn is to be made; false: not before something happens.
-func (t *turner) next(now time.Time, claiming bool) (time.Time, bool) {
-	t.mu.Lock()
-	pending, busy, first := len(t.unflushed), len(t.claims), t.firstEnded
-	again, waits := t.waiting.due()
-	joined := !t.instance.ID.IsZero()
-	t.mu.Unlock()
-	if !joined || t.inFlight == maxTurns || t.lost && t.inFlight > 0 {
-		return now, false // rejoin pokes
+// gauge publishes how many attempts there are.
+func (t *loop) gauge() {
+	running, waiting, unrecorded := t.state.Counts()
+	t.metrics.Running.Set(float64(running))
+	t.metrics.Buffered.Set(float64(waiting))
+	t.metrics.Unflushed.Set(float64(unrecorded))
+}
+
+// configure takes over the table that is served.
+func (t *loop) configure(now time.Time) {
+	served := t.table.Load()
+	limits := make(map[string]turn.Limits, len(served.names))
+	for _, name := range served.names {
+		l := served.Limits[name]
+		limits[name] = turn.Limits{Limits: l.Limits, Workers: l.Workers, HandOff: t.handsOff(name)}
 	}
-	hungry, empty := false, false
-	if claiming && pending < maxUnflushed {
-		hungry, empty = t.hunger(now)
-	}
-	claimable := hungry && !t.barren
-	at, wanted := now, true
+	t.state.Configure(limits, now)
+	t.publish()
+}
+
+// publish lets the metrics show how lanes stand.
+func (t *loop) publish() {
+	standings := t.state.Standings()
+	t.standings.Store(&standings)
+}
+
+// begin makes a turn in the background.
+func (t *loop) begin(work context.Context, next turn.Turn, now time.Time) {
 	switch {
-	case t.lost, pending >= turnRows, pending > 0 && busy == 0 && t.inFlight == 0:
-	case claimable && pending == 0 && (t.look || len(t.lanes) > 0):
-	case claimable && len(t.lanes) > 0 && empty:
-	case pending > 0:
-		at = first.Add(turnAge)
+	case next.Ask:
+		if asks := t.state.BeginAsk(now); len(asks) > 0 {
+			t.ask(work, asks)
+		}
+		return
+	case next.Search:
+		t.search(work, next.After)
+	case next.Recover:
+		t.recover(work)
 	default:
-		wanted = false
+		t.commit(work, next)
 	}
-	if limits, due := t.limited(hungry); claiming && due && (!wanted || limits.Before(at)) {
-		at, wanted = limits, true
-	}
-	if waits && (!wanted || again.Before(at)) {
-		at, wanted = again, true
-	}
-	if at.Before(t.notBefore) {
-		at = t.notBefore
-	}
-	return at, wanted
+	t.state.Begin(next, now)
 }
 
-// hunger reports whether anything may be claimed, and whether that is at least half of what might be at most.
-func (t *turner) hunger(now time.Time) (hungry, empty bool) {
-	room, full := t.free(), t.cfg.Workers
-	for _, lane := range t.lanes {
-		t.mu.Lock()
-		full += t.ahead(lane, now)
-		t.mu.Unlock()
-		room += t.room(lane, now)
-	}
-	return room > 0, 2*room >= full
+// background runs a transaction, then has the loop take its answer.
+func (t *loop) background(transaction func() (answer func(now time.Time))) {
+	t.turns.Go(func() {
+		answer := transaction()
+		select {
+		case t.answers <- answer:
+		case <-t.over:
+		}
+	})
 }
 
-// limited says when the limits of lanes want a turn; false: they do not.
-func (t *turner) limited(hungry bool) (time.Time, bool) {
-	at, due := t.gate.due()
-	if hungry && len(t.held) > 0 && !t.reopen.IsZero() && (!due || t.reopen.Before(at)) {
-		at, due = t.reopen, true
-	}
-	return at, due
+// search looks for lanes with ready work.
+func (t *loop) search(work context.Context, after string) {
+	names := t.table.Load().names
+	t.background(func() func(time.Time) {
+		lanes, next, err := t.ledger.Lanes(work, names, after, lanesAtOnce)
+		return func(now time.Time) {
+			if err != nil {
+				t.state.NotFound()
+				t.failed("look for ready lanes", err)
+				return
+			}
+			t.away.Reset()
+			t.state.Found(lanes, next, now)
+		}
+	})
 }
 
-// turn begins to record and to claim. When the ledger is away everything is kept for later.
-func (t *turner) turn(ctx, work context.Context) {
-	if err := t.begin(ctx, work); err != nil {
-		t.failed(err)
+// recover reads what a turn claimed whose answer was lost.
+func (t *loop) recover(work context.Context) {
+	owner := t.current()
+	t.background(func() func(time.Time) {
+		claimed, err := t.ledger.Claims(work, owner.ID)
+		return func(now time.Time) {
+			if err != nil {
+				t.state.NotRecovered()
+				t.failed("read own claims", err)
+				return
+			}
+			if owner.ID != t.current().ID {
+				claimed = nil
+			}
+			t.state.Recovered(t.hold(owner.ID, slices.DeleteFunc(claimed, t.known)), now)
+		}
+	})
+}
+
+// commit makes the transaction that records ends, gives claims back and claims.
+func (t *loop) commit(work context.Context, next turn.Turn) {
+	a := answer{owner: t.current(), completions: t.take(next)}
+	wants := make([]ledger.Want, len(next.Want))
+	for i, w := range next.Want {
+		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(handlerOf(w.Lane))}
 	}
+	t.background(func() func(time.Time) {
+		a.commit(work, t.Conductor, wants)
+		return func(now time.Time) { t.answered(next, a, now) }
+	})
+}
+
+// take removes what a turn records from the ends that are to be recorded, and adds the claims that it gives back.
+func (t *loop) take(next turn.Turn) []ledger.Completion {
+	taken := t.unflushed[:next.Record:next.Record]
+	if t.unflushed = t.unflushed[next.Record:]; len(t.unflushed) == 0 {
+		t.unflushed = nil
+	}
+	for _, c := range next.GiveBack {
+		a := c.Work.(*attempt)
+		delete(t.claims, a.claim())
+		taken = append(taken, t.completion(a, action.Outcome{Kind: action.GivenBack}))
+	}
+	return taken
+}
+
+// answered takes the answer of a turn. Of one that was made for an instance that was declared dead since, nothing counts.
+func (t *loop) answered(next turn.Turn, a answer, now time.Time) {
+	if a.err != nil {
+		t.failed("turn", a.err)
+	} else {
+		t.away.Reset()
+	}
+	if a.owner.ID != t.current().ID {
+		t.state.Claimed(next, nil, true, now)
+		return
+	}
+	t.unflushed = append(t.unflushed, a.kept...)
+	t.postpone(a.deferred, now)
+	if a.err != nil || a.refused {
+		t.state.Failed(next, !a.refused, len(a.kept), now)
+		return
+	}
+	t.state.Claimed(next, t.hold(a.owner.ID, a.turned.Claimed), a.turned.Full, now)
 }
 
 // failed waits before the next turn.
-func (t *turner) failed(err error) {
+func (t *loop) failed(what string, err error) {
 	delay := t.away.Next()
-	t.notBefore = time.Now().Add(delay)
-	t.log.Warn("turn failed", obs.Error(err), obs.KeyRetryIn, delay.String())
+	t.state.Wait(time.Now().Add(delay))
+	t.log.Warn("turn failed", obs.KeyDoing, what, obs.Error(err), obs.KeyRetryIn, delay.String())
 }
 
-func (t *turner) begin(ctx, work context.Context) error {
-	if t.lost {
-		if err := t.recover(ctx, work); err != nil {
-			return fmt.Errorf("read own claims: %w", err)
+// hold keeps claimed actions until workers begin them. Those that are held already are left out.
+func (t *loop) hold(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
+	claims := make([]*turn.Claim, 0, len(claimed))
+	attempts := make([]attempt, len(claimed))
+	for i := range claimed {
+		c, a := &claimed[i], &attempts[i]
+		a.Claimed, a.owner = *c, owner
+		a.state = turn.Claim{ID: c.ID, Attempt: c.Thread.Attempt, Lane: c.Lane, Bytes: len(c.Parameters), Once: c.Delivery == action.AtMostOnce,
+			Limit: time.Duration(c.Policy.AttemptTimeout), Work: a}
+		if _, there := t.claims[a.claim()]; !there {
+			t.claims[a.claim()] = a
+			claims = append(claims, &a.state)
 		}
 	}
-	var wants []ledger.Want
-	before := t.shares
-	if ctx.Err() == nil {
-		var err error
-		if wants, err = t.wants(work); err != nil {
-			return err
-		}
-	}
-	owner, completions := t.take()
-	if len(completions)+len(wants) == 0 {
-		t.barren = true
-		return nil
-	}
-	t.inFlight++
-	shares := t.shares - before
-	t.turns.Go(func() {
-		t.answers <- t.commit(work, answer{owner: owner, completions: completions, wants: wants, shares: shares})
-	})
-	return nil
+	return claims
 }
 
-// take removes what has ended from the unflushed ones, at most maxRows.
-func (c *Conductor) take() (ledger.Instance, []ledger.Completion) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.again(time.Now())
-	n := min(len(c.unflushed), maxRows)
-	taken := slices.Clone(c.unflushed[:n])
-	c.unflushed = slices.Delete(c.unflushed, 0, n)
-	return c.instance, taken
+// known reports whether a claim is held, or has ended and is not recorded.
+func (t *loop) known(claimed ledger.Claimed) bool {
+	_, held := t.claims[claim{claimed.ID, claimed.Thread.Attempt}]
+	same := func(u ledger.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
+	return held || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
 }
 
-// putBack keeps completions that could not be recorded, unless their instance is no more.
-func (c *Conductor) putBack(owner ledger.Instance, completions []ledger.Completion) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if owner.ID == c.instance.ID {
-		c.queue(completions...)
+// completion is how an attempt ended.
+func (t *loop) completion(a *attempt, o action.Outcome) ledger.Completion {
+	return ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: t.handsOff(a.Handler), Claimed: &a.Claimed}
+}
+
+// record adds an end to those that are to be recorded.
+func (t *loop) record(c ledger.Completion, now time.Time) {
+	t.unflushed = append(t.unflushed, c)
+	t.state.Record(1, now)
+}
+
+// end takes the end of an attempt. One whose instance was declared dead is dropped: the fence would refuse it.
+func (t *loop) end(e end, now time.Time) {
+	delete(t.claims, e.attempt.claim())
+	t.state.Ended(&e.attempt.state, e.outcome, e.took, now)
+	if e.attempt.owner == t.current().ID {
+		t.record(t.completion(e.attempt, e.outcome), now)
+	} else {
+		t.metrics.LateCompletions.WithLabelValues(e.attempt.Handler).Inc()
 	}
 }
 
-// commit makes one transaction. Completions that the ledger refuses are recorded without the claim.
-func (t *turner) commit(work context.Context, a answer) answer {
-	began := time.Now()
-	a.turned, a.err = t.ledger.Turn(work, a.owner, a.completions, a.wants)
-	t.metrics.TurnSeconds.Observe(time.Since(began).Seconds())
-	switch {
-	case a.err == nil:
-		t.metrics.TurnRows.WithLabelValues("complete").Observe(float64(len(a.completions)))
-		t.metrics.TurnRows.WithLabelValues("claim").Observe(float64(len(a.turned.Claimed)))
-		t.recorded(a.owner, a.turned, a.completions)
-	case member.Passing(a.err) || len(a.completions) == 0:
-		t.putBack(a.owner, a.completions)
-	default:
-		a.refused = true
-		a.err = t.record(work, a.owner, a.completions)
-	}
-	return a
-}
-
-// heed takes the answer of a turn, and starts what it claimed.
-func (t *turner) heed(ctx, work context.Context, a answer) {
-	t.inFlight--
-	t.shares -= a.shares
-	t.keepFree(t.kept() - a.shares)
-	t.gate.answered(a.wants)
-	for _, w := range a.wants {
-		if t.asked[w.Lane] -= w.N; t.asked[w.Lane] <= 0 {
-			delete(t.asked, w.Lane)
-		}
-	}
-	t.look = t.look || a.refused || a.err != nil
-	if a.err != nil {
-		t.lost = t.lost || !a.refused && len(a.wants) > 0 // the commit may have happened all the same
-		t.failed(a.err)
+// postpone keeps ends that cannot be recorded now, since what follows them cannot be planned.
+func (t *loop) postpone(deferred []ledger.Completion, now time.Time) {
+	if len(deferred) == 0 {
 		return
 	}
-	t.away.Reset()
-	if !a.refused {
-		t.served(a.wants, a.turned.Claimed)
-	}
-	t.startAll(ctx, work, a.owner, a.turned.Claimed)
+	t.deferred, t.until = append(t.deferred, deferred...), now.Add(askAgain)
+	t.state.Defer(len(deferred), t.until)
 }
 
-// record records completions that were refused together, halving them until the
-// one that is at fault stands alone: it ends its action, visibly, and no other.
-func (t *turner) record(work context.Context, owner ledger.Instance, completions []ledger.Completion) error {
-	turned, err := t.ledger.Turn(work, owner, completions, nil)
-	switch {
-	case err == nil:
-		t.recorded(owner, turned, completions)
-		return nil
-	case member.Passing(err):
-		t.putBack(owner, completions)
-		return err
-	case len(completions) > 1:
-		half := len(completions) / 2
-		if err := t.record(work, owner, completions[:half]); err != nil {
-			t.putBack(owner, completions[half:])
-			return err
+// again adds the deferred ends to those that are to be recorded, when their time has come.
+func (t *loop) again(now time.Time) {
+	if len(t.deferred) > 0 && !now.Before(t.until) {
+		t.unflushed = append(t.unflushed, t.deferred...)
+		t.deferred = nil
+	}
+}
+
+// withdraw ends the claims that no worker has begun among those that which names, with an outcome; the zero one: nothing
+// is recorded. It returns how many.
+func (t *loop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Time) (n int) {
+	for key, a := range t.claims {
+		if !which(a) || !t.state.Withdraw(&a.state) {
+			continue
 		}
-		return t.record(work, owner, completions[half:])
-	}
-	return t.replace(work, owner, completions[0], err)
-}
-
-// replace ends an action whose outcome the ledger refuses as it is. When even
-// that is refused the claim is left alone: it ends with its lease.
-func (t *turner) replace(work context.Context, owner ledger.Instance, refused ledger.Completion, why error) error {
-	t.log.Error("outcome refused", obs.KeyActionID, refused.ID.String(), obs.KeyOutcome, refused.Outcome.Kind.String(), obs.Error(why))
-	if refused.Outcome.Code == codeUnrecordable {
-		return nil
-	}
-	refused.Outcome = action.Outcome{Kind: action.Fatal, Code: codeUnrecordable,
-		Error: "the attempt ended " + refused.Outcome.Kind.String() + ", but that cannot be recorded: " + why.Error()}
-	return t.record(work, owner, []ledger.Completion{refused})
-}
-
-// recorded notes what a turn made of completions.
-func (t *turner) recorded(owner ledger.Instance, turned ledger.Turned, completions []ledger.Completion) {
-	t.mu.Lock()
-	t.metrics.Unflushed.Set(float64(len(t.unflushed)))
-	t.mu.Unlock()
-	t.postpone(owner, completions, turned.Deferred)
-	for _, id := range turned.Late {
-		i := slices.IndexFunc(completions, func(c ledger.Completion) bool { return c.ID == id })
-		late := completions[i]
-		if late.HandOff && late.Outcome.Kind == action.Done {
-			continue // an observer saw the work before we could say that it was accepted
+		n++
+		delete(t.claims, key)
+		if o.Kind != 0 {
+			t.record(t.completion(a, o), now)
 		}
-		t.metrics.LateCompletions.WithLabelValues(late.Claimed.Handler).Inc()
-		t.log.Warn("late completion dropped", obs.KeyActionID, id.String(), obs.KeyHandler, late.Claimed.Handler, obs.KeyLane, late.Claimed.Lane,
-			obs.KeyAttempt, late.Attempt, obs.KeyOutcome, late.Outcome.Kind.String(), obs.KeyError, late.Outcome.Error)
 	}
-	if slices.ContainsFunc(completions, comesBack) {
-		member.Poke(t.sooner)
-	}
+	return n
 }
 
-// comesBack reports whether the action may be due again some time.
-func comesBack(c ledger.Completion) bool {
-	switch c.Outcome.Kind {
-	case action.Retry, action.RetryAfter, action.Throttle, action.GivenBack:
-		return true
+// cancelAll ends the contexts of all running attempts, and returns how many there are.
+func (t *loop) cancelAll(cause error) (n int) {
+	for _, a := range t.claims {
+		if a.cancel != nil {
+			n++
+			a.cancel(cause)
+		}
 	}
-	return false
+	return n
 }

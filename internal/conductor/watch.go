@@ -87,17 +87,22 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	if err != nil || len(asked) == 0 {
 		return time.Time{}, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.withdraw(func(a *attempt) bool { return slices.Contains(asked, a.ID) }, action.Outcome{Kind: action.Stopped}) > 0 {
-		member.Poke(c.ended)
-	}
-	for _, a := range c.claims {
-		if i := slices.Index(asked, a.ID); i >= 0 {
-			a.cancel(ErrCanceled)
+	c.exec(func(t *loop) {
+		t.withdraw(func(a *attempt) bool {
+			i := slices.Index(asked, a.ID)
+			if i < 0 || a.state.Began() {
+				return false
+			}
 			asked = slices.Delete(asked, i, i+1)
+			return true
+		}, action.Outcome{Kind: action.Stopped}, time.Now())
+		for _, a := range t.claims {
+			if i := slices.Index(asked, a.ID); i >= 0 {
+				a.cancel(ErrCanceled)
+				asked = slices.Delete(asked, i, i+1)
+			}
 		}
-	}
+	})
 	if len(asked) > 0 {
 		again = time.Now().Add(cancelAgain)
 	}

@@ -180,8 +180,8 @@ func answer(a Ask, b action.Bucket, p pool, now time.Time) (Grant, Hold) {
 		if a.Want > 0 && g.Slots < a.Held+a.Want {
 			hold.Wanted = a.Want
 		}
-		if g.Slots <= a.Busy {
-			a.Tokens = 0 // it could not use them
+		if g.Slots == 0 || g.Slots < a.Busy {
+			a.Tokens = 0 // it could not use them; a slot that is busy now is used again
 		}
 	}
 	if b.Metered() {

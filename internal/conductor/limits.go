@@ -1,0 +1,120 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/turn"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Limits is what may run of a handler at a time. The zero value limits nothing.
+type Limits struct {
+	action.Limits     // over all instances
+	Workers       int // attempts at a time in this instance; 0: as many as it has workers
+
+	// Refusing reports whether an attempt's error means that the target refuses work: it is throttle then, not retry. nil: none does.
+	Refusing func(text string) bool
+}
+
+// handlerOf returns the handler that a lane or a ledger.HandlerKey begins with.
+func handlerOf(lane string) string {
+	handler, _, _ := strings.Cut(lane, "/")
+	return handler
+}
+
+// refusing reports whether an error of a handler's attempt means that the target refuses work.
+func (c *Conductor) refusing(handler, text string) bool {
+	matches := c.table.Load().Limits[handler].Refusing
+	return matches != nil && matches(text)
+}
+
+// ask reports to the ledger and asks what lanes may do. An ask that fails is made again; until then limited lanes wait,
+// and the other lanes do not.
+func (t *loop) ask(work context.Context, asks []turn.Ask) {
+	owner, rows := t.current(), make([]ledger.Ask, len(asks))
+	for i, a := range asks {
+		rows[i] = ledger.Ask(a)
+	}
+	t.background(func() func(time.Time) {
+		granted, err := t.ledger.Grant(work, owner, rows)
+		return func(now time.Time) {
+			if err != nil || owner.ID != t.current().ID {
+				t.state.NotAsked(now)
+				if err != nil {
+					t.log.Warn("ask for limits failed", obs.Error(err))
+				}
+				return
+			}
+			grants := make([]turn.Grant, len(granted))
+			for i, g := range granted {
+				grants[i] = turn.Grant(g)
+			}
+			for _, news := range t.state.Granted(asks, grants, now) {
+				t.tell(news.Key, news.Was, news.Is)
+			}
+			t.publish()
+		}
+	})
+}
+
+// tell logs a change that people should know of.
+func (c *Conductor) tell(lane string, was, is action.Bucket) {
+	about := []any{obs.KeyLane, lane, obs.KeyHandler, handlerOf(lane), obs.KeyRate, is.Rate(), obs.KeyReason, is.Reason}
+	switch {
+	case is.Disabled() && !was.Disabled():
+		c.log.Warn("lane disabled", about...)
+	case is.PausedBy != "" && (was.PausedBy == "" || !was.PauseUntil.Equal(is.PauseUntil)):
+		about = append(about, obs.KeyBy, is.PausedBy)
+		if !is.PauseUntil.IsZero() { // else until a person resumes it
+			about = append(about, obs.KeyUntil, is.PauseUntil)
+		}
+		c.log.Warn("lane paused", about...)
+	case is.Slowed > 0 && (was.Slowed == 0 || is.Slowed < was.Slowed):
+		c.log.Warn("lane slowed", about...)
+	case is.Slowed != was.Slowed:
+		c.log.Info("lane sped up", about...)
+	case was.Troubled() && !is.Troubled():
+		c.log.Info("lane goes on", about...)
+	}
+}
+
+// lanesNow returns the lanes that are limited or in trouble, for the metrics; the worst first.
+func (c *Conductor) lanesNow(now time.Time) []obs.Lane {
+	standings := c.standings.Load()
+	if standings == nil {
+		return nil
+	}
+	var lanes []obs.Lane
+	for _, s := range *standings {
+		there := now.Add(s.Skew)
+		b := s.Bucket.At(there)
+		lane := obs.Lane{Handler: handlerOf(s.Key), Lane: s.Key, Disabled: b.Disabled()}
+		if b.Metered() && !b.Disabled() && !b.Paused(there) {
+			lane.Rate = b.Rate()
+		}
+		if b.Slowed > 0 {
+			lane.Slowed = there.Sub(b.SlowedAt)
+		}
+		lanes = append(lanes, lane)
+	}
+	slices.SortFunc(lanes, func(a, b obs.Lane) int {
+		return cmp.Or(-compare(a.Disabled, b.Disabled), -cmp.Compare(a.Slowed, b.Slowed), cmp.Compare(a.Lane, b.Lane))
+	})
+	return lanes
+}
+
+func compare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

@@ -1,0 +1,273 @@
+package turn
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// asking is where the asks for limits are.
+type asking struct {
+	at      time.Time // the last ask
+	dirty   time.Time // since when there is something to report or to give back; zero: there is nothing
+	running bool
+	lanes   []*lane // blocked lanes that the next ask is for
+}
+
+// stir notes that there is something to report or to give back.
+func (s *State) stir(now time.Time) {
+	if s.asking.dirty.IsZero() {
+		s.asking.dirty = now
+	}
+}
+
+// askAt returns when to ask; zero: not before an event.
+func (s *State) askAt() time.Time {
+	switch {
+	case s.asking.running || s.lost:
+		return time.Time{}
+	case len(s.asking.lanes) > 0:
+		return s.asking.at
+	case !s.asking.dirty.IsZero():
+		return later(s.asking.at, s.asking.dirty).Add(askEvery)
+	}
+	return time.Time{}
+}
+
+// BeginAsk returns what to report and what to ask for: tokens and slots for lanes with work, and nothing for the others,
+// which so give back what they have. What is reported as unused is not used any more. Without an ask there is nothing
+// to do.
+func (s *State) BeginAsk(now time.Time) []Ask {
+	s.asking.dirty = time.Time{}
+	for _, h := range s.handlers {
+		h.hungry = false
+	}
+	for _, l := range s.lanes {
+		l.hungry = l.ready
+		l.handler.hungry = l.handler.hungry || l.ready
+	}
+	var asks []Ask
+	free, wants := max(s.free(), 1), 0
+	add := func(l *limiter) {
+		a, worth := l.askNow(free, wants < maxAsks, now)
+		if !worth {
+			return
+		}
+		if a.Tokens > 0 || a.Want > 0 {
+			wants++
+		}
+		if l.tokens > 0 {
+			l.tokens -= a.Unused
+		}
+		if l.slots > 0 {
+			l.slots = min(l.slots, a.Busy)
+		}
+		asks = append(asks, a)
+	}
+	for _, h := range s.handlers {
+		add(&h.limiter)
+	}
+	for _, l := range s.asking.lanes {
+		add(&l.limiter)
+		l.hungry, l.told = false, true
+	}
+	for _, l := range s.lanes {
+		if !l.told {
+			add(&l.limiter)
+		}
+		l.told = false
+	}
+	if len(asks) == 0 {
+		s.asking.at = now
+		s.askedFor(now)
+		return nil
+	}
+	s.asking.running = true
+	s.inFlight++
+	slices.SortFunc(asks, func(a, b Ask) int { return cmp.Compare(a.Key, b.Key) })
+	return asks
+}
+
+// askNow returns what to report of one limiter and to ask for; false: there is nothing to say.
+func (l *limiter) askNow(free int, mayWant bool, now time.Time) (Ask, bool) {
+	busy := l.claimed + l.asked
+	a := Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
+		SlotAsk: action.SlotAsk{Held: max(l.slots, 0), Busy: busy}}
+	told := a.Results == (action.Results{})
+	if !told {
+		a.Results.Over = now.Sub(l.since)
+	}
+	wants := mayWant && l.hungry && l.bound() && !l.hopeful(now).After(now)
+	if wants {
+		a.Tokens, a.Want = l.demand(free, l.bucket.With(a.Limit, now).Concurrency()), free
+	}
+	return a, wants || a.Unused > 0 || a.Held > busy || !told
+}
+
+// demand returns how many tokens to ask for: those of the free workers, or twice what was used in a second. Where so many slots bind
+// it is what was used and a little more, as long as that was not all there was: tokens that are not used here are
+// another's loss.
+func (l *limiter) demand(free, slots int) int {
+	used := max(l.used, l.before)
+	switch {
+	case slots == 0:
+		return max(free, 2*used)
+	case l.tokens > 0:
+		return l.slots + used + used/4
+	}
+	return max(l.slots, min(free, slots)) + 2*used
+}
+
+// NotAsked reports that an ask failed, or that its answer was lost: what was reported as unused may have been taken back.
+func (s *State) NotAsked(now time.Time) {
+	s.inFlight--
+	s.asking.running = false
+	s.asking.at, s.asking.dirty = now, now
+	s.askedFor(now)
+}
+
+// Granted reports the answer to an ask. It returns what people should know of.
+func (s *State) Granted(asks []Ask, grants []Grant, now time.Time) (news []Change) {
+	s.inFlight--
+	s.asking.running = false
+	s.asking.at = now
+	for _, a := range asks {
+		if l := s.limiterOf(a.Key); l != nil {
+			l.reported(a, now)
+		}
+	}
+	there := make(map[string]bool, len(grants))
+	for _, g := range grants {
+		there[g.Key] = true
+		news = s.take(news, g, now)
+	}
+	for key, l := range s.lanes {
+		news = s.quiet(news, &l.limiter, there[key], now)
+	}
+	for _, h := range s.handlers {
+		news = s.quiet(news, &h.limiter, there[h.key], now)
+	}
+	s.askedFor(now)
+	return news
+}
+
+// limiterOf returns the limiter of a key; nil: it is not known.
+func (s *State) limiterOf(key string) *limiter {
+	if h := s.handlers[handlerOf(key)]; h != nil && h.key == key {
+		return &h.limiter
+	}
+	if l := s.lanes[key]; l != nil {
+		return &l.limiter
+	}
+	return nil
+}
+
+// askedFor opens the lanes that have room now, and blocks those again that were asked for in vain.
+func (s *State) askedFor(now time.Time) {
+	lanes := s.asking.lanes
+	s.asking.lanes = nil
+	for _, l := range lanes {
+		l.asking = false
+		s.open(l)
+	}
+	for _, l := range slices.Clone(s.blocked) {
+		if l.room() > 0 {
+			s.open(l)
+		}
+	}
+}
+
+// reported takes off what was told, and notes what was wanted.
+func (l *limiter) reported(a Ask, now time.Time) {
+	if now.Sub(l.usedAt) >= askEvery {
+		l.before, l.used, l.usedAt = l.used, 0, now
+	}
+	if a.Tokens > 0 || a.Want > 0 {
+		l.wanted, l.held = now, a.Held
+	}
+	r := &l.results
+	r.OK, r.Bad, l.since = r.OK-a.Results.OK, r.Bad-a.Results.Bad, now
+	if r.Pause.Equal(a.Results.Pause) {
+		r.Pause = time.Time{}
+	}
+	r.Disable = r.Disable && !a.Results.Disable
+	if r.OK+r.Bad == 0 {
+		r.Reason = ""
+	}
+	l.shut = r.Disable || !r.Pause.IsZero()
+}
+
+// take takes one answer.
+func (s *State) take(news []Change, g Grant, now time.Time) []Change {
+	l := s.limiterOf(g.Key)
+	if l == nil {
+		if g.Key == HandlerKey(handlerOf(g.Key)) {
+			l = &s.handler(handlerOf(g.Key)).limiter
+		} else {
+			l = &s.lane(g.Key).limiter
+		}
+		l.tokens, l.slots = 0, 0
+	}
+	news = append(news, Change{g.Key, l.bucket, g.Bucket})
+	if g.Tokens == Unlimited {
+		l.tokens = Unlimited
+	} else { // what is left of it belongs to turns under way
+		l.tokens = min(max(l.tokens, 0), l.asked) + g.Tokens
+	}
+	l.slots, l.bucket, l.skew = g.Slots, g.Bucket, g.Bucket.RefilledAt.Sub(now)
+	if g.Bucket.Troubled() || l.heard.IsZero() {
+		l.heard = now
+	}
+	if l.tokens > 0 || l.slots > 0 || l.results != (action.Results{}) {
+		s.stir(now)
+	}
+	if lane := s.lanes[g.Key]; lane != nil && l.closed(now) {
+		s.expel(lane, now)
+	}
+	return news
+}
+
+// quiet ends trouble that the ledger reports no more; there: it has just reported the limiter.
+func (s *State) quiet(news []Change, l *limiter, there bool, now time.Time) []Change {
+	if there || !l.bucket.Troubled() { // the instance that asked last found it well
+		return news
+	}
+	is := action.Bucket{Configured: l.limit.Rate, Slots: l.limit.Slots}
+	news = append(news, Change{l.key, l.bucket, is})
+	l.bucket, l.heard = is, time.Time{}
+	if !l.configured() {
+		l.tokens, l.slots = Unlimited, Unlimited
+	}
+	return news
+}
+
+// Forget drops what has nothing to say any more.
+func (s *State) Forget(now time.Time) {
+	idle := func(l *limiter) bool {
+		return l.claimed+l.asked == 0 && l.tokens <= 0 && l.slots <= 0 && l.results == (action.Results{}) &&
+			!l.bucket.Troubled() && now.Sub(l.heard) >= action.Window
+	}
+	for name, l := range s.lanes {
+		if idle(&l.limiter) && !l.ready && l.next == nil && l.place == 0 && !l.asking && !l.isAsked && !l.isLow && !l.stuck && l.pace.idle(now) {
+			delete(s.lanes, name)
+		}
+	}
+}
+
+// Standings returns the limiters that are configured or in trouble.
+func (s *State) Standings() (all []Standing) {
+	add := func(l *limiter) {
+		if l.configured() || l.bucket.Troubled() {
+			all = append(all, Standing{l.key, l.bucket, l.skew})
+		}
+	}
+	for _, l := range s.lanes {
+		add(&l.limiter)
+	}
+	for _, h := range s.handlers {
+		add(&h.limiter)
+	}
+	return all
+}

@@ -1,0 +1,23 @@
+// Package turn decides what a conductor does next: which transaction to make, and which claimed actions a free worker
+// begins. It has no clock, does no I/O and starts no goroutine: one goroutine owns a State, reports every event to it by
+// a method, and asks Next.
+//
+// # Lanes
+//
+// A lane is idle, in the circle, or blocked. Lanes in the circle have claims that wait for a worker, or work that is ready
+// as far as known. A free worker goes to the next lane of the circle: the lane's oldest claim begins, or the worker is
+// reserved for the lane until the turn that claims for it is answered. So a long lane costs the others nothing. A blocked
+// lane has ready work and may start nothing now; it returns to the circle when its time has come, or when an event makes
+// room for it. Lanes that are paused, disabled or slowed without a token in the ledger are not even found.
+//
+// # Claims
+//
+// What a lane ran lately may be claimed ahead of the workers, bounded in number and in bytes over all lanes. A claim that
+// has waited for a second, or for a quarter of its attempt's limit, is given back, unspent. None begins after that, so
+// that none begins after its lease.
+//
+// # Limits
+//
+// The rows of the ledger are the truth. A State holds the tokens and slots that were granted to it; they may be lost with
+// the process, and are never exceeded. While an ask is under way, what it reports as unused is not used.
+package turn

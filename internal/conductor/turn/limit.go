@@ -1,0 +1,253 @@
+package turn
+
+import (
+	"math"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// Unlimited is any number of tokens or slots.
+const Unlimited = -1
+
+const (
+	askEvery   = time.Second           // between asks for what lanes may do
+	askSoonest = 50 * time.Millisecond // … unless a lane has not asked within that time: it need not wait for the others
+	maxPause   = 5 * time.Second       // bounds how long a paused lane is not asked for, when this machine's clock is wrong
+	forever    = time.Hour             // that a lane is blocked which only a signal returns
+	maxAsks    = 1000                  // lanes that one ask wants something for
+)
+
+// Limits is what may run of a served handler at a time.
+type Limits struct {
+	action.Limits      // over all instances
+	Workers       int  // attempts at a time in this instance; 0: as many as it has workers
+	HandOff       bool // Done means accepted: nothing is claimed ahead
+}
+
+// Ask is what this instance reports of a limiter and wants of it.
+type Ask struct {
+	Key          string // a lane, or HandlerKey
+	action.Limit        // as configured
+	Results      action.Results
+	Unused       int // tokens to give back
+	Tokens       int // to take at most
+	action.SlotAsk
+}
+
+// Grant is what this instance may do in a lane until it asks again.
+type Grant struct {
+	Key    string
+	Tokens int // attempts that it may start; Unlimited: the lane has no meter
+	Slots  int // attempts that it may have in progress; Unlimited: any number
+	Bucket action.Bucket
+}
+
+// Change is news of a limiter.
+type Change struct {
+	Key     string
+	Was, Is action.Bucket
+}
+
+// Standing is a limiter that is configured or in trouble.
+type Standing struct {
+	Key    string
+	Bucket action.Bucket
+	Skew   time.Duration // the ledger's clock minus this one's
+}
+
+// HandlerKey returns the key of the limiter of all lanes of a handler together.
+func HandlerKey(handler string) string { return handler + "/*" }
+
+// limiter is what is known of the limits of a lane, or of all lanes of a handler.
+type limiter struct {
+	key     string
+	limit   action.Limit  // as configured
+	workers int           // attempts at a time in this instance; 0: any number
+	claimed int           // attempts that run or wait for a worker
+	asked   int           // claims that were asked for, or for which workers are reserved
+	tokens  int           // attempts that may start; Unlimited: any number
+	slots   int           // attempts that may be claimed; Unlimited: any number
+	shut    bool          // a result said that nothing may start, and the ledger has not heard of it
+	used    int           // tokens since usedAt
+	before  int           // … and in the second before
+	usedAt  time.Time     // an ask, a second after the one before
+	wanted  time.Time     // when tokens or slots were asked for last
+	held    int           // slots before that
+	heard   time.Time     // when a result came, or the ledger reported trouble
+	bucket  action.Bucket // as the ledger last had it
+	skew    time.Duration // the ledger's clock minus this one's, then
+
+	results action.Results // since the last report
+	since   time.Time      // the first of them
+
+	hungry bool // the ask in the making is to want something
+	told   bool // … and has it already
+}
+
+// newLimiter returns a limiter that is closed until something is granted where there is a limit, else open.
+func newLimiter(key string, configured Limits) limiter {
+	l := limiter{key: key, limit: configured.Lane, tokens: Unlimited, slots: Unlimited}
+	if key == HandlerKey(handlerOf(key)) {
+		l.limit, l.workers = action.Limit{Slots: configured.Handler.Slots}, configured.Workers
+	}
+	if l.configured() {
+		l.tokens, l.slots = 0, 0
+	}
+	return l
+}
+
+// configured returns the limits of the handler of a lane or key.
+func (s *State) configured(key string) Limits { return s.limits[handlerOf(key)] }
+
+// configured reports whether the configuration limits it over all instances.
+func (l *limiter) configured() bool { return l.limit.Rate > 0 || l.limit.Slots > 0 }
+
+// bound reports whether attempts need something granted.
+func (l *limiter) bound() bool { return l.tokens != Unlimited || l.slots != Unlimited }
+
+// closed reports whether the lane is paused or disabled as far as known.
+func (l *limiter) closed(now time.Time) bool {
+	return l.shut || l.bucket.Disabled() || l.bucket.Paused(now.Add(l.skew))
+}
+
+// room returns how many more may be claimed.
+func (l *limiter) room() int {
+	n := math.MaxInt
+	if l.shut {
+		return 0
+	}
+	if l.tokens != Unlimited {
+		n = l.tokens - l.asked
+	}
+	if l.slots != Unlimited {
+		n = min(n, l.slots-l.claimed-l.asked)
+	}
+	if l.workers > 0 {
+		n = min(n, l.workers-l.claimed-l.asked)
+	}
+	return n
+}
+
+// room returns how many more may be claimed of the lane.
+func (l *lane) room() int { return min(l.limiter.room(), l.handler.room()) }
+
+// ask counts claims that are asked for; n is negative when they are answered.
+func (l *lane) ask(n int) {
+	l.asked += n
+	l.handler.asked += n
+}
+
+// claim counts an attempt that is claimed, or with -1 one that has ended or is given up.
+func (l *lane) claim(n int) {
+	l.claimed += n
+	l.handler.claimed += n
+}
+
+// spend takes the token of a claimed attempt.
+func (l *limiter) spend() {
+	l.used++
+	if l.tokens > 0 {
+		l.tokens--
+	}
+}
+
+// result counts how an attempt went; what does not say anything of the target does not count. Where the target wants a
+// pause nothing more starts here from now on.
+func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
+	if o.Kind == action.Stopped || o.Kind == action.GivenBack {
+		return
+	}
+	r := &l.results
+	if *r == (action.Results{}) {
+		l.since = now
+	}
+	if o.Kind == action.Throttle || o.Refused {
+		r.Bad++
+		r.Reason = o.Error
+	} else {
+		r.OK++
+	}
+	if o.PauseLane.After(now) {
+		r.Pause, r.Reason, l.shut = later(r.Pause, o.PauseLane), o.Error, true
+	}
+	if o.DisableLane {
+		r.Disable, r.Reason, l.shut = true, o.Error, true
+	}
+	l.heard = now
+	s.stir(now)
+}
+
+// Configure changes what is served and how it is limited: a handler without an entry is not served. What was granted
+// under other limits does not count any more.
+func (s *State) Configure(limits map[string]Limits, now time.Time) {
+	s.limits = limits
+	change := func(l *limiter) {
+		is := newLimiter(l.key, s.configured(l.key))
+		if l.limit != is.limit {
+			l.limit, l.tokens, l.slots = is.limit, 0, 0
+			s.stir(now)
+		}
+		l.workers = is.workers
+	}
+	for _, h := range s.handlers {
+		change(&h.limiter)
+	}
+	for name, l := range s.lanes {
+		change(&l.limiter)
+		if _, served := limits[handlerOf(name)]; !served {
+			l.ready = false
+			s.expel(l, now)
+		}
+		s.open(l)
+	}
+	s.search.due = true
+}
+
+// stop returns when the lane may be looked at again that has no room now; ask: something is to be asked for then.
+func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
+	for _, p := range []*limiter{&l.handler.limiter, &l.limiter} {
+		if p.room() > 0 {
+			continue
+		}
+		switch {
+		case p.shut: // until the report that is due
+			return later(s.asking.at, s.asking.dirty).Add(askEvery), false
+		case p.workers > 0 && p.workers-p.claimed-p.asked <= 0:
+			return now.Add(forever), false // until one of them ends
+		}
+		at := s.asking.at.Add(askEvery)
+		if s.asking.at.Sub(p.wanted) >= askEvery || p.slots > p.held { // slots are granted step by step
+			at = s.asking.at.Add(askSoonest)
+		}
+		until, ask = later(until, later(at, p.hopeful(now))), true
+	}
+	return until, ask
+}
+
+// hopeful returns from when on something may be granted, going by what the ledger last said.
+func (l *limiter) hopeful(now time.Time) time.Time {
+	there := now.Add(l.skew)
+	b := l.bucket.At(there)
+	switch {
+	case l.bucket.RefilledAt.IsZero():
+		return now
+	case b.Disabled(), b.Paused(there) && b.PauseUntil.IsZero():
+		return now.Add(forever)
+	case b.Paused(there):
+		return now.Add(min(b.PauseUntil.Sub(there), maxPause))
+	case b.Metered() && b.Tokens < 1:
+		return now.Add(min(time.Duration((1-b.Tokens)/b.Rate()*float64(time.Second))+time.Millisecond, maxPause))
+	}
+	return now
+}
+
+// expel makes what waits of a lane be given back.
+func (s *State) expel(l *lane, now time.Time) {
+	for _, c := range l.waiting {
+		c.expires = now
+	}
+	if len(l.waiting) > 0 {
+		s.expiry = sooner(s.expiry, now)
+	}
+}

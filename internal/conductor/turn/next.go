@@ -1,0 +1,253 @@
+package turn
+
+import (
+	"time"
+)
+
+// Want asks for ready actions of one lane.
+type Want struct {
+	Lane    string
+	N       int
+	Workers int // of N, those that a worker is reserved for
+
+	bytes int // of the parameters, as far as known
+}
+
+// Turn is at most one transaction. Ends, what is given back and claims go together; each of the others goes alone.
+type Turn struct {
+	At       time.Time // when it was decided
+	Record   int       // ends to record, the oldest first
+	GiveBack []*Claim  // claims that no worker began
+	Want     []Want
+	Search   bool   // for lanes with ready work …
+	After    string // … after this one
+	Ask      bool   // for limits
+	Recover  bool   // the claims of a turn whose answer was lost
+}
+
+// Empty reports whether there is no turn to make.
+func (t Turn) Empty() bool {
+	return t.Record == 0 && len(t.GiveBack) == 0 && len(t.Want) == 0 && !t.Search && !t.Ask && !t.Recover
+}
+
+// Next returns the turn to make now. When there is none, it returns the time to look again; zero: not before an event.
+// It only reads s; Begin records that the turn is under way.
+func Next(s *State, now time.Time) (Turn, time.Time) {
+	switch {
+	case !s.joined, s.inFlight >= maxTurns, s.lost && s.inFlight > 0:
+		return Turn{}, time.Time{}
+	case now.Before(s.notBefore):
+		return Turn{}, s.notBefore
+	case s.lost:
+		return Turn{Recover: true}, time.Time{}
+	}
+	at := s.endsAt(now)
+	if s.claims() || !at.IsZero() && !at.After(now) {
+		if t := s.make(now); !t.Empty() {
+			return t, time.Time{}
+		}
+	}
+	ask, search := s.askAt(), s.searchAt()
+	switch {
+	case !ask.IsZero() && !ask.After(now):
+		return Turn{Ask: true}, time.Time{}
+	case !search.IsZero() && !search.After(now):
+		return Turn{Search: true, After: s.search.cursor}, time.Time{}
+	}
+	at = sooner(at, sooner(ask, search))
+	if s.deferred > 0 {
+		at = sooner(at, s.deferredTo)
+	}
+	if len(s.blocked) > 0 && s.may() {
+		at = sooner(at, s.blocked[0].until)
+	}
+	return Turn{}, at
+}
+
+// endsAt returns when ends, or claims that have waited too long, want a turn; zero: not before an event.
+func (s *State) endsAt(now time.Time) (at time.Time) {
+	if s.waiting > 0 {
+		at = s.expiry
+	}
+	switch {
+	case s.ended == 0:
+	case s.ended >= turnEnds, s.busy+s.waiting+s.inFlight == 0: // no other end is to come soon
+		return now
+	default:
+		at = sooner(at, s.endedAt.Add(turnAge))
+	}
+	return at
+}
+
+// claims reports whether workers that wait for claims want a turn at once. Unless they are many they wait for the ends
+// that are due soon, as what is claimed ahead does.
+func (s *State) claims() bool {
+	if !s.mayClaim() || len(s.unasked) == 0 {
+		return false
+	}
+	n := 0
+	for _, l := range s.unasked {
+		n += l.reserved
+	}
+	return s.ended == 0 || 2*n >= s.cfg.Workers
+}
+
+// mayClaim reports whether anything may be claimed now.
+func (s *State) mayClaim() bool { return s.may() && !s.draining }
+
+// aheadOf returns how many more claims of a lane may wait for a worker.
+func (s *State) aheadOf(l *lane, now time.Time) int {
+	if !l.ready || s.configured(l.key).HandOff {
+		return 0
+	}
+	n := min(l.pace.ahead(now), maxAhead) - len(l.waiting) - l.ahead
+	return max(0, min(n, l.room(), maxAhead-s.waiting-s.asked))
+}
+
+// make returns a turn that takes everything there is for one.
+func (s *State) make(now time.Time) (t Turn) {
+	t.At = now
+	t.GiveBack = s.expired(now)
+	t.Record = min(s.ended, s.cfg.Rows-len(t.GiveBack))
+	if !s.mayClaim() {
+		return t
+	}
+	rows := s.cfg.Rows
+	for _, l := range s.unasked {
+		if rows <= 0 {
+			break
+		}
+		w := Want{Lane: l.key, N: min(l.reserved, rows)}
+		w.Workers = w.N
+		rows -= w.N
+		t.Want = append(t.Want, w)
+	}
+	bytes, asked := maxBytes-s.waitingBytes-s.askedBytes, maxAhead-s.waiting-s.asked
+	for i := 0; i < len(s.low) && rows > 0; i++ {
+		l := s.low[i]
+		n := min(s.aheadOf(l, now), rows, asked, max(0, bytes)/max(1, l.size))
+		if n <= 0 {
+			continue
+		}
+		rows, asked, bytes = rows-n, asked-n, bytes-n*l.size
+		t.more(l, n)
+	}
+	return t
+}
+
+// more adds claims that no worker is reserved for.
+func (t *Turn) more(l *lane, n int) {
+	if l.isAsked {
+		for i := range t.Want {
+			if w := &t.Want[i]; w.Lane == l.key {
+				w.N, w.bytes = w.N+n, n*l.size
+				return
+			}
+		}
+	}
+	t.Want = append(t.Want, Want{Lane: l.key, N: n, bytes: n * l.size})
+}
+
+// expired returns the claims that have waited too long, as many as one turn takes.
+func (s *State) expired(now time.Time) (all []*Claim) {
+	if s.waiting == 0 || now.Before(s.expiry) {
+		return nil
+	}
+	for _, l := range s.lanes {
+		for _, c := range l.waiting {
+			if !now.Before(c.expires) && len(all) < s.cfg.Rows {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// searchAt returns when to search for lanes with ready work; zero: not before an event.
+func (s *State) searchAt() time.Time {
+	f := &s.search
+	more := f.cursor != ""
+	switch {
+	case f.running, !s.mayClaim(), !f.due && !more:
+		return time.Time{}
+	case more && f.fresh > 0: // each lane of the last page has its turn first
+		return time.Time{}
+	case s.free() <= 0 && !f.assigned:
+		return time.Time{}
+	case more:
+		return s.search.began
+	case f.at.IsZero():
+		return s.search.began.Add(1)
+	}
+	return f.at
+}
+
+// Begin records that a turn is under way.
+func (s *State) Begin(t Turn, now time.Time) {
+	switch {
+	case t.Ask:
+		return // BeginAsk does
+	case t.Search:
+		f := &s.search
+		if f.cursor == "" {
+			f.due = false
+		}
+		f.running, f.assigned, f.began = true, false, now
+	}
+	s.inFlight++
+	if t.Recover || t.Search {
+		return
+	}
+	if s.ended -= t.Record; t.Record > 0 {
+		s.endedAt = now
+	}
+	for _, c := range t.GiveBack {
+		s.remove(s.lane(c.Lane), c)
+	}
+	s.expiry = s.nextExpiry(now)
+	for _, w := range t.Want {
+		l := s.lane(w.Lane)
+		ahead := w.N - w.Workers
+		l.reserved -= w.Workers
+		l.renewed = false
+		l.ask(ahead)
+		l.ahead += ahead
+		s.asked += ahead
+		s.askedBytes += w.bytes
+	}
+	s.begun(now)
+}
+
+// begun drops from the lists what the turn has asked for.
+func (s *State) begun(now time.Time) {
+	unasked := s.unasked[:0]
+	for _, l := range s.unasked {
+		if l.isAsked = l.reserved > 0; l.isAsked {
+			unasked = append(unasked, l)
+		}
+	}
+	s.unasked = unasked
+	if !s.mayClaim() {
+		return
+	}
+	for _, l := range s.low {
+		l.isLow = false
+	}
+	s.low = s.low[:0]
+}
+
+// nextExpiry returns when the first waiting claim expires; zero: none waits.
+func (s *State) nextExpiry(now time.Time) (at time.Time) {
+	if s.waiting == 0 {
+		return time.Time{}
+	}
+	if now.Before(s.expiry) {
+		return s.expiry
+	}
+	for _, l := range s.lanes {
+		for _, c := range l.waiting {
+			at = sooner(at, c.expires)
+		}
+	}
+	return at
+}
