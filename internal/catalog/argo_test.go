@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,5 +75,38 @@ workflows:
 		if _, err := Read("server.yaml", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
+	}
+}
+
+// TestWhatKubernetesRejectsIsAFault of the file, not of the first action.
+func TestWhatKubernetesRejectsIsAFault(t *testing.T) {
+	t.Parallel()
+	_, problems := Check("server.yaml", []byte(`handlers:
+  flows: {type: argo}
+workflows:
+  mirror:
+    handler: flows
+    argoOpts:
+      template: workflowtemplate/Mirror_1
+      serviceAccount: "a b"
+      labels: {"label$1": x, ok: "bad$val", fine/team: web}
+      annotations: {"an no": any text, fine: "any $text"}
+      parameters: {"paramet%%er1": x, zone-1_a: y}
+`))
+	var got []string
+	for _, p := range problems {
+		text, _, _ := strings.Cut(p.String(), ": Kubernetes rejects")
+		got = append(got, text)
+	}
+	want := []string{
+		`server.yaml:7:17: workflows.mirror.argoOpts.template: "Mirror_1"`,
+		`server.yaml:8:23: workflows.mirror.argoOpts.serviceAccount: "a b"`,
+		`server.yaml:9:16: workflows.mirror.argoOpts.labels: "label$1"`,
+		`server.yaml:9:34: workflows.mirror.argoOpts.labels.ok: "bad$val"`,
+		`server.yaml:10:21: workflows.mirror.argoOpts.annotations: "an no"`,
+		`server.yaml:11:20: workflows.mirror.argoOpts.parameters: "paramet%%er1" is not a valid name of an Argo parameter: letters, digits, - and _ only`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -224,4 +225,33 @@ func TestArbitraryFilesAreFaultsAndNeverPanics(t *testing.T) {
 		}
 		_, _ = Check("server.yaml", text)
 	})
+}
+
+// TestAddressesThatCannotBeRequestedAreFaults wherever the fault does not depend on an action's data.
+func TestAddressesThatCannotBeRequestedAreFaults(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		`https://user:pw@example.org/x`:                            "a user or password does not belong into an address; use the header Authorization",
+		`https://{{ .secrets.u }}:{{ .secrets.p }}@example.org:90`: "a user or password does not belong into an address; use the header Authorization",
+		`http://x:99999/`:                                          `"http://x:99999/": the port is not from 1 to 65535`,
+		`http://x:0/`:                                              `"http://x:0/": the port is not from 1 to 65535`,
+		`ftp://example.org`:                                        `"ftp://example.org" is no address such as https://example.org/path`,
+		`https://example.org/{{ .parameters.a }}?mail=a@b`:         "",
+		`https://{{ .parameters.a }}/x`:                            "",
+	} {
+		_, problems := Check("server.yaml", []byte(fmt.Sprintf("handlers:\n  hook:\n    type: webhook\n    parameters: {a: {}}\n    request:\n      url: %q\n"+
+			"    secrets: [{name: u, type: env}, {name: p, type: env}]\n", address)))
+		var got []string
+		for _, p := range problems {
+			if !p.Warning {
+				got = append(got, p.String())
+			}
+		}
+		if want != "" {
+			want = "server.yaml:6:12: handlers.hook.request.url: " + want
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%s: got %q, want %q", address, got, want)
+		}
+	}
 }

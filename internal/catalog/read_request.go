@@ -32,8 +32,12 @@ func (r *handlerReader) request(n *document.Node) *webhook.Request {
 	path := r.path + ".request"
 	q := &webhook.Request{Method: http.MethodPost}
 	q.URL = r.template(n.Get("url"), path, "url")
-	if q.URL != nil && !q.URL.HostKnown() {
-		r.Add(n.Get("url"), "template", path+".url", "the host may depend on parameters and env only")
+	if q.URL != nil {
+		if err := q.URL.CheckAddress(); err != nil {
+			r.Add(n.Get("url"), "value-invalid", path+".url", "%s", strings.TrimPrefix(err.Error(), "url: "))
+		} else if !q.URL.HostKnown() {
+			r.Add(n.Get("url"), "template", path+".url", "the host may depend on parameters and env only")
+		}
 	}
 	q.Body = r.template(n.Get("body"), path, "body")
 	if m := n.Get("method"); fits(m, document.Text) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -129,10 +131,21 @@ func (r *workflowReader) argoOptions(n *document.Node) *ArgoOptions {
 		Labels: scalars(n.Get("labels")), Annotations: scalars(n.Get("annotations"))}
 	if t := n.Get("template"); fits(t, document.Text) && !templatePath.MatchString(t.Text) {
 		r.Add(t, "value-invalid", path+".template", "want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found %q", t.Text)
+	} else if ok := fits(t, document.Text); ok {
+		r.kubernetesName(t, path+".template", t.Text[strings.IndexByte(t.Text, '/')+1:])
 	}
+	r.labels(n.Get("labels"), path+".labels", validation.IsValidLabelValue)
+	if o.ServiceAccount != "" {
+		r.kubernetesName(n.Get("serviceAccount"), path+".serviceAccount", o.ServiceAccount)
+	}
+	r.labels(n.Get("annotations"), path+".annotations", nil)
 	if parameters := n.Get("parameters"); fits(parameters, document.ScalarMap) {
 		o.Parameters = map[string]*webhook.Template{}
 		for _, f := range parameters.Fields {
+			if !argoParameter.MatchString(f.Key) {
+				r.Add(&document.Node{At: f.At}, "value-invalid", path+".parameters", "%q is not a valid name of an Argo parameter: letters, digits, - and _ only", f.Key)
+				continue
+			}
 			t, err := webhook.ParseTemplate(f.Key, f.Value.Text, r.names)
 			if err != nil {
 				r.Add(f.Value, "template", path+".parameters."+f.Key, "%s", err)
@@ -142,6 +155,31 @@ func (r *workflowReader) argoOptions(n *document.Node) *ArgoOptions {
 		}
 	}
 	return o
+}
+
+// argoParameter is what Argo accepts as the name of a parameter.
+var argoParameter = regexp.MustCompile(`^[-a-zA-Z0-9_]+$`)
+
+// kubernetesName reports a name of an object that Kubernetes rejects.
+func (r *workflowReader) kubernetesName(n *document.Node, path, name string) {
+	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+		r.Add(n, "value-invalid", path, "%q: Kubernetes rejects the name: %s", name, faults[0])
+	}
+}
+
+// labels reports keys, and with value values, that Kubernetes rejects.
+func (r *workflowReader) labels(n *document.Node, path string, value func(string) []string) {
+	for _, f := range fieldsOf(n) {
+		if faults := validation.IsQualifiedName(f.Key); len(faults) > 0 {
+			r.Add(&document.Node{At: f.At}, "value-invalid", path, "%q: Kubernetes rejects the key: %s", f.Key, faults[0])
+		}
+		if value == nil || !fits(f.Value, document.Scalar) {
+			continue
+		}
+		if faults := value(f.Value.Text); len(faults) > 0 {
+			r.Add(f.Value, "value-invalid", path+"."+f.Key, "%q: Kubernetes rejects the value: %s", f.Value.Text, faults[0])
+		}
+	}
 }
 
 // scalars is a mapping of scalars by their texts.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -47,6 +48,8 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		return fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
 	}
 	config, problems := catalog.Check(path, source)
+	problems = append(problems, regionProblems(ctx, path, source, config)...)
+	problems.Sort()
 	if live && problems.Err() == nil {
 		problems = append(problems, lookFor(ctx, path, source, config)...)
 		problems.Sort()
@@ -65,6 +68,22 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	}
 	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"), count(len(config.Workflows), "process"))
 	return err
+}
+
+// regionProblems reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
+// serves one of them would not start.
+func regionProblems(ctx context.Context, path string, source []byte, cfg catalog.Config) (problems fault.Problems) {
+	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
+	for name, h := range cfg.Handlers {
+		if h.Cirrus == nil {
+			continue
+		}
+		if _, err := openAccount(ctx, h); err != nil {
+			at := []string{"handlers", name, "cirrusConf"}
+			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: oneLine(err.Error())})
+		}
+	}
+	return problems
 }
 
 // configFault is the error for problems that have been shown: when all that is wrong is that something does not answer,

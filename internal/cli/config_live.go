@@ -93,9 +93,11 @@ func (l *looker) ask(ctx context.Context, path []string, look func(context.Conte
 	})
 }
 
-// at is the place of a path in the file, or of what is nearest above it.
-func (l *looker) at(path []string) fault.Position {
-	n := l.root
+// at returns the place of a path in the file.
+func (l *looker) at(path []string) fault.Position { return positionOf(l.root, path) }
+
+// positionOf returns the place of a path in a file, or of what is nearest above it.
+func positionOf(n *document.Node, path []string) fault.Position {
 	for _, key := range path {
 		next := n.Get(key)
 		if i, err := strconv.Atoi(key); err == nil && i < len(n.Items) {

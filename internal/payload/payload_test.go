@@ -70,7 +70,6 @@ func TestTheDeepestRuleWins(t *testing.T) {
 		{"absent", []string{".no[].where"}, nil, `{}`},
 		{"another kind", []string{".id.x", ".features.id"}, nil, `{}`},
 		{"all", nil, []string{"."}, `{}`},
-		{"said twice", []string{".id", ".id"}, nil, `{"id": "x"}`},
 	} {
 		got := rulesOf(t, c.includes, c.excludes).Keep(decode(t, value))
 		if diff := cmp.Diff(decode(t, c.want), got); diff != "" {
@@ -85,7 +84,8 @@ func TestTheDeepestRuleWins(t *testing.T) {
 
 func TestWrongRulesAreTold(t *testing.T) {
 	t.Parallel()
-	_, faults := ParseRules([]string{".a", "a", "", ".a[0]", ".a..b", `."x`, "[]", "..", ".a[]b"}, []string{".b", ".a"})
+	_, faults := ParseRules([]string{".a", "a", "", ".a[0]", ".a..b", `."x`, "[]", "..", ".a[]b", ".a", ".a[].c"},
+		[]string{".b", ".a", ".b", ".[].c", ".a.d"})
 	var got []string
 	for _, f := range faults {
 		got = append(got, f.List+" "+f.Error())
@@ -99,7 +99,11 @@ func TestWrongRulesAreTold(t *testing.T) {
 		`cacheKeyHashIncludes "[]" is no path: want a path such as .features[].id`,
 		`cacheKeyHashIncludes ".." is no path: want a path such as .features[].id`,
 		`cacheKeyHashIncludes ".a[]b" is no path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes .a is listed twice`,
 		`cacheKeyHashExcludes .a is included and excluded`,
+		`cacheKeyHashExcludes .b is listed twice`,
+		`cacheKeyHashExcludes .[].c contradicts another rule: one wants a list at part 1, the other an object`,
+		`cacheKeyHashExcludes .a.d contradicts another rule: one wants a list at part 2, the other an object`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

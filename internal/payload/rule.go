@@ -61,17 +61,20 @@ func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 	if len(includes) > 0 {
 		root.says = exclude
 	}
-	stated := map[*branch]verdict{}
+	stated := statements{}
 	var all []rule
 	add := func(list string, paths []string, says verdict) {
 		for i, path := range paths {
 			steps, err := parsePath(path)
 			if err == nil {
-				at := root.reach(steps)
-				if before, ok := stated[at]; ok && before != says {
-					err = fmt.Errorf("%s is included and excluded", path)
+				var at *branch
+				if at, err = root.reach(steps); err != nil {
+					err = fmt.Errorf("%s %w", path, err)
+				} else {
+					err = stated.add(at, says, path)
 				}
-				stated[at], at.says = says, says
+			}
+			if err == nil {
 				all = append(all, rule{list, path, steps})
 			}
 			if err != nil {
@@ -84,9 +87,27 @@ func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 	return Rules{root, all}, faults
 }
 
-// reach is the branch at the end of a path.
-func (b *branch) reach(steps []step) *branch {
-	for _, s := range steps {
+// statements are the places that rules name, with what they say.
+type statements map[*branch]verdict
+
+// add notes what a rule says of a place; an error when another rule has named it.
+func (s statements) add(at *branch, says verdict, path string) error {
+	switch before, ok := s[at]; {
+	case ok && before != says:
+		return fmt.Errorf("%s is included and excluded", path)
+	case ok:
+		return fmt.Errorf("%s is listed twice", path)
+	}
+	s[at], at.says = says, says
+	return nil
+}
+
+// reach returns the branch at the end of a path. A place cannot be a list for one rule and an object for another.
+func (b *branch) reach(steps []step) (*branch, error) {
+	for i, s := range steps {
+		if s.each && len(b.keys) > 0 || !s.each && b.each != nil {
+			return nil, fmt.Errorf("contradicts another rule: one wants a list at part %d, the other an object", i+1)
+		}
 		next := b.each
 		if !s.each {
 			next = b.keys[s.key]
@@ -104,7 +125,7 @@ func (b *branch) reach(steps []step) *branch {
 		}
 		b = next
 	}
-	return b
+	return b, nil
 }
 
 // Keep is what is left of a value, which stays as it is. Where nothing is left of the whole, its empty form is.

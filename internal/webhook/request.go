@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template/parse"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/secret"
@@ -143,9 +145,57 @@ func parseURL(text string) (*url.URL, error) {
 	case numeric(u.Hostname()):
 		return nil, fmt.Errorf("url: %q: the host is no name and no address", text)
 	case u.User != nil:
-		return nil, fmt.Errorf("url: a user or password does not belong into an address; use the header Authorization")
+		return nil, errUserInfo
+	case !isPort(u.Port()):
+		return nil, fmt.Errorf("url: %q: the port is not from 1 to 65535", text)
 	}
 	return u, nil
+}
+
+var errUserInfo = errors.New("url: a user or password does not belong into an address; use the header Authorization")
+
+// isPort reports whether a port that a URL names can be dialled; "" is the scheme's own.
+func isPort(text string) bool {
+	if text == "" {
+		return true
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
+}
+
+// CheckAddress reports what is wrong with the address of every request that the template makes: user info, or an address that is always the
+// same and cannot be requested.
+func (t *Template) CheckAddress() error {
+	if userInfo(t.skeleton()) {
+		return errUserInfo
+	}
+	if len(t.tree.Root.Nodes) != 1 || t.tree.Root.Nodes[0].Type() != parse.NodeText {
+		return nil // what it is depends on data
+	}
+	_, err := parseURL(t.text)
+	return err
+}
+
+// skeleton is the template's text with an x in the place of each action.
+func (t *Template) skeleton() string {
+	var b strings.Builder
+	for _, node := range t.tree.Root.Nodes {
+		if text, ok := node.(*parse.TextNode); ok {
+			b.Write(text.Text)
+			continue
+		}
+		b.WriteByte('x')
+	}
+	return b.String()
+}
+
+// userInfo reports whether an address has something before its host.
+func userInfo(address string) bool {
+	_, rest, ok := strings.Cut(address, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return ok && strings.Contains(rest, "@")
 }
 
 // numeric reports a host that ends in a number and is no address. Whoever reads it in an older way might take it for one
