@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -320,89 +319,4 @@ func newerSchemasAreNoticed(t *testing.T, s setup) {
 	if err := s.Ready(s.ctx); !errors.Is(err, ledger.ErrOutdated) {
 		t.Errorf("ready: %v", err)
 	}
-}
-
-// plansUseIndexes: the claim and the questions never read a whole table.
-func plansUseIndexes(t *testing.T, s setup) {
-	s.define(t)
-	s.register(t, "3f2c9a1")
-	host := s.join(t, "host-a")
-	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
-	s.append(t, fact(1, oak, schedule.HostStarted))
-	id := s.enqueue(t, job("x"))
-	key := schedule.StepKey{Deployment: 1, Target: oak, Event: schedule.HostStarted}
-	entries := func(q ledger.EntryQuery) func(ledger.Tx) error {
-		q.Pipeline = pipeline
-		return func(tx ledger.Tx) error { _, err := tx.Entries(q); return err }
-	}
-	choose := func(c ledger.Choice) func(ledger.Tx) error {
-		return func(tx ledger.Tx) error { _, err := tx.Select(c, host.ID, 10); return err }
-	}
-	for name, statements := range map[string]func(ledger.Tx) error{
-		"claim":            func(tx ledger.Tx) error { _, _, err := tx.Claim(host, []ledger.Want{{Lane: "noop", N: 1}}); return err },
-		"lanes":            func(tx ledger.Tx) error { _, _, err := tx.Lanes([]string{"noop", "step"}, "", 10); return err },
-		"due":              func(tx ledger.Tx) error { _, err := tx.MakeReady(10); return err },
-		"next due":         func(tx ledger.Tx) error { _, err := tx.NextDue(time.Time{}); return err },
-		"dead claims":      choose(ledger.DeadClaims),
-		"past deadline":    func(tx ledger.Tx) error { _, err := tx.PastDeadline(ledger.Deadline{}, 10); return err },
-		"cancel asked":     choose(ledger.CancelAsked),
-		"claims of one":    choose(ledger.ClaimsOf),
-		"stop asked":       choose(ledger.StopAsked),
-		"live keys":        func(tx ledger.Tx) error { _, err := tx.LiveKeys([]string{"x"}); return err },
-		"threads":          func(tx ledger.Tx) error { _, err := tx.LockThreads([]action.ID{id}); return err },
-		"actions":          func(tx ledger.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },
-		"action state":     func(tx ledger.Tx) error { _, err := tx.ActionStates([]action.ID{id}, ledger.ActionQuery{}); return err },
-		"events":           func(tx ledger.Tx) error { _, err := tx.Events(id); return err },
-		"marked":           func(tx ledger.Tx) error { _, err := tx.Marked(1, []schedule.StepKey{key}); return err },
-		"newer entries":    entries(ledger.EntryQuery{After: 1}),
-		"a deployment":     entries(ledger.EntryQuery{Deployment: 1}),
-		"a target":         entries(ledger.EntryQuery{Target: oak}),
-		"latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(pipeline, oak); return err },
-		"at a past moment": func(tx ledger.Tx) error { _, err := tx.Passages(pipeline, oak, 9, 1); return err },
-		"in progress": func(tx ledger.Tx) error {
-			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active})
-			return err
-		},
-		"what runs where":   func(tx ledger.Tx) error { _, err := tx.Resources(pipeline); return err },
-		"limits in trouble": func(tx ledger.Tx) error { _, err := tx.Limiters(true); return err },
-		"some limits":       func(tx ledger.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
-		"slots":             func(tx ledger.Tx) error { _, err := tx.Holds([]string{"noop"}, action.ID{}); return err },
-		"next run":          func(tx ledger.Tx) error { _, err := tx.NextRun(); return err },
-		"rescues":           func(tx ledger.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
-		"stages":            func(tx ledger.Tx) error { _, err := tx.StageRuns(pipeline, 1); return err },
-		"actions of a step": func(tx ledger.Tx) error {
-			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: pipeline, Deployment: 1, Limit: 5})
-			return err
-		},
-		"old requests":        func(tx ledger.Tx) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
-		"what happens to all": func(tx ledger.Tx) error { _, err := tx.EventsAfter(ledger.EventPosition{Tx: 1}, 10); return err },
-		"newest actions":      func(tx ledger.Tx) error { _, err := tx.ActionStates(nil, ledger.ActionQuery{Limit: 5}); return err },
-	} {
-		plans, err := s.driver.Explain(s.ctx, statements)
-		check(t, err)
-		if len(plans) == 0 {
-			t.Errorf("%s: no plan", name)
-		}
-		for _, plan := range plans {
-			for line := range strings.Lines(plan) {
-				if readsWholeTable(line) {
-					t.Errorf("%s reads a whole table:\n%s", name, strings.Join(plans, "\n"))
-				}
-			}
-		}
-	}
-}
-
-// readsWholeTable knows how both databases say it. SQLite also scans what is no table: constant
-// rows, JSON lists, a recursion's (next), a subquery's (d, p); and actions (a) in the order of their ids, up to the limit.
-func readsWholeTable(line string) bool {
-	line = strings.TrimSpace(line)
-	if strings.Contains(line, "Seq Scan") && !strings.Contains(line, "Seq Scan on meta") { // that has one row
-		return true
-	}
-	if !strings.HasPrefix(line, "SCAN ") || strings.Contains(line, " USING ") || strings.Contains(line, "VIRTUAL TABLE") {
-		return false
-	}
-	table := strings.Fields(line)[1]
-	return table != "CONSTANT" && table != "next" && !strings.HasPrefix(table, "(") && table != "d" && table != "p" && table != "a"
 }

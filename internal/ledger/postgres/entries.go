@@ -60,7 +60,7 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 // Entries reads the log in the order of seq.
 func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 	var f filter
-	f.and("h.name = ?", q.Pipeline)
+	f.pipeline("e", q.Pipeline)
 	f.when(q.After > 0, "e.seq > ?", q.After)
 	f.when(q.Deployment != 0, "e.deployment = ?", q.Deployment)
 	f.when(q.Class != 0, "e.class = ?", int16(q.Class))

@@ -24,6 +24,12 @@ func (f *filter) when(wanted bool, condition string, argument any) {
 	}
 }
 
+// pipeline selects rows of a table by the name of their pipeline. The id is one value to the planner, so that it walks an
+// index that begins with it in the order of what follows there, instead of sorting all rows of the pipeline.
+func (f *filter) pipeline(table, name string) {
+	f.and(table+".pipeline_id = (SELECT id FROM pipeline_head WHERE name = ?)", name)
+}
+
 // argument adds a value and returns its placeholder.
 func (f *filter) argument(value any) string {
 	f.arguments = append(f.arguments, value)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -312,7 +311,8 @@ func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
 		err = row.Scan(&yes)
 		return yes, err
 	}, `SELECT EXISTS (SELECT 1 FROM action WHERE created_at >= $1 AND created_at < $2)
-		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref LIKE $3)`, from, to, strings.ReplaceAll(folder, "_", `\_`)+"/%")
+		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref <> '' AND parameters_ref >= $3 COLLATE "C" AND parameters_ref < $4 COLLATE "C")`,
+		from, to, folder+"/", folder+"0") // which follows folder + "/"
 	return len(found) > 0 && found[0], err
 }
 

@@ -232,11 +232,15 @@ func (d *Driver) Browse(ctx context.Context, fn func(ledger.Tx) error) error {
 	return coded(d.transact(ctx, mode{pool: d.reads, begin: beginRead, plans: anyPlan, within: readTime, end: "COMMIT"}, fn))
 }
 
-// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements.
+// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements: the one that the
+// planner prefers, without being told to follow indexes.
 func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]string, error) {
 	var plans []string
 	err := d.transact(ctx, mode{pool: d.writes, begin: beginWrite, plans: onePlan, end: "ROLLBACK"}, func(t ledger.Tx) error {
 		explained := t.(*tx)
+		if _, err := explained.conn.Exec(ctx, "RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin; RESET plan_cache_mode"); err != nil {
+			return err
+		}
 		explained.plans = &plans
 		return fn(explained)
 	})

@@ -91,7 +91,7 @@ func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
 // Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
 func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]ledger.Revision, error) {
 	var f filter
-	f.and("h.name = ?", pipeline)
+	f.pipeline("r", pipeline)
 	f.when(label != "", "r.label = ?", label)
 	f.when(seq != 0, "r.seq = ?", seq)
 	limited := f.limit(limit)
@@ -142,7 +142,11 @@ func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status,
 // Deployments lists by query, newest first.
 func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
 	var f filter
-	f.when(q.Pipeline != "", "h.name = ?", q.Pipeline)
+	order := " ORDER BY d.id DESC"
+	if q.Pipeline != "" {
+		f.pipeline("d", q.Pipeline)
+		order = " ORDER BY d.number DESC"
+	}
 	f.when(q.Revision != 0, "d.revision = ?", q.Revision)
 	f.when(q.Number != 0, "d.number = ?", q.Number)
 	f.when(q.Before != 0, "d.number < ?", q.Before)
@@ -154,8 +158,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	limited := f.limit(q.Limit)
 	return query(t, scanDeployment, `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
 		FROM deployment d JOIN pipeline_head h ON h.id = d.pipeline_id
-		JOIN revision r ON r.pipeline_id = d.pipeline_id AND r.seq = d.revision`+f.where()+
-		" ORDER BY d.created_at DESC, d.id DESC"+limited, f.arguments...)
+		JOIN revision r ON r.pipeline_id = d.pipeline_id AND r.seq = d.revision`+f.where()+order+limited, f.arguments...)
 }
 
 func scanDeployment(row pgx.Row) (d ledger.Deployment, err error) {

@@ -109,6 +109,6 @@ func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
 		err = s.Scan(&yes)
 		return yes, err
 	}, `SELECT EXISTS (SELECT 1 FROM action WHERE id >= ? AND id < ?)
-		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref >= ? AND parameters_ref < ?)`, low[:], high[:], folder+"/", folder+"0")
+		OR EXISTS (SELECT 1 FROM action WHERE parameters_ref <> '' AND parameters_ref >= ? AND parameters_ref < ?)`, low[:], high[:], folder+"/", folder+"0")
 	return held, err
 }

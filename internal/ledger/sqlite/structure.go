@@ -152,8 +152,12 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	if q.Status == schedule.Active {
 		index = ` INDEXED BY deployment_active`
 	}
+	from := `pipeline_head h CROSS JOIN deployment d` + index
+	if q.Pipeline == "" && index == `` { // in the order of ids
+		from = `deployment d CROSS JOIN pipeline_head h`
+	}
 	query := `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
-		FROM pipeline_head h CROSS JOIN deployment d` + index + ` ON d.pipeline_id = h.id
+		FROM ` + from + ` ON d.pipeline_id = h.id
 		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision WHERE 1`
 	var args []any
 	and := func(condition string, value any) {
