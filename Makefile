@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo test e2e lint bench setup clean
+.PHONY: help build demo test fuzz e2e lint bench setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -20,6 +20,12 @@ setup: ## install what the tests need (Debian, root), or say what is missing
 
 test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 	@scripts/test
+
+# Each round is 100 random programs: definitions, actions that end or fail, retries, edits, crashes. What the engine decides and
+# explains is compared after every row with the rules computed word by word.
+ROUNDS ?= 1000
+fuzz: ## 100,000 random programs of the pipeline engine; ROUNDS=10 for 1,000
+	$(GO) test ./internal/schedule -run TestEngineFollowsTheDefinitions -rounds $(ROUNDS) -failfast -timeout 0
 
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
 	@scripts/e2e

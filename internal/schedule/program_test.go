@@ -31,7 +31,7 @@ func TestEngineFollowsTheDefinitions(t *testing.T) {
 	}
 }
 
-var rounds = flag.Int("rounds", 4, "rounds of random programs, each of -rapid.checks of them")
+var rounds = flag.Int("rounds", 20, "rounds of random programs, each of -rapid.checks of them")
 
 func playProgram(t *rapid.T) {
 	plan, ok := settled(randomDefinition(t))
