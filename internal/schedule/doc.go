@@ -21,7 +21,8 @@
 //	fold.go        one row                       lay.go        a deployment on another graph
 //	queue.go       what a pass looks at          pass.go       the pass (4.7), superseding (4.6)
 //	failure.go     what follows from failures    introduce.go  steps that come too late (4.9)
-//	edit.go        a new version (4.10)          effect.go, difference.go  the same in words
+//	edit.go        a new version (4.10)          refuse.go     what it may not change
+//	effect.go      what it does to a deployment  difference.go the same in words
 //	command.go     what people may ask (4.12)    explain.go    reasons
 //	simulate.go    virtual time                  violation.go  a broken invariant
 //
@@ -33,7 +34,9 @@
 // before it came into the pipeline, or it is excluded; then it is never run and
 // never recorded as done, but walked through, so that nothing waits for it.
 // A deployment is active, finished, failed, superseded or canceled by its last
-// status row; only failed may become active again.
+// status row; only failed may become active again, until a newer deployment starts
+// a host that it has still to do. While it is active or may come back, edits are
+// judged by it; see Engine.inside.
 //
 // # Invariants
 //
@@ -61,9 +64,8 @@
 // tests, word by word, and is what random programs compare this package with.
 // Here a walk over G is kept per deployment and followed row by row: completing,
 // claiming and excluding only ever resolve or elide more steps, so all of them
-// together cost O(V+E). What may undo something (an edit, a retry, a skip, the
-// end of a claim that had elided something) computes that deployment anew. A
-// pass looks at steps that became doable and at those that were blocked, and of a
+// together cost O(V+E). What may undo something (an edit, a retry, the end of a
+// claim that had elided something) computes that deployment again. A pass looks at steps that became doable and at those that were blocked, and of a
 // group at one waiting host only: it does not get slower with the hosts that wait.
 //
 // A pass always takes the first runnable step of the oldest deployment that has

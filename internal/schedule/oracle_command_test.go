@@ -29,7 +29,12 @@ func (o *oracle) accepts(c Command) bool {
 
 // names: the command is about the step, which is its target's or below it.
 func (c Command) names(s stepName) bool {
-	return (c.Event == "" || c.Event == s.event) && (s.target == c.Target || strings.HasPrefix(s.target, c.Target+"/"))
+	return isUnder(c.Target, c.Event, s)
+}
+
+// isUnder: the step is the target's or below it, and of that event where one is named.
+func isUnder(target, event string, s stepName) bool {
+	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
 }
 
 // mayRetry: something has failed there, no newer deployment has overtaken this one, nor has a batch that it is inside of

@@ -80,13 +80,13 @@ func (o *oracle) note(t *oracleTrip, row Entry) {
 		} else {
 			t.exclusions = append(t.exclusions, exclusion{target: row.Target, event: d.Event})
 		}
-		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return covers(row.Target, d.Event, s) })
+		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return isUnder(row.Target, d.Event, s) })
 	case HostFailureTolerated:
 		t.exclusions = append(t.exclusions, exclusion{target: row.Target})
 		t.tolerated[groupOf(row.Target)]++
 		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return s.target == row.Target })
 	case RetryRequested:
-		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return covers(row.Target, d.Event, s) })
+		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return isUnder(row.Target, d.Event, s) })
 		t.status = Active
 		maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { return !o.stopsAt(t, stage) })
 	case HoldSet:

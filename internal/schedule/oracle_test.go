@@ -90,7 +90,7 @@ func (o *oracle) known(t *oracleTrip) []bits {
 
 func (o *oracle) excluded(t *oracleTrip, s stepName) bool {
 	for _, x := range t.exclusions {
-		if covers(x.target, x.event, s) {
+		if isUnder(x.target, x.event, s) {
 			return true
 		}
 	}
