@@ -70,7 +70,11 @@ func (a *app) buildSchemaCommand() *cobra.Command {
 
 // roots are the places where this computer keeps builds: the home's, and those run by hand.
 func (a *app) buildRoots() []results.Root {
-	return []results.Root{results.Default(), results.RootAt(a.homeOf(a.dir).builds())}
+	roots := []results.Root{results.RootAt(a.homeOf(a.dir).builds())}
+	if own, err := results.Default(); err == nil { // else nothing can have been run by hand
+		roots = append([]results.Root{own}, roots...)
+	}
+	return roots
 }
 
 // openBuild finds a build by number, id or folder.

@@ -200,7 +200,9 @@ func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
 		}
 		return id, place{dir: a.path(flags.resultsDir)}, nil
 	}
-	at.root = results.Default()
+	if at.root, err = results.Default(); err != nil {
+		return "", place{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
+	}
 	id = flags.buildID
 	switch {
 	case flags.dryRun && id == "":

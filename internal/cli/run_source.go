@@ -33,7 +33,11 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		return nil, fault.New(fault.Invalid, "there is no folder %s", s.root)
 	}
 	s.name = s.root
-	scratch, err := workspace.Scratch(filepath.Join(results.Temporary(), "wharf-cmd", "build"))
+	own, err := results.Temporary()
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder of your own")
+	}
+	scratch, err := workspace.Scratch(filepath.Join(own, "wharf-cmd", "build"))
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder with room for copies of the workspace")
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,20 +16,44 @@ import (
 // Root is the folder of the builds that were run by hand, one folder by number each.
 type Root struct{ dir string }
 
-// Temporary is this user's folder below the system's temporary one.
-func Temporary() string {
-	dir := filepath.Join(os.TempDir(), "iver-wharf")
-	info, err := os.Lstat(dir)
-	if err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || ok && int(stat.Uid) != os.Getuid() {
-			dir += "-" + strconv.Itoa(os.Getuid())
-		}
+// Temporary makes this user's folder below the system's temporary one. Where another user was first, or where the system's
+// folder lets users rename each other's files, it is one in the user's own cache: no other place in a shared folder has a
+// name that others can foresee.
+func Temporary() (string, error) {
+	shared := filepath.Join(os.TempDir(), "iver-wharf")
+	sharedErr := errors.Join(sticky(os.TempDir()), ownFolder(shared))
+	if sharedErr == nil {
+		return shared, nil
 	}
-	return dir
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", errors.Join(sharedErr, err)
+	}
+	own := filepath.Join(cache, "iver-wharf")
+	return own, ownFolder(own)
 }
 
-// Default is this user's root below the system's temporary folder.
-func Default() Root { return Root{filepath.Join(Temporary(), "build")} }
+// sticky is an error unless a folder keeps its users from renaming each other's files.
+func sticky(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("users can rename each other's files in %s", dir)
+	}
+	return nil
+}
+
+// Default is this user's root below Temporary.
+func Default() (Root, error) {
+	dir, err := Temporary()
+	if err != nil {
+		return Root{}, err
+	}
+	root := Root{filepath.Join(dir, "build")}
+	return root, ownFolder(root.dir)
+}
 
 // RootAt is a root in a folder of the caller's.
 func RootAt(dir string) Root { return Root{dir} }

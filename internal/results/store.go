@@ -66,23 +66,26 @@ const (
 	reserveName   = "reserve"
 )
 
-// ownFolder makes dir, or makes sure that it is a folder of this user and no link.
+// ownFolder makes dir, or makes sure that it is a folder of this user that nobody else may enter, and no link.
 func ownFolder(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("make results: %w", err)
+		return fmt.Errorf("make a folder for results: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("make results: %w", err)
+		return fmt.Errorf("make a folder for results: %w", err)
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("make results: %w", err)
+		return fmt.Errorf("make a folder for results: %w", err)
 	}
-	if !info.IsDir() {
-		return fmt.Errorf("make results: %s is not a folder", dir)
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Getuid() {
-		return fmt.Errorf("make results: %s belongs to another user", dir)
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
+	case ok && int(stat.Uid) != os.Getuid():
+		return fmt.Errorf("%s belongs to another user", dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("other users may enter %s (mode %04o): chmod 700 %s", dir, info.Mode().Perm(), dir)
 	}
 	return nil
 }
