@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -16,6 +17,16 @@ import (
 func (a *app) config(h home) (cfg catalog.Config, source []byte, err error) {
 	path, required := a.configPath(h)
 	cfg = catalog.Default()
+	if h.found {
+		if err := a.trust(filepath.Join(filepath.Dir(h.dir), projectFile), h.dir); err != nil {
+			return cfg, nil, err
+		}
+		if !required {
+			if err := a.trust(path); err != nil {
+				return cfg, nil, err
+			}
+		}
+	}
 	source, err = os.ReadFile(path)
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	switch {

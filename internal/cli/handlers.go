@@ -30,6 +30,9 @@ type equipment struct {
 	cirrus   map[string]caboose.Cirrus // by handler: where Cirrus does its work
 }
 
+// noopWorkers is how many attempts of noop an instance makes at a time, unless server.yaml configures the handler.
+const noopWorkers = 20
+
 // duties are the roles of this instance that need handlers.
 type duties struct {
 	builtIn  map[string]conductor.Handler // the handlers that no file describes; nil: the instance does not have the role conductor
@@ -46,6 +49,8 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log 
 	e := &equipment{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
+	// Every token that may order actions may order this one, however long it sleeps: it must not take all workers.
+	e.table.Limits[catalog.TypeNoop] = conductor.Limits{Workers: noopWorkers}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[catalog.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {

@@ -19,13 +19,17 @@ const homeName = ".waybill"
 // homeIgnore keeps the home out of every commit, but for the two files that people write.
 const homeIgnore = "*\n!known_hosts\n!server.yaml\n"
 
-// home is the folder that holds the embedded log and all that goes with it (house plan, "Home").
-type home struct{ dir string }
+// home is the folder that holds the embedded log and all that goes with it.
+type home struct {
+	dir   string
+	found bool // it was looked for, and not named
+}
 
 func (h home) file(name string) string { return filepath.Join(h.dir, name) }
 
 func (h home) database() string { return h.file("waybill.db") }
 func (h home) token() string    { return h.file("token") }
+func (h home) address() string  { return h.file("address") } // of the server that runs on it
 func (h home) blobs() string    { return h.file("blobs") }
 func (h home) builds() string   { return h.file("builds") }
 
@@ -33,15 +37,15 @@ func (h home) builds() string   { return h.file("builds") }
 // upwards, else .waybill in the folder itself. It creates nothing.
 func (a *app) homeOf(dir string) home {
 	if a.flags.home != "" {
-		return home{a.path(a.flags.home)}
+		return home{dir: a.path(a.flags.home)}
 	}
 	if named := a.environment("WAYBILL_HOME"); named != "" {
-		return home{a.path(named)}
+		return home{dir: a.path(named)}
 	}
 	if project, ok := findUpwards(dir, projectFile); ok {
-		return home{filepath.Join(filepath.Dir(project), homeName)}
+		return home{filepath.Join(filepath.Dir(project), homeName), true}
 	}
-	return home{filepath.Join(dir, homeName)}
+	return home{filepath.Join(dir, homeName), true}
 }
 
 // findUpwards looks for a file in dir and the folders above it.

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -84,9 +87,9 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 // locate finds out where the log of a folder is, and opens nothing.
 func (a *app) locate(dir string) (*session, error) {
 	h := a.homeOf(dir)
-	if url := a.flags.server; url != "" {
-		client := server.NewClient(url, a.clientToken(h), a.user())
-		return &session{operations: client, home: h, kind: remote, url: url}, nil
+	if address := a.flags.server; address != "" {
+		client := server.NewClient(address, a.clientToken(h, address), a.user())
+		return &session{operations: client, home: h, kind: remote, url: address}, nil
 	}
 	cfg, source, err := a.config(h)
 	if err != nil {
@@ -152,14 +155,55 @@ func (s *session) close() {
 	}
 }
 
-// clientToken is WAYBILL_TOKEN, else the home's token when there is one.
-func (a *app) clientToken(h home) string {
+// clientToken is WAYBILL_TOKEN, else the home's token when the server is the home's own: to another one it would give every
+// right over this home.
+func (a *app) clientToken(h home, server string) string {
 	if token := a.environment("WAYBILL_TOKEN"); token != "" {
 		return token
+	}
+	if !a.isOwnServer(h, server) {
+		return "" // what needs a token says so
 	}
 	content, err := os.ReadFile(h.token())
 	if err != nil {
 		return "" // reading needs none on this machine; a change says what is missing
 	}
 	return strings.TrimSpace(string(content))
+}
+
+// isOwnServer reports whether an address is where the home's server listens: as it has noted in the home, or as the home's
+// configuration says.
+func (a *app) isOwnServer(h home, address string) bool {
+	asked, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	var known []string
+	if noted, err := os.ReadFile(h.address()); err == nil {
+		known = append(known, strings.TrimSpace(string(noted)))
+	}
+	if cfg, _, err := a.config(h); err == nil {
+		known = append(known, "http://"+cfg.Server.Listen)
+		if cfg.Server.URL != nil {
+			known = append(known, cfg.Server.URL.String())
+		}
+	}
+	return slices.ContainsFunc(known, func(text string) bool {
+		own, err := url.Parse(text)
+		return err == nil && asked.Scheme == own.Scheme && reaches(asked.Host, own.Host)
+	})
+}
+
+// reaches reports whether a client that asks for one host and port gets to a server that listens on the other one.
+func reaches(asked, listens string) bool {
+	if asked == listens {
+		return true
+	}
+	askedHost, askedPort, err := net.SplitHostPort(asked)
+	host, port, listenErr := net.SplitHostPort(listens)
+	if err != nil || listenErr != nil || askedPort != port {
+		return false
+	}
+	every, here := net.ParseIP(host), net.ParseIP(askedHost)
+	return (host == "" || every.IsUnspecified()) && here.IsLoopback()
 }

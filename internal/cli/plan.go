@@ -141,7 +141,7 @@ func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), er
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
 	}
-	s := &session{home: home{folder}, kind: embedded, url: home{folder}.database(), live: catalog.NewLive(catalog.Default())}
+	s := &session{home: home{dir: folder}, kind: embedded, url: home{dir: folder}.database(), live: catalog.NewLive(catalog.Default())}
 	if err := s.connect(ctx); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, nil, err

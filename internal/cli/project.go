@@ -60,6 +60,9 @@ func (a *app) projectDir(dir string) string {
 
 // readProject reads a definition from a file; every fault in it is reported at once.
 func (a *app) readProject(path string) (project, error) {
+	if err := a.trust(path); err != nil {
+		return project{}, err
+	}
 	source, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == projectFile:

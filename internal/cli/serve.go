@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -239,9 +240,21 @@ func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
 	return roleOptions{log: log, registry: obs.NewRegistry(), listen: flags.listen}, nil
 }
 
+// withoutPassword is a ledger's address as it may be printed; that of a file is its path.
+func withoutPassword(address string) string {
+	if u, err := url.Parse(address); err == nil && isPostgres(address) {
+		if query := u.Query(); query.Has("password") { // the driver takes it there as well
+			query.Set("password", "xxxxx")
+			u.RawQuery = query.Encode()
+		}
+		return u.Redacted()
+	}
+	return address
+}
+
 // greet prints where the page is, and logs in the person at the terminal.
 func (a *app) greet(s *session) {
-	fmt.Fprintf(a.out, "waybill is up on %s\n", s.url)
+	fmt.Fprintf(a.out, "waybill is up on %s\n", withoutPassword(s.url))
 	switch {
 	case s.api == nil:
 	case onTerminal(a.out):

@@ -87,7 +87,7 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
 			}
-			roles = append(roles, lifecycle.Role{Name: name, Run: s.api.Run}, lifecycle.Role{Name: "presence", Run: s.present(name, o.log)})
+			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "presence", Run: s.present(name, o.log)})
 		default:
 			return nil, fault.New(fault.Internal, "there is no role %q", name)
 		}
@@ -191,6 +191,15 @@ func (s *session) operationsRole(ctx context.Context, o roleOptions) (lifecycle.
 	}
 	o.log.Info("metrics and health are served", obs.KeyURL, made.URL())
 	return lifecycle.Role{Name: "operations", Run: made.Run}, nil
+}
+
+// serveAPI runs the API, and notes its address in the home meanwhile: commands send the home's token there.
+func (s *session) serveAPI(ctx context.Context) error {
+	if err := os.WriteFile(s.home.address(), []byte(s.api.URL()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("note the API's address: %w", err)
+	}
+	defer func() { _ = os.Remove(s.home.address()) }() // another process of the same home may have taken it away
+	return s.api.Run(ctx)
 }
 
 // pages is everything that people see, and the job API.

@@ -14,12 +14,13 @@ type OnConflict string
 
 // The ways (conductor.md, section 5, "Unique keys").
 const (
-	ReturnExisting OnConflict = "return"  // it is not stored: the live one is the answer
-	RejectNew      OnConflict = "reject"  // it is refused: fault.DuplicateKey
-	ReplaceWaiting OnConflict = "replace" // the live one is canceled, unless somebody has claimed it: then it is the answer
+	ReturnExisting OnConflict = "return"      // it is not stored: the live one is the answer
+	RejectNew      OnConflict = "reject"      // it is refused: fault.DuplicateKey
+	ReplaceWaiting OnConflict = "replace"     // the live one is canceled, unless somebody has claimed it: then it is the answer
+	ReplaceOwn     OnConflict = "replace-own" // ReplaceWaiting, but fault.Forbidden when the live one was created by another principal
 )
 
-// OnConflicts lists them, the default first.
+// OnConflicts lists those that a client may ask for, the default first.
 func OnConflicts() []string {
 	return []string{string(ReturnExisting), string(RejectNew), string(ReplaceWaiting)}
 }
@@ -46,7 +47,7 @@ func (l *Ledger) EnqueueUnique(ctx context.Context, a action.Action, way OnConfl
 
 // foreseeWay plans what follows the live action that is to give way to another one with its key.
 func (l *Ledger) foreseeWay(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
-	if way != ReplaceWaiting || a.UniqueKey == "" || l.planner == nil {
+	if way != ReplaceWaiting && way != ReplaceOwn || a.UniqueKey == "" || l.planner == nil {
 		return nil, nil
 	}
 	var ids []action.ID
@@ -101,8 +102,8 @@ func (t *txn) enqueueUnique(a action.Action, way OnConflict) (Enqueued, error) {
 	case taken && way == RejectNew:
 		return Enqueued{}, fault.New(fault.DuplicateKey, "the key %q is that of a live action: %s", a.UniqueKey, id).
 			WithHint("waybill action show %s", id)
-	case taken && way == ReplaceWaiting:
-		if gone, err := t.giveWay(id); err != nil || !gone {
+	case taken && (way == ReplaceWaiting || way == ReplaceOwn):
+		if gone, err := t.giveWay(id, a, way); err != nil || !gone {
 			return Enqueued{ID: id}, err
 		}
 	}
@@ -116,14 +117,17 @@ func (t *txn) enqueueUnique(a action.Action, way OnConflict) (Enqueued, error) {
 	return made[0], nil
 }
 
-// giveWay cancels a live action that nobody has claimed; false: somebody has.
-func (t *txn) giveWay(id action.ID) (bool, error) {
+// giveWay cancels a live action, so that a may have its key; false: it is claimed.
+func (t *txn) giveWay(id action.ID, a action.Action, way OnConflict) (bool, error) {
 	found, err := t.lockLive([]action.ID{id})
 	if err != nil {
 		return false, err
 	}
 	if len(found) == 0 {
 		return false, ErrRace // it has just ended
+	}
+	if by := found[0].action.CreatedBy; way == ReplaceOwn && by != a.CreatedBy {
+		return false, fault.New(fault.Forbidden, "the key %q is that of action %s, which %q created: replacing it needs the scope operate", a.UniqueKey, id, by)
 	}
 	moves, err := replaced(t, found)
 	if err != nil || len(moves) == 0 {

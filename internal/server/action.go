@@ -32,6 +32,7 @@ type Order struct {
 	Deadline   string          `json:"deadline,omitempty"`   // such as 2h or 7d from now, or never; "": the handler's
 	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see ledger.OnConflict
 	By         string          `json:"-"`
+	OwnOnly    bool            `json:"-"` // replace no action that another one than By created
 	// IdempotencyKey stands for this order for a day: who sends it again gets the same action; "": none.
 	IdempotencyKey string `json:"-"`
 }
@@ -74,7 +75,11 @@ func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 	if err != nil {
 		return Added{}, err
 	}
-	return s.once(ctx, once, a, ledger.OnConflict(o.OnConflict))
+	way := ledger.OnConflict(o.OnConflict)
+	if o.OwnOnly && way == ledger.ReplaceWaiting {
+		way = ledger.ReplaceOwn
+	}
+	return s.once(ctx, once, a, way)
 }
 
 // BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.

@@ -22,7 +22,7 @@ type addInput struct {
 		At         time.Time      `json:"at,omitempty" doc:"not before; at most a year ahead"`
 		Priority   *int           `json:"priority,omitempty" minimum:"0" maximum:"1000" doc:"lower goes first; default 100"`
 		UniqueKey  string         `json:"uniqueKey,omitempty" doc:"unique among live actions"`
-		OnConflict string         `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"when the key is that of a live action: answer with it, refuse, or cancel it unless somebody has claimed it"`
+		OnConflict string         `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"when the key is that of a live action: answer with it, refuse, or cancel it unless it is claimed; that of another one needs the scope operate"`
 		Deadline   string         `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
 	}
 	RawBody []byte
@@ -75,6 +75,7 @@ func (a *api) orders() {
 		if err != nil {
 			return nil, problemOf(err)
 		}
+		order.OwnOnly = !IdentityOf(ctx).Has(ScopeOperate) // replacing is canceling
 		made, err := a.service.AddAction(ctx, order)
 		return added(made, http.StatusCreated, err)
 	})

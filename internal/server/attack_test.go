@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -191,5 +192,23 @@ func TestTextCannotEndItsOwnEvent(t *testing.T) {
 	want := "id: 1\nevent: content\ndata: a\ndata: \ndata: event: content\ndata: data: X\ndata: \ndata: id: 9\ndata: \ndata: b\n\n"
 	if events != want {
 		t.Errorf("got %q, want %q", events, want)
+	}
+}
+
+func TestReplacingTheActionOfAnotherNeedsOperate(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	storeToken(t, s.Ledger, "ann", "the-token-of-ann-1", "execute")
+	storeToken(t, s.Ledger, "ben", "the-token-of-ben-1", "execute")
+	storeToken(t, s.Ledger, "ops", "the-token-of-ops-1", "execute", "operate")
+	body := `{"handler": "work", "uniqueKey": "k", "onConflict": "replace", "at": "` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	for _, step := range []struct {
+		token string
+		want  int
+	}{{"the-token-of-ann-1", 201}, {"the-token-of-ben-1", 403}, {"the-token-of-ann-1", 201}, {"the-token-of-ops-1", 201}, {"the-token-of-ann-1", 403}} {
+		status, answer, _ := s.ask(t, "POST", "/api/v1/actions", body, "Authorization", "Bearer "+step.token, "Content-Type", "application/json")
+		if status != step.want {
+			t.Errorf("%s: %d, want %d: %s", step.token, status, step.want, answer)
+		}
 	}
 }
