@@ -86,10 +86,26 @@ func TestVisibleText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain": "plain", "10 %\r20 %\r": "20 %", "\x1b[31mred\x1b[0m": "red", "a\x1b]0;title\x07b": "ab",
+		"a\x1b]0;no end": "a", "a\x1bPq#1\x1b\\b": "ab", "a\u009b31mb\u009d0;x\u009cc": "abc", "a\u202eb\u2069c": "abc", "a\x1b": "a", "a\x1b[": "a", "\x1b(0a": "a",
 		"\x00\a\tx\xff": "\tx\ufffd", "\x1b[2J\x1b[Hgone": "gone", "": "",
 	} {
 		if got := build.VisibleText([]byte(text)); got != want {
 			t.Errorf("VisibleText(%q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestColoursPassAndConcealmentDoesNot(t *testing.T) {
+	t.Parallel()
+	for parameters, want := range map[string]bool{
+		"": true, "0": true, "31": true, "1;31": true, "38;5;8": true, "38;2;8;8;8": true, "48:5:8": true,
+		"8": false, "1;8": false, "08": false, "38;5;1;8": false, "?25": false, "31;": true, ">4;2": false,
+	} {
+		if got := build.IsColour(parameters); got != want {
+			t.Errorf("ESC[%sm passes: %v, want %v", parameters, got, want)
+		}
+	}
+	if got, want := string(build.VisibleColours([]byte("10%\r\x1b[32mdone\x1b[0m\x1b[2J\x1b[8mx"), build.IsColour)), "\x1b[32mdone\x1b[0mx"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

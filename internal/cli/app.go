@@ -63,6 +63,9 @@ func (a *app) path(name string) string {
 
 // terminalOf is the file behind a stream when that is a terminal.
 func terminalOf(stream any) (*os.File, bool) {
+	if g, ok := stream.(*gate); ok {
+		stream = g.w
+	}
 	f, ok := stream.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }

@@ -16,17 +16,24 @@ import (
 )
 
 func (a *app) buildLogCommand() *cobra.Command {
-	var follow bool
+	var follow, raw bool
 	c := &cobra.Command{
-		Use:               "log BUILD [STAGE/STEP]",
-		Short:             "Print what a build's steps printed",
+		Use:   "log BUILD [STAGE/STEP]",
+		Short: "Print what a build's steps printed",
+		Long: `Prints the lines of a step, or of every step with the step in front. What a terminal would obey is
+left out; on a terminal colours stay. With --raw a step's text is printed as it is: for files, or
+for a terminal that you do not mind.`,
 		Example:           examples("waybill build log 3 test/unit --follow"),
 		ValidArgsFunction: a.completeBuilds,
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.printBuildLog(c.Context(), given, follow)
+			if raw && (len(given) < 2 || a.json()) {
+				return fault.New(fault.Invalid, "--raw prints one step as text").WithHint("waybill build log %s STAGE/STEP --raw", given[0])
+			}
+			return a.printBuildLog(c.Context(), given, follow, raw)
 		},
 	}
+	c.Flags().BoolVar(&raw, "raw", false, "print one step's text as it is, control characters too")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the step has ended")
 	return c
 }
@@ -42,7 +49,7 @@ type logLine struct {
 }
 
 // printLog prints one step's log, or every step's in turn with the step in front.
-func (a *app) printBuildLog(ctx context.Context, given []string, follow bool) error {
+func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw bool) error {
 	r, err := a.openBuild(given[0])
 	if err != nil {
 		return err
@@ -56,10 +63,10 @@ func (a *app) printBuildLog(ctx context.Context, given []string, follow bool) er
 		if err != nil {
 			return err
 		}
-		return a.printStepLog(ctx, r, step, "", follow)
+		return a.printStepLog(ctx, r, step, "", follow, raw)
 	}
 	for _, step := range b.Plan.Steps {
-		if err := a.printStepLog(ctx, r, &step, step.Path()+" | ", follow); err != nil {
+		if err := a.printStepLog(ctx, r, &step, step.Path()+" | ", follow, false); err != nil {
 			return err
 		}
 	}
@@ -85,8 +92,12 @@ func stepNamed(p *build.Plan, name string) (*build.PlanStep, error) {
 	return nil, err
 }
 
-func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.PlanStep, prefix string, follow bool) error {
-	raw := !onTerminal(a.out) && prefix == ""
+func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.PlanStep, prefix string, follow, raw bool) error {
+	var keep func(string) bool
+	if onTerminal(a.out) {
+		keep = build.IsColour // the user has asked for the log itself
+	}
+	out := ungated(a.out)
 	var begun []byte
 	return r.Log(ctx, step.ID, 0, follow, func(id int64, e build.Entry) error {
 		if a.json() {
@@ -99,10 +110,10 @@ func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.P
 		}
 		text := string(begun)
 		if !raw {
-			text = build.VisibleText(begun)
+			text = closed(build.VisibleColours(begun, keep))
 		}
 		begun = begun[:0]
-		_, err := fmt.Fprintln(a.out, prefix+text)
+		_, err := fmt.Fprintln(out, prefix+text)
 		return err
 	})
 }

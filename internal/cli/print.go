@@ -10,21 +10,21 @@ import (
 )
 
 // printJSON writes a value as one indented document; a nil list is written as [].
-func (a *app) printJSON(value any) error {
-	encoder := json.NewEncoder(a.out)
+func (a *app) printJSON(value any) error { return a.encode(value, "  ") }
+
+// printJSONLine writes a value as one line.
+func (a *app) printJSONLine(value any) error { return a.encode(value, "") }
+
+// encode writes a value as JSON, with every character escaped that a terminal would obey.
+func (a *app) encode(value any, indent string) error {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
+	encoder.SetIndent("", indent)
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
-	return nil
-}
-
-// printJSONLine writes a value as one line.
-func (a *app) printJSONLine(value any) error {
-	encoder := json.NewEncoder(a.out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	if _, err := io.WriteString(a.out, escapeControls(b.String())); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
@@ -41,8 +41,13 @@ func list[T any](items []T) []T {
 // table collects rows and prints them with aligned columns, two spaces apart.
 type table struct{ rows [][]string }
 
-// add appends a row.
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+// add appends a row. A cell is one line: no text makes a row of its own.
+func (t *table) add(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = strings.ReplaceAll(cell, "\n", " ")
+	}
+	t.rows = append(t.rows, cells)
+}
 
 // write prints the rows; nothing stands behind the last cell of a line.
 func (t *table) write(w io.Writer) error {

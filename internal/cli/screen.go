@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/waybill-dev/waybill/internal/build"
 )
 
 // screen draws a few lines at the bottom of a terminal again and again, in place. What was printed before scrolls
@@ -42,7 +44,8 @@ func (s *screen) draw(lines []string) error {
 		fmt.Fprintf(&b, "\x1b[%dA", s.drawn)
 	}
 	for _, line := range lines {
-		b.WriteString(line + "\x1b[K\n")
+		line = strings.ReplaceAll(line, "\n", " ") // a frame has the lines that it was drawn for
+		b.WriteString(closed(build.Printable(line, isOurs)) + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J\x1b[?25h")
 	s.drawn = len(lines)

@@ -233,7 +233,11 @@ func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
 	if err != nil {
 		return roleOptions{}, err
 	}
-	log, err := obs.NewLogger(a.err, obs.LogOptions{Format: obs.Format(flags.logFormat), Level: level})
+	format := obs.Format(flags.logFormat)
+	if format == "" && onTerminal(a.err) {
+		format = obs.Text
+	}
+	log, err := obs.NewLogger(a.err, obs.LogOptions{Format: format, Level: level})
 	if err != nil {
 		return roleOptions{}, err
 	}
