@@ -4,12 +4,15 @@
 package catalog
 
 import (
+	"math"
 	"net"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
@@ -51,6 +54,8 @@ type Server struct {
 	// URL is where clients reach the API and the pages when that is not where it listens, as behind a proxy; then reading needs a
 	// token. It has a scheme and a host only. nil (default): where it listens.
 	URL *url.URL
+	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0 (default): 1 GiB.
+	LargestUpload int64
 }
 
 // Caboose says how workflows are looked after.
@@ -134,6 +139,9 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	if n := root.Get("server").Get("url"); fits(n, document.Text) {
 		c.Server.URL = r.origin(n)
 	}
+	if n := root.Get("server").Get("largestUpload"); fits(n, document.Scalar) {
+		c.Server.LargestUpload = r.size(n, "server.largestUpload")
+	}
 	caboose := root.Get("caboose")
 	if n := caboose.Get("workers"); fits(n, document.Number) {
 		c.Caboose.Workers = r.workers(n, "caboose.workers")
@@ -174,6 +182,16 @@ func (r *reader) location(n *document.Node, scheme string) string {
 		return scheme + path
 	}
 	return path
+}
+
+// size reads a number of bytes.
+func (r *reader) size(n *document.Node, path string) int64 {
+	size, err := humanize.ParseBytes(n.Text)
+	if err != nil || size == 0 || size > math.MaxInt64/2 {
+		r.Add(n, "value-invalid", path, "want a size such as 1GiB or 500MB, found %q", n.Text)
+		return 0
+	}
+	return int64(size)
 }
 
 // origin reads an address that is a scheme and a host.

@@ -22,6 +22,7 @@ func keys() []document.Key {
 		{Name: "server", Shape: document.Object, Help: "the API", Keys: []document.Key{
 			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:7070", Help: "host:port"},
 			{Name: "url", Shape: document.Text, Help: "where clients reach it when that is not where it listens, as behind a proxy, such as https://waybill.example.org"},
+			{Name: "largestUpload", Shape: document.Scalar, Default: "1GiB", Help: "a snapshot or an artifact of more bytes is refused"},
 		}},
 		{Name: "conductors", Shape: document.Object, Help: "what one process serves, by name"},
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},

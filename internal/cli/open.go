@@ -119,6 +119,7 @@ func (s *session) connect(ctx context.Context) error {
 	l.Follows(callback.Planner{Book: func() callback.Book { return s.live.Now() }, Blobs: store, Jobs: l})
 	service := server.NewService(l, store, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
+	service.LargestUpload = s.live.Now().Server.LargestUpload
 	service.Inspect = s.inspectHost
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }

@@ -151,6 +151,7 @@ func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 func (s *session) listen(ctx context.Context, o roleOptions) (err error) {
 	service := server.NewService(s.ledger.ForReaders(), s.blobs, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
+	service.LargestUpload = s.live.Now().Server.LargestUpload
 	service.Inspect = s.inspectHost
 	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: pages(service), Tracing: o.tracing})
 	if err != nil {

@@ -212,3 +212,25 @@ func TestReplacingTheActionOfAnotherNeedsOperate(t *testing.T) {
 		}
 	}
 }
+
+func TestUploadsAreBoundedAndBelongToAPipeline(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	s.Service.LargestUpload = 1000
+	large, fits := strings.Repeat("x", 1001), strings.Repeat("x", 1000)
+	for _, upload := range []struct {
+		name, path, body string
+		want             int
+	}{
+		{"no pipeline", "/api/v1/pipelines/none/revisions/x/snapshot", fits, 404},
+		{"too large", "/api/v1/pipelines/greeter/revisions/x/snapshot", large, 413},
+		{"just right", "/api/v1/pipelines/greeter/revisions/x/snapshot", fits, 200},
+		{"an artifact without a revision", "/api/v1/pipelines/greeter/revisions/x/artifacts/any", fits, 404},
+	} {
+		status, body, _ := s.ask(t, "PUT", upload.path, upload.body, "Authorization", bearer)
+		if status != upload.want {
+			t.Errorf("%s: %d, want %d: %s", upload.name, status, upload.want, body)
+		}
+	}
+}

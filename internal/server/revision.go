@@ -9,10 +9,39 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register.
-// fault.Conflict when the label is registered with other content.
+// LargestUpload is the size in bytes above which a snapshot or an artifact is refused, unless Service.LargestUpload says otherwise.
+const LargestUpload = 1 << 30
+
+// upload reads what a client sends; more than the service takes is fault.TooLarge.
+type upload struct {
+	io.Reader
+	left, most int64
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p[:min(int64(len(p)), u.left+1)])
+	if u.left -= int64(n); u.left < 0 {
+		return 0, fault.New(fault.TooLarge, "there are more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
+	}
+	return n, err
+}
+
+// bounded is a reader of at most as many bytes as the service takes.
+func (s *Service) bounded(r io.Reader) io.Reader {
+	most := s.LargestUpload
+	if most <= 0 {
+		most = LargestUpload
+	}
+	return &upload{r, most, most}
+}
+
+// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. fault.Conflict when the label is
+// registered with other content; fault.NotFound, before anything is read, when there is no such pipeline.
 func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error) {
-	key, _, _, err = s.blobs.Put(ctx, "", r)
+	if _, err := s.head(ctx, pipeline); err != nil {
+		return "", err
+	}
+	key, _, _, err = s.blobs.Put(ctx, "", s.bounded(r))
 	if err != nil {
 		return "", fmt.Errorf("store the snapshot of %s %s: %w", pipeline, label, err)
 	}
@@ -88,7 +117,7 @@ func (s *Service) PutArtifact(ctx context.Context, pipeline, label string, a led
 	if err != nil {
 		return a, err
 	}
-	if a.Blob, a.Digest, a.Size, err = s.blobs.Put(ctx, "", r); err != nil {
+	if a.Blob, a.Digest, a.Size, err = s.blobs.Put(ctx, "", s.bounded(r)); err != nil {
 		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, pipeline, label, err)
 	}
 	return a, s.ledger.RegisterArtifact(ctx, pipeline, revision.Seq, a)

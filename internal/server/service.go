@@ -32,6 +32,8 @@ type Service struct {
 
 	// Retention is how long ended actions are kept; 0: for ever.
 	Retention time.Duration
+	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
+	LargestUpload int64
 	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
 	Idle func() bool
 	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
