@@ -222,5 +222,5 @@ func TestRefusedBodiesHaveTheStatusOfHTTP(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", "a,b", header{"Content-Type", "text/csv"}), http.StatusUnsupportedMediaType, "waybill:unsupported_media_type")
-	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", strings.Repeat(" ", 20<<20)), http.StatusRequestEntityTooLarge, "waybill:too_large")
+	w.problem(w.ask(http.MethodPost, "/processes/quick/execution", strings.Repeat(" ", 4<<20+1)), http.StatusRequestEntityTooLarge, "waybill:too_large")
 }
