@@ -126,7 +126,9 @@ type planner struct {
 	callback *Callback
 	docs     documents
 	planned  []Planned
-	size     int // of all parameters so far, in bytes
+	// subscriber is who is told; zero for the subscriber of the job's own request, and for callbacks.
+	subscriber action.ID
+	size       int // of all parameters so far, in bytes
 }
 
 // features plans one action per feature that the filter lets through.
@@ -195,7 +197,11 @@ func (p *planner) fail(index int, code string, why error) {
 // add gives an action its place: its id is the same whenever it is planned, and lies in the job's partition.
 func (p *planner) add(index int, a action.Action, code, why string) {
 	job := p.job.Action
-	a.ID = action.DerivedID(job.ID.Time(), job.ID.String(), p.callback.Name, strconv.Itoa(index))
+	parts := []string{job.ID.String(), p.callback.Name, strconv.Itoa(index)}
+	if !p.subscriber.IsZero() {
+		parts = append(parts, p.subscriber.String())
+	}
+	a.ID = action.DerivedID(job.ID.Time(), parts...)
 	a.ParentID, a.CreatedBy, a.Trace = job.ID, "callback of "+job.Name, job.Trace
 	one := Planned{Action: a, Code: code, Fault: why}
 	if why == "" && p.callback.Target.Process != "" {

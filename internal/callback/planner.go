@@ -38,22 +38,27 @@ var _ ledger.Planner = Planner{}
 
 // Asks reports whether some callback, or a subscriber, waits for such an end.
 func (p Planner) Asks(a action.Action, end action.Status) bool {
-	return len(wanted(p.Book().Callbacks(a), end)) > 0 || subscribed(a, end) != ""
+	return len(wanted(p.Book().Callbacks(a), end)) > 0 || subscribed(a.Subscriber, end) != ""
 }
 
-// Begins tells a subscriber that the job runs.
-func (p Planner) Begins(a action.Action, at time.Time) []ledger.Follow {
-	if a.Subscriber == nil || a.Subscriber.InProgressURI == "" {
-		return nil
-	}
+// Begins tells subscribers that the job runs.
+func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber) (follows []ledger.Follow) {
 	job := Job{Action: a, Status: action.Running, StartedAt: at}
-	return []ledger.Follow{follow(job.tell(p.Book(), "in-progress", a.Subscriber.InProgressURI))}
+	for _, s := range subscribers(a, added) {
+		if s.InProgressURI != "" {
+			follows = append(follows, follow(job.tell(p.Book(), "in-progress", s.ID, s.InProgressURI)))
+		}
+	}
+	return follows
 }
 
 // Plan fetches the documents, plans, and puts big parameters into the blob store.
 func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Follow, error) {
 	book := p.Book()
-	callbacks := wanted(book.Callbacks(e.Action), e.Thread.Status)
+	var callbacks []Callback
+	if !e.Past {
+		callbacks = wanted(book.Callbacks(e.Action), e.Thread.Status)
+	}
 	job := Job{Action: e.Action, Status: e.Thread.Status, Error: e.Error, Code: e.Code, StartedAt: e.Thread.StartedAt, FinishedAt: e.At}
 	var err error
 	if job.Input, err = p.document(ctx, e.Action.Parameters, e.Action.ParametersRef, &job); err != nil {
@@ -68,8 +73,10 @@ func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Follow, error
 		return nil, err
 	}
 	planned := Plan(job, callbacks)
-	if uri := subscribed(e.Action, e.Thread.Status); uri != "" {
-		planned = append(planned, job.tell(book, "end", uri))
+	for _, s := range subscribers(e.Action, e.Subscribers) {
+		if uri := subscribed(&s.Subscriber, e.Thread.Status); uri != "" {
+			planned = append(planned, job.tell(book, "end", s.ID, uri))
+		}
 	}
 	follows := make([]ledger.Follow, len(planned))
 	for i, one := range planned {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -172,12 +174,53 @@ func TestSubscribersAreAskedFor(t *testing.T) {
 	if !p.Asks(e.Action, action.Successful) || p.Asks(e.Action, action.Failed) {
 		t.Error("asked for other ends than those that were subscribed")
 	}
-	begins, again := p.Begins(e.Action, finished), p.Begins(e.Action, finished)
+	begins, again := p.Begins(e.Action, finished, nil), p.Begins(e.Action, finished, nil)
 	follows, err := p.Plan(t.Context(), e)
 	if err != nil || len(follows) != 1 || len(begins) != 1 || begins[0].Action.ID != again[0].Action.ID || begins[0].Action.ID == follows[0].Action.ID {
 		t.Errorf("begins %+v, ends %+v, %v", begins, follows, err)
 	}
-	if e.Action.Subscriber = nil; p.Begins(e.Action, finished) != nil || p.Asks(e.Action, action.Successful) {
+	if e.Action.Subscriber = nil; p.Begins(e.Action, finished, nil) != nil || p.Asks(e.Action, action.Successful) {
 		t.Error("nobody subscribed")
+	}
+}
+
+// TestAddedSubscribersAreToldBesides: each once, also when the job has ended already, and then nothing but them follows.
+func TestAddedSubscribersAreToldBesides(t *testing.T) {
+	t.Parallel()
+	p := planning(t)
+	e := ended(`{"n": 1}`)
+	e.Action.Subscriber = &action.Subscriber{SuccessURI: "https://a.example.org/done", InProgressURI: "https://a.example.org/runs"}
+	added := func(n byte, uri string) ledger.Subscriber {
+		return ledger.Subscriber{ID: action.ID{15: n}, Subscriber: action.Subscriber{SuccessURI: uri, InProgressURI: uri}}
+	}
+	e.Subscribers = []ledger.Subscriber{added(1, "https://b.example.org/"), added(2, "https://b.example.org/"), {ID: action.ID{15: 3}}}
+	urisOf := func(follows []ledger.Follow) (uris []string) {
+		seen := map[action.ID]bool{}
+		for _, f := range follows {
+			var said struct{ URI string }
+			if err := json.Unmarshal(f.Action.Parameters, &said); err != nil || f.Fault != "" || seen[f.Action.ID] {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			seen[f.Action.ID] = true
+			uris = append(uris, said.URI)
+		}
+		return uris
+	}
+	follows, err := p.Plan(t.Context(), e)
+	want := []string{"https://a.example.org/done", "https://b.example.org/", "https://b.example.org/"}
+	if diff := cmp.Diff(want, urisOf(follows)); diff != "" || err != nil {
+		t.Errorf("%v, at the end (-want +got):\n%s", err, diff)
+	}
+	want[0] = "https://a.example.org/runs"
+	if diff := cmp.Diff(want, urisOf(p.Begins(e.Action, finished, e.Subscribers))); diff != "" {
+		t.Errorf("at the beginning (-want +got):\n%s", diff)
+	}
+	e.Past, e.Action.Subscriber, e.Subscribers = true, nil, e.Subscribers[:1]
+	late, err := p.Plan(t.Context(), e)
+	if diff := cmp.Diff(want[1:2], urisOf(late)); diff != "" || err != nil {
+		t.Errorf("%v, after the end (-want +got):\n%s", err, diff)
+	}
+	if len(late) != 1 || late[0].Action.ID != follows[1].Action.ID {
+		t.Error("the same subscriber is told by another action")
 	}
 }

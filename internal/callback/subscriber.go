@@ -9,14 +9,22 @@ import (
 )
 
 // subscribed is where a subscriber wants to be told of an end; "" nowhere.
-func subscribed(a action.Action, end action.Status) string {
+func subscribed(s *action.Subscriber, end action.Status) string {
 	switch {
-	case a.Subscriber == nil:
+	case s == nil:
 		return ""
 	case end == action.Successful:
-		return a.Subscriber.SuccessURI
+		return s.SuccessURI
 	}
-	return a.Subscriber.FailedURI
+	return s.FailedURI
+}
+
+// subscribers are all of a job: that of its own request, which has no id, and those that later ones have added.
+func subscribers(a action.Action, added []ledger.Subscriber) []ledger.Subscriber {
+	if a.Subscriber == nil {
+		return added
+	}
+	return append([]ledger.Subscriber{{Subscriber: *a.Subscriber}}, added...)
 }
 
 // The types of what subscribers get.
@@ -27,7 +35,7 @@ const (
 
 // tell plans the request to a subscriber (OGC API – Processes 1.0, 7.13): results of a success, the problem of a
 // failure, the status of a job that runs.
-func (j Job) tell(book Book, about, uri string) Planned {
+func (j Job) tell(book Book, about string, subscriber action.ID, uri string) Planned {
 	said := map[string]any{"uri": uri, "contentType": typeJSON}
 	switch {
 	case j.Status == action.Running:
@@ -38,7 +46,7 @@ func (j Job) tell(book Book, about, uri string) Planned {
 	default:
 		said["body"] = book.Results(j.Action, j.Output)
 	}
-	p := planner{job: j, callback: &Callback{Name: "subscriber " + about, Target: Target{Handler: "subscriber"}}}
+	p := planner{job: j, callback: &Callback{Name: "subscriber " + about, Target: Target{Handler: "subscriber"}}, subscriber: subscriber}
 	raw, err := json.Marshal(said)
 	if err == nil && j.Lost != nil {
 		err = j.Lost

@@ -50,8 +50,8 @@ func TestSubscribersAreToldOfEnds(t *testing.T) {
 		job := mirror(`{}`, `{"n": 1}`)
 		job.Status, job.Code, job.Error = test.end, test.code, "no luck"
 		job.Action.Subscriber = &action.Subscriber{SuccessURI: "https://a.example.org/done", FailedURI: "https://a.example.org/failed"}
-		uri := subscribed(job.Action, job.Status)
-		told := job.tell(book{}, "end", uri)
+		uri := subscribed(job.Action.Subscriber, job.Status)
+		told := job.tell(book{}, "end", action.ID{}, uri)
 		if told.Fault != "" || !strings.HasSuffix(uri, test.uri) {
 			t.Fatalf("%s: told %s: %+v", test.end, uri, told)
 		}
@@ -77,11 +77,11 @@ func TestSubscribersAreToldOfEnds(t *testing.T) {
 func TestASubscriberThatCannotBeToldIsAFailedAction(t *testing.T) {
 	t.Parallel()
 	job := mirror(`{}`, `{}`)
-	if told := job.tell(book{}, "end", "https://bad"); told.Code != CodeParameters || !strings.Contains(told.Fault, "want an address") {
+	if told := job.tell(book{}, "end", action.ID{}, "https://bad"); told.Code != CodeParameters || !strings.Contains(told.Fault, "want an address") {
 		t.Errorf("%+v", told)
 	}
 	job.Lost = errors.New("there is no blob output")
-	if told := job.tell(book{}, "end", "https://a.example.org/done"); told.Code != CodeDocument || told.Action.ID.IsZero() {
+	if told := job.tell(book{}, "end", action.ID{}, "https://a.example.org/done"); told.Code != CodeDocument || told.Action.ID.IsZero() {
 		t.Errorf("%+v", told)
 	}
 }

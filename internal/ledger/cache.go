@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"time"
 
@@ -117,8 +118,14 @@ func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action
 	if err != nil {
 		return Enqueued{}, err
 	}
-	_, err = l.transact(ctx, "enqueue", planned, func(t *txn) error {
-		made, err = t.enqueueOnce(i, a, way)
+	err = l.subscribing(ctx, a, func(a action.Action, answered plans) error {
+		all := plans{}
+		maps.Copy(all, planned)
+		maps.Copy(all, answered)
+		_, err := l.transact(ctx, "enqueue", all, func(t *txn) error {
+			made, err = t.enqueueOnce(i, a, way)
+			return err
+		})
 		return err
 	})
 	return made, err

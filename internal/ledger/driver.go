@@ -262,6 +262,12 @@ type cacheTx interface {
 	CacheEntries(keys []action.ID, q CacheQuery) ([]CacheEntry, error)
 	// SetInvalidAfter writes the time of the entry under e.Key, where e.ActionID is zero or the entry's.
 	SetInvalidAfter(e CacheEntry) error
+	// InsertSubscriber adds a subscriber to a live job.
+	InsertSubscriber(job action.ID, s Subscriber) error
+	// Subscribers reads who was added to jobs, in the order of their ids.
+	Subscribers(jobs []action.ID) (map[action.ID][]Subscriber, error)
+	// DeleteSubscribers removes all that were added to jobs.
+	DeleteSubscribers(jobs []action.ID) error
 	// InsertDismissal stores who dismissed an action now, unless somebody has.
 	InsertDismissal(id action.ID, by string) error
 }

@@ -19,9 +19,16 @@ type Enqueued struct {
 }
 
 // Enqueue stores actions, each PENDING, in one transaction, which a few of them share with those of other callers.
-func (l *Ledger) Enqueue(ctx context.Context, actions ...action.Action) ([]Enqueued, error) {
+func (l *Ledger) Enqueue(ctx context.Context, actions ...action.Action) (made []Enqueued, err error) {
+	if len(actions) == 1 && actions[0].Subscriber != nil {
+		err = l.subscribing(ctx, actions[0], func(a action.Action, planned plans) error {
+			made, err = l.store(ctx, []action.Action{a}, planned)
+			return err
+		})
+		return made, err
+	}
 	if len(actions) >= fullGroup {
-		return l.store(ctx, actions)
+		return l.store(ctx, actions, nil)
 	}
 	return l.gather(ctx, actions)
 }
@@ -49,9 +56,13 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	made := make([]Enqueued, len(prepared))
 	var rows []ThreadRow
 	var fresh []action.Action
+	subscribed := map[action.ID]Subscriber{} // to jobs that answer
 	for i, a := range prepared {
 		if id, there := known.find(a); there {
 			made[i] = Enqueued{ID: id}
+			if a.Subscriber != nil && id != a.ID && id == known.jobs[a.CacheKey] {
+				subscribed[id] = Subscriber{a.ID, *a.Subscriber}
+			}
 			continue
 		}
 		known.add(a)
@@ -59,19 +70,32 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 		fresh = append(fresh, a)
 		rows = append(rows, t.row(a, newThread(a, t.Now())))
 	}
+	if err := t.insert(rows, fresh); err != nil {
+		return nil, err
+	}
+	for job, s := range subscribed {
+		if err := t.subscribe(job, s); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// insert stores actions with their threads.
+func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 	if len(fresh) == 0 {
-		return made, nil
+		return nil
 	}
 	stored, err := t.InsertThreads(rows)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(stored) < len(rows) { // somebody else was faster with a key: see what is there now
-		return nil, ErrRace
+		return ErrRace
 	}
 	t.touch(TopicAction)
 	t.touch(TopicReady)
-	return made, t.InsertActions(fresh)
+	return t.InsertActions(fresh)
 }
 
 // ErrRace makes a driver run a transaction again: another one has just taken a key that was free.

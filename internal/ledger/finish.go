@@ -17,6 +17,8 @@ type settled struct {
 	before  []action.Event // that Event follows in the same transaction
 	endedAt time.Time      // when it ended; zero: now
 	follows []Follow       // what its end asks for
+
+	subscribers []Subscriber // that later requests have added
 }
 
 // events are all that the move adds to the history.
@@ -58,7 +60,11 @@ func (t *txn) settle(moves []settled) error {
 		}
 		if m.Event != nil {
 			events = append(events, m.events()...)
-			follows = append(follows, t.begins(m)...)
+			begins, err := t.begins(m)
+			if err != nil {
+				return err
+			}
+			follows = append(follows, begins...)
 			t.touch(TopicAction)
 		}
 		rows = append(rows, t.row(*m.action, m.Thread))
@@ -80,9 +86,12 @@ func (t *txn) settle(moves []settled) error {
 	if err := t.follow(follows); err != nil {
 		return err
 	}
-	kept, deferred := t.planned(ends)
+	kept, deferred, err := t.planned(ends)
+	if err != nil {
+		return err
+	}
 	t.deferred = t.deferred.and(deferred)
-	_, err := t.finish(action.ID{}, kept)
+	_, err = t.finish(action.ID{}, kept)
 	return err
 }
 
@@ -122,8 +131,17 @@ func (t *txn) finish(owner action.ID, moves []settled) ([]*settled, error) {
 func (t *txn) tell(ended []*settled) error {
 	var before []action.Event
 	var follows []Follow
+	var told []action.ID // jobs whose subscribers are told by what follows
 	for _, m := range ended {
 		before, follows = append(before, m.before...), append(follows, m.follows...)
+		if len(m.subscribers) > 0 {
+			told = append(told, m.action.ID)
+		}
+	}
+	if len(told) > 0 {
+		if err := t.DeleteSubscribers(told); err != nil {
+			return err
+		}
 	}
 	if len(before) > 0 {
 		if err := t.InsertEvents(before); err != nil {

@@ -12,9 +12,9 @@ import (
 // Planner says which actions follow other ones. What it plans is stored in the
 // transaction that makes the other one begin or end, whoever ends it.
 type Planner interface {
-	// Begins is what follows when an action runs. It is asked inside of transactions, each time: it only computes, and
+	// Begins is what follows when an action runs, to which later requests have added subscribers. It is asked inside of transactions, each time: it only computes, and
 	// gives the same ids for the same action.
-	Begins(a action.Action, at time.Time) []Follow
+	Begins(a action.Action, at time.Time, added []Subscriber) []Follow
 	// Asks reports whether something may follow when the action ends so. It only computes.
 	Asks(a action.Action, end action.Status) bool
 	// Plan returns what follows an end. It runs before the transaction, perhaps more than once for the same end and for
@@ -38,29 +38,35 @@ const codeLinked = "linked"
 func (l *Ledger) Follows(p Planner) { l.core.planner = p }
 
 // begins is what follows when a move makes its action run.
-func (t *txn) begins(m settled) []Follow {
+func (t *txn) begins(m settled) ([]Follow, error) {
 	if t.core.planner == nil {
-		return nil
+		return nil, nil
 	}
 	for _, e := range m.events() {
 		if e.Status == action.Running {
-			return t.core.planner.Begins(*m.action, e.At)
+			subscribers, err := t.subscribers([]*action.Action{m.action})
+			return t.core.planner.Begins(*m.action, e.At, subscribers[m.action.ID]), err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // beginning is what follows the claims that run.
-func (t *txn) beginning(claimed []Claimed) (follows []Follow) {
+func (t *txn) beginning(claimed []Claimed) (follows []Follow, err error) {
 	if t.core.planner == nil {
-		return nil
+		return nil, nil
 	}
-	for _, c := range claimed {
-		if c.Thread.Status == action.Running {
-			follows = append(follows, t.core.planner.Begins(c.Action, t.Now())...)
+	var running []*action.Action
+	for i := range claimed {
+		if claimed[i].Thread.Status == action.Running {
+			running = append(running, &claimed[i].Action)
 		}
 	}
-	return follows
+	subscribers, err := t.subscribers(running)
+	for _, a := range running {
+		follows = append(follows, t.core.planner.Begins(*a, t.Now(), subscribers[a.ID])...)
+	}
+	return follows, err
 }
 
 // follow stores what follows in the transaction that it follows from.

@@ -43,7 +43,7 @@ func (l *Ledger) gather(ctx context.Context, actions []action.Action) ([]Enqueue
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		return l.store(ctx, actions)
+		return l.store(ctx, actions, nil)
 	}
 	g.waiting = append(g.waiting, o)
 	if g.running == 0 || g.running < groupsOnce && !l.driver.Embedded() {
@@ -100,7 +100,7 @@ func (l *Ledger) carryOut(group []*order) {
 	for _, o := range group {
 		all = append(all, o.actions...)
 	}
-	made, err := l.store(group[0].ctx, all)
+	made, err := l.store(group[0].ctx, all, nil)
 	if err != nil && len(group) > 1 && !ofTheDatabase(err) {
 		for _, o := range group {
 			l.carryOut([]*order{o})
@@ -121,9 +121,9 @@ func ofTheDatabase(err error) bool {
 	return (fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
 }
 
-// store stores actions in one transaction.
-func (l *Ledger) store(ctx context.Context, actions []action.Action) (made []Enqueued, err error) {
-	err = l.write(ctx, "enqueue", func(t *txn) error {
+// store stores actions in one transaction, with what was planned for a subscriber.
+func (l *Ledger) store(ctx context.Context, actions []action.Action, planned plans) (made []Enqueued, err error) {
+	_, err = l.transact(ctx, "enqueue", planned, func(t *txn) error {
 		made, err = t.enqueue(actions)
 		return err
 	})

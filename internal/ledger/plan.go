@@ -26,6 +26,10 @@ type End struct {
 	Error     string
 	Output    json.RawMessage // may be there with OutputRef, too
 	OutputRef string
+	// Subscribers are those that later requests have added.
+	Subscribers []Subscriber
+	// Past says that the action ended before, so that only its subscribers are told.
+	Past bool
 }
 
 // Deferred is ends that wait until what follows them can be planned. Their actions stay as they are. The zero value has none.
@@ -83,7 +87,8 @@ func (p plan) fits(e End) bool {
 		begun = p.end.At
 	}
 	return p.end.Thread.Status == e.Thread.Status && p.end.Thread.StartedAt.Equal(begun) && p.end.Code == e.Code &&
-		p.end.Error == e.Error && p.end.OutputRef == e.OutputRef && bytes.Equal(p.end.Output, e.Output)
+		p.end.Error == e.Error && p.end.OutputRef == e.OutputRef && bytes.Equal(p.end.Output, e.Output) &&
+		sameSubscribers(p.end.Subscribers, e.Subscribers)
 }
 
 // plans is what was planned before a transaction, by action.
@@ -129,9 +134,13 @@ func (l *Ledger) ends(ctx context.Context, what string, ids []action.ID, decide 
 			}
 		}
 		moves, err := decide(t, found)
+		if err != nil {
+			return err
+		}
 		ends = nil
+		subscribers, err := t.subscribers(actionsOf(moves))
 		for _, m := range moves {
-			if m.Ended() && l.asks(m.action, m.Thread.Status) {
+			if m.subscribers = subscribers[m.action.ID]; m.Ended() && l.asksMove(m) {
 				ends = append(ends, t.endOf(m))
 			}
 		}
@@ -145,8 +154,24 @@ func (c *core) asks(a *action.Action, end action.Status) bool {
 	return c.planner != nil && a.Step == nil && c.planner.Asks(*a, end)
 }
 
-// mayAsk reports whether something may follow an action, however it ends.
+// asksMove reports whether something may follow an end: the action's own, or the call to a subscriber that was added.
+func (c *core) asksMove(m settled) bool {
+	return len(m.subscribers) > 0 || c.asks(m.action, m.Thread.Status)
+}
+
+func actionsOf(moves []settled) []*action.Action {
+	all := make([]*action.Action, len(moves))
+	for i, m := range moves {
+		all[i] = m.action
+	}
+	return all
+}
+
+// mayAsk reports whether something may follow an action, however it ends. A job of the payload cache may have subscribers.
 func (c *core) mayAsk(a *action.Action) bool {
+	if c.planner != nil && !a.CacheKey.IsZero() {
+		return true
+	}
 	for end := action.Successful; end <= action.RetriesExhausted; end++ {
 		if c.asks(a, end) {
 			return true
@@ -201,11 +226,23 @@ func (t *txn) change(ids []action.ID, decide decider) error {
 }
 
 // planned keeps of ends those that may happen now, with what follows them. It returns the others as deferred.
-func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred) {
+func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred, err error) {
+	if err := t.lockEnds(ends); err != nil {
+		return nil, deferred, err
+	}
+	subscribers, err := t.subscribers(actionsOf(ends))
+	if err != nil {
+		return nil, deferred, err
+	}
 	count := 0
 	for _, m := range ends {
-		if !t.core.asks(m.action, m.Thread.Status) {
-			m.follows = t.begins(m)
+		m.subscribers = subscribers[m.action.ID]
+		begins, err := t.begins(m)
+		if err != nil {
+			return nil, deferred, err
+		}
+		if !t.core.asksMove(m) {
+			m.follows = begins
 			kept = append(kept, m)
 			continue
 		}
@@ -220,17 +257,21 @@ func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred) {
 		default:
 			count += len(p.follows)
 			m = m.at(p.end.At, t.Now())
-			m.follows = append(t.begins(m), p.follows...)
+			if begins, err = t.begins(m); err != nil {
+				return nil, deferred, err
+			}
+			m.follows = append(begins, p.follows...)
 			kept = append(kept, m)
 		}
 	}
-	return kept, deferred
+	return kept, deferred, nil
 }
 
 // endOf is an end as a planner sees it.
 func (t *txn) endOf(m settled) End {
 	e := t.ending(&m)
-	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output, OutputRef: e.OutputRef}
+	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output, OutputRef: e.OutputRef,
+		Subscribers: m.subscribers}
 	if len(m.Output) > 0 && m.OutputRef != "" {
 		end.Output = cleanJSON(m.Output)
 	}

@@ -26,7 +26,11 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 		if err != nil {
 			return err
 		}
-		return t.follow(t.beginning(done.Claimed))
+		begins, err := t.beginning(done.Claimed)
+		if err != nil {
+			return err
+		}
+		return t.follow(begins)
 	})
 	done.Deferred = deferred
 	return done, err
@@ -111,7 +115,9 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 			moves = append(moves, settled{action: &c.Claimed.Action, Transition: next})
 		}
 	}
-	moves, _ = t.planned(moves) // one without a plan may be late: that shows under its lock
+	if moves, _, err = t.planned(moves); err != nil { // one without a plan may be late: that shows under its lock
+		return nil, err
+	}
 	ended, err := t.finish(owner.ID, moves)
 	if err != nil || len(ended) == len(completions) {
 		return nil, err

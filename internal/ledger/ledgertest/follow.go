@@ -26,7 +26,7 @@ type planner struct {
 	begins func(action.Action) []ledger.Follow
 }
 
-func (p *planner) Begins(a action.Action, _ time.Time) []ledger.Follow {
+func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []ledger.Follow {
 	if p.begins == nil {
 		return nil
 	}

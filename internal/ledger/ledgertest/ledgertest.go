@@ -112,6 +112,10 @@ func checks() map[string]func(*testing.T, setup) {
 		"WellLanesLeaveNoLimiter":      wellLanesLeaveNoLimiter,
 		// the cache
 		"GoodAnswersAreCached":          goodAnswersAreCached,
+		"LaterSubscribersAreTold":       laterSubscribersAreTold,
+		"EndedJobsTellAtOnce":           endedJobsTellAtOnce,
+		"SubscribersOfAJobAreBounded":   subscribersOfAJobAreBounded,
+		"SubscribersMeetEnds":           subscribersMeetEnds,
 		"EntriesExpireOnDemand":         entriesExpireOnDemand,
 		"RetriesAnswerFromThenOn":       retriesAnswerFromThenOn,
 		"DismissedJobsKeepTheirEnd":     dismissedJobsKeepTheirEnd,

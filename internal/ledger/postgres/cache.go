@@ -76,3 +76,28 @@ func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
 		ORDER BY created_at LIMIT $2))`, before, limit)
 	return int(n), err
 }
+
+// InsertSubscriber adds a subscriber to a live job.
+func (t *tx) InsertSubscriber(job action.ID, s ledger.Subscriber) error {
+	_, err := t.exec("INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
+		uuid(job), uuid(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI)
+	return err
+}
+
+// Subscribers reads who was added to jobs, in the order of their ids.
+func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]ledger.Subscriber, error) {
+	added := map[action.ID][]ledger.Subscriber{}
+	_, err := query(t, func(row pgx.Row) (job action.ID, err error) {
+		var s ledger.Subscriber
+		err = row.Scan(idOf{&job}, idOf{&s.ID}, &s.SuccessURI, &s.InProgressURI, &s.FailedURI)
+		added[job] = append(added[job], s)
+		return job, err
+	}, "SELECT action_id, id, success_uri, in_progress_uri, failed_uri FROM subscriber WHERE action_id = ANY ($1) ORDER BY action_id, id", uuids(jobs))
+	return added, err
+}
+
+// DeleteSubscribers removes all that were added to jobs.
+func (t *tx) DeleteSubscribers(jobs []action.ID) error {
+	_, err := t.exec("DELETE FROM subscriber WHERE action_id = ANY ($1)", uuids(jobs))
+	return err
+}

@@ -63,3 +63,25 @@ func (t *tx) InsertDismissal(i action.ID, by string) error {
 	_, err := t.exec(`INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, id(i), micros(t.now), by)
 	return err
 }
+
+func (t *tx) InsertSubscriber(job action.ID, s ledger.Subscriber) error {
+	_, err := t.exec(`INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		id(job), id(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI, micros(t.now))
+	return err
+}
+
+func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]ledger.Subscriber, error) {
+	added := map[action.ID][]ledger.Subscriber{}
+	_, err := rows(t, func(s scanner) (job action.ID, err error) {
+		var one ledger.Subscriber
+		err = s.Scan(ident{&job}, ident{&one.ID}, &one.SuccessURI, &one.InProgressURI, &one.FailedURI)
+		added[job] = append(added[job], one)
+		return job, err
+	}, `SELECT action_id, id, success_uri, in_progress_uri, failed_uri FROM subscriber WHERE action_id IN (`+listed+`) ORDER BY action_id, id`, idList(jobs))
+	return added, err
+}
+
+func (t *tx) DeleteSubscribers(jobs []action.ID) error {
+	_, err := t.exec(`DELETE FROM subscriber WHERE action_id IN (`+listed+`)`, idList(jobs))
+	return err
+}
