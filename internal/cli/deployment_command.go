@@ -99,7 +99,7 @@ func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent se
 	}
 	fmt.Fprintf(a.out, "%s: %s recorded; %s\n", ref, intentName(intent, ref), a.standing(v, a.style(a.out)))
 	if intent.Kind != "hold" {
-		s.warnIfIdle(a)
+		s.warnIfIdle(ctx, a)
 	}
 	return nil
 }

@@ -15,8 +15,9 @@ func (a *app) deploymentCreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create PIPELINE --revision LABEL",
 		Short: "Deploy a registered revision once more",
-		Long: `Makes one more deployment of a registered revision. Whoever holds the log does its
-work: waybill up, waybill serve, or waybill ship.`,
+		Long: `Makes one more deployment of a registered revision, also of an older one: this is the way
+back. The process that holds the log does its work (waybill up, waybill serve); without one,
+waybill ship does.`,
 		Example:           examples("waybill deployment create greeter --revision 3f2c9a1"),
 		Args:              arguments(1, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
@@ -33,7 +34,7 @@ work: waybill up, waybill serve, or waybill ship.`,
 					return a.printJSON(d)
 				}
 				fmt.Fprintf(a.out, "%s  revision %s\n", refOf(d), d.Label)
-				s.warnIfIdle(a)
+				s.warnIfIdle(ctx, a)
 				return nil
 			})
 		},

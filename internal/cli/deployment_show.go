@@ -28,6 +28,9 @@ func (a *app) deploymentShowCommand() *cobra.Command {
 			if a.json() {
 				return a.printJSON(v)
 			}
+			if v.State.Status == schedule.Active {
+				s.warnIfIdle(ctx, a)
+			}
 			return a.showDeployment(v)
 		}),
 	}

@@ -27,7 +27,7 @@ Ctrl-C stops the watching only.`,
 			shipped := &shipment{app: a, session: s}
 			shipped.header(v)
 			if v.State.Status == schedule.Active {
-				s.warnIfIdle(a)
+				s.warnIfIdle(ctx, a)
 			}
 			w, err := a.watcher(ctx, s, v, 0)
 			if err != nil {
@@ -42,9 +42,27 @@ Ctrl-C stops the watching only.`,
 	}
 }
 
-// warnIfIdle says so when nobody does the work of an embedded log.
-func (s *session) warnIfIdle(a *app) {
-	if s.kind == embedded && !s.home.held() {
-		fmt.Fprintln(a.err, "waybill: nobody works on this log now: waybill ship or waybill up goes on")
+// warnIfIdle says so when no process does the work of the log.
+func (s *session) warnIfIdle(ctx context.Context, a *app) {
+	if s.isIdle(ctx) {
+		fmt.Fprintln(a.err, "waybill: no process works on this log now: start waybill up, or run waybill ship")
 	}
+}
+
+// isIdle reports whether no process works on the log, as far as is known.
+func (s *session) isIdle(ctx context.Context) bool {
+	if s.kind == embedded {
+		return !s.home.held()
+	}
+	v, err := s.Status(ctx)
+	if err != nil {
+		return false // whatever else is asked reports it
+	}
+	works := map[string]bool{}
+	for _, p := range v.Processes {
+		for _, role := range p.Roles {
+			works[role] = works[role] || p.State == "alive"
+		}
+	}
+	return !works[roleConductor] || !works[roleDeployer]
 }

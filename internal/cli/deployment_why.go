@@ -36,6 +36,13 @@ func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target st
 	if err != nil {
 		return err
 	}
+	v, err := s.Deployment(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if v.State.Status == schedule.Active {
+		s.warnIfIdle(ctx, a)
+	}
 	return a.showOpen(ref, open)
 }
 

@@ -26,7 +26,7 @@ func (s *shipment) follow(ctx context.Context, ref server.Ref) (server.Deploymen
 	if err != nil {
 		return v, err
 	}
-	w.enough = s.enough()
+	w.enough = reached
 	if s.kind != embedded {
 		return w.run(ctx)
 	}
@@ -114,6 +114,6 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 		return s.printJSONLine(v.Deployment)
 	}
 	fmt.Fprintf(s.out, "%s  revision %s  registered\n", ref, s.tree.Label)
-	s.warnIfIdle(s.app)
+	s.warnIfIdle(ctx, s.app)
 	return nil
 }

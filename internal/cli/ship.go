@@ -24,6 +24,9 @@ unignored files, stored before anything is built.
 A changed waybill.yaml is applied first. When that skips or loses work of deployments
 inside, ship asks; without a terminal it stops with status 4 unless --yes says so.
 
+When there is nothing to do for this revision, ship works on the pipeline's newest active
+deployment, such as one of waybill deployment create.
+
 Ctrl-C hands running attempts back and leaves the deployment active. Where another
 process holds the log, and with --store or --server, ship registers and watches.`
 
@@ -61,6 +64,7 @@ type shipment struct {
 	flags   shipFlags
 	project project
 	tree    git.Tree
+	resumed bool // the deployment is one of another revision, which waits for a process that works on it
 }
 
 // ship reads everything that can be wrong before it writes anything.
@@ -95,8 +99,10 @@ func (s *shipment) run(ctx context.Context) error {
 		return err
 	}
 	ref := server.Ref{Pipeline: d.Pipeline, Number: d.Number}
-	if err := s.bound(ctx, ref); err != nil {
-		return err
+	if !s.resumed {
+		if err := s.bound(ctx, ref); err != nil {
+			return err
+		}
 	}
 	if s.flags.detach {
 		return s.detached(ctx, ref)
@@ -214,6 +220,11 @@ func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 	if s.flags.again && d.Status != schedule.Active {
 		return s.once(ctx, r)
 	}
+	if d.Status != schedule.Active && !s.flags.detach {
+		if other, err := s.active(ctx, r.Pipeline); other != nil || err != nil {
+			return other, err
+		}
+	}
 	switch d.Status {
 	case schedule.Active, schedule.FailedRun:
 		return &d, s.inProgress(ctx, d)
@@ -222,6 +233,16 @@ func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 	default:
 		return nil, s.endedBefore(ctx, d)
 	}
+}
+
+// active returns the newest active deployment of the pipeline, such as one of `waybill deployment create`; nil without one.
+func (s *shipment) active(ctx context.Context, pipeline string) (*ledger.Deployment, error) {
+	found, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active, Limit: 1})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	s.resumed = true
+	return &found[0], s.inProgress(ctx, found[0])
 }
 
 // once makes one more deployment of a registered revision.

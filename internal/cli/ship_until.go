@@ -36,18 +36,10 @@ func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
 	return nil
 }
 
-// enough says when watching ends before the deployment does; nil without --until.
-func (s *shipment) enough() func(server.DeploymentView) bool {
-	if s.flags.until == "" {
-		return nil
-	}
-	return s.reached
-}
-
-// reached reports whether a deployment has come as far as --until asked for.
-func (s *shipment) reached(v server.DeploymentView) bool {
+// reached reports whether a deployment has come as far as it goes by itself.
+func reached(v server.DeploymentView) bool {
 	for _, stage := range v.Stages {
-		if stage.Name == s.flags.until {
+		if stage.Name == v.State.Until {
 			return stage.State == server.RunFinished
 		}
 	}
@@ -57,5 +49,5 @@ func (s *shipment) reached(v server.DeploymentView) bool {
 // halfway is the last line of a ship that was to go no further.
 func (s *shipment) halfway(v server.DeploymentView) {
 	style := s.style(s.out)
-	s.note("%s %s; it goes no further until waybill ship, without --until, resumes it", style.good("finished:"), v.Label+" in "+s.flags.until)
+	s.note("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", style.good("finished:"), v.Label, v.State.Until, refOf(v.Deployment))
 }
