@@ -27,36 +27,59 @@ func (c *counter) Do(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done}
 }
 
-// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole history of events
-// written; with --rival river, beside River, round by round in turn.
+// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole history of events written. With --rival
+// river it first looks for the settings at which River is quickest here, then measures in turn, round by round: Waybill with --workers, Waybill
+// with as many workers as River has then (and so the same room in memory), and River.
 func drain(ctx context.Context, o Options) ([]Result, error) {
 	if o.HoldXmin > 0 {
 		return holdXmin(ctx, o)
 	}
-	about := fmt.Sprintf("%s jobs, %d workers", grouped(float64(o.N)), o.Workers)
-	ours := Result{Bench: "drain", Subject: "waybill, " + about, Driver: o.Driver, Unit: "actions/s"}
-	theirs := Result{Bench: "drain", Subject: "River, " + about, Version: riverVersion(), Driver: o.Driver, Unit: "jobs/s"}
-	for range o.Rounds {
-		round, err := drainOurs(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		ours.Rounds = append(ours.Rounds, round)
-		if o.Rival == "" {
-			continue
-		}
-		if round, err = drainRiver(ctx, o); err != nil {
-			return nil, fmt.Errorf("River: %w", err)
-		}
-		theirs.Rounds = append(theirs.Rounds, round)
+	subject := func(o Options) Result {
+		return Result{Bench: "drain", Subject: fmt.Sprintf("waybill, %s workers", grouped(float64(o.Workers))), Driver: o.Driver, Unit: "actions/s"}
 	}
-	ours.summarize()
+	ours := subject(o)
 	if o.Rival == "" {
-		return []Result{ours}, nil
+		err := inTurn(o.Rounds, &ours, func() (Round, error) { return drainOurs(ctx, o) })
+		return []Result{ours}, err
 	}
-	theirs.summarize()
-	ours.against(theirs, 2)
-	return []Result{ours, theirs}, nil
+	best, tried, err := bestRiver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	as := o
+	as.Workers = best.workers
+	same := subject(as)
+	theirs := Result{Bench: "drain", Subject: "River, " + best.String(), Version: riverVersion(), Driver: o.Driver, Unit: "jobs/s"}
+	for range o.Rounds {
+		for _, one := range []struct {
+			of  *Result
+			run func() (Round, error)
+		}{
+			{&ours, func() (Round, error) { return drainOurs(ctx, o) }},
+			{&theirs, func() (Round, error) { return drainRiver(ctx, o, best) }},
+			{&same, func() (Round, error) { return drainOurs(ctx, as) }},
+		} {
+			if err := inTurn(1, one.of, one.run); err != nil {
+				return nil, fmt.Errorf("%s: %w", one.of.Subject, err)
+			}
+		}
+	}
+	ours.against(theirs, 0)
+	same.against(theirs, 2)
+	return append([]Result{ours, same, theirs}, tried...), nil
+}
+
+// inTurn adds rounds to a result.
+func inTurn(rounds int, to *Result, run func() (Round, error)) error {
+	for range rounds {
+		round, err := run()
+		if err != nil {
+			return err
+		}
+		to.Rounds = append(to.Rounds, round)
+	}
+	to.summarize()
+	return nil
 }
 
 // drainOurs is one round on a ledger of its own.

@@ -26,39 +26,68 @@ type starts struct {
 // Check finds no fault in any parameters.
 // Do notes the time.
 func (s *starts) Do(_ context.Context, a conductor.Attempt) action.Outcome {
+	s.note(a.Action.Name)
+	return action.Outcome{Kind: action.Done}
+}
+
+// note notes that one has started.
+func (s *starts) note(name string) {
 	s.mu.Lock()
-	s.at[a.Action.Name] = time.Now()
+	s.at[name] = time.Now()
 	s.mu.Unlock()
 	s.began <- struct{}{}
-	return action.Outcome{Kind: action.Done}
 }
 
 // latency measures from before an enqueue until the action starts, at a steady rate on an idle conductor (T3). On
 // PostgreSQL the one that enqueues has connections of its own, as another process has; with --kill-listener the
-// conductor's listening connection is cut again and again, so that polls alone find the work.
+// conductor's listening connection is cut again and again, so that polls alone find the work. With --rival river both are
+// measured in turn.
 func latency(ctx context.Context, o Options) ([]Result, error) {
-	r := Result{Bench: "latency", Subject: fmt.Sprintf("waybill, %g/s", o.Rate), Driver: o.Driver, Unit: "ms p50"}
+	ours := Result{Bench: "latency", Subject: fmt.Sprintf("waybill, %g/s", o.Rate), Driver: o.Driver}
 	if o.KillListener {
-		r.Subject += ", listener killed"
+		ours.Subject += ", listener killed"
 	}
+	theirs := Result{Bench: "latency", Subject: fmt.Sprintf("River, %g/s", o.Rate), Version: riverVersion(), Driver: o.Driver}
 	for range o.Rounds {
-		round, err := latencyRound(ctx, o)
-		if err != nil {
+		if err := inTurn(1, &ours, func() (Round, error) { return latencyRound(ctx, o) }); err != nil {
 			return nil, err
 		}
-		r.Rounds = append(r.Rounds, round)
+		if o.Rival == "" {
+			continue
+		}
+		if err := inTurn(1, &theirs, func() (Round, error) { return latencyRiver(ctx, o) }); err != nil {
+			return nil, fmt.Errorf("River: %w", err)
+		}
 	}
-	r.summarizeBy(func(round Round) float64 { return round.P50 })
-	p99 := r
-	p99.Unit = "ms p99"
-	p99.summarizeBy(func(round Round) float64 { return round.P99 })
-	if o.KillListener {
+	p50, p99 := percentiles(ours)
+	switch {
+	case o.KillListener:
 		p99.judge("less than one poll of 500 ms", p99.Median < 500)
-	} else {
-		r.judge("p50 under 5 ms", r.Median < 5)
+	case o.Rival == "":
+		p50.judge("p50 under 5 ms", p50.Median < 5)
 		p99.judge("p99 under 25 ms", p99.Median < 25)
+	default:
+		their50, their99 := percentiles(theirs)
+		p50.ahead(their50, 2)
+		p99.ahead(their99, 4)
+		return []Result{p50, p99, their50, their99}, nil
 	}
-	return []Result{r, p99}, nil
+	return []Result{p50, p99}, nil
+}
+
+// percentiles makes the two figures of what was measured.
+func percentiles(r Result) (p50, p99 Result) {
+	p50, p99 = r, r
+	p50.Unit, p99.Unit = "ms p50", "ms p99"
+	p50.summarizeBy(func(round Round) float64 { return round.P50 })
+	p99.summarizeBy(func(round Round) float64 { return round.P99 })
+	return p50, p99
+}
+
+// ahead sets the ratio to the rival, and whether the figure is below the rival's and below a bound in ms.
+func (r *Result) ahead(rival Result, bound float64) {
+	r.against(rival, 0)
+	r.judge(fmt.Sprintf("under %g ms, and under %s", bound, rival.Subject), r.Median < bound && r.Median < rival.Median)
 }
 
 func latencyRound(ctx context.Context, o Options) (Round, error) {
@@ -76,7 +105,7 @@ func latencyRound(ctx context.Context, o Options) (Round, error) {
 		producer = ledger.New(driver)
 		defer producer.Close()
 	}
-	handler := &starts{at: map[string]time.Time{}, began: make(chan struct{}, o.N)}
+	handler := &starts{at: map[string]time.Time{}, began: make(chan struct{}, o.N+int(o.Rate))}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	c := conductor.New(s.View(), conductor.Config{Instance: ledger.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
@@ -85,25 +114,24 @@ func latencyRound(ctx context.Context, o Options) (Round, error) {
 	if o.KillListener {
 		go killListeners(running, s.dsn)
 	}
-	round, err := steady(ctx, o, producer, handler)
-	if err != nil {
-		return Round{}, err
-	}
-	return round, nil
+	return steady(o, handler, func(name string) error {
+		a := job()
+		a.Name = name
+		_, err := producer.Enqueue(ctx, a)
+		return err
+	})
 }
 
 // steady enqueues at the rate and waits for every start.
-func steady(ctx context.Context, o Options, producer *ledger.Ledger, handler *starts) (Round, error) {
+func steady(o Options, handler *starts, enqueue func(name string) error) (Round, error) {
 	tick := time.NewTicker(time.Duration(float64(time.Second) / o.Rate))
 	defer tick.Stop()
 	asked := make([]time.Time, o.N+int(o.Rate))
 	begun := time.Now()
 	for i := range asked {
 		<-tick.C
-		a := job()
-		a.Name = fmt.Sprint(i)
 		asked[i] = time.Now()
-		if _, err := producer.Enqueue(ctx, a); err != nil {
+		if err := enqueue(fmt.Sprint(i)); err != nil {
 			return Round{}, err
 		}
 	}

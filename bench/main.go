@@ -84,7 +84,11 @@ func drainFlags(f *flag.FlagSet, o *Options) {
 	o.Rate = 800
 	f.DurationVar(&o.HoldXmin, "hold-xmin", 0, "drain a steady stream for so long, without and with a snapshot held, instead of a full queue; 2m shows it")
 	f.Func("rate", "of that stream (default 800/s)", perSecond(&o.Rate))
-	f.Func("rival", "river: measure River too, in turn, on the same server", func(name string) error {
+	rivalFlag(f, o)
+}
+
+func rivalFlag(f *flag.FlagSet, o *Options) {
+	f.Func("rival", "river: measure River too, at its best settings, in turn, on the same server", func(name string) error {
 		if name != "river" {
 			return errors.New("the only rival is river")
 		}
@@ -113,6 +117,7 @@ func latencyFlags(f *flag.FlagSet, o *Options) {
 	o.Rate = 20
 	f.Func("rate", "actions a second (default 20/s)", perSecond(&o.Rate))
 	f.BoolVar(&o.KillListener, "kill-listener", false, "cut the listening connections again and again")
+	rivalFlag(f, o)
 }
 
 func enqueueFlags(f *flag.FlagSet, o *Options) {
