@@ -351,22 +351,49 @@ func (l *listener) hold(ctx context.Context, key int64) bool {
 	}
 }
 
-// notifier tells other processes what changed: the first at once, then at most
-// one statement every 10 ms. It is never part of the transaction: a commit with
-// a pending notification takes a lock of the whole cluster.
+// notifier sends other processes what changed: at once while changes are few, and one statement every 10 ms for all of them while they are
+// many. It is never part of the transaction: a commit with a pending notification takes a lock of the whole cluster.
 type notifier struct {
 	pool *pgxpool.Pool
 	self string // so that this process knows its own
 
 	mu      sync.Mutex
 	pending map[ledger.Topic]bool
+	load    load
 	sent    map[ledger.Topic]time.Time // those that have not come back yet
 	poked   chan struct{}
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
 }
 
+// notifyEvery is the pause between statements while changes are many. Each statement is a commit and wakes every listener, so
+// sending all at once would cost those who write more than it gives those who wait.
 const notifyEvery = 10 * time.Millisecond
+
+// load counts changes, to know whether they are many.
+type load struct {
+	since       time.Time // the beginning of the current span
+	last, count int       // changes in the span before, and in this one so far
+}
+
+const (
+	loadSpan = 100 * time.Millisecond
+	loadMany = 20 // changes in a span
+)
+
+// add counts one change.
+func (l *load) add(now time.Time) {
+	switch age := now.Sub(l.since); {
+	case age >= 2*loadSpan:
+		l.since, l.last, l.count = now, 0, 0
+	case age >= loadSpan:
+		l.since, l.last, l.count = l.since.Add(loadSpan), l.count, 0
+	}
+	l.count++
+}
+
+// many reports whether the last spans had many changes.
+func (l *load) many() bool { return l.last > loadMany || l.count > loadMany }
 
 func newNotifier(pool *pgxpool.Pool, self string) *notifier {
 	n := &notifier{pool: pool, self: self, pending: map[ledger.Topic]bool{}, sent: map[ledger.Topic]time.Time{}, poked: make(chan struct{}, 1)}
@@ -384,6 +411,7 @@ func (n *notifier) add(topics []ledger.Topic) {
 	for _, t := range topics {
 		n.pending[t] = true
 	}
+	n.load.add(time.Now())
 	n.mu.Unlock()
 	select {
 	case n.poked <- struct{}{}:
@@ -399,17 +427,16 @@ func (n *notifier) run(ctx context.Context) {
 			return
 		case <-n.poked:
 		}
-		n.send(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(notifyEvery):
+		if n.send(ctx) {
+			member.Pause(ctx, notifyEvery)
 		}
 	}
 }
 
-// send tells what is pending. A lost notification costs others one poll.
-func (n *notifier) send(ctx context.Context) {
+// send sends what is pending and reports whether changes are many. A lost notification costs others one poll.
+func (n *notifier) send(ctx context.Context) (many bool) {
 	n.mu.Lock()
+	many = n.load.many()
 	var payloads []string
 	for t := range n.pending {
 		payloads = append(payloads, string(t)+" "+n.self)
@@ -418,13 +445,14 @@ func (n *notifier) send(ctx context.Context) {
 	clear(n.pending)
 	n.mu.Unlock()
 	if len(payloads) == 0 {
-		return
+		return many
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	// A notification is a commit, and does not outlive a crash of the server: it waits for no disk.
 	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'",
 		channel, payloads)
+	return many
 }
 
 // back is when the last notification of a topic was sent that comes back only now; zero: none is missed.
