@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,5 +238,72 @@ func TestALongLaneKeepsNoWorkerFromTheOthers(t *testing.T) {
 			t.Error("the long lane ran dry")
 		}
 		stop()
+	})
+}
+
+// TestAQuickLaneThatTurnsSlowOnBoth: on the real ledger what waits is given back unspent, no handler is called for an
+// action that has ended, and everything is done.
+func TestAQuickLaneThatTurnsSlowOnBoth(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
+		var slow atomic.Bool
+		var late atomic.Int64
+		turned, release := make(chan struct{}), make(chan struct{})
+		do := doer(func(ctx context.Context, a conductor.Attempt) action.Outcome {
+			if a.Action.Name == "last" && slow.CompareAndSwap(false, true) {
+				close(turned)
+			}
+			if slow.Load() {
+				<-release
+			}
+			if state, err := l.Action(ctx, a.Action.ID); err == nil && state.Thread.Attempt != a.Number {
+				late.Add(1)
+			}
+			return done()
+		})
+		policy := action.DefaultPolicy()
+		policy.Retries, policy.AttemptTimeout = 0, action.Duration(time.Minute)
+		actions := make([]action.Action, 1500)
+		for i := range actions {
+			actions[i] = action.Action{Kind: "job", Name: "quick", Handler: "work", Policy: policy}
+		}
+		actions[700].Name = "last"
+		made, err := l.Enqueue(t.Context(), actions...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		c := conductor.New(l.View(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{"work": do}})
+		go func() { over <- c.Run(ctx) }()
+		<-turned
+		stuck := func() (n int) {
+			states, err := l.Actions(t.Context(), ledger.ActionQuery{Statuses: []action.Status{action.Running}, Limit: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(states)
+		}
+		for view, until := l.View(), time.Now().Add(time.Minute); stuck() > 4; {
+			if time.Now().After(until) {
+				t.Fatalf("%d are claimed by 4 workers a minute after the lane turned slow", stuck())
+			}
+			if err := view.Wait(t.Context(), ledger.TopicEntry, time.Now().Add(100*time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(release)
+		for _, e := range made {
+			got := await(t, l, e.ID, "its end", ended)
+			if got.Thread.Status != action.Successful || got.Thread.Spent != 0 {
+				t.Fatalf("%+v", got.Thread)
+			}
+		}
+		if n := late.Load(); n > 0 {
+			t.Errorf("%d handlers were called for claims that were lost", n)
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
 	})
 }

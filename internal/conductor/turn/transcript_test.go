@@ -1,0 +1,171 @@
+package turn
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt")
+
+// TestTranscripts plays testdata/*.txt. A block is a line of commands, then "----" and what they print; lines that begin
+// with "#" are remarks.
+//
+//	workers N          there are so many; first in a file
+//	lane NAME N        so many of a lane are ready, and a signal says so
+//	next               the turn to make, which then is under way; or when to look again
+//	claimed            the answer to the oldest turn: what it claimed
+//	found, granted     the answer to the oldest search or ask
+//	failed             the oldest turn was not made, or its answer was lost
+//	ended NAME [KIND]  the oldest attempt of a lane ends
+//	DURATION later     time passes
+//	guard on|off       attempts may begin, or may not
+//	drain              nothing more is claimed
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(text), got); diff != "" {
+				t.Errorf("%s (-want +got); -rewrite writes it:\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// play returns a transcript with what its commands print now.
+func play(t *testing.T, text string) string {
+	t.Helper()
+	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Slots: 1}}}, "away": {HandOff: true}})
+	var out strings.Builder
+	printed := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case printed && line != "":
+			continue
+		case line == "----":
+			printed = true
+			continue
+		case line == "":
+			out.WriteString("\n")
+			printed = false
+			continue
+		case strings.HasPrefix(line, "#"):
+			out.WriteString(line + "\n")
+			continue
+		}
+		out.WriteString(line + "\n----\n")
+		for command := range strings.SplitSeq(line, "; ") {
+			if said := w.command(t, strings.Fields(command)); said != "" {
+				out.WriteString(said + "\n")
+			}
+		}
+		if problem := w.check(); problem != "" {
+			t.Errorf("after %q: %s", line, problem)
+		}
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+// command makes one thing happen, and returns what there is to say.
+func (w *world) command(t *testing.T, words []string) string {
+	t.Helper()
+	before := len(w.running)
+	switch words[0] {
+	case "workers":
+		w.s.cfg.Workers, _ = strconv.Atoi(words[1])
+	case "lane":
+		n, _ := strconv.Atoi(words[2])
+		w.add(words[1], n)
+	case "next":
+		next, at := w.step()
+		return w.began(before) + told(next, at, w.now)
+	case "claimed", "found", "granted":
+		w.answer(0, false)
+		return strings.TrimSuffix(w.began(before), ", ")
+	case "failed":
+		w.answer(0, true)
+	case "ended":
+		i := slices.IndexFunc(w.running, func(c *Claim) bool { return c.Lane == words[1] })
+		o := action.Outcome{Kind: action.Done}
+		if len(words) > 2 {
+			o = action.Outcome{Kind: action.Throttle, Error: words[2]}
+		}
+		w.end(i, o, time.Millisecond)
+		w.begin()
+		return strings.TrimSuffix(w.began(before-1), ", ")
+	case "guard":
+		w.s.Allow(words[1] == "on")
+	case "drain":
+		w.s.Drain(w.now)
+	default:
+		d, err := time.ParseDuration(words[0])
+		if err != nil {
+			t.Fatalf("%v is not a command", words)
+		}
+		w.now = w.now.Add(d)
+	}
+	return ""
+}
+
+// began names the lanes of which attempts began.
+func (w *world) began(before int) string {
+	text := ""
+	for _, c := range w.running[min(before, len(w.running)):] {
+		text += "begin " + c.Lane + ", "
+	}
+	return text
+}
+
+// told prints a turn.
+func told(t Turn, at, now time.Time) string {
+	var parts []string
+	switch {
+	case t.Empty() && at.IsZero():
+		return "wait"
+	case t.Empty():
+		return "wait " + at.Sub(now).String()
+	case t.Search:
+		return strings.TrimSpace("search " + t.After)
+	case t.Ask:
+		return "ask"
+	case t.Recover:
+		return "recover"
+	}
+	if t.Record > 0 {
+		parts = append(parts, fmt.Sprintf("record %d", t.Record))
+	}
+	if len(t.GiveBack) > 0 {
+		parts = append(parts, fmt.Sprintf("give back %d", len(t.GiveBack)))
+	}
+	for _, want := range t.Want {
+		parts = append(parts, fmt.Sprintf("want %s %d", want.Lane, want.N))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,152 @@
+package turn
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// TestWhateverHappens: over random events, lost answers and changes of what is served, no more is claimed or begun than
+// may be, nothing begins late, ends are recorded in time, what waits is given back in time, Next never spins, and in the
+// end everything that was ready is done.
+func TestWhateverHappens(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limits := map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Slots: 2}}, Workers: 3},
+			"metered": {Limits: action.Limits{Lane: action.Limit{Rate: 100}}}, "away": {HandOff: true}}
+		w := newWorld(Config{Workers: rapid.IntRange(1, 20).Draw(t, "workers"), Rows: rapid.IntRange(5, 300).Draw(t, "rows")}, limits)
+		w.bytes = rapid.SampledFrom([]int{0, 100, 60_000, 3 << 20}).Draw(t, "bytes")
+		w.limit = rapid.SampledFrom([]time.Duration{0, 40 * time.Millisecond, time.Second, time.Minute}).Draw(t, "limit")
+		lanes := []string{"free/a", "free/b", "free/c", "free/d", "slow/a", "slow/b", "metered/a", "away", "gone/x"}
+		took := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 300 * time.Millisecond})
+		outcomes := rapid.SampledFrom([]action.OutcomeKind{action.Done, action.Done, action.Retry, action.Throttle})
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				if problem := w.check(); problem != "" {
+					t.Fatal(problem)
+				}
+			},
+			"add": func(t *rapid.T) {
+				w.add(rapid.SampledFrom(lanes).Draw(t, "lane"), rapid.IntRange(1, 400).Draw(t, "n"))
+			},
+			"turn": func(t *rapid.T) {
+				inTime(t, w)
+				w.step()
+			},
+			"answer": func(t *rapid.T) {
+				if n := len(w.flights); n > 0 {
+					w.answer(rapid.IntRange(0, n-1).Draw(t, "which"), rapid.IntRange(0, 9).Draw(t, "lost") == 0)
+				}
+			},
+			"end": func(t *rapid.T) {
+				for range min(len(w.running), rapid.IntRange(1, 20).Draw(t, "n")) {
+					w.end(0, action.Outcome{Kind: outcomes.Draw(t, "kind")}, took.Draw(t, "took"))
+				}
+			},
+			"pass": func(t *rapid.T) {
+				w.now = w.now.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "ms")) * time.Millisecond)
+			},
+			"block": func(t *rapid.T) { lane := rapid.SampledFrom(lanes).Draw(t, "lane"); w.blocked[lane] = !w.blocked[lane] },
+			"guard": func(t *rapid.T) { w.s.Allow(rapid.IntRange(0, 3).Draw(t, "yes") > 0) },
+			"serve": func(*rapid.T) { w.s.Configure(limits, w.now) },
+		})
+		w.s.Allow(true)
+		clear(w.blocked)
+		for len(w.flights) > 0 {
+			w.answer(0, false)
+		}
+		w.s.Signal(w.now)
+		for range 60 {
+			w.s.Signal(w.now)
+			if problem := w.settle(time.Second, time.Millisecond); problem != "" {
+				t.Fatal(problem)
+			}
+		}
+		for lane, n := range w.ready {
+			if n > 0 && lane != "gone/x" {
+				t.Fatalf("%d of %s are still ready", n, lane)
+			}
+		}
+		if !w.s.Idle() {
+			t.Fatalf("it is not idle: %+v", w.s)
+		}
+	})
+}
+
+// inTime wants a turn for ends that are 5 ms old, and for claims that have waited too long.
+func inTime(t *rapid.T, w *world) {
+	w.begin()
+	if w.s.inFlight >= maxTurns || w.s.lost || w.now.Before(w.s.notBefore) {
+		return
+	}
+	next, _ := Next(w.s, w.now)
+	if w.s.ended > 0 && w.now.Sub(w.s.endedAt) >= turnAge && next.Record == 0 {
+		t.Fatalf("%d ends, the oldest %s old, are not recorded by %+v", w.s.ended, w.now.Sub(w.s.endedAt), next)
+	}
+}
+
+// TestBlockedLanesCostTheOthersNothing: beside 10,000 lanes that wait for tokens a healthy one is in the first turn after
+// it is found.
+func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Config{Workers: 10, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Rate: 0.001}}}})
+	for i := range 10_000 {
+		w.s.Found([]string{fmt.Sprintf("slow/%05d", i)}, "", w.now)
+		w.s.inFlight++ // Found ends a search
+	}
+	w.s.inFlight = 0
+	w.s.Found([]string{"free/a"}, "", w.now)
+	w.s.inFlight++
+	w.ready["free/a"] = 1
+	for {
+		next, _ := w.step()
+		if next.Empty() {
+			t.Fatal("the healthy lane is in no turn")
+		}
+		if len(next.Want) > 0 {
+			if next.Want[0].Lane != "free/a" {
+				t.Errorf("the turn wants %+v", next.Want)
+			}
+			return
+		}
+		for len(w.flights) > 0 {
+			w.answer(0, false)
+		}
+	}
+}
+
+// TestEveryLaneHasItsTurn: between two claims that a worker begins of one lane, each other lane with work has had one.
+func TestEveryLaneHasItsTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Config{Workers: 3, Rows: 1000}, map[string]Limits{"free": {}})
+	for _, lane := range []string{"free/a", "free/b", "free/c"} {
+		w.add(lane, 500)
+	}
+	served := map[string]int{}
+	for range 600 {
+		for {
+			if next, _ := w.step(); next.Empty() {
+				break
+			}
+			for len(w.flights) > 0 {
+				w.answer(0, false)
+			}
+		}
+		for len(w.running) > 0 {
+			served[w.running[0].Lane]++
+			w.end(0, action.Outcome{Kind: action.Done}, 0)
+		}
+		w.now = w.now.Add(5 * time.Millisecond)
+		least, most := 1<<30, 0
+		for _, lane := range []string{"free/a", "free/b", "free/c"} {
+			least, most = min(least, served[lane]), max(most, served[lane])
+		}
+		if w.ready["free/a"] > 0 && w.ready["free/b"] > 0 && w.ready["free/c"] > 0 && most-least > 3 {
+			t.Fatalf("served %v", served)
+		}
+	}
+}
