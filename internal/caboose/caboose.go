@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -33,11 +34,14 @@ type Ledger interface {
 type Config struct {
 	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
-	Cirrus   map[string]Cirrus        // where the work of each handler that hands it to Cirrus is, by its name
-	Workers  int                      // workflows handled at a time, of each cluster; default 4
-	Pace     Pace                     // default: conductor.md, section 7
-	Log      *slog.Logger             // default: none
-	Metrics  *obs.Caboose             // default: unregistered
+	Buckets  map[string]Bucket        // where the workflows of a handler put their artifacts, by its name; none: artifacts are not read
+	// Output says which of its outputs is the whole output of a process's job; nil: all of them together.
+	Output  func(process string) *catalog.ArgoOutput
+	Cirrus  map[string]Cirrus // where the work of each handler that hands it to Cirrus is, by its name
+	Workers int               // workflows handled at a time, of each cluster; default 4
+	Pace    Pace              // default: conductor.md, section 7
+	Log     *slog.Logger      // default: none
+	Metrics *obs.Caboose      // default: unregistered
 }
 
 // Pace is how long the caboose waits. What is zero has its default.

@@ -61,6 +61,9 @@ func (w *watcher) belongs(ctx context.Context, id action.ID, one *unstructured.U
 		return false, err
 	case err == nil && state.Handler == w.handler:
 		m.ours = true
+		if state.Kind == action.KindJob {
+			m.process = state.Name
+		}
 	case err == nil && w.cfg.Clusters[state.Handler] != nil: // who looks after that handler sees it as well
 	default:
 		w.leave(m, one)
@@ -103,11 +106,16 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 	if err != nil {
 		return 0, fmt.Errorf("read workflow %s: %w", one.GetName(), err)
 	}
-	unkept := w.keep(ctx, id, full, m)
+	result, err := w.collect(ctx, id, full, m.process)
+	if err != nil {
+		w.metrics.ArchiveFailures.Inc()
+		return 0, err
+	}
+	unkept := w.keep(ctx, id, full, result, m)
 	if unkept != nil && m.unkept < recordAnyway {
 		return 0, unkept
 	}
-	if err := w.record(ctx, id, full, m); err != nil {
+	if err := w.record(ctx, id, full, result, m); err != nil {
 		return 0, err
 	}
 	if unkept != nil {
@@ -117,7 +125,7 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 }
 
 // keep archives a workflow's object and its outputs, under the same keys each time.
-func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Unstructured, m *memory) error {
+func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Unstructured, result made, m *memory) error {
 	if m.archived {
 		return nil
 	}
@@ -128,7 +136,7 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 	for _, file := range []struct {
 		name    string
 		content []byte
-	}{{outputsFile, outputsOf(full)}, {kube.ArchivedWorkflow, object}} {
+	}{{outputsFile, result.output}, {kube.ArchivedWorkflow, object}} {
 		if _, _, _, err := w.archive.Put(ctx, blob.ActionKey(id, file.name), bytes.NewReader(file.content)); err != nil {
 			m.unkept++
 			w.metrics.ArchiveFailures.Inc()
@@ -140,12 +148,12 @@ func (w *watcher) keep(ctx context.Context, id action.ID, full *unstructured.Uns
 }
 
 // record writes a workflow's end down, once.
-func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, m *memory) error {
+func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.Unstructured, result made, m *memory) error {
 	if m.recorded {
 		return nil
 	}
 	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
-		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full)}
+		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full, result)}
 	seen, err := w.observe(ctx, o)
 	if err != nil {
 		return err

@@ -37,9 +37,10 @@ type watcher struct {
 // memory is what is known of one workflow, so that nobody is asked twice. It is
 // changed by the one worker that has the workflow.
 type memory struct {
-	ours     bool // the action is there, and of this handler
-	running  bool // recorded as RUNNING
-	progress int  // recorded with that, per cent
+	ours     bool   // the action is there, and of this handler
+	process  string // whose job it is; "": no job
+	running  bool   // recorded as RUNNING
+	progress int    // recorded with that, per cent
 	archived bool
 	recorded bool
 	deleted  bool // the cluster has accepted it

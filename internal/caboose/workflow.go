@@ -3,7 +3,6 @@ package caboose
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,10 +58,13 @@ func completed(w *unstructured.Unstructured) bool {
 func refOf(w *unstructured.Unstructured) string { return w.GetNamespace() + "/" + w.GetName() }
 
 // outcomeOf is what a completed workflow means for its action. Whether a failure was a cancel is the ledger's to know.
-func outcomeOf(w *unstructured.Unstructured) action.Outcome {
+func outcomeOf(w *unstructured.Unstructured, m made) action.Outcome {
 	o := action.Outcome{Ref: refOf(w)}
 	if phaseOf(w) == phaseSucceeded {
-		o.Kind, o.Output = action.Done, outputsOf(w)
+		o.Kind, o.Output = action.Done, m.output
+		if len(m.missing) > 0 {
+			o.Code, o.Error = codeArtifact, strings.Join(m.missing, "; ")
+		}
 		if id, err := action.ParseID(w.GetName()); err == nil && len(o.Output) > blob.Inline {
 			o.OutputRef = blob.ActionKey(id, outputsFile) // where it is archived, perhaps later
 		}
@@ -113,14 +115,11 @@ func moment(w *unstructured.Unstructured, name string) time.Time {
 	return at.UTC()
 }
 
-// outputsOf is the workflow's output parameters as one object: those of its entry point, and those that it made
+// parametersOf returns the workflow's output parameters by name: those of its entry point, and those that it made
 // global. A value that is a JSON object or list is that, not its text.
-func outputsOf(w *unstructured.Unstructured) json.RawMessage {
+func parametersOf(w *unstructured.Unstructured) map[string]any {
 	outputs := map[string]any{}
-	entry, _ := kube.Nodes(w)[w.GetName()].(map[string]any)
-	own, _ := field(entry, "outputs", "parameters").([]any)
-	global, _ := field(w.Object, "status", "outputs", "parameters").([]any)
-	for _, one := range slices.Concat(own, global) {
+	for _, one := range outputLists(w, "parameters") {
 		parameter, _ := one.(map[string]any)
 		name, value := text(parameter, "name"), text(parameter, "value")
 		outputs[name] = value
@@ -130,8 +129,7 @@ func outputsOf(w *unstructured.Unstructured) json.RawMessage {
 			}
 		}
 	}
-	raw, _ := json.Marshal(outputs) // texts and valid JSON always marshal
-	return raw
+	return outputs
 }
 
 // messageOf says why a workflow failed: the failed pod that finished last, else the workflow's own words.

@@ -42,6 +42,16 @@ const nodes = `{
 	"c": {"type": "Pod", "phase": "Succeeded", "message": "fine", "finishedAt": "2026-11-20T10:00:10Z"},
 	"d": {"type": "Steps", "phase": "Failed", "message": "child failed", "finishedAt": "2026-11-20T10:00:11Z"}}`
 
+// collected is what a workflow has made without artifacts.
+func collected(t *testing.T, full *unstructured.Unstructured) made {
+	t.Helper()
+	m, err := (&watcher{Caboose: &Caboose{}}).collect(t.Context(), action.ID{}, full, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func TestOutcomesOfWorkflows(t *testing.T) {
 	t.Parallel()
 	times := `"startedAt": "2026-11-20T10:00:00Z", "finishedAt": "2026-11-20T10:01:00Z"`
@@ -71,7 +81,8 @@ func TestOutcomesOfWorkflows(t *testing.T) {
 		"within its limit":   {`{"spec": {"activeDeadlineSeconds": 61}, "status": {"phase": "Failed", "message": "m", ` + times + `}}`, action.Fatal, "m", ""},
 		"strange forms":      {`{"spec": "x", "status": {"phase": "Failed", "message": 3, "nodes": [1], "outputs": "x"}}`, action.Fatal, "the workflow ended as Failed and says no more", ""},
 	} {
-		o := outcomeOf(workflow(t, c.workflow))
+		full := workflow(t, c.workflow)
+		o := outcomeOf(full, collected(t, full))
 		if o.Kind != c.want || o.Error != c.text || string(o.Output) != c.output {
 			t.Errorf("%s: got %s %q %s, want %s %q %s", name, o.Kind, o.Error, o.Output, c.want, c.text, c.output)
 		}
@@ -114,7 +125,7 @@ func TestBigOutputsAreReferred(t *testing.T) {
 	const name = "019b8d99-6900-7000-8000-000000000002"
 	w := workflow(t, `{"metadata": {"name": "`+name+`"}, "status": {"phase": "Succeeded", "outputs": {"parameters": [
 		{"name": "big", "value": "`+strings.Repeat("x", 70_000)+`"}]}}}`)
-	if o := outcomeOf(w); len(o.Output) < 70_000 || o.OutputRef != "action/2026w02/"+name+"/outputs.json" {
+	if o := outcomeOf(w, collected(t, w)); len(o.Output) < 70_000 || o.OutputRef != "action/2026w02/"+name+"/outputs.json" {
 		t.Errorf("%d bytes to plan from, ref %q", len(o.Output), o.OutputRef)
 	}
 }

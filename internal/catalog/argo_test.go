@@ -110,3 +110,32 @@ workflows:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestArtifactsHaveABucket: what is to be read from one names it.
+func TestArtifactsHaveABucket(t *testing.T) {
+	t.Parallel()
+	file := func(conf, output string) string {
+		return "handlers: {a: {type: argo, argoConf: {" + conf + "}}}\nworkflows:\n  w: {handler: a, argoOpts: {template: workflowtemplate/x, output: {" + output + "}}}\n"
+	}
+	const bucket = `artifacts: "s3://flows?endpoint=http://127.0.0.1:1"`
+	c, err := Read("server.yaml", []byte(file(bucket, `key: "executions/{{ .id }}/output.json"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, o := c.Handlers["a"].Argo, c.ArgoOutput("w"); a.Bucket() != "flows" || o == nil || o.Key == nil || c.ArgoOutput("other") != nil {
+		t.Errorf("bucket %q, output %+v", a.Bucket(), o)
+	}
+	for text, want := range map[string]string{
+		file("", "parameter: p"):                    "",
+		file("", "artifact: a"):                     "server.yaml:3:68: workflows.w.argoOpts.output: the handler a has no argoConf.artifacts, from which it would be read",
+		file(bucket, "artifact: a, parameter: p"):   "server.yaml:3:68: workflows.w.argoOpts.output: want one of parameter, artifact and key",
+		file(bucket, `key: "{{ .action.name }}"`):   "server.yaml:3:74: workflows.w.argoOpts.output.key: ",
+		file("artifacts: /tmp", "parameter: p"):     `server.yaml:1:50: handlers.a.argoConf.artifacts: want s3://BUCKET?endpoint=URL&region=NAME, found "/tmp"`,
+		file("artifacts: s3://a/b", "parameter: p"): `server.yaml:1:50: handlers.a.argoConf.artifacts: want s3://BUCKET?endpoint=URL&region=NAME, found "s3://a/b"`,
+	} {
+		_, err := Read("server.yaml", []byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+}

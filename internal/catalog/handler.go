@@ -60,6 +60,13 @@ type Argo struct {
 	Namespace  string // "": the context's
 	InstanceID string // of the controller that runs them; "": the one without
 	Finalizer  bool   // keep a workflow until it is archived
+	Artifacts  string // s3://BUCKET?endpoint=URL&region=NAME, where the workflows put theirs; "": they are not read
+}
+
+// Bucket returns the name of the bucket of Artifacts.
+func (a Argo) Bucket() string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(a.Artifacts, "s3://"), "?")
+	return name
 }
 
 // The parameters of a handler that resumes workflows; its others are the node's outputs.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,6 +129,13 @@ func (r *handlerReader) argo(n *document.Node) *Argo {
 	a := &Argo{Resume: n.Str("mode") == modeResume, Kubeconfig: r.location(options.Get("kubeconfig"), "file:"), Finalizer: true, InstanceID: n.Str("instanceId"),
 		Context: overrides.Str("currentContext"), Namespace: overrides.Get("context").Str("namespace")}
 	a.Kubeconfig = strings.TrimPrefix(a.Kubeconfig, "file:")
+	if artifacts := n.Get("artifacts"); fits(artifacts, document.Text) && artifacts.Text != "" {
+		a.Artifacts = artifacts.Text
+		u, err := url.Parse(a.Artifacts)
+		if err != nil || u.Scheme != "s3" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+			r.Add(artifacts, "value-invalid", r.path+".argoConf.artifacts", "want s3://BUCKET?endpoint=URL&region=NAME, found %q", a.Artifacts)
+		}
+	}
 	if keep := n.Get("finalizer"); fits(keep, document.Flag) {
 		a.Finalizer = strings.EqualFold(keep.Text, "true")
 	}

@@ -68,7 +68,7 @@ func (r *workflowReader) read(handlers *document.Node, c *Config) Workflow {
 	if w.handler.Cirrus != nil {
 		w.Cirrus = r.cirrusOptions(n.Get("cirrusOpts"), w.handler.Cirrus)
 	}
-	r.options(n, w.handler.Type)
+	r.options(n, w.handler)
 	r.schemaOfPayload(n.Get("inputSchema"), w)
 	if a := w.handler.Argo; a != nil && a.Resume {
 		r.Add(n.Get("handler"), "value-invalid", r.path+".handler", "the handler %s resumes workflows; a process needs one that makes them", w.handler.Name)
@@ -110,15 +110,24 @@ func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handle
 }
 
 // options says where the handler and what is said to it do not fit.
-func (r *workflowReader) options(n *document.Node, kind string) {
+func (r *workflowReader) options(n *document.Node, h Handler) {
 	for key, owner := range map[string]string{"argoOpts": TypeArgo, "cirrusOpts": TypeCirrus} {
-		switch opts := n.Get(key); {
+		switch opts, kind := n.Get(key), h.Type; {
 		case kind == "": // the handler's own fault
 		case opts != nil && kind != owner:
 			r.Add(opts, "value-invalid", r.path+"."+key, "the handler is of the type %s, not %s", kind, owner)
 		case opts == nil && kind == owner && owner == TypeArgo:
 			r.Add(&document.Node{At: r.field.At}, "field-missing", r.path, `a handler of the type argo needs "argoOpts"`)
+		case owner == TypeArgo:
+			r.bucketOf(opts.Get("output"), h)
 		}
+	}
+}
+
+// bucketOf says where an output is to come from a bucket that the handler does not name.
+func (r *workflowReader) bucketOf(output *document.Node, h Handler) {
+	if output != nil && output.Get("parameter") == nil && h.Argo != nil && h.Argo.Artifacts == "" {
+		r.Add(output, "value-invalid", r.path+".argoOpts.output", "the handler %s has no argoConf.artifacts, from which it would be read", h.Name)
 	}
 }
 
@@ -152,6 +161,29 @@ func (r *workflowReader) argoOptions(n *document.Node) *ArgoOptions {
 				continue
 			}
 			o.Parameters[f.Key] = t
+		}
+	}
+	o.Output = r.argoOutput(n.Get("output"), path+".output")
+	return o
+}
+
+// argoOutput reads which output is the whole one.
+func (r *workflowReader) argoOutput(n *document.Node, path string) *ArgoOutput {
+	if !fits(n, document.Object) {
+		return nil
+	}
+	o := &ArgoOutput{Parameter: n.Str("parameter"), Artifact: n.Str("artifact")}
+	key := n.Get("key")
+	if len(n.Fields) != 1 {
+		r.Add(n, "value-invalid", path, "want one of parameter, artifact and key")
+	}
+	if fits(key, document.Text) {
+		var err error
+		if o.Key, err = webhook.ParseTemplate("key", key.Text, webhook.Names{}); err == nil {
+			_, err = o.Key.Render(map[string]any{"id": "x"}) // it speaks of nothing else
+		}
+		if err != nil {
+			r.Add(key, "template", path+".key", "%s", err)
 		}
 	}
 	return o

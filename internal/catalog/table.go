@@ -103,6 +103,11 @@ func workflowKeys() []document.Key {
 			{Name: "parameters", Shape: document.ScalarMap, Help: "templates of arguments besides the inputs, which are arguments too"},
 			{Name: "serviceAccount", Shape: document.Text, Help: "default: the template's"},
 			{Name: "labels", Shape: document.ScalarMap}, {Name: "annotations", Shape: document.ScalarMap},
+			{Name: "output", Shape: document.Object, Help: "which one is the whole output; default: an object of all", Keys: []document.Key{
+				{Name: "parameter", Shape: document.Text, Help: "an output parameter"},
+				{Name: "artifact", Shape: document.Text, Help: "an output artifact"},
+				{Name: "key", Shape: document.Text, Help: "an object of argoConf.artifacts that the workflow does not declare; a template with .id"},
+			}},
 		}},
 		{Name: "cirrusOpts", Shape: document.Object, Help: "what a handler of type cirrus runs", Keys: []document.Key{
 			{Name: "sfnArn", Shape: document.Text, Help: "a state machine; without one the handler's queue gets the payload"},
@@ -129,6 +134,7 @@ func argoKeys() []document.Key {
 		{Name: "mode", Shape: document.Text, Values: []string{modeCreate, modeResume}, Default: modeCreate, Help: "make workflows, or wake those that wait in a suspend node"},
 		{Name: "instanceId", Shape: document.Text, Help: "of the controller that runs them; empty: the one without"},
 		{Name: "finalizer", Shape: document.Flag, Default: "true", Help: "keeps a workflow until it is archived"},
+		{Name: "artifacts", Shape: document.Text, Help: "s3://BUCKET?endpoint=URL&region=NAME: where workflows put theirs; empty: they are not read"},
 		{Name: "k8sOptions", Shape: document.Object, Keys: []document.Key{
 			{Name: "kubeconfig", Shape: document.Text, Help: "a file; empty: the cluster that this process runs in"},
 			{Name: "configOverrides", Shape: document.Object, Keys: []document.Key{

@@ -44,6 +44,14 @@ type ArgoOptions struct {
 	ServiceAccount string
 	Labels         map[string]string
 	Annotations    map[string]string
+	Output         *ArgoOutput // nil: an object of all outputs
+}
+
+// ArgoOutput is which output of a workflow is the whole output of its job. One field is set.
+type ArgoOutput struct {
+	Parameter string
+	Artifact  string
+	Key       *webhook.Template // of an object in the handler's bucket; it speaks of .id
 }
 
 // CirrusOptions is what Cirrus shall run for a job.
@@ -98,6 +106,14 @@ func (s Schema) Check(root string, value any) fault.Problems {
 		return nil
 	}
 	return broken(root, s.compiled.Validate(value))
+}
+
+// ArgoOutput returns which output of its workflow is the whole output of a process's job; nil: all of them together.
+func (c Config) ArgoOutput(process string) *ArgoOutput {
+	if o := c.Workflows[process].Argo; o != nil {
+		return o.Output
+	}
+	return nil
 }
 
 // ArgoProcesses is what the processes of a handler say, by their ids.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/aws"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
@@ -27,6 +28,7 @@ import (
 type equipment struct {
 	table    conductor.Table
 	clusters map[string]*kube.Cluster  // by handler: where its workflows are
+	buckets  map[string]caboose.Bucket // by handler: where its workflows put artifacts
 	cirrus   map[string]caboose.Cirrus // by handler: where Cirrus does its work
 }
 
@@ -47,7 +49,7 @@ func (d duties) concern(h catalog.Handler, serving catalog.Conductor) bool {
 // equip makes what the roles need of a configuration.
 func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log *slog.Logger) (*equipment, error) {
 	e := &equipment{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
-		clusters: map[string]*kube.Cluster{}, cirrus: map[string]caboose.Cirrus{}}
+		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
 	// Every token that may order actions may order this one, however long it sleeps: it must not take all workers.
 	e.table.Limits[catalog.TypeNoop] = conductor.Limits{Workers: noopWorkers}
@@ -73,6 +75,13 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log 
 				continue
 			}
 			e.clusters[name] = cluster
+			if h.Argo.Artifacts != "" {
+				store, err := blob.Open(ctx, h.Argo.Artifacts)
+				if err != nil {
+					return nil, fmt.Errorf("handler %s: artifacts: %w", name, err)
+				}
+				e.buckets[name] = caboose.Bucket{Name: h.Argo.Bucket(), Store: store}
+			}
 			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
 				Processes: cfg.ArgoProcesses(name)})
 		case catalog.TypeCirrus:

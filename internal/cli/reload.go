@@ -71,7 +71,8 @@ func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Ca
 	for ctx.Err() == nil {
 		cfg := s.live.Now()
 		c := caboose.New(s.ledger.View(), s.blobs, caboose.Config{
-			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Cirrus: s.equipment.Load().cirrus, Workers: cfg.Caboose.Workers,
+			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Buckets: s.equipment.Load().buckets,
+			Output: func(process string) *catalog.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.equipment.Load().cirrus, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)

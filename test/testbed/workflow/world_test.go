@@ -36,6 +36,8 @@ type world struct {
 	testbed *testbed.Cluster
 	cluster *kube.Cluster
 	blobs   blob.Store
+	buckets map[string]caboose.Bucket
+	output  func(process string) *catalog.ArgoOutput
 }
 
 func newWorld(t *testing.T, cluster *testbed.Cluster, archive string) *world {
@@ -112,7 +114,8 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 		cluster = &kube.Cluster{Interface: cutCluster{w.cluster.Interface, f}, Namespace: w.cluster.Namespace}
 		l = cutLedger{l, f}
 	}
-	c := caboose.New(l, archive, caboose.Config{Instance: ledger.Instance{Name: name}, Clusters: map[string]*kube.Cluster{"argo": cluster}, Pace: pace})
+	c := caboose.New(l, archive, caboose.Config{Instance: ledger.Instance{Name: name}, Clusters: map[string]*kube.Cluster{"argo": cluster},
+		Buckets: w.buckets, Output: w.output, Pace: pace})
 	return w.start(c.Run)
 }
 
@@ -135,7 +138,12 @@ func (w *world) add(a action.Action) action.ID {
 // queued is an action whose workflow is there, made by hand: the cluster has no controller that would run it.
 func (w *world) queued() action.ID {
 	w.t.Helper()
-	id := w.enqueue(`{}`)
+	return w.handOver(w.enqueue(`{}`))
+}
+
+// handOver hands an action over to a workflow made by hand.
+func (w *world) handOver(id action.ID) action.ID {
+	w.t.Helper()
 	host := ledger.Instance{ID: action.DerivedID(time.Now(), id.String()), Name: "hand"}
 	if err := w.Join(w.t.Context(), host); err != nil {
 		w.t.Fatal(err)
