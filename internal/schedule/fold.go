@@ -366,11 +366,10 @@ func (e *Engine) applyExcluded(t *trip, x exclusion, byEdit bool) {
 func (e *Engine) applyRetry(t *trip, row Entry) {
 	t.forgive(row.Target, detail[StepDetail](row).Event)
 	e.relay(t)
-	for s := range t.plan.stages {
-		if t.failing[s] == 0 {
-			delete(t.noted, t.plan.stages[s].path)
-		}
-	}
+	maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { // should it stop there again, that is noted again
+		at, ok := t.plan.targets[stage]
+		return !ok || t.failing[at.stage] == 0
+	})
 	if t.status == FailedRun {
 		e.setStatus(t, Active, row.At, "")
 	}
