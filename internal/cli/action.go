@@ -60,7 +60,7 @@ func (a *app) actionListCommand() *cobra.Command {
 	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step or build")
 	c.Flags().StringVar(&query.Name, "name", "", "only those with this name; of a job its process")
 	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler, such as notify, step or build")
-	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane")
+	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane; needs --live, a live --status or --since")
 	c.Flags().StringVar(&flags.parent, "parent", "", "only what the action with this id asked for")
 	c.Flags().StringVar(&flags.retryOf, "retry-of", "", "only retries of the action with this id")
 	c.Flags().StringVar(&flags.since, "since", "", "created at this time (RFC 3339) or later, or at most this long ago, such as 24h")

@@ -106,6 +106,20 @@ func TestAllEventsAreStreamed(t *testing.T) {
 	}
 }
 
+// TestListsRefuseFiltersWithoutIndex: a filter by which the whole history would be read is refused, with what to add.
+func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
+	t.Parallel()
+	s := serveOrders(t)
+	for query, want := range map[string]string{
+		"lane=work/b": "add live", "lane=work/b&status=failed": "add live", "lane=work/b&status=failed&status=pending": "add live",
+		"target=greeter/beta": "add pipeline", "deployment=3": "add pipeline",
+	} {
+		if status, answer, _ := s.ask(t, "GET", "/api/v1/actions?"+query, ""); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+}
+
 func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveOrders(t)
@@ -116,7 +130,7 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string][]action.ID{
-		"kind=job": {retry, parent}, "name=publish": {child}, "lane=work/b": {child}, "parent=" + parent.String(): {child},
+		"kind=job": {retry, parent}, "name=publish": {child}, "lane=work/b&since=2020-01-01T00:00:00Z": {child}, "lane=work/a&live=true": {parent}, "parent=" + parent.String(): {child},
 		"retryOf=" + parent.String(): {retry}, "status=canceled": {child}, "status=canceled&status=pending": {retry, child, parent},
 		"since=2126-01-01T00:00:00Z": {}, "until=2020-01-01T00:00:00Z": {}, "since=2020-01-01T00:00:00Z&limit=1": {retry},
 		"after=" + child.String(): {parent}, "live=true": {retry, parent},

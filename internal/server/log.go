@@ -73,7 +73,23 @@ func (s *Service) grown(ctx context.Context, waiter *Waiter, pipeline string, af
 
 // Actions lists by query, newest first.
 func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+	if err := refuseUnindexed(q); err != nil {
+		return nil, err
+	}
 	return s.ledger.Actions(ctx, q)
+}
+
+// refuseUnindexed names a filter that would have the whole history read.
+func refuseUnindexed(q ledger.ActionQuery) error {
+	live := q.LiveOnly || len(q.Statuses) > 0 && len(q.Ended()) == 0
+	switch {
+	case q.Lane != "" && !live && q.Since.IsZero():
+		return fault.New(fault.Invalid, "the filter lane alone would read every action: want a live status or a time, too").
+			WithHint("add live, a status such as pending, or since")
+	case q.Pipeline == "" && (q.Deployment != 0 || q.Target != ""):
+		return fault.New(fault.Invalid, "the filters deployment and target are of a pipeline, and none is named").WithHint("add pipeline")
+	}
+	return nil
 }
 
 // ActionView is everything about one action.
@@ -221,11 +237,17 @@ func (s *Service) commentDelay(ctx context.Context, to eventSink) error {
 func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
 	waiter := s.Waiter()
 	for {
-		view, err := s.history(ctx, id)
+		state, err := s.ledger.Action(ctx, id)
 		if err != nil {
 			return err
 		}
-		for _, event := range view.Events {
+		var events []action.Event
+		if state.Thread.Seq > after { // most of what happens happens to others
+			if events, err = s.ledger.Events(ctx, id); err != nil {
+				return err
+			}
+		}
+		for _, event := range events {
 			if event.Seq <= after {
 				continue
 			}
@@ -234,7 +256,7 @@ func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, eac
 			}
 			after = event.Seq
 		}
-		if view.Thread.Status.Ended() {
+		if state.Thread.Status.Ended() {
 			return end()
 		}
 		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {

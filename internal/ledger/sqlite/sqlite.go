@@ -150,10 +150,13 @@ func (d *Driver) touch() error {
 // busyAfter is how long others may have the file to themselves before a call gives up.
 const busyAfter = 10 * time.Second
 
+// walSize is what is left of the write-ahead log once a reader that kept it from being reused has ended, in bytes.
+const walSize = 16 << 20
+
 // source is the data source name: the file, and the pragmas of each connection.
 func (d *Driver) source(readOnly bool) string {
 	busy := fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())
-	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"}}
+	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", fmt.Sprintf("journal_size_limit(%d)", walSize), "foreign_keys(1)"}}
 	if readOnly {
 		pragmas["_pragma"] = []string{busy, "query_only(1)"}
 	}
