@@ -474,8 +474,8 @@ func (p *program) finish() {
 		}
 		p.fold(Entry{Deployment: lives[0].Deployment, Target: lives[0].Target, Event: lives[0].Event, Class: Fact})
 	}
-	for _, t := range p.oracle.trips {
-		if t.status == FailedRun {
+	for _, t := range p.oracle.trips { // what has failed waits for a person, and others may wait for it
+		if t.status == FailedRun || t.status == Active && len(t.failed) > 0 {
 			p.fold(Entry{Deployment: t.number, Target: "shop", Event: PipelineCanceled, Class: Note})
 			p.finish()
 			return
