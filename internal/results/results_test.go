@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -312,8 +312,7 @@ func TestLogLimitFailsTheStep(t *testing.T) {
 // TestFullDiskLeavesRoomForTheEnd fills a small file system: the log says so, and the last
 // statuses are still written.
 func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
-	if os.Getuid() != 0 {
-		asRoot(t)
+	if !childtest.AsRoot(t) {
 		return
 	}
 	disk := t.TempDir()
@@ -345,20 +344,6 @@ func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
 	update(t, store, 0, build.Failed)
 	if err := open(t, dir).Verify(); err != nil {
 		t.Error(err)
-	}
-}
-
-// asRoot runs the test once more as root of namespaces of its own, where it may mount.
-func asRoot(t *testing.T) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("as root of namespaces: %v\n%s", err, out)
 	}
 }
 

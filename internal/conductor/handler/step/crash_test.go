@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -166,9 +167,6 @@ func TestRunGoesOnWhenItsProgramIsKilled(t *testing.T) {
 // small mounts a small disk as the host.
 func small(t *testing.T, w *world, options string) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Fatal("this test mounts a small tmpfs: run it as root")
-	}
 	host := filepath.Dir(w.dir)
 	if err := os.MkdirAll(host, 0o755); err != nil {
 		t.Fatal(err)
@@ -189,6 +187,9 @@ func small(t *testing.T, w *world, options string) {
 }
 
 func TestFullDiskIsFatalAndTheCurrentReleaseRunsOn(t *testing.T) {
+	if !childtest.AsRoot(t) {
+		return
+	}
 	underEach(t, func(t *testing.T, w *world) {
 		small(t, w, "size=2m")
 		w.revise(1, forever)
@@ -215,6 +216,9 @@ func TestFullDiskIsFatalAndTheCurrentReleaseRunsOn(t *testing.T) {
 }
 
 func TestReadOnlyHostIsFatal(t *testing.T) {
+	if !childtest.AsRoot(t) {
+		return
+	}
 	underEach(t, func(t *testing.T, w *world) {
 		small(t, w, "")
 		w.revise(1, forever)
@@ -224,17 +228,34 @@ func TestReadOnlyHostIsFatal(t *testing.T) {
 
 func TestHostWithoutPermissionIsFatal(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Fatal("this test gives its rights away: run it as root")
-	}
 	dir := t.TempDir()
+	// Root may write everywhere, so the host program gives its rights away; any other user has none in a folder without them.
 	script := "#!/bin/dash\nexec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/dash \"$@\"\n"
+	if os.Getuid() != 0 {
+		script = "#!/bin/dash\nexec /bin/dash \"$@\"\n"
+	}
 	if err := os.WriteFile(filepath.Join(dir, "sh"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, dir+":/usr/bin:/bin")
+	if os.Getuid() != 0 {
+		forbid(t, filepath.Dir(w.dir))
+	}
 	w.revise(1, forever)
 	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "Permission denied", "let the user that runs Waybill there write to "+w.dir)
+}
+
+// forbid makes a folder in which its own user may not write until the test ends.
+func forbid(t *testing.T, dir string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestHostThatLacksToolsSaysWhich(t *testing.T) {
