@@ -10,7 +10,7 @@ help: ## this list
 build: bin/waybill ## build bin/waybill
 
 bin/waybill: FORCE
-	@$(GO) build -o $@ ./cmd/waybill
+	@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/waybill
 
 demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
 	@scripts/demo

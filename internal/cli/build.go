@@ -17,12 +17,30 @@ import (
 )
 
 const buildHelp = `A build is described by .wharf-ci.yml. Run one with waybill run; a deployment's build
-runs the same way. Builds are named by their number, by their id in the home, or by
-the folder of their results.`
+runs the same way. A build run by hand is named by its number, a deployment's by the id
+that its error and waybill build list show, and any by the folder of its results. The
+results are on the machine that built.`
 
 func (a *app) buildCommand() *cobra.Command {
-	return group("build", "Check a build's file; read what builds printed and made", buildHelp,
+	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
 		a.buildLintCommand(), a.buildSchemaCommand(), a.buildListCommand(), a.buildShowCommand(), a.buildLogCommand())
+	for _, sub := range c.Commands() {
+		if sub.Name() == "log" {
+			continue // a server reads its machine's
+		}
+		sub.PreRunE = func(*cobra.Command, []string) error { return a.here("builds are read on the machine that built them") }
+	}
+	return c
+}
+
+// here refuses flags that name a log or a server elsewhere, for a command that reads this machine only.
+func (a *app) here(why string) error {
+	for name, value := range map[string]string{"--server": a.flags.server, "--store": a.flags.store} {
+		if value != "" {
+			return fault.New(fault.Invalid, "%s has no effect here: %s", name, why).WithHint("run the command there, or leave %s out", name)
+		}
+	}
+	return nil
 }
 
 func (a *app) buildLintCommand() *cobra.Command {

@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) buildLogCommand() *cobra.Command {
@@ -23,7 +25,7 @@ func (a *app) buildLogCommand() *cobra.Command {
 		Long: `Prints the lines of a step, or of every step with the step in front. What a terminal would obey is
 left out; on a terminal colours stay. With --raw a step's text is printed as it is: for files, or
 for a terminal that you do not mind.`,
-		Example:           examples("waybill build log 3 test/unit --follow"),
+		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: a.completeBuilds,
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -50,6 +52,9 @@ type logLine struct {
 
 // printLog prints one step's log, or every step's in turn with the step in front.
 func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw bool) error {
+	if a.flags.server != "" {
+		return a.printServedLog(ctx, given, follow, raw)
+	}
 	r, err := a.openBuild(given[0])
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw boo
 		return err
 	}
 	if len(given) == 2 {
-		step, err := stepNamed(b.Plan, given[1])
+		step, err := server.BuildStep(b.Plan, given[1])
 		if err != nil {
 			return err
 		}
@@ -73,31 +78,8 @@ func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw boo
 	return nil
 }
 
-// stepNamed finds a step by stage/step or by number; 0 is the build itself.
-func stepNamed(p *build.Plan, name string) (*build.PlanStep, error) {
-	var known []string
-	for i := range p.Steps {
-		if step := &p.Steps[i]; step.Path() == name || strconv.Itoa(step.ID) == name {
-			return step, nil
-		}
-		known = append(known, p.Steps[i].Path())
-	}
-	if name == "0" {
-		return &build.PlanStep{}, nil
-	}
-	err := fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", "))
-	if near := fault.Nearest(name, known); near != "" {
-		return nil, err.WithHint("%s", near)
-	}
-	return nil, err
-}
-
 func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.PlanStep, prefix string, follow, raw bool) error {
-	var keep func(string) bool
-	if onTerminal(a.out) {
-		keep = build.IsColour // the user has asked for the log itself
-	}
-	out := ungated(a.out)
+	show, out := a.logText(raw), ungated(a.out)
 	var begun []byte
 	return r.Log(ctx, step.ID, 0, follow, func(id int64, e build.Entry) error {
 		if a.json() {
@@ -108,14 +90,23 @@ func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.P
 		if e.Partial {
 			return nil
 		}
-		text := string(begun)
-		if !raw {
-			text = closed(build.VisibleColours(begun, keep))
-		}
+		text := show(begun)
 		begun = begun[:0]
 		_, err := fmt.Fprintln(out, prefix+text)
 		return err
 	})
+}
+
+// logText returns how a piece of a log is printed: as it is when raw, else without what a terminal would obey.
+func (a *app) logText(raw bool) func([]byte) string {
+	if raw {
+		return func(text []byte) string { return string(text) }
+	}
+	var keep func(string) bool
+	if onTerminal(a.out) {
+		keep = build.IsColour // the user has asked for the log itself
+	}
+	return func(text []byte) string { return closed(build.VisibleColours(text, keep)) }
 }
 
 func streamOf(e build.Entry) string {
@@ -126,4 +117,42 @@ func streamOf(e build.Entry) string {
 		return "stderr"
 	}
 	return "stdout"
+}
+
+// pieceSize bounds how much of a line of a served log is held at a time.
+const pieceSize = 64 << 10
+
+// printServedLog prints a log from the machine of a server.
+func (a *app) printServedLog(ctx context.Context, given []string, follow, raw bool) error {
+	if follow || a.json() {
+		return fault.New(fault.Invalid, "--follow and -o json have no effect on a server's log: it is text, as far as it has been printed").WithHint("leave them out")
+	}
+	step := ""
+	if len(given) == 2 {
+		step = given[1]
+	}
+	address := a.flags.server
+	body, err := server.NewClient(address, a.clientToken(a.homeOf(a.dir), address), a.user()).BuildLog(ctx, given[0], step)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	show, out, lines := a.logText(raw), ungated(a.out), bufio.NewReaderSize(body, pieceSize)
+	for {
+		piece, err := lines.ReadSlice('\n')
+		text, whole := bytes.CutSuffix(piece, []byte("\n"))
+		shown := show(text)
+		if whole {
+			shown += "\n"
+		}
+		if _, err := io.WriteString(out, shown); err != nil {
+			return err
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return fault.New(fault.Unavailable, "read the log of build %s: %w", given[0], err)
+		}
+	}
 }

@@ -153,7 +153,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) (err error) {
 	service.Retention = s.live.Now().Ledger.Retention
 	service.LargestUpload = s.live.Now().Server.LargestUpload
 	service.Inspect = s.inspectHost
-	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: pages(service), Tracing: o.tracing})
+	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: pages(service), Tracing: o.tracing, Builds: s.home.builds()})
 	if err != nil {
 		return err
 	}

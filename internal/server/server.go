@@ -33,6 +33,7 @@ type Options struct {
 	URL     *url.URL
 	Token   string // the home's token (see HomeToken): every scope. "": nobody may change anything
 	Version string // of the program, for the API's description and /healthz
+	Builds  string // the folder of this machine's builds, whose logs are served; "": none
 	// Pages answers everything that is not the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
 	Gatherer prometheus.Gatherer  // for /metrics; nil: 404
@@ -111,6 +112,7 @@ func (s *Server) routes() *http.ServeMux {
 		return mux
 	}
 	registerAPI(mux, s.service, s.options.Version)
+	mux.HandleFunc("GET /api/v1/builds/{build}/log", s.buildLog)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).
 			WithHint("/api/v1/openapi.json describes the API"))
