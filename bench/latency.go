@@ -96,6 +96,11 @@ func latencyRound(ctx context.Context, o Options) (Round, error) {
 		return Round{}, err
 	}
 	defer s.remove()
+	return s.latencies(ctx, o)
+}
+
+// latencies measures on a store that is open.
+func (s *store) latencies(ctx context.Context, o Options) (Round, error) {
 	producer := s.Ledger
 	if s.dsn != "" {
 		driver, err := postgres.Open(ctx, s.dsn)

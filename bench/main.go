@@ -36,6 +36,7 @@ type Options struct {
 	KillOne          bool          // of chaos
 
 	Pending      []int         // claim-cost: sizes of the queue
+	Lanes        []int         // blocked: how many lanes are
 	KillListener bool          // latency
 	Writers      int           // enqueue
 	Handlers     int           // idle
@@ -63,6 +64,7 @@ func benches() map[string]bench {
 		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
 		"outage":         {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
 		"claim-cost":     {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
+		"blocked":        {"start latency of a healthy lane and buffers per look, beside lanes that are blocked", blockedFlags, blocked},
 		"enqueue":        {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
 		"idle":           {"statements/s of a conductor that has nothing to do", idleFlags, idle},
 		"restart":        {"seconds from kill -9 of the process on an embedded log to the first claim of its successor", restartFlags, restart},
@@ -93,6 +95,23 @@ func rivalFlag(f *flag.FlagSet, o *Options) {
 			return errors.New("the only rival is river")
 		}
 		o.Rival = name
+		return nil
+	})
+}
+
+func blockedFlags(f *flag.FlagSet, o *Options) {
+	counted(200)(f, o)
+	o.Rate, o.Lanes = 20, []int{0, 1_000, 10_000}
+	f.Func("rate", "enqueues a second (default 20/s)", perSecond(&o.Rate))
+	f.Func("lanes", "blocked lanes (default 0,1000,10000)", func(list string) error {
+		o.Lanes = nil
+		for _, text := range strings.Split(list, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 || n > 1_000_000 {
+				return errors.New("want numbers up to 1000000, such as 0,10000")
+			}
+			o.Lanes = append(o.Lanes, n)
+		}
 		return nil
 	})
 }

@@ -21,10 +21,12 @@ type Conductor struct {
 	Workers      int           // attempts at a time; default 200
 	Drain        time.Duration // how long running attempts may go on when the process ends; default 25s
 	PriorityStep time.Duration // by how much a point of priority puts an action of these handlers back; default 1s
+	TurnRows     int           // most rows that one turn claims, and records; default 1,000
+	NotifyWait   time.Duration // from a notification to the search for what it announced; default 0
 }
 
 func standardConductor() Conductor {
-	return Conductor{Handlers: []string{AllHandlers}, Workers: 200, Drain: 25 * time.Second, PriorityStep: time.Second}
+	return Conductor{Handlers: []string{AllHandlers}, Workers: 200, Drain: 25 * time.Second, PriorityStep: time.Second, TurnRows: 1000}
 }
 
 // Serves reports whether the conductor serves a handler.
@@ -56,11 +58,15 @@ func conductorKeys() []document.Key {
 		{Name: "workers", Shape: document.Number, Default: "200", Help: "attempts at a time"},
 		{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may go on at the end"},
 		{Name: "priorityStep", Shape: document.Scalar, Default: "1s", Help: "by how much a point of priority puts an action back"},
+		{Name: "turnRows", Shape: document.Number, Default: "1000", Help: "most rows that one turn claims, and records"},
+		{Name: "notifyWait", Shape: document.Scalar, Default: "0s", Help: "wait after a notification, so that more arrives in one turn"},
 	}
 }
 
-// longestStep keeps a thousand points of priority within a day.
-const longestStep = time.Minute
+const (
+	longestStep       = time.Minute     // keeps a thousand points of priority within a day
+	longestNotifyWait = 5 * time.Second // keeps a notification from being slower than a poll
+)
 
 // conductors reads every conductor of the file, after its handlers.
 func (r *reader) conductors(n *document.Node, c *Config) {
@@ -85,6 +91,14 @@ func (r *reader) conductors(n *document.Node, c *Config) {
 		if v := f.Value.Get("priorityStep"); fits(v, document.Scalar) {
 			if one.PriorityStep = r.span(v, path+".priorityStep"); one.PriorityStep > longestStep {
 				r.Add(v, "value-invalid", path+".priorityStep", "want at most 1m, found %q", v.Text)
+			}
+		}
+		if v := f.Value.Get("turnRows"); fits(v, document.Number) {
+			one.TurnRows = r.workers(v, path+".turnRows")
+		}
+		if v := f.Value.Get("notifyWait"); fits(v, document.Scalar) {
+			if one.NotifyWait = r.span(v, path+".notifyWait"); one.NotifyWait > longestNotifyWait {
+				r.Add(v, "value-invalid", path+".notifyWait", "want at most 5s, found %q", v.Text)
 			}
 		}
 		c.Conductors[f.Key] = one

@@ -10,7 +10,7 @@ import (
 
 func TestConductorFaultsNameTheirPlace(t *testing.T) {
 	t.Parallel()
-	_, err := Read("server.yaml", []byte("handlers: {tidy: {type: noop}}\nconductors:\n  default: {workers: 0, drain: soon}\n  fast: {handlers: [tidi, step], priorityStep: 2m, worker: 3}\n"))
+	_, err := Read("server.yaml", []byte("handlers: {tidy: {type: noop}}\nconductors:\n  default: {workers: 0, drain: soon}\n  fast: {handlers: [tidi, step], priorityStep: 2m, worker: 3}\n  slow: {turnRows: 20000, notifyWait: 6s}\n"))
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -20,6 +20,8 @@ func TestConductorFaultsNameTheirPlace(t *testing.T) {
 		`server.yaml:4:21: conductors.fast.handlers[0]: there is no handler "tidi" (did you mean "tidy"?)`,
 		`server.yaml:4:48: conductors.fast.priorityStep: want at most 1m, found "2m"`,
 		`server.yaml:4:52: unknown key "worker" in conductors.fast (did you mean "workers"?)`,
+		`server.yaml:5:20: conductors.slow.turnRows: want a whole number from 1 to 10000, found 20000`,
+		`server.yaml:5:39: conductors.slow.notifyWait: want at most 5s, found "6s"`,
 	}
 	if diff := cmp.Diff(strings.Join(want, "\n"), err.Error()); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

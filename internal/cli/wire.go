@@ -123,6 +123,7 @@ func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductors[s.serving].Workers, Drain: o.drain,
+		TurnRows: s.live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.live.Now().Conductors[s.serving].NotifyWait,
 		Log: o.log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.tracing, LedgerID: s.ledgerID,
 	})
 	c.Serve(now.table)

@@ -231,7 +231,7 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 	if f.cursor = next; next != "" {
 		return
 	}
-	if f.took > searchQuick { // a search that takes long takes at most a part of the time
+	if f.slow = f.took > searchQuick; f.slow { // a search that takes long takes at most a part of the time
 		f.at = later(f.at, now.Add(min((searchPart-1)*f.took, searchMost)))
 	}
 	f.took = 0
@@ -256,6 +256,7 @@ const (
 	searchQuick = 5 * time.Millisecond
 	searchPart  = 10
 	searchMost  = time.Second
+	mostDry     = 32 // lanes that are tried without a search
 )
 
 // doubt makes a limiter be asked for that was paused, disabled or slowed when the ledger was asked last, and is not now.
@@ -288,6 +289,7 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 			l.ready = true
 		default:
 			l.ready = false
+			s.dried(l)
 		}
 		for n := min(w.Workers, l.got); n > 0 && s.may() && s.busy < s.cfg.Workers && s.begin(l, now); n-- {
 		}
@@ -309,6 +311,18 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 		s.lower(l, now)
 		s.freed(l)
 	}
+}
+
+// dried remembers a lane that ran dry while a search takes long.
+func (s *State) dried(l *lane) {
+	f := &s.search
+	if !f.slow || slices.Contains(f.dry, l.key) {
+		return
+	}
+	if len(f.dry) == mostDry {
+		f.dry = slices.Delete(f.dry, 0, 1)
+	}
+	f.dry = append(f.dry, l.key)
 }
 
 // once begins a claim that may not wait on any worker that is free or reserved, or gives it back.

@@ -108,7 +108,7 @@ func (s *State) aheadOf(l *lane, now time.Time) int {
 func (s *State) make(now time.Time) (t Turn) {
 	t.At = now
 	t.GiveBack = s.expired(now)
-	t.Record = min(s.ended, s.cfg.Rows-len(t.GiveBack))
+	t.Record = min(s.ended, max(1, s.cfg.Rows-len(t.GiveBack)))
 	if !s.mayClaim() {
 		return t
 	}
@@ -148,14 +148,14 @@ func (t *Turn) more(l *lane, n int) {
 	t.Want = append(t.Want, Want{Lane: l.key, N: n, bytes: n * l.size})
 }
 
-// expired returns the claims that have waited too long, as many as one turn takes.
+// expired returns the claims that have waited too long, as many as leave half of a turn to ends.
 func (s *State) expired(now time.Time) (all []*Claim) {
 	if s.waiting == 0 || now.Before(s.expiry) {
 		return nil
 	}
 	for _, l := range s.lanes {
 		for _, c := range l.waiting {
-			if !now.Before(c.expires) && len(all) < s.cfg.Rows {
+			if !now.Before(c.expires) && len(all) < (s.cfg.Rows+1)/2 {
 				all = append(all, c)
 			}
 		}

@@ -119,6 +119,36 @@ func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 	}
 }
 
+// TestASlowSearchDelaysNoLaneThatWasServed: while a search passes many blocked lanes, a lane that was served before is in
+// the first turn after a signal.
+func TestASlowSearchDelaysNoLaneThatWasServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Config{Workers: 4, Rows: 1000}, map[string]Limits{"free": {}})
+	w.add("free/a", 1)
+	w.step()
+	w.now = w.now.Add(20 * time.Millisecond) // the search took so long
+	w.answer(0, false)
+	if problem := w.settle(time.Second, time.Millisecond); problem != "" {
+		t.Fatal(problem)
+	}
+	for range 3 {
+		w.add("free/a", 1)
+		next, _ := w.step()
+		if len(next.Want) != 1 || next.Want[0].Lane != "free/a" {
+			t.Fatalf("after a signal the turn is %+v", next)
+		}
+		w.answer(0, false)
+		if problem := w.settle(20*time.Millisecond, time.Millisecond); problem != "" {
+			t.Fatal(problem)
+		}
+		if !w.s.Idle() {
+			t.Fatal("it is not idle")
+		}
+		w.s.search.slow = true // searches of this world take no time
+		w.s.dried(w.s.lane("free/a"))
+	}
+}
+
 // TestEveryLaneHasItsTurn: between two claims that a worker begins of one lane, each other lane with work has had one.
 func TestEveryLaneHasItsTurn(t *testing.T) {
 	t.Parallel()
