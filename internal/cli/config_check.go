@@ -66,7 +66,12 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		fmt.Fprintf(a.err, "waybill: %s\n", count(faults, "problem"))
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"), count(len(config.Workflows), "process"))
+	callbacks := 0
+	for _, w := range config.Workflows {
+		callbacks += len(w.Callbacks)
+	}
+	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"),
+		count(len(config.Workflows), "process"), count(callbacks, "callback"), count(len(config.Schedules), "schedule"))
 	return err
 }
 

@@ -116,13 +116,39 @@ func (a *app) explainEmpty(ctx context.Context, ops operations, q ledger.EntryQu
 		_, err := ops.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
 		return err
 	}
-	if _, err := ops.Pipeline(ctx, q.Pipeline); err != nil {
+	p, err := ops.Pipeline(ctx, q.Pipeline)
+	if err != nil || q.Target == "" {
 		return err
 	}
-	if q.Target != "" {
-		return fault.New(fault.NotFound, "nothing is recorded for %s", q.Target).WithHint("waybill log %s", q.Pipeline)
+	nothing := fault.New(fault.NotFound, "nothing is recorded for %s", q.Target)
+	if p.Definition != nil {
+		if likely := likelyTarget(p.Definition, q.Target); likely != "" {
+			return nothing.WithHint("waybill log %s --target %s", q.Pipeline, strings.TrimPrefix(likely, q.Pipeline+"/"))
+		}
 	}
-	return nil
+	return nothing.WithHint("waybill log %s", q.Pipeline)
+}
+
+// likelyTarget is the stage, group or host that a target was to name: the one that it is the end of, such as the name of
+// a host alone, else the one with the nearest spelling; "" when there is none.
+func likelyTarget(d *schedule.Definition, target string) string {
+	var all []string
+	for _, stage := range d.Stages {
+		all = append(all, schedule.Path(d.Pipeline, stage.Name))
+		for _, group := range stage.Groups {
+			all = append(all, schedule.Path(d.Pipeline, stage.Name, group.Name))
+			for _, host := range group.Hosts {
+				all = append(all, schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name))
+			}
+		}
+	}
+	end := strings.TrimPrefix(target, d.Pipeline)
+	for _, known := range all {
+		if known != target && strings.HasSuffix(known, end) {
+			return known
+		}
+	}
+	return fault.Nearest(target, all)
 }
 
 func (a *app) printEntry(e schedule.Entry) error {

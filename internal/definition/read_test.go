@@ -313,3 +313,11 @@ func TestRetryOfATestIsShortUnlessItIsSet(t *testing.T) {
 		}
 	}
 }
+
+func TestVariableNotSetNamesAHostWhoseURLIsWrong(t *testing.T) {
+	t.Parallel()
+	_, problems := read(pipeline("service: {exec: [a, \"${prt}\"]}\n"+test, "name: beta\nhosts: [\"local:\"]"))
+	if text := problems.Err(); text == nil || !strings.Contains(text.Error(), "${prt} is not set for host beta/all/local:") {
+		t.Errorf("got %v", text)
+	}
+}

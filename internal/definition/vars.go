@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,7 +98,7 @@ func (r *reader) checkVars(root *document.Node, d *schedule.Definition) {
 				h := &g.Hosts[k]
 				levels := []*document.Node{root, stage, group, hostNode(group, k)}
 				vars := merged(d.Vars, s.Vars, g.Vars, h.Vars)
-				c.host(uses(levels), vars, s.Name+"/"+g.Name+"/"+h.Name)
+				c.host(uses(levels), vars, s.Name+"/"+g.Name+"/"+cmp.Or(h.Name, h.URL))
 			}
 		}
 	}
