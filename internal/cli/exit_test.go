@@ -117,7 +117,7 @@ func execute(t *testing.T, line []string) (status int, said string) {
 // Every command shows how it is used, and its arguments are completed unless they are files, folders or new names.
 func TestEveryCommandHelps(t *testing.T) {
 	t.Parallel()
-	written := []string{"[DIR]", "[FILE]", "token create"}
+	written := []string{"[DIR]", "FILE", "token create"}
 	for _, c := range leaves((&app{}).rootCommand()) {
 		if c.Example == "" {
 			t.Errorf("%s has no example", c.CommandPath())
