@@ -35,6 +35,7 @@ type Action struct {
 	CacheKey   ID              `json:"cacheKey,omitzero"` // of a job: the payload cache's, a UUID version 5
 	ParentID   ID              `json:"parentId,omitzero"` // the action that asked for this one
 	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
+	Width      int             `json:"-"`                 // of a chained job: the product, over its chain, of how many jobs started together; 0 means 1
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty then.
 	ParametersRef string      `json:"parametersRef,omitempty"`

@@ -36,6 +36,7 @@ type Planned struct {
 const (
 	maxFeatures = 10_000
 	maxDepth    = 32       // jobs in a chain
+	maxLevel    = 100_000  // actions at one level of the chains that one job begins; see Plan
 	maxDocument = 8 << 20  // bytes of input or output
 	maxPlanned  = 64 << 20 // bytes of parameters, of all actions of one callback
 )
@@ -48,18 +49,23 @@ const (
 	CodeFilter       = "filter"
 	CodeDocument     = "document"
 	CodeChainTooDeep = "chain_too_deep"
+	CodeChainTooWide = "chain_too_wide"
 )
 
 // whole is the index of an action that stands for all features; a single callback has 0.
 const whole = -1
 
 // Plan makes the actions of the callbacks that a job's end calls for. The same job gives the same actions.
+//
+// A job may have n actions after its end if its width times n is at most maxLevel. This bounds each level of a chain without
+// counting it: over the jobs of a level, 1/width adds up to at most 1, and each n is at most maxLevel/width.
 func Plan(job Job, callbacks []Callback) []Planned {
 	callbacks = wanted(callbacks, job.Status)
 	if len(callbacks) == 0 {
 		return nil
 	}
 	docs, err := job.documents()
+	width, accepted, jobs := max(job.Action.Width, 1), 0, 0
 	var planned []Planned
 	for i := range callbacks {
 		c := &callbacks[i]
@@ -72,7 +78,24 @@ func Plan(job Job, callbacks []Callback) []Planned {
 		default:
 			p.one(0, docs)
 		}
+		if n := len(p.planned); width*(accepted+n) > maxLevel {
+			p.planned = nil
+			p.fail(whole, CodeChainTooWide, fmt.Errorf("%d actions after this job, and as many after each job beside it, would be %d at this level of the chain; "+
+				"at most %d are allowed: select fewer features here or earlier in the chain", accepted+n, width*(accepted+n), maxLevel))
+		} else {
+			accepted += n
+		}
+		for _, one := range p.planned {
+			if one.Link != "" {
+				jobs++
+			}
+		}
 		planned = append(planned, p.planned...)
+	}
+	for i := range planned {
+		if planned[i].Link != "" {
+			planned[i].Action.Width = width * jobs
+		}
 	}
 	return planned
 }

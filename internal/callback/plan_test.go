@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +221,82 @@ func TestFaultsFailTheirCallbackAlone(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// TestLevelsOfAChainAreBounded: a job has as many actions after its end as leave its level within the bound, if all jobs
+// beside it have as many. The callback that would exceed it fails as a whole, and the others are planned.
+func TestLevelsOfAChainAreBounded(t *testing.T) {
+	t.Parallel()
+	next := Target{Handler: "argo", Process: "next", Prepare: func(json.RawMessage) (action.Action, error) {
+		return action.Action{Kind: "job", Name: "next", Handler: "argo"}, nil
+	}}
+	per := func(name string, target Target) Callback {
+		return Callback{Name: name, Target: target, PerFeature: true, When: ends(t, "successful")}
+	}
+	tell := Callback{Name: "tell", Target: publish(), When: ends(t, "successful")}
+	for _, c := range []struct {
+		name            string
+		width, features int
+		callbacks       []Callback
+		want            map[string]int // actions by name, code and width
+	}{
+		{"the first job", 0, 10_000, []Callback{per("per", next), tell}, map[string]int{"next  10000": 10_000, "tell  0": 1}},
+		{"up to the bound", 10_000, 9, []Callback{per("per", next), tell}, map[string]int{"next  90000": 9, "tell  0": 1}},
+		{"beyond it", 10_000, 10, []Callback{per("per", next), tell}, map[string]int{"next  100000": 10, "tell chain_too_wide 0": 1}},
+		{"far beyond it", 10_000, 11, []Callback{per("per", next), tell}, map[string]int{"per chain_too_wide 0": 1, "tell  0": 1}},
+		{"calls count", 60_000, 2, []Callback{per("per", publish()), tell}, map[string]int{"per chain_too_wide 0": 1, "tell  0": 1}},
+		{"calls widen no chain", 10_000, 1, []Callback{tell, per("more", publish()), per("per", next)},
+			map[string]int{"tell  0": 1, "more  0": 1, "next  10000": 1}},
+		{"no features", maxLevel, 0, []Callback{per("per", next)}, map[string]int{}},
+	} {
+		job := mirror("", `{"features": [`+strings.TrimSuffix(strings.Repeat("1,", c.features), ",")+`]}`)
+		job.Action.Width = c.width
+		got := map[string]int{}
+		for _, p := range Plan(job, c.callbacks) {
+			got[fmt.Sprintf("%s %s %d", p.Action.Name, p.Code, p.Action.Width)]++
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	wide := mirror("", `{"features": [1, 2]}`)
+	wide.Action.Width = 60_000
+	want := []string{"FAILED per chain_too_wide: 2 actions after this job, and as many after each job beside it, would be 120000 at this level of the chain; " +
+		"at most 100000 are allowed: select fewer features here or earlier in the chain"}
+	if diff := cmp.Diff(want, short(Plan(wide, []Callback{per("per", next)}))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestChainsStayWithinTheBound: whatever every job of a chain makes, no level of it exceeds the bound.
+func TestChainsStayWithinTheBound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		next := Target{Handler: "argo", Process: "next", Prepare: func(json.RawMessage) (action.Action, error) { return action.Action{Kind: "job", Name: "next"}, nil }}
+		always := ends(t, "successful")
+		callbacks := []Callback{{Name: "per", Target: next, PerFeature: true, When: always}, {Name: "calls", Target: publish(), PerFeature: true, When: always}}
+		jobs := map[int]int{0: 1} // how many jobs of a level have a width
+		for range rapid.IntRange(1, 8).Draw(r, "levels") {
+			level, made := 0, map[int]int{}
+			for _, width := range slices.Sorted(maps.Keys(jobs)) {
+				n := jobs[width]
+				features := rapid.SampledFrom([]int{0, 1, 2, 7, 50, 1000}).Draw(r, "features")
+				job := mirror("", `{"features": [`+strings.TrimSuffix(strings.Repeat("1,", features), ",")+`]}`)
+				job.Action.Width = width
+				for _, p := range Plan(job, callbacks) {
+					if p.Fault == "" {
+						level += n
+					}
+					if p.Link != "" {
+						made[p.Action.Width] += n
+					}
+				}
+			}
+			if jobs = made; level > maxLevel {
+				r.Fatalf("a level has %d actions", level)
+			}
+		}
+	})
 }
 
 func TestWhenNamesEnds(t *testing.T) {

@@ -129,7 +129,7 @@ func follow(one Planned) ledger.Follow {
 	f := ledger.Follow{Action: one.Action, Code: one.Code, Fault: one.Fault}
 	if one.Link != "" {
 		link := one.Action
-		link.Kind, link.Name, link.CacheKey, link.Parameters, link.ParametersRef = Kind, one.Link, action.ID{}, nil, ""
+		link.Kind, link.Name, link.CacheKey, link.Width, link.Parameters, link.ParametersRef = Kind, one.Link, action.ID{}, 0, nil, ""
 		f.Link = &link
 	}
 	return f

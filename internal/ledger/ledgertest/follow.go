@@ -403,6 +403,30 @@ func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 	}
 }
 
+// chainsKeepTheirWidth: the end of a chained job, and of its retry, is planned with the width that the job was planned with.
+func chainsKeepTheirWidth(t *testing.T, s setup) {
+	ended := map[action.ID]int{} // width by job
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+		ended[e.Action.ID] = e.Action.Width
+		if e.Action.Name != "first" {
+			return nil
+		}
+		next := follower(e, "next")
+		next.Kind, next.Handler, next.Width = "job", "noop", 70_000
+		return []ledger.Follow{{Action: next}}
+	}})
+	host := s.join(t, "host-a")
+	first := s.enqueue(t, job("first"))
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+	next := s.followers(t, first)[0]
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Fatal})
+	retry := s.enqueue(t, next.Again(action.DerivedID(time.Now(), "retry"), "ana"))
+	check(t, s.Cancel(s.ctx, retry, ledger.CancelNow))
+	if diff := cmp.Diff(map[action.ID]int{first: 0, next.ID: 70_000, retry: 70_000}, ended); diff != "" {
+		t.Errorf("widths at the ends (-want +got):\n%s", diff)
+	}
+}
+
 // beginningsAreToldOnce: however often an action is tried, and whoever says that it runs.
 func beginningsAreToldOnce(t *testing.T, s setup) {
 	s.planning(&planner{begins: func(a action.Action) []ledger.Follow {

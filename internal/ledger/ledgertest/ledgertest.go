@@ -99,6 +99,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"DeferredEndsDelayNoDeadline": deferredEndsDelayNoDeadline,
 		"FollowersFailAtBirth":        followersFailAtBirth,
 		"ChainsLinkToWhatIsThere":     chainsLinkToWhatIsThere,
+		"ChainsKeepTheirWidth":        chainsKeepTheirWidth,
 		"BeginningsAreToldOnce":       beginningsAreToldOnce,
 		"ProgressOnlyGrows":           progressOnlyGrows,
 		"BigDocumentsAreReferred":     bigDocumentsAreReferred,

@@ -70,17 +70,17 @@ func (t *tx) InsertActions(actions []action.Action) error {
 	number := func(a *action.Action, n int64) (int64, bool) { return n, a.Step != nil }
 	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
-			version, cache_key, subscriber, answer)
+			version, cache_key, subscriber, answer, width)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
 			policy::json, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition,
-			version, cache_key, subscriber::json, answer::json
+			version, cache_key, subscriber::json, answer::json, width
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::uuid[], $9::uuid[], $10::text[],
 			$11::text[], $12::text[], $13::timestamptz[], $14::text[], $15::text[], $16::text[],
 			$17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-			$23::int[], $24::uuid[], $25::text[], $26::text[])
+			$23::int[], $24::uuid[], $25::text[], $26::text[], $27::int[])
 			AS n (id, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event, revision, definition, version, cache_key,
-			subscriber, answer)`,
+			subscriber, answer, width)`,
 		ids(actions, func(a *action.Action) action.ID { return a.ID }),
 		texts(actions, func(a *action.Action) string { return a.Kind }),
 		texts(actions, func(a *action.Action) string { return a.Name }),
@@ -106,7 +106,8 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		ints(actions, func(a *action.Action) int { return a.Version }),
 		ids(actions, func(a *action.Action) action.ID { return a.CacheKey }),
 		optionals(subscribers, self),
-		optionals(answers, self))
+		optionals(answers, self),
+		ints(actions, func(a *action.Action) int { return a.Width }))
 	return err
 }
 
@@ -220,7 +221,7 @@ func (t *tx) unlessNow(rows []ledger.Ending, at func(*ledger.Ending) time.Time) 
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
 	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version,
-	a.subscriber::text, a.answer::text`
+	a.subscriber::text, a.answer::text, a.width`
 
 // action reads actionColumns.
 func (r *reader) action() (action.Action, error) {
@@ -247,6 +248,7 @@ func (r *reader) action() (action.Action, error) {
 			return a, fmt.Errorf("decode the answer of action %s: %w", a.ID, err)
 		}
 	}
+	a.Width = r.int()
 	return a, nil
 }
 

@@ -52,10 +52,10 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		}
 		values[i] = append([]any{id(a.ID), micros(a.CreatedAt), micros(t.now), a.Kind, a.Name, a.Handler, a.Lane, *a.Priority, a.UniqueKey,
 			id(a.ParentID), id(a.RetryOf), document(a.Parameters), string(policy), string(a.Delivery), micros(a.RunAt), a.CreatedBy, a.Trace, a.ParametersRef, a.Version, id(a.CacheKey),
-			document(subscriber), document(answer), position}, step...)
+			document(subscriber), document(answer), a.Width, position}, step...)
 	}
 	return t.insert(table{name: "action", columns: []string{"id", "created_at", "enqueued_at", "kind", "name", "handler", "lane", "priority",
-		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber", "answer", "tx",
+		"unique_key", "parent_id", "retry_of", "parameters", "policy", "delivery", "run_at", "created_by", "trace", "parameters_ref", "version", "cache_key", "subscriber", "answer", "width", "tx",
 		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
@@ -123,7 +123,7 @@ func (t *tx) EndThreads(owner action.ID, endings []ledger.Ending) ([]action.ID, 
 }
 
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
-	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.subscriber, a.answer, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
+	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.subscriber, a.answer, a.width, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
 // actionRow is an action as it is scanned.
 type actionRow struct {
@@ -137,7 +137,7 @@ type actionRow struct {
 
 func (r *actionRow) to() []any {
 	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.priority, &r.UniqueKey, ident{&r.ParentID},
-		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey}, &r.subscriber, &r.answer,
+		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey}, &r.subscriber, &r.answer, &r.Width,
 		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.definition}
 }
 
