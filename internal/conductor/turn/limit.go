@@ -217,6 +217,9 @@ func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 			return now.Add(forever), false // until one of them ends
 		}
 		at := s.asking.at.Add(askEvery)
+		if p.tokens != Unlimited && p.tokens-p.asked <= 0 { // more were used than the ask foresaw
+			at = s.asking.at.Add(askEvery / 2)
+		}
 		if s.asking.at.Sub(p.wanted) >= askEvery || p.slots > p.held { // slots are granted step by step
 			at = s.asking.at.Add(askSoonest)
 		}
