@@ -148,8 +148,8 @@ func TestManyActionsRunOnceEach(t *testing.T) {
 			t.Fatalf("%d actions, %v", len(all), err)
 		}
 		for _, got := range all {
-			if got.Thread.Status != action.Successful || got.Thread.Attempt != 1 {
-				t.Fatalf("%s: %+v, want SUCCESSFUL at the first attempt", got.ID, got.Thread)
+			if got.Thread.Status != action.Successful || got.Thread.Spent != 0 { // a claim that waits too long is given back
+				t.Fatalf("%s: %+v, want SUCCESSFUL with no attempt spent", got.ID, got.Thread)
 			}
 		}
 	})
