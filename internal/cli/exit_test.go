@@ -25,6 +25,7 @@ type exits struct {
 var (
 	reads    = exits{"", fault.ExitUnavailable, fault.ExitUnavailable, fault.ExitUsage}
 	local    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}          // neither log, server nor configuration
+	here     = exits{"", fault.ExitDone, fault.ExitUsage, fault.ExitDone}         // reads what is on this computer, and refuses a server
 	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}       // looks for the project first
 	makes    = exits{"", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage} // makes the log; what it is asked for is not known there
 	beside   = exits{"", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage} // where the log is, not through a server
@@ -41,7 +42,7 @@ var exitStatuses = map[string]exits{
 	"action replay": reads.with("--status failed"), "action retry": reads.with(someAction), "action schedules": reads,
 	"action show": reads.with(someAction), "action snooze": reads.with(someAction + " --until 2h"), "action watch": reads.with(someAction),
 	"backup": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage},
-	"build lint": projects, "build list": local, "build log": builds, "build schema": local, "build show": builds,
+	"build lint": projects, "build list": here, "build log": {"none", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage}, "build schema": here, "build show": builds,
 	"completion": local.with("bash"), "config check": projects,
 	"deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
 	"deployment list": reads, "deployment resume": reads.with("greeter#7"), "deployment retry": reads.with("greeter#7"),

@@ -11,12 +11,16 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
 // TestProblemsOfBodiesHaveTheStatusOfTheirAnswer covers bodies that are refused before their operation sees them.
 func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
+	if status, answer, _ := s.ask(t, "PUT", "/api/v1/pipelines/greeter", servertest.Definition, "Authorization", bearer, "If-Match", "0"); status != 200 {
+		t.Fatal(status, answer)
+	}
 	for _, test := range []struct {
 		name, method, path, kind, framing, body string
 		status                                  int
