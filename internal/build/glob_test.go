@@ -105,7 +105,7 @@ func TestColoursPassAndConcealmentDoesNot(t *testing.T) {
 			t.Errorf("ESC[%sm passes: %v, want %v", parameters, got, want)
 		}
 	}
-	if got, want := string(build.VisibleColours([]byte("10%\r\x1b[32mdone\x1b[0m\x1b[2J\x1b[8mx"), build.IsColour)), "\x1b[32mdone\x1b[0mx"; got != want {
+	if got, want := build.VisibleColours([]byte("10%\r\x1b[32mdone\x1b[0m\x1b[2J\x1b[8mx"), build.IsColour), "\x1b[32mdone\x1b[0mx"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -427,3 +427,30 @@ func TestAClaimWhoseAnswerWasLostIsStarted(t *testing.T) {
 		stop()
 	})
 }
+
+// TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is under way, a rescue must not take its claim for one that never
+// began, and have it done again.
+func TestAnEndThatIsBeingRecordedHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		answered := make(chan struct{})
+		f.turning = func(c []ledger.Completion) {
+			if len(c) > 0 {
+				<-answered
+			}
+		}
+		f.set(func() { f.pulse = ledger.Pulse{Lost: true} })
+		id := f.add(action.Action{Handler: "work"})
+		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() })
+		settle(time.Minute)
+		f.mu.Lock()
+		began := f.began
+		f.mu.Unlock()
+		if began == nil || !began(id) {
+			t.Error("an attempt whose end is being recorded counts as one that never began")
+		}
+		close(answered)
+		settle(time.Second)
+		stop()
+	})
+}

@@ -36,8 +36,9 @@ type fake struct {
 
 	limits limiters
 
-	pulse    ledger.Pulse     // what every look finds
-	lost     []ledger.Rescued // and every rescue
+	pulse    ledger.Pulse         // what every look finds
+	lost     []ledger.Rescued     // and every rescue
+	began    func(action.ID) bool // what the last rescue was told of attempts that began
 	backlogs []ledger.Backlog
 	samples  int // how often they were asked for
 
@@ -47,6 +48,7 @@ type fake struct {
 	refuseTick func(schedule string, at time.Time) error
 
 	refuse    func(c []ledger.Completion) error // before a turn
+	turning   func(c []ledger.Completion)       // while a turn is under way; set before the conductor runs
 	loseTurns int                               // answers to lose after the commit
 	holds     func(action.ID) bool              // completions to leave out
 }
@@ -159,6 +161,9 @@ func (f *fake) kill(id action.ID) {
 }
 
 func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error) {
+	if f.turning != nil {
+		f.turning(completions)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -305,9 +310,10 @@ func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []ledger.Ask
 	return f.limits.grant(owner.ID, asks, len(f.alive)), nil
 }
 
-func (f *fake) Rescue(context.Context, action.ID, func(action.ID) bool) ([]ledger.Rescued, error) {
+func (f *fake) Rescue(_ context.Context, _ action.ID, began func(action.ID) bool) ([]ledger.Rescued, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.began = began
 	return f.lost, nil
 }
 

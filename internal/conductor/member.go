@@ -142,6 +142,9 @@ func (c *Conductor) takeBack(ctx context.Context) {
 		for _, u := range slices.Concat(t.unflushed, t.deferred) {
 			begun[u.ID] = true
 		}
+		for c := range t.recording {
+			begun[c.id] = true
+		}
 	})
 	rescued := c.rescue(ctx, func(id action.ID) bool { return begun[id] })
 	if len(rescued) == 0 {

@@ -26,6 +26,7 @@ type loop struct {
 	claims    map[claim]*attempt  // what is claimed and has not ended
 	unflushed []ledger.Completion // ended, and not recorded; oldest first
 	deferred  []ledger.Completion // ended, and left out of a turn
+	recording map[claim]bool      // ended, and recorded by a turn that is under way
 	until     time.Time           // when the deferred ones are tried again
 	away      member.Backoff
 
@@ -38,6 +39,7 @@ func newLoop(c *Conductor) *loop {
 		Conductor: c,
 		state:     turn.New(turn.Config{Workers: c.cfg.Workers, Rows: c.cfg.TurnRows, NotifyWait: c.cfg.NotifyWait}),
 		claims:    map[claim]*attempt{},
+		recording: map[claim]bool{},
 		answers:   make(chan func(time.Time)),
 	}
 	t.configure(time.Now())
@@ -216,6 +218,9 @@ func (t *loop) take(next turn.Turn) []ledger.Completion {
 	if t.unflushed = t.unflushed[next.Record:]; len(t.unflushed) == 0 {
 		t.unflushed = nil
 	}
+	for _, u := range taken {
+		t.recording[claim{u.ID, u.Attempt}] = true
+	}
 	for _, c := range next.GiveBack {
 		a := c.Work.(*attempt)
 		delete(t.claims, a.claim())
@@ -226,6 +231,9 @@ func (t *loop) take(next turn.Turn) []ledger.Completion {
 
 // answered takes the answer of a turn. Of one that was made for an instance that was declared dead since, nothing counts.
 func (t *loop) answered(next turn.Turn, a answer, now time.Time) {
+	for _, u := range a.completions {
+		delete(t.recording, claim{u.ID, u.Attempt})
+	}
 	if a.err != nil {
 		t.failed("turn", a.err)
 	} else {
@@ -272,7 +280,7 @@ func (t *loop) hold(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
 func (t *loop) known(claimed ledger.Claimed) bool {
 	_, held := t.claims[claim{claimed.ID, claimed.Thread.Attempt}]
 	same := func(u ledger.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
-	return held || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
+	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
 }
 
 // completion is how an attempt ended.

@@ -437,7 +437,7 @@ func TestAddressesAreText(t *testing.T) {
 		}
 	}
 	status, answer, _ := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work", "uniqueKey": "a\u0000b"}`, "Authorization", bearer, "Content-Type", "application/json")
-	if status != http.StatusBadRequest || !strings.Contains(string(answer), "unique key") {
+	if status != http.StatusBadRequest || !strings.Contains(answer, "unique key") {
 		t.Errorf("a unique key with NUL: %d %s", status, answer)
 	}
 }
@@ -455,7 +455,7 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 			t.Errorf("%s: %d %s, Retry-After %q", path, status, answer, header.Get("Retry-After"))
 		}
 	}
-	if _, answer, _ := s.ask(t, "GET", "/readyz", ""); !strings.Contains(string(answer), `"detail":"the ledger does not answer"`) {
+	if _, answer, _ := s.ask(t, "GET", "/readyz", ""); !strings.Contains(answer, `"detail":"the ledger does not answer"`) {
 		t.Errorf("/readyz says more than it should to whoever asks: %s", answer)
 	}
 	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer, "Content-Type", "application/json")

@@ -189,7 +189,11 @@ func TestTextCannotEndItsOwnEvent(t *testing.T) {
 		return s.Text("1", "content", "a\r\revent: content\rdata: X\r\n\r\nid: 9\n\nb")
 	})
 	_, events, _ := strings.Cut(w.Body.String(), "\n\n")
-	want := "id: 1\nevent: content\ndata: a\ndata: \ndata: event: content\ndata: data: X\ndata: \ndata: id: 9\ndata: \ndata: b\n\n"
+	want := "id: 1\nevent: content\n"
+	for _, line := range []string{"a", "", "event: content", "data: X", "", "id: 9", "", "b"} {
+		want += "data: " + line + "\n"
+	}
+	want += "\n"
 	if events != want {
 		t.Errorf("got %q, want %q", events, want)
 	}

@@ -242,7 +242,7 @@ func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, eac
 			return err
 		}
 		var events []action.Event
-		if state.Thread.Seq > after { // most of what happens happens to others
+		if state.Thread.Seq > after { // most events are of other actions
 			if events, err = s.ledger.Events(ctx, id); err != nil {
 				return err
 			}

@@ -169,7 +169,7 @@ func TestSessionsEndWithTheHomesToken(t *testing.T) {
 	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
 	for token, want := range map[string]int{homeToken: 200, "wb_another-token-of-the-home": 401} {
 		again := server.New(s.Service, server.Options{Listen: "0.0.0.0:7070", Token: token})
-		r := httptest.NewRequest("GET", "/api/v1/pipelines", nil)
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/pipelines", nil)
 		_, secret, _ := strings.Cut(cookie, "=")
 		for _, known := range []string{cookie, cookieNameOf(t, again) + "=" + secret} {
 			r.Header.Add("Cookie", known)
@@ -190,7 +190,7 @@ func cookieNameOf(t *testing.T, s *server.Server) string {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", u.RequestURI(), nil))
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, u.RequestURI(), nil))
 	name, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), "=")
 	return name
 }

@@ -24,12 +24,11 @@ func TestWhatTemplatesWriteOfSecretsIsRedacted(t *testing.T) {
 		value := rapid.StringMatching("[a-zA-Z0-9 &<>\"'\\\\/+=?%#éß\t`-]{4,40}").Draw(t, "secret")
 		inner := rapid.SampledFrom(writers).Draw(t, "inner")
 		outer := rapid.SampledFrom(append(writers, "%s")).Draw(t, "outer")
-		first, second := fmt.Sprintf(inner, `.secrets.token`), ""
+		first := fmt.Sprintf(inner, `.secrets.token`)
+		second := fmt.Sprintf(outer, first)
 		if rapid.Bool().Draw(t, "among other text") {
 			prefix := rapid.StringMatching("[a-z]{0,4}").Draw(t, "prefix")
 			second = fmt.Sprintf(outer, fmt.Sprintf(`printf "%s:%%s:z" (%s)`, prefix, first))
-		} else {
-			second = fmt.Sprintf(outer, first)
 		}
 		tmpl, err := ParseTemplate("body", "{{ "+second+" }}", names())
 		if err != nil {

@@ -81,7 +81,7 @@ func (s *State) BeginAsk(now time.Time) []Ask {
 	}
 	if len(asks) == 0 {
 		s.asking.at = now
-		s.askedFor(now)
+		s.askedFor()
 		return nil
 	}
 	s.asking.running = true
@@ -125,7 +125,7 @@ func (s *State) NotAsked(now time.Time) {
 	s.inFlight--
 	s.asking.running = false
 	s.asking.at, s.asking.dirty = now, now
-	s.askedFor(now)
+	s.askedFor()
 }
 
 // Granted reports the answer to an ask. It returns what people should know of.
@@ -144,12 +144,12 @@ func (s *State) Granted(asks []Ask, grants []Grant, now time.Time) (news []Chang
 		news = s.take(news, g, now)
 	}
 	for key, l := range s.lanes {
-		news = s.quiet(news, &l.limiter, there[key], now)
+		news = s.quiet(news, &l.limiter, there[key])
 	}
 	for _, h := range s.handlers {
-		news = s.quiet(news, &h.limiter, there[h.key], now)
+		news = s.quiet(news, &h.limiter, there[h.key])
 	}
-	s.askedFor(now)
+	s.askedFor()
 	return news
 }
 
@@ -165,7 +165,7 @@ func (s *State) limiterOf(key string) *limiter {
 }
 
 // askedFor opens the lanes that have room now, and blocks those again that were asked for in vain.
-func (s *State) askedFor(now time.Time) {
+func (s *State) askedFor() {
 	lanes := s.asking.lanes
 	s.asking.lanes = nil
 	for _, l := range lanes {
@@ -230,7 +230,7 @@ func (s *State) take(news []Change, g Grant, now time.Time) []Change {
 }
 
 // quiet ends trouble that the ledger reports no more; there: it has just reported the limiter.
-func (s *State) quiet(news []Change, l *limiter, there bool, now time.Time) []Change {
+func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
 	if there || !l.bucket.Troubled() { // the instance that asked last found it well
 		return news
 	}

@@ -215,11 +215,11 @@ func (s *State) Begin(t Turn, now time.Time) {
 		s.asked += ahead
 		s.askedBytes += w.bytes
 	}
-	s.begun(now)
+	s.begun()
 }
 
 // begun drops from the lists what the turn has asked for.
-func (s *State) begun(now time.Time) {
+func (s *State) begun() {
 	unasked := s.unasked[:0]
 	for _, l := range s.unasked {
 		if l.isAsked = l.reserved > 0; l.isAsked {

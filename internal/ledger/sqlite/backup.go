@@ -41,7 +41,7 @@ func copyLog(ctx context.Context, from, to string) error {
 	}
 	defer f.Close()
 	source := &Driver{path: from}
-	if err := source.using(ctx, "ro", func(db *sql.DB) error {
+	if err := source.using("ro", func(db *sql.DB) error {
 		_, err := schemaIn(ctx, db, from)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func copyLog(ctx context.Context, from, to string) error {
 }
 
 // using opens the file for one use.
-func (d *Driver) using(ctx context.Context, mode string, use func(*sql.DB) error) error {
+func (d *Driver) using(mode string, use func(*sql.DB) error) error {
 	query := url.Values{"mode": {mode}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())}}
 	path, err := filepath.Abs(d.path)
 	if err != nil {
@@ -90,7 +90,7 @@ func schemaIn(ctx context.Context, db *sql.DB, path string) (schema int, err err
 
 // check reads every page of a file and wants it sound.
 func check(ctx context.Context, path string) error {
-	return (&Driver{path: path}).using(ctx, "ro", func(db *sql.DB) error {
+	return (&Driver{path: path}).using("ro", func(db *sql.DB) error {
 		var found string
 		if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
 			return err
@@ -146,7 +146,7 @@ func setAside(ctx context.Context, path, kept string) error {
 		return nil
 	}
 	old := &Driver{path: path}
-	err := old.using(ctx, "rw", func(db *sql.DB) error {
+	err := old.using("rw", func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = delete") // needs the file for itself, and empties the WAL into it
 		return err
 	})

@@ -2,6 +2,7 @@ package ogc_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -28,7 +29,7 @@ func parts(t *testing.T, a answer) []part {
 	var all []part
 	for reader := multipart.NewReader(strings.NewReader(string(a.body)), parameters["boundary"]); ; {
 		p, err := reader.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {

@@ -70,7 +70,7 @@ func (w *world) traces(release string) string {
 		w.t.Fatal("no inodes here")
 	}
 	text := fmt.Sprintf("%d, changed %v\n", stat.Ino, info.ModTime())
-	if err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+	if err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
 		link, _ := os.Readlink(path) // of what is a link
 		text += path + " " + link + "\n"
 		return err
