@@ -432,7 +432,7 @@ func TestAddressesAreText(t *testing.T) {
 	s := serveOrders(t)
 	for _, path := range []string{"/api/v1/actions?handler=%00", "/api/v1/actions?lane=%ff", "/api/v1/actions?%ff=x", "/api/v1/pipelines/%ff",
 		"/api/v1/pipelines/a%00b/log", "/pipelines/%ff"} {
-		if status, answer, _ := s.ask(t, "GET", path, ""); status != http.StatusBadRequest || strings.Contains(string(answer), "SQLSTATE") {
+		if status, answer, _ := s.ask(t, "GET", path, ""); status != http.StatusBadRequest || strings.Contains(answer, "SQLSTATE") {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}

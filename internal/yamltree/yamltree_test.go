@@ -138,7 +138,7 @@ func TestBombsCostLittleMemory(t *testing.T) {
 			}
 			allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%d MiB allocated", allocated)
-			if allocated > 64 {
+			if allocated > 72 { // 64, and what the race detector adds
 				t.Errorf("%d MiB were allocated", allocated)
 			}
 		})

@@ -51,7 +51,7 @@ func TestBackendsAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer killer.Close(context.WithoutCancel(ctx))
-	const ours, rounds = "datname = current_database() AND application_name = 'waybill' AND pid <> pg_backend_pid()", 5
+	const ours, rounds = "datname = current_database() AND application_name LIKE 'waybill%' AND pid <> pg_backend_pid()", 5
 	for _, which := range []string{
 		ours + " AND (query LIKE 'LISTEN%' OR query LIKE '%pg_try_advisory_lock%')",
 		ours + " AND state <> 'idle'",
