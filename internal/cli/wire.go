@@ -66,11 +66,13 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 	s.ledgerID = id.String()
 	o.ledger = obs.NewLedger(o.registerer())
 	s.ledger.Measure(o.ledger)
-	s.tellBlobs(ctx, o.log)
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err
 	}
 	var roles []lifecycle.Role
+	if s.kind == shared {
+		roles = append(roles, lifecycle.Role{Name: "blobs", Run: func(ctx context.Context) error { return s.reportBlobs(ctx, o.log) }})
+	}
 	for _, name := range names {
 		switch name {
 		case roleConductor:
@@ -95,19 +97,38 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 	return roles, nil
 }
 
-// tellBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each other's.
-func (s *session) tellBlobs(ctx context.Context, log *slog.Logger) {
-	if s.kind != shared {
-		return
-	}
-	id, err := blob.Identity(ctx, s.blobs)
-	if err != nil {
+// How long the blob store may take to give its id, and how long until it is asked again.
+const (
+	identityWait  = 10 * time.Second
+	identityPause = 30 * time.Second
+)
+
+// reportBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each other's. A
+// store that does not answer is asked again: the process starts without it. It returns when ctx ends.
+func (s *session) reportBlobs(ctx context.Context, log *slog.Logger) error {
+	for {
+		id, err := s.blobIdentity(ctx)
+		if err == nil {
+			s.ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
+			<-ctx.Done()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
 		if log != nil {
 			log.Warn("the blob store does not answer", obs.Error(err))
 		}
-		return
+		if !member.Pause(ctx, identityPause) {
+			return nil
+		}
 	}
-	s.ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
+}
+
+func (s *session) blobIdentity(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, identityWait)
+	defer cancel()
+	return blob.Identity(ctx, s.blobs)
 }
 
 // present keeps a role registered that claims nothing, so that the status shows it.
