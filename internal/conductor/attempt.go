@@ -142,11 +142,10 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 }
 
 func timeoutText(limit time.Duration, said string) string {
-	text := fmt.Sprintf("the attempt took longer than %s", limit)
-	if said != "" {
-		text += ": " + said
+	if said == "" {
+		return fmt.Sprintf("the attempt took longer than %s", limit)
 	}
-	return text
+	return fmt.Sprintf("timed out after %s: %s", limit, said)
 }
 
 // report counts an ended attempt, and logs one that did not just work.

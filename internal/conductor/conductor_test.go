@@ -159,7 +159,7 @@ func TestOutcomes(t *testing.T) {
 		{"nothing", func(context.Context, conductor.Attempt) action.Outcome { return action.Outcome{} }, action.Policy{},
 			action.Outcome{Kind: action.Retry, Code: "no_outcome", Error: "handler work returned no outcome"}},
 		{"timeout", untilEnd, action.Policy{AttemptTimeout: action.Duration(30 * time.Second)},
-			action.Outcome{Kind: action.Retry, Code: "attempt_timeout", Error: "the attempt took longer than 30s: the attempt took too long"}},
+			action.Outcome{Kind: action.Retry, Code: "attempt_timeout", Error: "timed out after 30s: the attempt took too long"}},
 		{"done in spite of the timeout", func(ctx context.Context, _ conductor.Attempt) action.Outcome { <-ctx.Done(); return done() },
 			action.Policy{AttemptTimeout: action.Duration(30 * time.Second)}, done()},
 	} {

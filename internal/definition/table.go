@@ -69,7 +69,7 @@ var check = []document.Key{
 	{Name: "status", Shape: document.Scalars, Default: "[200]", Help: "Statuses that pass."},
 	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
 	{Name: "tcp", Shape: document.Text, Help: "ADDRESS:PORT that accepts a connection."},
-	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host; exit 0 passes."},
+	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 passes, 75 tries again while the attempt lasts, 78 fails for good, other fails."},
 	{Name: "timeout", Shape: document.Text, Default: "5s", Help: "Of one try."},
 }
 

@@ -124,35 +124,50 @@ func tenths(d action.Duration) int64 {
 	return int64((time.Duration(d) + tenth - 1) / tenth)
 }
 
+// Exit statuses by which an own step, or a check's program, says what follows. 0 is success, any other a failure.
+const (
+	exitLater  = 75 // try again later
+	exitGiveUp = 78 // trying again is of no use
+)
+
 // run performs an own step: its argv on the host, in the release.
 func (t *attempt) run(ctx context.Context) (Output, error) {
-	exit, lines, err := t.runOnHost(ctx, t.common(ctx), t.step.Run)
-	if err != nil {
+	exit, failed, err := t.runOnHost(ctx, t.common(ctx), t.limit(ctx), t.step.Run)
+	switch {
+	case err != nil:
 		return Output{}, err
-	}
-	failed := fault.New(fault.Failed, "%s on host %s ended with exit status %d%s", t.step.Run[0], t.Host.Name, exit, lines)
-	switch exit {
-	case 0:
+	case exit == 0:
 		return Output{Release: t.release}, nil
-	case 75:
+	case exit == exitLater:
 		return Output{}, throttled{failed}
-	case 78:
+	case exit == exitGiveUp:
 		return Output{}, fault.Permanent(failed)
 	}
 	return Output{}, failed
 }
 
-// runOnHost runs argv in the release and returns its exit status and its last lines, as an error shows them.
-func (t *attempt) runOnHost(ctx context.Context, args, argv []string) (exit int, lines string, err error) {
-	answer, err := t.program().call(ctx, nil, "run", slices.Concat(args, []string{"--"}, argv)...)
+// runOnHost runs argv in the release, for at most limit seconds, and returns its exit status. failed describes an exit
+// status other than 0, with the last lines that argv printed; err is an error of the host.
+func (t *attempt) runOnHost(ctx context.Context, args []string, limit int, argv []string) (exit int, failed, err error) {
+	args = append(slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "limit=") }), pair("limit", limit), "--")
+	begin := time.Now()
+	answer, err := t.program().call(ctx, nil, "run", append(args, argv...)...)
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	if _, err := fmt.Sscan(answer.first("exit"), &exit); err != nil {
-		return 0, "", fault.New(fault.Internal, "host %s told no exit status: %w", t.Host.Name, err)
+		return 0, nil, fault.New(fault.Internal, "host %s told no exit status: %w", t.Host.Name, err)
 	}
+	if exit == 0 {
+		return 0, nil, nil
+	}
+	end := fmt.Sprintf("ended with exit status %d", exit)
+	if exit >= exitSignal && time.Since(begin) >= time.Duration(limit)*time.Second {
+		end = fmt.Sprintf("was ended after %s, its time limit", time.Duration(limit)*time.Second)
+	}
+	var lines string
 	if log := answer["log"]; len(log) > 0 {
 		lines = "; its last lines:\n" + strings.Join(log[max(0, len(log)-logTail):], "\n")
 	}
-	return exit, lines, nil
+	return exit, fault.New(fault.Failed, "%s on host %s %s%s", argv[0], t.Host.Name, end, lines), nil
 }

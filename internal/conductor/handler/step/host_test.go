@@ -240,7 +240,7 @@ func TestOwnStepIsEndedAtItsLimit(t *testing.T) {
 			Policy: action.Policy{AttemptTimeout: action.Duration(3 * time.Second)}}}
 		w.revise(1, forever)
 		w.done(1, schedule.HostReplicated)
-		w.wantOutcome(w.do(t.Context(), 1, "host-slow"), action.Retry, "exit status 143")
+		w.wantOutcome(w.do(t.Context(), 1, "host-slow"), action.Retry, "sleep on host oak was ended after 1s, its time limit")
 	})
 }
 
@@ -330,7 +330,6 @@ func TestChecks(t *testing.T) {
 		"418 I'm a teapot, want 200 or 204": {HTTP: server.URL + "/", Status: []int{200, 204}},
 		`does not contain "bad"`:            {HTTP: server.URL + "/ready", Status: []int{200}, Body: "bad"},
 		"connection refused":                {TCP: "127.0.0.1:1"},
-		"exit status 1":                     {Run: []string{"false"}},
 	} {
 		check.Timeout = timeout
 		w.test = []schedule.Check{check}
@@ -341,12 +340,31 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// The program of a check decides: the attempt ends with its failure, long before the attempt's time does.
+func TestProgramThatFailsATestEndsItsAttempt(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.done(1, schedule.HostReplicated)
+		for status, kind := range map[string]action.OutcomeKind{"1": action.Retry, "78": action.Fatal} {
+			w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo because >&2; echo >>../../shared/rounds; exit " + status}, Timeout: action.Duration(time.Minute)}}
+			w.wantOutcome(w.do(t.Context(), 1, schedule.HostTested), kind, "sh on host oak ended with exit status "+status, "because")
+		}
+		if got := w.read("shared/rounds"); got != "\n\n" {
+			t.Errorf("the programs have run as %q, want each once", got)
+		}
+		w.test = []schedule.Check{{Run: []string{"sleep", "300"}, Timeout: action.Duration(time.Second)}}
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostTested), action.Retry, "sleep on host oak was ended after 1s, its time limit")
+		w.test = []schedule.Check{{Run: []string{"sh", "-c", "mkdir ../../shared/again 2>/dev/null && exit 75 || exit 0"}, Timeout: action.Duration(time.Minute)}}
+		w.done(1, schedule.HostTested)
+	})
+}
+
 func TestFailingTestSaysWhyBeforeItsAttemptEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shells["dash"](t))
 	w.revise(1, forever)
 	w.done(1, schedule.HostReplicated)
-	w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo the database is away; exit 3"}, Timeout: action.Duration(5 * time.Second)}}
+	w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo the database is away; exit 75"}, Timeout: action.Duration(5 * time.Second)}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan action.Outcome, 1)
 	go func() { ended <- w.do(ctx, 1, schedule.HostTested) }()
@@ -366,7 +384,7 @@ func TestFailingTestSaysWhyBeforeItsAttemptEnds(t *testing.T) {
 	if err := json.Unmarshal(got[0].Detail, &detail); err != nil {
 		t.Fatal(err)
 	}
-	if detail.Event != schedule.HostTested || !strings.Contains(detail.Error, "exit status 3") || !strings.Contains(detail.Error, "the database is away") {
+	if detail.Event != schedule.HostTested || !strings.Contains(detail.Error, "exit status 75") || !strings.Contains(detail.Error, "the database is away") {
 		t.Errorf("detail %+v", detail)
 	}
 }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,7 +18,7 @@ import (
 // maxBody is the number of bytes of a response that a check looks at.
 const maxBody = 1 << 20
 
-// test tries the checks again and again until all pass in one round or the attempt ends.
+// test tries the checks again and again until all pass in one round, the program of one fails, or the attempt ends.
 func (t *attempt) test(ctx context.Context) (Output, error) {
 	wait := 100 * time.Millisecond
 	reports := t.reporter()
@@ -27,7 +28,7 @@ func (t *attempt) test(ctx context.Context) (Output, error) {
 		if err == nil {
 			return Output{Text: passed(len(t.Test)), Release: t.release}, nil
 		}
-		if fault.IsPermanent(err) {
+		if _, final := errors.AsType[verdict](err); final || fault.IsPermanent(err) {
 			return Output{}, err
 		}
 		if ctx.Err() != nil && last != nil {
@@ -112,19 +113,24 @@ func (t *attempt) checkHTTP(ctx context.Context, c *schedule.Check) error {
 
 // checkRun has no action: a check that passed once must pass again with the others.
 func (t *attempt) checkRun(ctx context.Context, c *schedule.Check) error {
-	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool {
-		return strings.HasPrefix(arg, "action=") || strings.HasPrefix(arg, "limit=")
-	})
-	args = append(args, pair("limit", max(1, int(time.Duration(c.Timeout).Seconds()))))
-	exit, lines, err := t.runOnHost(ctx, args, c.Run)
-	if err != nil {
+	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool { return strings.HasPrefix(arg, "action=") })
+	exit, failed, err := t.runOnHost(ctx, args, max(1, int(time.Duration(c.Timeout).Seconds())), c.Run)
+	switch {
+	case err != nil || exit == 0:
 		return err
+	case exit == exitLater:
+		return failed
+	case exit == exitGiveUp:
+		return fault.Permanent(failed)
 	}
-	if exit != 0 {
-		return fault.New(fault.Failed, "%s on host %s ended with exit status %d%s", c.Run[0], t.Host.Name, exit, lines)
-	}
-	return nil
+	return verdict{failed}
 }
+
+// verdict marks a failure that the program of a check has decided: no further round of the attempt changes it. That a
+// port does not answer, or not as wanted, is none, since a service may need a moment.
+type verdict struct{ error }
+
+func (v verdict) Unwrap() error { return v.error }
 
 func statuses(codes []int) string {
 	texts := make([]string, len(codes))
