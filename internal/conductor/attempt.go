@@ -74,7 +74,7 @@ func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
 func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 	handler, ok := c.table.Load().Handlers[a.Handler]
 	switch {
-	case !ok && handlerOf(a.Lane) == a.Handler: // it was served when this was claimed
+	case !ok && action.HandlerOf(a.Lane) == a.Handler: // it was served when this was claimed
 		return action.Outcome{Kind: action.GivenBack, Code: codeNoHandler, Error: fmt.Sprintf("handler %q is not served here any more", a.Handler)}
 	case !ok:
 		return action.Outcome{Kind: action.Fatal, Code: codeNoHandler,

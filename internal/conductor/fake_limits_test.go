@@ -101,7 +101,7 @@ func (l *limiters) share(owner action.ID, a ledger.Ask, capacity, live int) int 
 func (l *limiters) blocked(lane string) bool {
 	handler, _, _ := strings.Cut(lane, "/")
 	now := time.Now()
-	for _, key := range []string{lane, ledger.HandlerKey(handler)} {
+	for _, key := range []string{lane, action.HandlerKey(handler)} {
 		b := l.rows[key].At(now)
 		if b.Disabled() || b.Paused(now) || b.Slowed > 0 && b.Tokens < 1 {
 			return true

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -20,12 +19,6 @@ type Limits struct {
 
 	// Refusing reports whether an attempt's error means that the target refuses work: it is throttle then, not retry. nil: none does.
 	Refusing func(text string) bool
-}
-
-// handlerOf returns the handler that a lane or a ledger.HandlerKey begins with.
-func handlerOf(lane string) string {
-	handler, _, _ := strings.Cut(lane, "/")
-	return handler
 }
 
 // refusing reports whether an error of a handler's attempt means that the target refuses work.
@@ -65,7 +58,7 @@ func (t *loop) ask(work context.Context, asks []turn.Ask) {
 
 // tell logs a change that people should know of.
 func (c *Conductor) tell(lane string, was, is action.Bucket) {
-	about := []any{obs.KeyLane, lane, obs.KeyHandler, handlerOf(lane), obs.KeyRate, is.Rate(), obs.KeyReason, is.Reason}
+	about := []any{obs.KeyLane, lane, obs.KeyHandler, action.HandlerOf(lane), obs.KeyRate, is.Rate(), obs.KeyReason, is.Reason}
 	switch {
 	case is.Disabled() && !was.Disabled():
 		c.log.Warn("lane disabled", about...)
@@ -80,7 +73,7 @@ func (c *Conductor) tell(lane string, was, is action.Bucket) {
 	case is.Slowed != was.Slowed:
 		c.log.Info("lane sped up", about...)
 	case was.Troubled() && !is.Troubled():
-		c.log.Info("lane goes on", about...)
+		c.log.Info("lane resumed", about...)
 	}
 }
 
@@ -94,7 +87,7 @@ func (c *Conductor) lanesNow(now time.Time) []obs.Lane {
 	for _, s := range *standings {
 		there := now.Add(s.Skew)
 		b := s.Bucket.At(there)
-		lane := obs.Lane{Handler: handlerOf(s.Key), Lane: s.Key, Disabled: b.Disabled()}
+		lane := obs.Lane{Handler: action.HandlerOf(s.Key), Lane: s.Key, Disabled: b.Disabled()}
 		if b.Metered() && !b.Disabled() && !b.Paused(there) {
 			lane.Rate = b.Rate()
 		}

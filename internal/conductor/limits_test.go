@@ -12,7 +12,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 func limits(l action.Limits) func(*conductor.Config) {
@@ -235,7 +234,7 @@ func TestPausedAndDisabledLanesWait(t *testing.T) {
 		f.change("work/b", func(b action.Bucket) action.Bucket {
 			return b.Observe(action.Results{Disable: true, Reason: "410"}, time.Now())
 		})
-		f.change(ledger.HandlerKey("other"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
+		f.change(action.HandlerKey("other"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
 		settle(time.Minute)
 		add(f, 10, "work/a")
 		add(f, 10, "work/b")
@@ -272,7 +271,7 @@ func TestATargetThatIsGoneDisablesItsLane(t *testing.T) {
 func TestManyHeldLanesCostTheOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.change(ledger.HandlerKey("work"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
+		f.change(action.HandlerKey("work"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
 		var m meter
 		for i := range 500 {
 			add(f, 2, "work/"+string(rune('a'+i/26))+string(rune('a'+i%26)))

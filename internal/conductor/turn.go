@@ -128,7 +128,7 @@ func (t *loop) configure(now time.Time) {
 	t.publish()
 }
 
-// publish lets the metrics show how lanes stand.
+// publish lets the metrics show how lanes are limited.
 func (t *loop) publish() {
 	standings := t.state.Standings()
 	t.standings.Store(&standings)
@@ -204,7 +204,7 @@ func (t *loop) commit(work context.Context, next turn.Turn) {
 	a := answer{owner: t.current(), completions: t.take(next)}
 	wants := make([]ledger.Want, len(next.Want))
 	for i, w := range next.Want {
-		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(handlerOf(w.Lane))}
+		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane))}
 	}
 	t.background(func() func(time.Time) {
 		a.commit(work, t.Conductor, wants)

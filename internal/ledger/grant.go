@@ -4,22 +4,18 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// HandlerKey is the limiter of all lanes of a handler together; their own are named as they are.
-func HandlerKey(handler string) string { return handler + "/*" }
-
 // Unlimited stands for any number of tokens or slots.
 const Unlimited = -1
 
 // Ask is what one instance reports of a limiter and wants of it.
 type Ask struct {
-	Key          string // a lane, or HandlerKey
+	Key          string // a lane, or action.HandlerKey
 	action.Limit        // as configured
 	Results      action.Results
 	Unused       int // tokens to give back
@@ -107,7 +103,7 @@ func handlersFirst(asks []Ask) []int {
 	order := make([]int, 0, len(asks))
 	for _, whole := range []bool{true, false} {
 		for i, a := range asks {
-			if (a.Key == HandlerKey(handlerOf(a.Key))) == whole {
+			if (a.Key == action.HandlerKey(action.HandlerOf(a.Key))) == whole {
 				order = append(order, i)
 			}
 		}
@@ -118,16 +114,10 @@ func handlersFirst(asks []Ask) []int {
 // Within is an ask of a lane, given which handlers have no slot left for the asker: it wants nothing then, so that nobody
 // keeps the slots of a lane while another keeps those of its handler.
 func (a Ask) Within(full map[string]bool) Ask {
-	if key := HandlerKey(handlerOf(a.Key)); a.Key != key && full[key] {
+	if key := action.HandlerKey(action.HandlerOf(a.Key)); a.Key != key && full[key] {
 		a.Tokens, a.Want = 0, 0
 	}
 	return a
-}
-
-// handlerOf is the handler that a key begins with.
-func handlerOf(key string) string {
-	handler, _, _ := strings.Cut(key, "/")
-	return handler
 }
 
 // pool is a key's slots as far as they are held.
@@ -151,7 +141,7 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 	for _, key := range keys {
 		var p pool
 		for _, i := range live {
-			if slices.Contains(i.Handlers, handlerOf(key)) {
+			if slices.Contains(i.Handlers, action.HandlerOf(key)) {
 				p.Live++
 			}
 		}

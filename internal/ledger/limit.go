@@ -31,9 +31,9 @@ func (l *Ledger) Limits(ctx context.Context) (limits []Limiter, err error) {
 
 // Trouble is what keeps a lane from running freely: its own limiter, or its handler's, that is slowed, paused or disabled; nil: nothing does.
 func (l *Ledger) Trouble(ctx context.Context, lane string) (trouble *Limiter, err error) {
-	handler := handlerOf(lane)
+	handler := action.HandlerOf(lane)
 	err = l.read(ctx, "read the limits of "+lane, func(tx Tx) error {
-		limits, err := limitsOf(tx, []string{HandlerKey(handler), lane})
+		limits, err := limitsOf(tx, []string{action.HandlerKey(handler), lane})
 		for _, limit := range limits {
 			if limit.Troubled() && (trouble == nil || limit.Disabled()) {
 				trouble = &limit
@@ -82,7 +82,7 @@ type LimitCommand struct {
 // LimitKinds lists the commands.
 func LimitKinds() []string { return []string{"pause", "resume", "enable", "reset"} }
 
-// Limit carries out a command on a lane, or with HandlerKey on all lanes of a handler, and wakes the conductors.
+// Limit carries out a command on a lane, or with action.HandlerKey on all lanes of a handler, and wakes the conductors.
 // Any lane may be paused; the other commands want one that has a limiter: fault.NotFound.
 func (l *Ledger) Limit(ctx context.Context, lane string, c LimitCommand) (limit Limiter, err error) {
 	err = l.write(ctx, c.Kind+" lane "+lane, func(t *txn) error {
@@ -118,7 +118,7 @@ func (t *txn) limitable(lane string, c LimitCommand) error {
 		return fault.New(fault.Invalid, "a pause of %s: want at most a year", c.For)
 	}
 	if c.Kind == "pause" {
-		if handlerOf(lane) == "" {
+		if action.HandlerOf(lane) == "" {
 			return fault.New(fault.Invalid, "%q is no lane: want a handler, or handler/target", lane)
 		}
 		return nil

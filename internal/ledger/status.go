@@ -87,7 +87,7 @@ func waitLongest(tx Tx, all []Backlog) error {
 	troubled := map[string][]string{}
 	for _, l := range limits {
 		if l.Troubled() {
-			handler := handlerOf(l.Key)
+			handler := action.HandlerOf(l.Key)
 			troubled[handler] = append(troubled[handler], l.Key)
 		}
 	}
@@ -102,7 +102,7 @@ func waitLongest(tx Tx, all []Backlog) error {
 		switch lanes := troubled[b.Handler]; {
 		case len(lanes) == 0:
 			b.Free = b.Oldest
-		case !slices.Contains(lanes, HandlerKey(b.Handler)):
+		case !slices.Contains(lanes, action.HandlerKey(b.Handler)):
 			if b.Free, err = tx.ReadyOutside(b.Handler, lanes); err != nil {
 				return err
 			}

@@ -37,8 +37,8 @@ func (s *State) askAt() time.Time {
 }
 
 // BeginAsk returns what to report and what to ask for: tokens and slots for lanes with work, and nothing for the others,
-// which so give back what they have. What is reported as unused is not used any more. Without an ask there is nothing
-// to do.
+// which thereby give back what they have. What is reported as unused is no longer used. It returns nil when there is
+// nothing to ask.
 func (s *State) BeginAsk(now time.Time) []Ask {
 	s.asking.dirty = time.Time{}
 	for _, h := range s.handlers {
@@ -90,7 +90,7 @@ func (s *State) BeginAsk(now time.Time) []Ask {
 	return asks
 }
 
-// askNow returns what to report of one limiter and to ask for; false: there is nothing to say.
+// askNow returns what to report of one limiter and what to ask for; false if that is nothing.
 func (l *limiter) askNow(free int, mayWant bool, now time.Time) (Ask, bool) {
 	busy := l.claimed + l.asked
 	a := Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
@@ -128,7 +128,7 @@ func (s *State) NotAsked(now time.Time) {
 	s.askedFor()
 }
 
-// Granted reports the answer to an ask. It returns what people should know of.
+// Granted reports the answer to an ask. It returns the limiters that changed, for the log.
 func (s *State) Granted(asks []Ask, grants []Grant, now time.Time) (news []Change) {
 	s.inFlight--
 	s.asking.running = false
@@ -155,7 +155,7 @@ func (s *State) Granted(asks []Ask, grants []Grant, now time.Time) (news []Chang
 
 // limiterOf returns the limiter of a key; nil: it is not known.
 func (s *State) limiterOf(key string) *limiter {
-	if h := s.handlers[handlerOf(key)]; h != nil && h.key == key {
+	if h := s.handlers[action.HandlerOf(key)]; h != nil && h.key == key {
 		return &h.limiter
 	}
 	if l := s.lanes[key]; l != nil {
@@ -164,7 +164,7 @@ func (s *State) limiterOf(key string) *limiter {
 	return nil
 }
 
-// askedFor opens the lanes that have room now, and blocks those again that were asked for in vain.
+// askedFor opens the lanes that have room now, and blocks those again that were asked for and got nothing.
 func (s *State) askedFor() {
 	lanes := s.asking.lanes
 	s.asking.lanes = nil
@@ -179,7 +179,7 @@ func (s *State) askedFor() {
 	}
 }
 
-// reported takes off what was told, and notes what was wanted.
+// reported takes off what the ask has reported, and notes what it wanted.
 func (l *limiter) reported(a Ask, now time.Time) {
 	if now.Sub(l.usedAt) >= askEvery {
 		l.before, l.used, l.usedAt = l.used, 0, now
@@ -203,8 +203,8 @@ func (l *limiter) reported(a Ask, now time.Time) {
 func (s *State) take(news []Change, g Grant, now time.Time) []Change {
 	l := s.limiterOf(g.Key)
 	if l == nil {
-		if g.Key == HandlerKey(handlerOf(g.Key)) {
-			l = &s.handler(handlerOf(g.Key)).limiter
+		if g.Key == action.HandlerKey(action.HandlerOf(g.Key)) {
+			l = &s.handler(action.HandlerOf(g.Key)).limiter
 		} else {
 			l = &s.lane(g.Key).limiter
 		}
@@ -229,7 +229,7 @@ func (s *State) take(news []Change, g Grant, now time.Time) []Change {
 	return news
 }
 
-// quiet ends trouble that the ledger reports no more; there: it has just reported the limiter.
+// quiet ends trouble that the ledger no longer reports; there says that it has just reported the limiter.
 func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
 	if there || !l.bucket.Troubled() { // the instance that asked last found it well
 		return news
@@ -243,7 +243,7 @@ func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
 	return news
 }
 
-// Forget drops what has nothing to say any more.
+// Forget drops the lanes that have no work, no limit in force and nothing to report.
 func (s *State) Forget(now time.Time) {
 	idle := func(l *limiter) bool {
 		return l.claimed+l.asked == 0 && l.tokens <= 0 && l.slots <= 0 && l.results == (action.Results{}) &&

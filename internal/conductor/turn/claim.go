@@ -172,7 +172,7 @@ func (s *State) leave(l *lane, c *Claim) bool {
 	return true
 }
 
-// remove gives a claim up that waits. It reports false when it does not.
+// remove gives up a claim that waits. It reports false when the claim does not wait.
 func (s *State) remove(l *lane, c *Claim) bool {
 	if !s.leave(l, c) {
 		return false
@@ -205,7 +205,7 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 	f.took += now.Sub(f.began)
 	f.page++
 	for _, name := range lanes {
-		if _, served := s.limits[handlerOf(name)]; !served {
+		if _, served := s.limits[action.HandlerOf(name)]; !served {
 			continue
 		}
 		l := s.lane(name)

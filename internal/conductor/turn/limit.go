@@ -27,7 +27,7 @@ type Limits struct {
 
 // Ask is what this instance reports of a limiter and wants of it.
 type Ask struct {
-	Key          string // a lane, or HandlerKey
+	Key          string // a lane, or action.HandlerKey
 	action.Limit        // as configured
 	Results      action.Results
 	Unused       int // tokens to give back
@@ -55,9 +55,6 @@ type Standing struct {
 	Bucket action.Bucket
 	Skew   time.Duration // the ledger's clock minus this one's
 }
-
-// HandlerKey returns the key of the limiter of all lanes of a handler together.
-func HandlerKey(handler string) string { return handler + "/*" }
 
 // limiter is what is known of the limits of a lane, or of all lanes of a handler.
 type limiter struct {
@@ -88,7 +85,7 @@ type limiter struct {
 // newLimiter returns a limiter that is closed until something is granted where there is a limit, else open.
 func newLimiter(key string, configured Limits) limiter {
 	l := limiter{key: key, limit: configured.Lane, tokens: Unlimited, slots: Unlimited}
-	if key == HandlerKey(handlerOf(key)) {
+	if key == action.HandlerKey(action.HandlerOf(key)) {
 		l.limit, l.workers = action.Limit{Slots: configured.Handler.Slots}, configured.Workers
 	}
 	if l.configured() {
@@ -98,7 +95,7 @@ func newLimiter(key string, configured Limits) limiter {
 }
 
 // configured returns the limits of the handler of a lane or key.
-func (s *State) configured(key string) Limits { return s.limits[handlerOf(key)] }
+func (s *State) configured(key string) Limits { return s.limits[action.HandlerOf(key)] }
 
 // configured reports whether the configuration limits it over all instances.
 func (l *limiter) configured() bool { return l.limit.Rate > 0 || l.limit.Slots > 0 }
@@ -179,7 +176,7 @@ func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
 }
 
 // Configure changes what is served and how it is limited: a handler without an entry is not served. What was granted
-// under other limits does not count any more.
+// under other limits no longer counts.
 func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.limits = limits
 	change := func(l *limiter) {
@@ -195,7 +192,7 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	}
 	for name, l := range s.lanes {
 		change(&l.limiter)
-		if _, served := limits[handlerOf(name)]; !served {
+		if _, served := limits[action.HandlerOf(name)]; !served {
 			l.ready = false
 			s.expel(l, now)
 		}
@@ -228,7 +225,7 @@ func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 	return until, ask
 }
 
-// hopeful returns from when on something may be granted, going by what the ledger last said.
+// hopeful returns the time from which something may be granted, by what the ledger last reported.
 func (l *limiter) hopeful(now time.Time) time.Time {
 	there := now.Add(l.skew)
 	b := l.bucket.At(there)

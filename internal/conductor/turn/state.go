@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -134,17 +133,11 @@ func New(cfg Config) *State {
 		asking: asking{at: time.Unix(0, 0)}}
 }
 
-// handlerOf returns the handler that a lane or a limiter's key begins with.
-func handlerOf(lane string) string {
-	name, _, _ := strings.Cut(lane, "/")
-	return name
-}
-
 // lane returns the lane of a name, made where it is missing.
 func (s *State) lane(name string) *lane {
 	l := s.lanes[name]
 	if l == nil {
-		l = &lane{handler: s.handler(handlerOf(name))}
+		l = &lane{handler: s.handler(action.HandlerOf(name))}
 		l.limiter = newLimiter(name, s.configured(name))
 		s.lanes[name] = l
 	}
@@ -155,7 +148,7 @@ func (s *State) lane(name string) *lane {
 func (s *State) handler(name string) *handler {
 	h := s.handlers[name]
 	if h == nil {
-		key := HandlerKey(name)
+		key := action.HandlerKey(name)
 		h = &handler{limiter: newLimiter(key, s.configured(key))}
 		s.handlers[name] = h
 	}
@@ -183,7 +176,7 @@ func (s *State) Died() {
 	}
 }
 
-// Allow says whether attempts may begin. While they may not, nothing is claimed either.
+// Allow sets whether attempts may begin. While they may not, nothing is claimed either.
 func (s *State) Allow(yes bool) { s.allowed = yes }
 
 // Drain ends claiming for good; what waits for a worker is given back.
@@ -210,7 +203,7 @@ func (s *State) Counts() (running, waiting, unrecorded int) {
 func (s *State) Signal(now time.Time) {
 	if s.search.slow && s.cfg.NotifyWait == 0 {
 		for _, name := range s.search.dry {
-			_, served := s.limits[handlerOf(name)]
+			_, served := s.limits[action.HandlerOf(name)]
 			if l := s.lane(name); served && l.place == 0 {
 				l.ready, l.renewed = true, true
 				s.circle.enter(l)

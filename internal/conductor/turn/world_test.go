@@ -209,7 +209,7 @@ func (w *world) check() string {
 		return fmt.Sprintf("%d claims of %d bytes wait, and are counted as %d of %d", waiting, bytes, w.s.waiting, w.s.waitingBytes)
 	}
 	for name, n := range claimed {
-		if slots := w.limits[handlerOf(name)].Lane.Slots; slots > 0 && n > slots {
+		if slots := w.limits[action.HandlerOf(name)].Lane.Slots; slots > 0 && n > slots {
 			return fmt.Sprintf("%d of %s are claimed, of %d slots", n, name, slots)
 		}
 	}

@@ -155,7 +155,7 @@ func (s *site) lane() ledger.Limiter {
 		s.t.Fatal(err)
 	}
 	for _, l := range limits {
-		if l.Key != ledger.HandlerKey("notify") {
+		if l.Key != action.HandlerKey("notify") {
 			return l
 		}
 	}
