@@ -57,7 +57,7 @@ func (a *app) actionListCommand() *cobra.Command {
 	}
 	query := &flags.query
 	c.Flags().StringSliceVar(&flags.statuses, "status", nil, "only those with this status, such as running or failed; may be repeated")
-	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step or build")
+	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step, build or stop")
 	c.Flags().StringVar(&query.Name, "name", "", "only those with this name; of a job its process")
 	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler, such as notify, step or build")
 	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane; needs --live, a live --status or --since")

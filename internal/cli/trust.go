@@ -2,14 +2,13 @@ package cli
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// trust refuses files and folders that belong to neither this user nor root: whoever owns a waybill.yaml, a server.yaml or a
+// trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a server.yaml or a
 // home has this user's processes run commands. What is not there is trusted. Links are judged by their owner, and by their target's.
 func (a *app) trust(paths ...string) error {
 	for _, path := range paths {
@@ -21,7 +20,7 @@ func (a *app) trust(paths ...string) error {
 			stat, ok := info.Sys().(*syscall.Stat_t)
 			if ok && isForeign(int(stat.Uid), os.Getuid(), a.environment("SUDO_UID")) {
 				return fault.New(fault.Invalid, "%s belongs to another user (%d), who could have this account run commands", path, stat.Uid).
-					WithHint("if you trust what is in it: chown -R %d %s", os.Getuid(), filepath.Dir(path))
+					WithHint("if you trust what is in it: sudo chown -R %d %s", os.Getuid(), path)
 			}
 		}
 	}

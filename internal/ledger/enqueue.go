@@ -147,7 +147,7 @@ func refuseTexts(a action.Action) error {
 		{"name", a.Name}, {"kind", a.Kind}, {"handler", a.Handler}, {"lane", a.Lane}, {"unique key", a.UniqueKey}, {"creator", a.CreatedBy},
 	} {
 		switch {
-		case !isText(text.is):
+		case !IsText(text.is):
 			return fault.New(fault.Invalid, "the %s of action %q has a NUL character or is not valid UTF-8", text.called, cleanText(a.Name))
 		case len(text.is) > maxText:
 			return fault.New(fault.Invalid, "the %s of action %.40q has %d bytes: want at most %d", text.called, cleanText(a.Name), len(text.is), maxText)

@@ -61,8 +61,8 @@ func cleanText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
 }
 
-// isText reports whether every database stores the text as it is.
-func isText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
+// IsText reports whether every database stores the text as it is.
+func IsText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 // ErrNotText is the error of a text that not every database stores.
 var ErrNotText = fault.New(fault.Invalid, "a text has a NUL character or is not valid UTF-8")

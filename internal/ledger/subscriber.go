@@ -29,7 +29,7 @@ var errJustEnded = fault.New(fault.Unavailable, "the job that answers for the pa
 // subscribeTries is how often a request looks again at a job that changes meanwhile.
 const subscribeTries = 3
 
-// subscribing runs write, which stores an action, with what its subscriber is told if a job that has ended answers instead.
+// subscribing runs write, which stores an action, with the planned call to its subscriber in case a job that has ended answers instead.
 func (l *Ledger) subscribing(ctx context.Context, a action.Action, write func(action.Action, plans) error) error {
 	if a.Subscriber == nil || a.CacheKey.IsZero() || l.planner == nil {
 		return write(a, nil)
@@ -45,7 +45,7 @@ func (l *Ledger) subscribing(ctx context.Context, a action.Action, write func(ac
 	}
 }
 
-// foreseeAnswer plans what the subscriber of a job is told when a job that has ended answers for the same payload. It gives the
+// foreseeAnswer plans the call to the subscriber of a job for when a job that has ended answers for the same payload. It gives the
 // job its id, by which the subscriber is known.
 func (l *Ledger) foreseeAnswer(ctx context.Context, a *action.Action) (plans, error) {
 	var ends []End
@@ -66,7 +66,10 @@ func (l *Ledger) foreseeAnswer(ctx context.Context, a *action.Action) (plans, er
 		}
 		return err
 	})
-	return l.plan(ctx, ends), err
+	if err != nil {
+		return nil, err
+	}
+	return l.plan(ctx, ends), nil
 }
 
 // endBefore is the end of a job that has ended already, for a subscriber that comes after it.
@@ -102,7 +105,7 @@ func (t *txn) subscribe(job action.ID, s Subscriber) error {
 			WithHint("leave out the subscriber, and ask for the job's status instead")
 	}
 	if err := t.InsertSubscriber(job, s); err != nil || thread.StartedAt.IsZero() {
-		t.touch(TopicReady) // whoever wanted to claim the job passed it over while it was locked
+		t.touch(TopicReady) // a claim may have passed the job over while it was locked
 		return err
 	}
 	actions, err := t.Actions([]action.ID{job})

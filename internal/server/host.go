@@ -45,17 +45,18 @@ type Services struct {
 // String is such as "up, 3 restarts, last exit status 1".
 func (s Services) String() string {
 	text := s.State
-	if s.Error != "" {
+	switch {
+	case s.Error != "":
 		return "unknown: " + s.Error
-	}
-	if s.Restarts > 0 {
+	case s.Restarts == 0:
+		return text
+	case s.Restarts == 1:
+		text += ", 1 restart"
+	default:
 		text += fmt.Sprintf(", %d restarts", s.Restarts)
-		if s.Restarts == 1 {
-			text = s.State + ", 1 restart"
-		}
-		if s.Exit != "" {
-			text += ", last exit status " + s.Exit
-		}
+	}
+	if s.Exit != "" {
+		text += ", last exit status " + s.Exit
 	}
 	return text
 }
@@ -240,7 +241,7 @@ func serviceOf(state step.State) *Services {
 	return s
 }
 
-// restless is how many restarts of a service are worth telling.
+// restless is the number of restarts from which a service is reported.
 const restless = 3
 
 // services are the services on this machine that are down or restart again and again.

@@ -2,25 +2,22 @@ package server
 
 import (
 	"net/url"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// refuseNotText refuses an address with what is no text: not every database stores it, or finds anything by it.
+// refuseNotText refuses an address that has invalid text: not every database stores it, or finds anything by it.
 func refuseNotText(u *url.URL) error {
-	if !isText(u.Path) {
+	if !ledger.IsText(u.Path) {
 		return fault.New(fault.Invalid, "the path of the request has a NUL character or is not valid UTF-8")
 	}
 	for name, values := range u.Query() {
 		for _, value := range append(values, name) {
-			if !isText(value) {
+			if !ledger.IsText(value) {
 				return fault.New(fault.Invalid, "query parameter %q has a NUL character or is not valid UTF-8", name)
 			}
 		}
 	}
 	return nil
 }
-
-func isText(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -69,7 +68,7 @@ func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
 // check refuses texts that PostgreSQL would not store, so that both databases take the same, and notes the plan.
 func (t *tx) check(query string, args []any) error {
 	for _, arg := range args {
-		if text, ok := arg.(string); ok && (!utf8.ValidString(text) || strings.Contains(text, "\x00")) {
+		if text, ok := arg.(string); ok && !ledger.IsText(text) {
 			return ledger.ErrNotText
 		}
 	}
