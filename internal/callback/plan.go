@@ -149,7 +149,7 @@ type planner struct {
 	callback *Callback
 	docs     documents
 	planned  []Planned
-	// subscriber is who is told; zero for the subscriber of the job's own request, and for callbacks.
+	// subscriber is the one that is called; zero for the subscriber of the job's own request, and for callbacks.
 	subscriber action.ID
 	size       int // of all parameters so far, in bytes
 }

@@ -41,7 +41,7 @@ func (p Planner) Asks(a action.Action, end action.Status) bool {
 	return len(wanted(p.Book().Callbacks(a), end)) > 0 || subscribed(a.Subscriber, end) != ""
 }
 
-// Begins tells subscribers that the job runs.
+// Begins plans the calls by which subscribers learn that the job runs.
 func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber) (follows []ledger.Follow) {
 	job := Job{Action: a, Status: action.Running, StartedAt: at}
 	for _, s := range subscribers(a, added) {

@@ -176,7 +176,7 @@ func (w Workflow) Prepare(inputs json.RawMessage) (action.Action, error) {
 		}
 	}
 	var key action.ID
-	if len(problems) == 0 { // what is missing or of another type is told once
+	if len(problems) == 0 { // what is missing or of another type is reported once
 		key, problems = w.key(given)
 	}
 	if err := problems.Err(); err != nil {

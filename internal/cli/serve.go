@@ -35,8 +35,9 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run every role in one process, with the web page",
-		Long: `Runs all roles on the log of this home: deployments go on, and a web page shows them. On a
-terminal it prints an address that logs one browser in once, within a quarter of an hour. ship beside it registers and watches.
+		Long: `Runs all roles on the log of this home: deployments proceed, and a web page shows them. On a
+terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
+beside it registers and watches.
 Ctrl-C, or closing the terminal, lets running attempts end (conductors.default.drain); a second
 Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 		Example: examples("waybill up", "waybill up --listen 127.0.0.1:8080"),

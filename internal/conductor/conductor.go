@@ -62,7 +62,7 @@ type Signals interface {
 
 // Config is how a conductor works.
 type Config struct {
-	Instance ledger.Instance    // Name and Version, for people; the id is made anew at every join
+	Instance ledger.Instance    // Name and Version, for people; each join makes a new id
 	Handlers map[string]Handler // by the name that actions carry; Serve puts others in their place
 	Limits   map[string]Limits  // as in Table
 	Workers  int                // attempts at the same time; default 200
@@ -70,7 +70,7 @@ type Config struct {
 	// NotifyWait is how long the search for ready work waits after a signal, so that one turn serves more; default 0.
 	NotifyWait time.Duration
 	Blobs      blob.Store           // where parameters lie that are too big for their row; nil: such actions wait
-	Drain      time.Duration        // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Drain      time.Duration        // how long attempts may keep running at shutdown; 0: they are handed back at once
 	Log        *slog.Logger         // default: none
 	Metrics    *obs.Conductor       // default: unregistered
 	Ledger     *obs.Ledger          // metrics of the log; default: unregistered

@@ -37,7 +37,7 @@ func (c *Conductor) current() ledger.Instance { return *c.instance.Load() }
 
 // alive reports whether the ledger must still take this instance for alive, by this machine's clocks: the one that stops
 // while the machine sleeps, and the one that people set. An instance that was frozen finds out so before it begins
-// anything that another one has by now.
+// an action that another instance has by now.
 func (c *Conductor) alive(now time.Time) bool {
 	beaten, lease := *c.beaten.Load(), leaseBeats*c.cfg.Instance.Beat()
 	return now.Sub(beaten) < lease && now.Round(0).Sub(beaten.Round(0)) < lease

@@ -44,7 +44,7 @@ type ticker struct {
 
 // ticking is what is remembered of a schedule; what has happened is in the ledger.
 type ticking struct {
-	since   time.Time      // somebody sees to it since then
+	since   time.Time      // when this instance first saw the schedule
 	next    time.Time      // nothing is to be done before
 	skipped time.Time      // the last tick that no partition could hold; the ticks after it are still made
 	away    member.Backoff // of this schedule alone, so that one that fails delays no other

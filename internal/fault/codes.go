@@ -23,7 +23,7 @@ const (
 	Internal      Code = "internal"               // a bug
 	NoSuchAction  Code = "no_such_action"         // unknown action id
 	Terminal      Code = "terminal"               // the action has ended
-	StaleClaim    Code = "stale_claim"            // the claim is somebody else's by now
+	StaleClaim    Code = "stale_claim"            // another instance has the claim by now
 	IllegalChange Code = "illegal_transition"
 	NotReady      Code = "not_ready" // not due, or claimed
 	OwnedByDeploy Code = "owned_by_deployment"

@@ -121,7 +121,7 @@ func (f *Folder) Files(ctx context.Context) ([]string, error) {
 }
 
 // Ignored reports whether git leaves a file of the folder out of Files because an ignore rule matches it; name is a slash
-// path from the folder. It is false where there is no repository, and for tracked files.
+// path from the folder. It is false without a repository, and for tracked files.
 func (f *Folder) Ignored(ctx context.Context, name string) bool {
 	_, err := f.git(ctx, "check-ignore", "-q", "--", name)
 	return err == nil

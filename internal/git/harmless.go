@@ -23,7 +23,7 @@ type harmless struct {
 type setting struct{ name, value string }
 
 // fixed settings hold in every repository. Filters have names of their own, and are looked for.
-var fixed = []setting{ //nolint:gochecknoglobals // a table that nobody changes
+var fixed = []setting{ //nolint:gochecknoglobals // a constant table
 	{"core.quotePath", "false"},
 	{"core.fsmonitor", "false"},
 	{"core.hooksPath", os.DevNull},
@@ -43,7 +43,7 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err == nil { // else there is no repository, no git, or a configuration that git refuses in every call
+	if err == nil { // else git or the repository is missing, or git refuses the configuration in every call
 		fields := strings.Split(string(out), "\x00")
 		for i := 0; i+1 < len(fields); i += 2 {
 			scope, name := fields[i], fields[i+1]

@@ -94,7 +94,7 @@ func (p *Path) Names() []any {
 }
 
 // Select returns the nodes that the path selects. limit is how many nodes it may look at; where more would have to be
-// looked at, that is the error.
+// looked at, it returns an error.
 func (p *Path) Select(document any, limit int) ([]any, error) {
 	if !shallow(document, maxDepth-1) {
 		return nil, errTooDeep

@@ -155,7 +155,7 @@ type actionTx interface {
 	// NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero: none, or
 	// a deadline that is a minute away at least.
 	NextDue(after time.Time) (time.Time, error)
-	// PastDeadline lists live actions whose deadline has passed and that nobody was asked to stop yet, in the order of
+	// PastDeadline lists live actions whose deadline has passed and that have not been asked to stop yet, in the order of
 	// deadlines and ids, after a place in it.
 	PastDeadline(after Deadline, limit int) ([]Deadline, error)
 

@@ -131,7 +131,7 @@ func (t *txn) finish(owner action.ID, moves []settled) ([]*settled, error) {
 func (t *txn) tell(ended []*settled) error {
 	var before []action.Event
 	var follows []Follow
-	var told []action.ID // jobs whose subscribers are told by what follows
+	var told []action.ID // jobs whose subscribers are called by what follows
 	for _, m := range ended {
 		before, follows = append(before, m.before...), append(follows, m.follows...)
 		if len(m.subscribers) > 0 {

@@ -108,8 +108,8 @@ func (l *Ledger) Maintain(ctx context.Context) error {
 	return l.forgetLimits(ctx)
 }
 
-// Outdated is closed once a heartbeat has seen that a newer Waybill has migrated the database. This version works on the
-// next schema, too, and on none after it: the process is to drain and end.
+// Outdated is closed once a heartbeat has seen that a newer Waybill has migrated the database. This version still works on
+// the schema of the next one, but on none after that: the process is to drain and end.
 func (l *Ledger) Outdated() <-chan struct{} { return l.newer }
 
 // outdated notes that the database is a newer Waybill's.
@@ -201,7 +201,7 @@ func (l *Ledger) read(ctx context.Context, what string, fn func(Tx) error) error
 }
 
 const (
-	listsAtOnce  = 2               // of readers; what is read by its key goes on beside them
+	listsAtOnce  = 2               // of readers; reads by key are not counted
 	listPatience = 2 * time.Second // how long one more waits for its turn
 )
 

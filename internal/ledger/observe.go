@@ -22,7 +22,7 @@ type Observation struct {
 
 // Observed is what an Observe did.
 type Observed struct {
-	Unknown  []action.ID // there is no such action
+	Unknown  []action.ID // ids of no action
 	Ended    []action.ID // actions that came to their end by this; those that had ended before need nothing
 	Deferred Deferred    // ends that were left out, with what else their observations say
 }

@@ -28,7 +28,7 @@ type End struct {
 	OutputRef string
 	// Subscribers are those that later requests have added.
 	Subscribers []Subscriber
-	// Past says that the action ended before, so that only its subscribers are told.
+	// Past says that the action ended before, so that only its subscribers are called.
 	Past bool
 }
 

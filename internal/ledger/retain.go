@@ -75,8 +75,8 @@ func (l *Ledger) forgetRequests(ctx context.Context) error {
 }
 
 // Retain deletes idempotency keys that are too old, whatever the retention. Then it deletes actions older than retention with their
-// histories and what the archive has of their weeks. 0: every action is kept. Live actions stay, on PostgreSQL with the whole partition that they lie in. It is called
-// hourly; what was interrupted is finished by the next call.
+// histories and what the archive has of their weeks. 0: every action is kept. Live actions stay, on PostgreSQL with their whole
+// partition. It is called hourly; what was interrupted is finished by the next call.
 func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored Folders) error {
 	if err := l.forgetRequests(ctx); err != nil {
 		return err

@@ -41,7 +41,7 @@ func (l *Ledger) SessionByHash(ctx context.Context, hash [32]byte) (session Sess
 	return session, err
 }
 
-// EndSession deletes a session. One that has ended already is no error.
+// EndSession deletes a session. It returns nil for one that has ended already.
 func (l *Ledger) EndSession(ctx context.Context, hash [32]byte) error {
 	return l.write(ctx, "end a session", func(t *txn) error { return t.DeleteSession(hash) })
 }

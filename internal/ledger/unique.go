@@ -16,7 +16,7 @@ type OnConflict string
 const (
 	ReturnExisting OnConflict = "return"      // it is not stored: the live one is the answer
 	RejectNew      OnConflict = "reject"      // it is refused: fault.DuplicateKey
-	ReplaceWaiting OnConflict = "replace"     // the live one is canceled, unless somebody has claimed it: then it is the answer
+	ReplaceWaiting OnConflict = "replace"     // the live one is canceled, unless it is claimed: then it is the answer
 	ReplaceOwn     OnConflict = "replace-own" // ReplaceWaiting, but fault.Forbidden when the live one was created by another principal
 )
 

@@ -66,7 +66,7 @@ const (
 	reserveName   = "reserve"
 )
 
-// ownFolder makes dir, or makes sure that it is a folder of this user that nobody else may enter, and no link.
+// ownFolder makes dir, or makes sure that it is a folder of this user that other users cannot enter, and not a link.
 func ownFolder(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fmt.Errorf("make a folder for results: %w", err)

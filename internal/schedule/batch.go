@@ -210,7 +210,7 @@ func (e *Engine) free(t *trip, id batchID) {
 // The younger ones finish what is live and wait.
 func (e *Engine) reassign(old, next *Plan, inside []*trip, at time.Time) {
 	for id, h := range e.holder {
-		if _, stays := next.batch(id); !stays && h.trip.closed { // it does not follow the edit, but a region that is gone is nobody's
+		if _, stays := next.batch(id); !stays && h.trip.closed { // it does not follow the edit, but nothing may hold a region that is gone
 			e.free(h.trip, id)
 		}
 	}

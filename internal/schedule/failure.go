@@ -124,8 +124,8 @@ func (p *pass) end() {
 	}
 }
 
-// endingOf says how a live action is to end. A switch is never interrupted. A test changes nothing, and what it would
-// find of a canceled deployment nobody asks any more.
+// endingOf says how a live action is to end. A switch is never interrupted. A test changes nothing, and its
+// result does not matter to a canceled deployment.
 func (t *trip) endingOf(name stepName, l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // refusals finds what an edit may not change while a deployment is inside a stage or may come back to it: the order of a
-// chain, since steps would be skipped unseen, and where a host is and what runs there, since a chain would go on with
+// chain, since steps would be skipped unseen, and where a host is and what runs there, since a chain would continue with
 // files that are elsewhere.
 func (e *Engine) refusals(next *Plan) fault.Problems {
 	inside := slices.DeleteFunc(e.inside(), func(t *trip) bool { return t.plan.def.Pin })

@@ -136,7 +136,7 @@ func (a *access) form(w http.ResponseWriter, status int, page loginPage) {
 	_ = form.Execute(w, page) // a browser that went away needs no page
 }
 
-// localPath keeps a redirect on this server. What browsers read as the start of another host is no path of ours.
+// localPath keeps a redirect on this server. It refuses what browsers read as the start of another host.
 func localPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||

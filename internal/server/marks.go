@@ -54,7 +54,7 @@ func (m *marks) apply(row schedule.Entry) {
 	}
 }
 
-// report keeps what a step says of itself until it is claimed again or ends.
+// report keeps what a step has reported until it is claimed again or ends.
 func (m *marks) report(row schedule.Entry) {
 	step := stepName{row.Target, row.Event}
 	detail := detailOf(row)

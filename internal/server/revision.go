@@ -36,7 +36,7 @@ func (s *Service) bounded(r io.Reader) io.Reader {
 }
 
 // PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. fault.Conflict when the label is
-// registered with other content; fault.NotFound, before anything is read, when there is no such pipeline.
+// registered with other content; fault.NotFound, before anything is read, when the pipeline does not exist.
 func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error) {
 	if _, err := s.head(ctx, pipeline); err != nil {
 		return "", err

@@ -201,7 +201,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // whoever asked and left needs no answer
 }
 
-// ready answers whoever asks, so it names nothing of the database; the log has the reason.
+// ready answers without a token, so it says nothing about the database; the log has the reason.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	switch err := s.service.ledger.Ready(r.Context()); {
 	case errors.Is(err, ledger.ErrOutdated):

@@ -10,8 +10,8 @@ import (
 // site is where a server is reached, and so which requests are this machine's own, and where browsers log in.
 //
 // A cookie knows no port: one for 127.0.0.1 would go to every other server on this machine. So on loopback browsers log in
-// under a name that is the home's alone, below .localhost, which they resolve to this machine. Nobody learns the name who
-// does not have the home's token.
+// under a name that is the home's alone, below .localhost, which they resolve to this machine. Only
+// a client with the home's token can learn the name.
 type site struct {
 	loopback bool     // it listens on this machine only
 	own      string   // the home's own host name; used while it listens on loopback

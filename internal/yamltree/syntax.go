@@ -45,7 +45,7 @@ func behind(at, end fault.Position) bool {
 	return at.Line > end.Line || at.Line == end.Line && at.Column > end.Column
 }
 
-// endOf is the position of the last character that is no blank.
+// endOf returns the position of the last character that is not a blank.
 func endOf(data []byte) fault.Position {
 	text := bytes.TrimRight(data, " \t\r\n")
 	start := bytes.LastIndexByte(text, '\n') + 1

@@ -322,6 +322,6 @@ func noPartition(detail string, err error) error {
 	if m := regexp.MustCompile(`\(created_at\) = \(([^)]+)\)`).FindStringSubmatch(detail); m != nil {
 		at = m[1]
 	}
-	return fault.New(fault.LedgerAway, "%w of the ledger stands ready for %s: %w", ledger.ErrNoPartition, at, err).
+	return fault.New(fault.LedgerAway, "%w of the ledger covers %s: %w", ledger.ErrNoPartition, at, err).
 		WithHint("processes that run roles make them, at their start and hourly; look at their logs")
 }

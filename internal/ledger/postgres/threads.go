@@ -151,7 +151,7 @@ const blocked = `(b.slowed > 0 OR b.paused_by <> '' OR b.disabled_at IS NOT NULL
 const free = `(v.lane = v.handler OR starts_with(v.lane, v.handler || '/'))
 	AND NOT EXISTS (SELECT FROM limiter b WHERE b.key = v.lane AND ` + blocked + `)`
 
-// page is what Lanes reads: the lane up to which all were visited, NULL when there are no more, and the free ones of
+// page is what Lanes reads: the lane up to which all were visited, NULL at the end, and the free ones of
 // them, at most $8.
 const page = `WITH visited AS MATERIALIZED (` + visited + `),
 	cut AS (SELECT min(last) AS lane FROM (SELECT max(lane) AS last FROM visited GROUP BY part HAVING max(n) = $7) AS parts)
@@ -241,7 +241,7 @@ func (t *tx) NextDue(after time.Time) (time.Time, error) {
 	return due[0], nil
 }
 
-// PastDeadline lists live actions whose deadline has passed and that nobody was asked to stop yet, after a place.
+// PastDeadline lists live actions whose deadline has passed and that have not been asked to stop yet, after a place.
 func (t *tx) PastDeadline(after ledger.Deadline, limit int) ([]ledger.Deadline, error) {
 	return query(t, func(row pgx.Row) (d ledger.Deadline, err error) {
 		err = row.Scan(timeOf{&d.At}, idOf{&d.ID})

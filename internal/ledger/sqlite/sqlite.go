@@ -29,7 +29,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// How many reads may go on beside the writer.
+// How many reads may run beside the writer.
 const (
 	queueReads  = 1
 	browseReads = 4 // of people and programs that ask
