@@ -31,8 +31,12 @@ type Items struct {
 	Filter *Filter
 }
 
-// pathLimit is how many nodes a path may look at: several times those of the biggest document.
-const pathLimit = 10_000_000
+const (
+	// pathLimit is how many nodes all paths of one callback may look at: several times those of the biggest document.
+	pathLimit = 10_000_000
+	// itemCost is what one evaluation of a filter on an item counts as, in nodes.
+	itemCost = 100
+)
 
 // ParsePath compiles a JSONPath (RFC 9535) into the documents; one that starts with . is read as after $.
 func ParsePath(text string) (*jsonpath.Path, error) {
@@ -48,15 +52,19 @@ type documents map[string]any
 // errNoNode says that a singular path selects nothing.
 var errNoNode = errors.New("selects nothing")
 
+// errTooManyItems says that the filters of a callback are asked about too many items, over all its features.
+var errTooManyItems = fmt.Errorf("asks the filter about more than %d items together", pathLimit/itemCost)
+
 // errNoList says that the items to choose from are not there.
 var errNoList = errors.New("selects no list")
 
-// take returns the parameter's value: of a singular path the value of its node, of any other one always a list.
-func (p Parameter) take(docs documents) (any, error) {
+// take returns the parameter's value: of a singular path the value of its node, of any other one always a list. It takes
+// the nodes that it looks at from left.
+func (p Parameter) take(docs documents, left *float64) (any, error) {
 	if p.Path == nil {
 		return p.Value, nil
 	}
-	nodes, err := p.Path.Select(map[string]any(docs), pathLimit)
+	nodes, err := p.Path.Select(map[string]any(docs), left)
 	switch {
 	case err != nil:
 		return nil, err
@@ -67,7 +75,7 @@ func (p Parameter) take(docs documents) (any, error) {
 	case p.Items == nil:
 		return nodes[0], nil
 	}
-	value, err := p.Items.of(nodes[0], p.Items.From.Names(), docs)
+	value, err := p.Items.of(nodes[0], p.Items.From.Names(), docs, left)
 	if err != nil {
 		return nil, fmt.Errorf("%s with the items of %s: %w", p.Path, p.Items.From, err)
 	}
@@ -75,14 +83,14 @@ func (p Parameter) take(docs documents) (any, error) {
 }
 
 // of returns a copy of a document in which the list at the end of names has only the elements that the filter accepts.
-func (i Items) of(node any, names []any, docs documents) (any, error) {
+func (i Items) of(node any, names []any, docs documents, left *float64) (any, error) {
 	if len(names) == 0 {
-		return i.accepted(node, docs)
+		return i.accepted(node, docs, left)
 	}
 	switch name := names[0].(type) {
 	case string:
 		if object, ok := node.(map[string]any); ok && has(object, name) {
-			changed, err := i.of(object[name], names[1:], docs)
+			changed, err := i.of(object[name], names[1:], docs, left)
 			object = maps.Clone(object)
 			object[name] = changed
 			return object, err
@@ -93,7 +101,7 @@ func (i Items) of(node any, names []any, docs documents) (any, error) {
 			if at < 0 {
 				at += len(list)
 			}
-			changed, err := i.of(list[at], names[1:], docs)
+			changed, err := i.of(list[at], names[1:], docs, left)
 			list = slices.Clone(list)
 			list[at] = changed
 			return list, err
@@ -108,13 +116,16 @@ func has(object map[string]any, name string) bool {
 }
 
 // accepted returns the elements of a list that the filter accepts, in their order.
-func (i Items) accepted(node any, docs documents) (any, error) {
+func (i Items) accepted(node any, docs documents, left *float64) (any, error) {
 	list, ok := node.([]any)
 	if !ok {
 		return nil, errNoList
 	}
 	if len(list) > maxFeatures {
 		return nil, fmt.Errorf("it has %d items; a filter takes at most %d", len(list), maxFeatures)
+	}
+	if *left -= float64(len(list)) * itemCost; *left < 0 {
+		return nil, errTooManyItems
 	}
 	some := []any{}
 	for at, item := range list {
@@ -134,11 +145,11 @@ func (d documents) with(feature any) documents {
 	return documents{"input": d["input"], "output": d["output"], "workflow": d["workflow"], docFeature: feature}
 }
 
-// parameters are those of one callback, as JSON.
-func (c *Callback) parameters(docs documents) (json.RawMessage, error) {
+// parameters returns the parameters of one action, as JSON. It takes the nodes that their paths look at from left.
+func (c *Callback) parameters(docs documents, left *float64) (json.RawMessage, error) {
 	values := make(map[string]any, len(c.Parameters))
 	for _, p := range c.Parameters {
-		value, err := p.take(docs)
+		value, err := p.take(docs, left)
 		switch {
 		case err == nil:
 			values[p.Name] = value

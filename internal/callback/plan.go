@@ -69,7 +69,7 @@ func Plan(job Job, callbacks []Callback) []Planned {
 	var planned []Planned
 	for i := range callbacks {
 		c := &callbacks[i]
-		p := planner{job: job, callback: c, docs: docs}
+		p := planner{job: job, callback: c, docs: docs, left: pathLimit}
 		switch {
 		case err != nil:
 			p.fail(whole, CodeDocument, err)
@@ -151,7 +151,8 @@ type planner struct {
 	planned  []Planned
 	// subscriber is the one that is called; zero for the subscriber of the job's own request, and for callbacks.
 	subscriber action.ID
-	size       int // of all parameters so far, in bytes
+	size       int     // of all parameters so far, in bytes
+	left       float64 // nodes that the paths of the callback may still look at
 }
 
 // features plans one action per feature that the filter lets through.
@@ -179,9 +180,15 @@ func (p *planner) features() {
 			}
 		}
 		p.one(i, docs)
-		if p.size > maxPlanned {
+		switch {
+		case p.size > maxPlanned:
 			p.planned = nil
 			p.fail(whole, CodeParameters, fmt.Errorf("the parameters of all features have more than %d bytes together", maxPlanned))
+			return
+		case p.left < 0:
+			last := p.planned[len(p.planned)-1].Fault
+			p.planned = nil
+			p.fail(whole, CodeParameters, fmt.Errorf("the parameters of all features together take too much work; at feature %d of %d: %s", i, len(all), last))
 			return
 		}
 	}
@@ -189,7 +196,7 @@ func (p *planner) features() {
 
 // one plans the action for one feature, or for all.
 func (p *planner) one(index int, docs documents) {
-	raw, err := p.callback.parameters(docs)
+	raw, err := p.callback.parameters(docs, &p.left)
 	if err != nil {
 		p.fail(index, CodeParameters, err)
 		return

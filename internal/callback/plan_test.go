@@ -299,6 +299,29 @@ func TestChainsStayWithinTheBound(t *testing.T) {
 	})
 }
 
+// TestFeaturesAreLookedAtByThemselves: what a callback costs does not grow with the features times their document, and the
+// paths that look at all of it for each feature share one bound.
+func TestFeaturesAreLookedAtByThemselves(t *testing.T) {
+	t.Parallel()
+	features := strings.Repeat(`{"id": "x", "list": [1, 2, 3]}, `, maxFeatures-1) + `{"id": "x", "list": [1, 2, 3]}`
+	job := mirror("", `{"features": [`+features+`], "deep": `+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}`)
+	each := Callback{Name: "each", PerFeature: true, When: ends(t, "successful"), Target: publish()}
+	for text, want := range map[string]int{"$.feature.id": maxFeatures, "$.feature.list[*]": maxFeatures, "$.feature..id": maxFeatures,
+		"$.output.features[?@.id == 'y']": 1} {
+		each.Parameters = []Parameter{path(t, "p", text)}
+		planned := Plan(job, []Callback{each})
+		if len(planned) != want || (want == 1) != strings.Contains(planned[0].Fault, "looks at too many nodes") {
+			t.Errorf("%s: %d actions, want %d; the first: %s", text, len(planned), want, planned[0].Fault)
+		}
+	}
+	root, list := path(t, "p", "$.output"), path(t, "", "$.features")
+	root.Items = &Items{From: list.Path, Filter: filter(t, "feature.id == 'y'")}
+	each.Parameters = []Parameter{root}
+	if planned := Plan(job, []Callback{each}); len(planned) != 1 || !strings.Contains(planned[0].Fault, "asks the filter about more than") {
+		t.Errorf("items of each feature: %d actions; the first: %s", len(planned), planned[0].Fault)
+	}
+}
+
 func TestWhenNamesEnds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

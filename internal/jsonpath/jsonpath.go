@@ -22,13 +22,13 @@ import (
 // maxText is how many bytes a path may have.
 const maxText = 4096
 
-// maxDepth is how deep a document may be nested. The parts of a filter that cannot be counted recurse.
+// maxDepth is how deep a descendant segment or a filter may go: both recurse.
 const maxDepth = 1000
 
 // Errors of Select.
 var (
 	errTooMuchWork = errors.New("looks at too many nodes")
-	errTooDeep     = fmt.Errorf("found a document with more than %d levels", maxDepth)
+	errTooDeep     = fmt.Errorf("looks more than %d levels deep", maxDepth)
 )
 
 // Path is a compiled path. Make it with Parse.
@@ -93,13 +93,10 @@ func (p *Path) Names() []any {
 	return names
 }
 
-// Select returns the nodes that the path selects. limit is how many nodes it may look at; where more would have to be
-// looked at, it returns an error.
-func (p *Path) Select(document any, limit int) ([]any, error) {
-	if !shallow(document, maxDepth-1) {
-		return nil, errTooDeep
-	}
-	e := evaluation{root: document, left: float64(limit)}
+// Select returns the nodes that the path selects, and takes those that it looks at from left. Where more would have to be
+// looked at, it returns an error and left is negative. What the path does not look at costs nothing.
+func (p *Path) Select(document any, left *float64) ([]any, error) {
+	e := evaluation{root: document, left: left}
 	nodes, err := e.query(p.query.Segments(), document)
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", p, err)
@@ -107,24 +104,15 @@ func (p *Path) Select(document any, limit int) ([]any, error) {
 	return nodes, nil
 }
 
-// shallow reports whether a document has at most so many levels below its root.
-func shallow(node any, levels int) bool {
-	for child := range children(node) {
-		if levels == 0 || !shallow(child, levels-1) {
-			return false
-		}
-	}
-	return true
-}
-
 // evaluation is one Select.
 type evaluation struct {
-	root any
-	left float64 // nodes that may still be looked at
+	root    any
+	deepest float64  // levels of what filters look at
+	left    *float64 // nodes that may still be looked at
 }
 
 func (e *evaluation) spend(nodes float64) error {
-	if e.left -= nodes; e.left < 0 {
+	if *e.left -= nodes; *e.left < 0 {
 		return errTooMuchWork
 	}
 	return nil
@@ -137,7 +125,7 @@ func (e *evaluation) query(segments []*spec.Segment, from any) ([]any, error) {
 		var selected []any
 		for _, node := range nodes {
 			var err error
-			if selected, err = e.segment(s, node, selected); err != nil {
+			if selected, err = e.segment(s, node, selected, 1); err != nil {
 				return nil, err
 			}
 		}
@@ -146,8 +134,11 @@ func (e *evaluation) query(segments []*spec.Segment, from any) ([]any, error) {
 	return nodes, nil
 }
 
-// segment appends what a segment selects of a node.
-func (e *evaluation) segment(s *spec.Segment, node any, selected []any) ([]any, error) {
+// segment appends what a segment selects of a node. level counts how deep a descendant segment has gone.
+func (e *evaluation) segment(s *spec.Segment, node any, selected []any, level int) ([]any, error) {
+	if level > maxDepth {
+		return nil, errTooDeep
+	}
 	for _, selector := range s.Selectors() {
 		filter, filters := selector.(*spec.FilterSelector)
 		if !filters {
@@ -159,7 +150,11 @@ func (e *evaluation) segment(s *spec.Segment, node any, selected []any) ([]any, 
 			continue
 		}
 		for child := range children(node) {
-			if err := e.spend(e.cost(filter.LogicalOr, child)); err != nil {
+			cost := e.cost(filter.LogicalOr, child)
+			if e.deepest > maxDepth {
+				return nil, errTooDeep
+			}
+			if err := e.spend(cost); err != nil {
 				return nil, err
 			}
 			if filter.Eval(child, e.root) {
@@ -172,7 +167,7 @@ func (e *evaluation) segment(s *spec.Segment, node any, selected []any) ([]any, 
 	}
 	for child := range children(node) {
 		var err error
-		if selected, err = e.segment(s, child, selected); err != nil {
+		if selected, err = e.segment(s, child, selected, level+1); err != nil {
 			return nil, err
 		}
 	}
@@ -241,14 +236,14 @@ var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
 // a list has n-1 commas, and n is at most 2 to the power of n-1.
 func (e *evaluation) costOfText(text string, node any) float64 {
 	text = quoted.ReplaceAllLiteralString(text, `""`)
-	size, depth := measure(node)
+	size, depth := e.measure(node)
 	fixed := 0.0
 	if strings.Contains(text, "(") {
 		fixed = patternCost
 	}
 	several := strings.ContainsAny(text, "*?:") || strings.Contains(text, "..")
 	if roots := strings.Count(text, "$"); roots > 0 && (several || strings.Contains(text, "(") || !strings.Contains(text, "@")) {
-		all, deepest := measure(e.root)
+		all, deepest := e.measure(e.root)
 		if !several {
 			return fixed + size + all
 		}
@@ -259,6 +254,13 @@ func (e *evaluation) costOfText(text string, node any) float64 {
 	}
 	repeats := float64(strings.Count(text, "..") + strings.Count(text, "?"))
 	return fixed + size*math.Pow(depth, repeats)*math.Pow(2, float64(strings.Count(text, ",")))
+}
+
+// measure is the function measure; it keeps the most levels.
+func (e *evaluation) measure(node any) (size, levels float64) {
+	size, levels = measure(node)
+	e.deepest = max(e.deepest, levels)
+	return size, levels
 }
 
 // measure returns how many nodes a document has, a long text counted as several, and how many levels.

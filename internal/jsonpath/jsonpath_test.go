@@ -57,7 +57,8 @@ func TestPathsComplyWithRFC9535(t *testing.T) {
 			t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
 			continue
 		}
-		got, err := path.Select(c.Document, 100_000)
+		left := 100_000.0
+		got, err := path.Select(c.Document, &left)
 		if err != nil {
 			t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
 			continue
@@ -110,24 +111,48 @@ func TestWorkIsBounded(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.document), &document); err != nil {
 			t.Fatal(err)
 		}
-		nodes, err := path.Select(document, limit)
+		left := float64(limit)
+		nodes, err := path.Select(document, &left)
 		if c.want < 0 && (err == nil || !strings.Contains(err.Error(), "looks at too many nodes")) || c.want >= 0 && (err != nil || len(nodes) != c.want) {
 			t.Errorf("%s: %d nodes, %v; want %d", c.path, len(nodes), err, c.want)
 		}
 	}
 	var tooDeep any
-	if err := json.Unmarshal([]byte(strings.Repeat("[", 1001)+strings.Repeat("]", 1001)), &tooDeep); err != nil {
+	if err := json.Unmarshal([]byte(strings.Repeat("[", 1002)+strings.Repeat("]", 1002)), &tooDeep); err != nil {
 		t.Fatal(err)
 	}
-	path, err := jsonpath.Parse("$.a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := path.Select(tooDeep, limit); err == nil {
-		t.Error("a document of 1,001 levels was taken")
+	for _, text := range []string{"$..a", "$.a[?@..b]", "$.b[?$..a]", "$[?@.a == 1 || @..b]"} {
+		path, err := jsonpath.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := float64(limit)
+		if _, err := path.Select(map[string]any{"a": tooDeep, "b": []any{1}}, &left); err == nil || !strings.Contains(err.Error(), "levels deep") {
+			t.Errorf("%s in a document of 1,003 levels: %v", text, err)
+		}
 	}
 	if _, err := jsonpath.Parse("$" + strings.Repeat(".a", 4096)); err == nil {
 		t.Error("a path of 8,193 bytes was taken")
+	}
+}
+
+// TestAPathCostsWhatItLooksAt: neither the size nor the depth of the rest of the document counts.
+func TestAPathCostsWhatItLooksAt(t *testing.T) {
+	t.Parallel()
+	var deep any
+	if err := json.Unmarshal([]byte(strings.Repeat("[", 5000)+strings.Repeat("]", 5000)), &deep); err != nil {
+		t.Fatal(err)
+	}
+	document := map[string]any{"a": map[string]any{"b": []any{1, 2}}, "deep": deep}
+	for text, want := range map[string]float64{"$.a.b[0]": 6, "$.a.b[*]": 7, "$.a..b": 7, "$.a.b[?@ == 1]": 8} {
+		path, err := jsonpath.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 1000.0
+		if _, err := path.Select(document, &left); err != nil || 1000-left != want {
+			t.Errorf("%s looks at %v nodes, want %v; %v", text, 1000-left, want, err)
+		}
 	}
 }
 

@@ -62,10 +62,15 @@ func (i Idempotency) entryKey() action.ID {
 // answers looks up which action answers for each job that has a key: an earlier one, or the job itself. A job that is a
 // retry is always its own answer. The entries are locked in the order of keys until the transaction ends.
 func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
-	asked := map[bool][]CacheEntry{}
+	type entry struct {
+		key   action.ID
+		retry bool
+	}
+	asked, seen := map[bool][]CacheEntry{}, make(map[entry]bool, len(jobs))
 	for _, a := range jobs {
 		retry := !a.RetryOf.IsZero()
-		if !slices.ContainsFunc(asked[retry], func(e CacheEntry) bool { return e.Key == a.CacheKey }) {
+		if e := (entry{a.CacheKey, retry}); !seen[e] {
+			seen[e] = true
 			asked[retry] = append(asked[retry], CacheEntry{Key: a.CacheKey, Scope: PayloadScope, Name: a.Name, Version: a.Version, ActionID: a.ID, CreatedAt: t.Now()})
 		}
 	}
@@ -92,10 +97,14 @@ func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntr
 	if err != nil {
 		return nil, err
 	}
+	changed := make(map[action.ID]bool, len(pointed))
+	for _, key := range pointed {
+		changed[key] = true
+	}
 	found := make(map[action.ID]CacheEntry, len(entries))
 	var others []action.ID
 	for _, e := range entries {
-		if slices.Contains(pointed, e.Key) {
+		if changed[e.Key] {
 			found[e.Key] = e
 		} else {
 			others = append(others, e.Key)

@@ -204,7 +204,8 @@ func (l *lazyJSON) has(path *jsonpath.Path) bool {
 	if l.unread {
 		return false
 	}
-	nodes, err := path.Select(l.decoded, pathLimit)
+	left := float64(pathLimit)
+	nodes, err := path.Select(l.decoded, &left)
 	if err != nil && l.skipped == "" {
 		l.skipped = "a rule was left out: jsonPath " + err.Error()
 	}
