@@ -25,18 +25,17 @@ func (a *app) buildCommand() *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
 		a.buildLintCommand(), a.buildSchemaCommand(), a.buildListCommand(), a.buildShowCommand(), a.buildLogCommand())
 	for _, sub := range c.Commands() {
-		if sub.Name() == "log" {
-			continue // a server reads its machine's
+		sub.PreRunE = func(*cobra.Command, []string) error {
+			return a.here("builds are read on the machine that built them", sub.Name() == "log")
 		}
-		sub.PreRunE = func(*cobra.Command, []string) error { return a.here("builds are read on the machine that built them") }
 	}
 	return c
 }
 
-// here refuses flags that name a log or a server elsewhere, for a command that reads this machine only.
-func (a *app) here(why string) error {
+// here refuses flags that name a log or a server elsewhere, for a command that reads this machine, or one that a server serves.
+func (a *app) here(why string, served bool) error {
 	for name, value := range map[string]string{"--server": a.flags.server, "--store": a.flags.store} {
-		if value != "" {
+		if value != "" && !(served && name == "--server") {
 			return fault.New(fault.Invalid, "%s has no effect here: %s", name, why).WithHint("run the command there, or leave %s out", name)
 		}
 	}

@@ -1,19 +1,13 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -36,24 +30,23 @@ for a terminal that you do not mind.`,
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print one step's text as it is, control characters too")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the step has ended")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
 	return c
 }
 
-// logLine is one entry of `waybill build log -o json`.
-type logLine struct {
-	Step    string    `json:"step"`
-	ID      int64     `json:"logId"`
-	At      time.Time `json:"at"`
-	Stream  string    `json:"stream"` // stdout, stderr, waybill
-	Partial bool      `json:"partial,omitempty"`
-	Text    string    `json:"text"`
-}
-
-// printLog prints one step's log, or every step's in turn with the step in front.
+// printBuildLog prints one step's log, or every step's in turn with the step in front: from this machine, or from a server's.
 func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw bool) error {
-	if a.flags.server != "" {
-		return a.printServedLog(ctx, given, follow, raw)
+	lines := logPrinter{app: a, show: a.logText(), named: len(given) < 2}
+	if address := a.flags.server; address != "" {
+		client := server.NewClient(address, a.clientToken(a.homeOf(a.dir), address), a.user())
+		step := ""
+		if len(given) == 2 {
+			step = given[1]
+		}
+		if raw {
+			return a.copyLog(ctx, client, given[0], step, follow)
+		}
+		return client.BuildLines(ctx, given[0], step, follow, lines.print)
 	}
 	r, err := a.openBuild(given[0])
 	if err != nil {
@@ -63,96 +56,87 @@ func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw boo
 	if err != nil {
 		return err
 	}
+	steps := b.Plan.Steps
 	if len(given) == 2 {
 		step, err := server.BuildStep(b.Plan, given[1])
 		if err != nil {
 			return err
 		}
-		return a.printStepLog(ctx, r, step, "", follow, raw)
+		steps = []build.PlanStep{*step}
 	}
-	for _, step := range b.Plan.Steps {
-		if err := a.printStepLog(ctx, r, &step, step.Path()+" | ", follow, false); err != nil {
+	for i := range steps {
+		if err := r.Log(ctx, steps[i].ID, 0, follow, func(id int64, e build.Entry) error {
+			if raw {
+				return a.printRaw(e)
+			}
+			return lines.print(server.LineOf(&steps[i], id, e))
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) printStepLog(ctx context.Context, r *results.Reader, step *build.PlanStep, prefix string, follow, raw bool) error {
-	show, out := a.logText(raw), ungated(a.out)
-	var begun []byte
-	return r.Log(ctx, step.ID, 0, follow, func(id int64, e build.Entry) error {
-		if a.json() {
-			return a.printJSONLine(logLine{Step: step.Path(), ID: id, At: e.At, Stream: streamOf(e), Partial: e.Partial,
-				Text: string(bytes.ToValidUTF8(e.Text, []byte("\ufffd")))})
-		}
-		begun = append(begun, e.Text...)
-		if e.Partial {
-			return nil
-		}
-		text := show(begun)
-		begun = begun[:0]
-		_, err := fmt.Fprintln(out, prefix+text)
-		return err
-	})
+// printRaw prints an entry as the program printed it.
+func (a *app) printRaw(e build.Entry) error {
+	text := e.Text
+	if !e.Partial {
+		text = append(text[:len(text):len(text)], '\n')
+	}
+	_, err := ungated(a.out).Write(text)
+	return err
 }
 
-// logText returns how a piece of a log is printed: as it is when raw, else without what a terminal would obey.
-func (a *app) logText(raw bool) func([]byte) string {
-	if raw {
-		return func(text []byte) string { return string(text) }
+// copyLog prints the bytes of a step from the machine of a server.
+func (a *app) copyLog(ctx context.Context, client *server.Client, id, step string, follow bool) error {
+	body, err := client.BuildLog(ctx, id, step, follow)
+	if err != nil {
+		return err
 	}
+	defer body.Close()
+	if _, err := io.Copy(ungated(a.out), body); err != nil {
+		return fault.New(fault.Unavailable, "read the log of build %s: %w", id, err)
+	}
+	return nil
+}
+
+// logPrinter prints entries, and gathers those that are parts of one line.
+type logPrinter struct {
+	*app
+	show  func([]byte) string
+	named bool // each line has its step in front
+	begun []byte
+	inner bool // a piece of the line has been printed
+}
+
+// pieceSize is the number of bytes of a line above which a piece of it is printed before its end is there.
+const pieceSize = 64 << 10
+
+func (p *logPrinter) print(line server.BuildLine) error {
+	if p.json() {
+		return p.printJSONLine(line)
+	}
+	p.begun = append(p.begun, line.Text...)
+	if line.Partial && len(p.begun) < pieceSize {
+		return nil
+	}
+	text := p.show(p.begun)
+	if p.named && !p.inner {
+		text = line.Step + " | " + text
+	}
+	if p.inner = line.Partial; !p.inner {
+		text += "\n"
+	}
+	p.begun = p.begun[:0]
+	_, err := io.WriteString(ungated(p.out), text)
+	return err
+}
+
+// logText returns how a piece of a log is printed: without what a terminal would obey.
+func (a *app) logText() func([]byte) string {
 	var keep func(string) bool
 	if onTerminal(a.out) {
 		keep = build.IsColour // the user has asked for the log itself
 	}
 	return func(text []byte) string { return closed(build.VisibleColours(text, keep)) }
-}
-
-func streamOf(e build.Entry) string {
-	switch {
-	case e.Waybill:
-		return "waybill"
-	case e.Stderr:
-		return "stderr"
-	}
-	return "stdout"
-}
-
-// pieceSize bounds how much of a line of a served log is held at a time.
-const pieceSize = 64 << 10
-
-// printServedLog prints a log from the machine of a server.
-func (a *app) printServedLog(ctx context.Context, given []string, follow, raw bool) error {
-	if follow || a.json() {
-		return fault.New(fault.Invalid, "--follow and -o json have no effect on a server's log: it is text, as far as it has been printed").WithHint("leave them out")
-	}
-	step := ""
-	if len(given) == 2 {
-		step = given[1]
-	}
-	address := a.flags.server
-	body, err := server.NewClient(address, a.clientToken(a.homeOf(a.dir), address), a.user()).BuildLog(ctx, given[0], step)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	show, out, lines := a.logText(raw), ungated(a.out), bufio.NewReaderSize(body, pieceSize)
-	for {
-		piece, err := lines.ReadSlice('\n')
-		text, whole := bytes.CutSuffix(piece, []byte("\n"))
-		shown := show(text)
-		if whole {
-			shown += "\n"
-		}
-		if _, err := io.WriteString(out, shown); err != nil {
-			return err
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return fault.New(fault.Unavailable, "read the log of build %s: %w", given[0], err)
-		}
-	}
 }

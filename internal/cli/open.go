@@ -120,7 +120,7 @@ func (s *session) connect(ctx context.Context) error {
 	service := server.NewService(l, store, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	service.LargestUpload = s.live.Now().Server.LargestUpload
-	service.Inspect = s.inspectHost
+	service.Inspect, service.ReadLog = s.inspectHost, s.readServiceLog
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}
@@ -132,6 +132,11 @@ func (s *session) connect(ctx context.Context) error {
 // inspectHost asks how a service on a host of this machine does.
 func (s *session) inspectHost(ctx context.Context, host schedule.Host, service string) (step.State, bool, error) {
 	return step.Look(ctx, s.home.dir, host, service)
+}
+
+// readServiceLog reads what a service on a host of this machine has printed.
+func (s *session) readServiceLog(host schedule.Host, service string, most int64) (step.ServiceLog, bool, error) {
+	return step.ReadLog(s.home.dir, host, service, most)
 }
 
 // blobURL returns where this process keeps blobs.

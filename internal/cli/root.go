@@ -67,7 +67,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}
 	}
 	add(groupWork, a.shipCommand(), a.planCommand(), a.runCommand())
-	add(groupLook, a.statusCommand(), a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.processCommand(), a.buildCommand(), a.logCommand())
+	add(groupLook, a.statusCommand(), a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.processCommand(), a.buildCommand(), a.serviceCommand(), a.logCommand())
 	add(groupServe, a.upCommand(), a.serveCommand(), a.tokenCommand(), a.configCommand(), a.backupCommand(), a.restoreCommand(), a.completionCommand(), a.versionCommand())
 }
 

@@ -22,6 +22,7 @@ type operations interface {
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
+	ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
 	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)

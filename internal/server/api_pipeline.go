@@ -79,6 +79,9 @@ func (a *api) pipelines() {
 	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	get(a, plan, a.plan)
+	log := read("read-service-log", "/pipelines/{pipeline}/service-log", "What the service on a host printed last, at most 1 MiB; needs a token also on the server's machine")
+	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
+	get(a, log, a.serviceLog)
 	get(a, read("list-resources", "/resources", "What runs where"), a.resources)
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -277,7 +278,7 @@ func (s *Service) services(ctx context.Context) ([]Trouble, error) {
 				continue
 			}
 			all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(),
-				Hint: "its output is in .waybill/log of its folder on the host; waybill pipeline show " + head.Pipeline})
+				Hint: "waybill service log " + head.Pipeline + " " + strings.TrimPrefix(v.Target, head.Pipeline+"/")})
 		}
 	}
 	return all, nil

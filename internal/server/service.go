@@ -38,6 +38,8 @@ type Service struct {
 	Idle func() bool
 	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
 	Inspect func(ctx context.Context, host schedule.Host, service string) (state step.State, known bool, err error)
+	// ReadLog reads at most most bytes of what a service on a host has printed, the newest; known and nil as those of Inspect.
+	ReadLog func(host schedule.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
 }
 
 // Offers are what people can have done: those that there are at the time of asking. A nil function offers nothing.

@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+// TestACutLogIsResumed cuts the connection after every two events of a log that two steps have printed.
+func TestACutLogIsResumed(t *testing.T) {
+	t.Parallel()
+	w, builds := servertest.Start(t), t.TempDir()
+	store, err := results.Create(filepath.Join(builds, "7.1"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	plan := &build.Plan{File: ".wharf-ci.yml", Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}, {ID: 2, Stage: "s", Name: "b"}}}
+	if err := store.Describe(results.Build{ID: "7.1", Plan: plan}); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for id := 1; id <= 2; id++ {
+		log, err := store.Log(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 5 {
+			if err := log.Append(build.Entry{At: time.Now(), Text: fmt.Appendf(nil, "line %d\x1b[2J\xff", n)}); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprintf("%s %d line %d\x1b[2J\ufffd", plan.Steps[id-1].Path(), n+1, n))
+		}
+		if _, err := store.Update(id, results.Update{Status: build.Completed, Timestamp: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api := server.New(w.Service, server.Options{Token: homeToken, Builds: builds}).Handler()
+	connections := 0
+	cutting := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		connections++
+		api.ServeHTTP(&cut{ResponseWriter: rw, left: 2}, r)
+	}))
+	defer cutting.Close()
+	client := server.NewClient(cutting.URL, "", "ana")
+	for _, follow := range []bool{false, true} {
+		var got []string
+		if err := client.BuildLines(t.Context(), "7.1", "", follow, func(l server.BuildLine) error {
+			got = append(got, fmt.Sprintf("%s %d %s", l.Step, l.ID, l.Text))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("follow %v: got %q, want %q", follow, got, want)
+		}
+	}
+	if connections < 10 {
+		t.Errorf("%d connections: the stream was not cut", connections)
+	}
+	if err := client.BuildLines(t.Context(), "7.1", "s/c", false, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
+		t.Errorf("an unknown step: %v", err)
+	}
+}
+
+// cut ends an answer after so many events.
+type cut struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cut) Write(p []byte) (int, error) {
+	if strings.HasPrefix(string(p), "id:") {
+		if c.left == 0 {
+			return 0, errors.New("cut")
+		}
+		c.left--
+	}
+	return c.ResponseWriter.Write(p)
+}
+
+func (c *cut) Unwrap() http.ResponseWriter { return c.ResponseWriter }

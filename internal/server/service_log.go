@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// mostOfLog is the number of bytes of a service's log that are read, the newest.
+const mostOfLog = 1 << 20
+
+// ServiceLogView is the end of what the service on a host has printed.
+type ServiceLogView struct {
+	Target  string `json:"target"`  // such as greeter/beta/all/oak
+	Service string `json:"service"` // its name
+	Cut     bool   `json:"cut"`     // earlier lines are left out
+	Text    string `json:"text"`    // control characters too; bytes that are not UTF-8 are replaced
+}
+
+// ServiceLog returns what the service on a host of this machine has printed last. fault.NotFound when the definition in force has
+// no such host; fault.Unavailable when the host is another machine, or no service was started there.
+func (s *Service) ServiceLog(ctx context.Context, pipeline, target string) (ServiceLogView, error) {
+	version, err := s.Version(ctx, pipeline, 0)
+	if err != nil {
+		return ServiceLogView{}, err
+	}
+	d := &version.Definition
+	stage, group, host, ok := d.Find(target)
+	if !ok || host == nil {
+		return ServiceLogView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", pipeline, target)
+	}
+	view := ServiceLogView{Target: target}
+	service := d.ServiceOf(stage, group, host)
+	view.Service = service.Name
+	if service.Manager != "process" {
+		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", target, service.Manager)
+	}
+	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not on this machine, or there is none yet", target).
+		WithHint("with several processes ask the one whose home has the host: --server URL")
+	if s.ReadLog == nil {
+		return view, elsewhere
+	}
+	log, known, err := s.ReadLog(*host, service.Name, mostOfLog)
+	if err == nil && !known {
+		err = elsewhere
+	}
+	view.Text, view.Cut = strings.ToValidUTF8(string(log.Text), "\ufffd"), log.Cut
+	return view, err
+}
+
+// ServiceLog is Service.ServiceLog.
+func (c *Client) ServiceLog(ctx context.Context, pipeline, target string) (view ServiceLogView, err error) {
+	return view, c.get(ctx, at("pipelines", pipeline, "service-log"), url.Values{"target": {target}}, &view)
+}
+
+type serviceLogInput struct {
+	PipelinePath
+	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
+}
+
+// serviceLog needs a token also on this machine: what services print may be confidential, and nothing is redacted.
+func (a *api) serviceLog(ctx context.Context, in *serviceLogInput) (ServiceLogView, error) {
+	if _, err := Require(ctx, ScopeRead); err != nil {
+		return ServiceLogView{}, err
+	}
+	return a.service.ServiceLog(ctx, in.Pipeline, in.Target)
+}
