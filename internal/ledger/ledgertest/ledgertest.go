@@ -17,6 +17,8 @@ type Database struct {
 	Exec func(statement string) error
 	// Past makes room for actions that were created in a period long ago, where room is made ahead of time; nil where it is not.
 	Past func(t *testing.T, from, to time.Time)
+	// Hold begins a transaction that has read the actions and keeps retention from deleting any; nil where none does.
+	Hold func(t *testing.T) (release func())
 	// Cut ends every open connection from outside; nil where there are none.
 	Cut func() error
 }
@@ -137,6 +139,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"TicksMakeOneAction":              ticksMakeOneAction,
 		// retention
 		"OldActionsAreDeleted":          oldActionsAreDeleted,
+		"RefusedRetentionKeepsAll":      refusedRetentionKeepsAll,
 		"RetainedActionsAreRefusedToGo": retainedActionsAreRefusedToGo,
 		// the rest
 		"WaitersAreWoken":                   waitersAreWoken,

@@ -102,6 +102,58 @@ func oldActionsAreDeleted(t *testing.T, s setup) {
 	s.wantPinned(t)
 }
 
+// refusedRetentionKeepsAll: retention behind a long transaction leaves everything about an old action, and the next call
+// deletes all of it.
+func refusedRetentionKeepsAll(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	old := s.monday(t, 20)
+	a := job("old")
+	a.ID, a.Policy.Deadline = action.DerivedID(old.Add(time.Hour), "old"), 0
+	a.CacheKey = action.DerivedID(old, "key")
+	id := s.enqueue(t, a)
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+	check(t, s.Dismiss(s.ctx, id, "ana"))
+	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error { // dismissing has deleted it
+		_, err := tx.PointCache([]ledger.CacheEntry{{Key: a.CacheKey, Scope: ledger.PayloadScope, ActionID: id, CreatedAt: old}}, true)
+		return err
+	}))
+	stored := weeks{weekOf(old)}
+	if s.database.Hold != nil {
+		release := s.database.Hold(t)
+		ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
+		defer cancel()
+		if err := s.Retain(ctx, retention, &stored); err == nil {
+			t.Error("retention passed a transaction that reads what it deletes")
+		}
+		state, err := s.Action(s.ctx, id)
+		check(t, err)
+		events, err := s.Events(s.ctx, id)
+		check(t, err)
+		if state.Dismissed.IsZero() || len(events) != 3 || len(s.entriesOf(t, a.CacheKey)) != 1 || len(stored) != 1 {
+			t.Errorf("after a refused call: %+v, %d events, entries %v, archive %v", state, len(events), s.entriesOf(t, a.CacheKey), stored)
+		}
+		release()
+	}
+	check(t, s.Retain(s.ctx, retention, &stored))
+	_, err := s.Action(s.ctx, id)
+	wantCode(t, err, fault.NoSuchAction)
+	_, err = s.Events(s.ctx, id)
+	wantCode(t, err, fault.NoSuchAction)
+	if len(s.entriesOf(t, a.CacheKey)) != 0 || len(stored) != 0 {
+		t.Errorf("left: entries %v, archive %v", s.entriesOf(t, a.CacheKey), stored)
+	}
+}
+
+// entriesOf reads the entry of a key.
+func (s setup) entriesOf(t *testing.T, key action.ID) (entries []ledger.CacheEntry) {
+	t.Helper()
+	check(t, s.driver.Read(s.ctx, func(tx ledger.Tx) (err error) {
+		entries, err = tx.CacheEntries([]action.ID{key}, ledger.CacheQuery{})
+		return err
+	}))
+	return entries
+}
+
 // wantPinned wants exactly those live actions to hold their partitions, where there are some.
 func (s setup) wantPinned(t *testing.T, lives ...action.ID) {
 	t.Helper()

@@ -27,6 +27,17 @@ func TestConformance(t *testing.T) {
 				return err
 			},
 			Past: func(t *testing.T, from, to time.Time) { past(t, url, from, to) },
+			Hold: func(t *testing.T) (release func()) {
+				reader := connect(t, url)
+				if _, err := reader.Exec(t.Context(), "BEGIN; SELECT count(*) FROM action"); err != nil {
+					t.Fatal(err)
+				}
+				return func() {
+					if _, err := reader.Exec(t.Context(), "COMMIT"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
 			Cut: func() error {
 				_, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 					WHERE datname = current_database() AND pid <> pg_backend_pid()`)

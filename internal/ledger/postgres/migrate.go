@@ -86,7 +86,8 @@ func (m *migrator) run(ctx context.Context) error {
 		if err := m.turn.Ping(ctx); err != nil { // without the lock another instance may be at it
 			return err
 		}
-		if err := m.patiently(ctx, left[0]); err != nil {
+		err = patiently(ctx, m.log, migrateFor, left[0], func() error { return m.apply(ctx, left[0]) })
+		if err != nil {
 			return fmt.Errorf("migrate the ledger by %s: %w", left[0], err)
 		}
 	}
@@ -136,28 +137,28 @@ func (m *migrator) takeTurn(ctx context.Context) error {
 	}
 }
 
-// patiently applies a step, again and again while locks that it needs are not free. Between the tries the instances that
+// patiently does something, again and again while locks that it needs are not free. Between the tries the instances that
 // work on the tables proceed.
-func (m *migrator) patiently(ctx context.Context, step string) error {
+func patiently(ctx context.Context, log *slog.Logger, within time.Duration, what string, do func() error) error {
 	var delay member.Backoff
-	for until := time.Now().Add(migrateFor); ; {
-		err := m.apply(ctx, step)
+	for until := time.Now().Add(within); ; {
+		err := do()
 		if !lockTaken(err) {
 			return err
 		}
 		if time.Now().After(until) {
-			return fault.New(fault.LedgerAway, "a lock was not free for %s: %w", migrateFor, err).
-				WithHint("end the long transaction that holds it (pg_stat_activity), then start again")
+			return fault.New(fault.LedgerAway, "a lock was not free for %s: %w", within, err).
+				WithHint("end the long transaction that holds it (pg_stat_activity), then try again")
 		}
 		pause := delay.Next()
-		m.log.Warn("a migration waits for a lock", obs.KeyName, step, obs.Error(err), obs.KeyRetryIn, pause.String())
+		log.Warn("waiting for a lock", obs.KeyName, what, obs.Error(err), obs.KeyRetryIn, pause.String())
 		if !member.Pause(ctx, pause) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// lockTaken reports whether a step gave up because a lock was not free, or to end a deadlock.
+// lockTaken reports whether a statement gave up because a lock was not free, or to end a deadlock.
 func lockTaken(err error) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (answer.Code == "55P03" || answer.Code == "40P01")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,12 +78,11 @@ func (s Span) name(at time.Time) string {
 type part struct {
 	table, name string
 	from, to    time.Time
-	pending     bool // a detaching of it was interrupted
 }
 
 // parts lists the partitions that are attached, oldest first.
 func parts(ctx context.Context, q querier) ([]part, error) {
-	rows, err := q.Query(ctx, `SELECT p.relname, c.relname, i.inhdetachpending,
+	rows, err := q.Query(ctx, `SELECT p.relname, c.relname,
 			(regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)'))[1]::timestamptz,
 			(regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)'))[1]::timestamptz
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
@@ -90,7 +91,7 @@ func parts(ctx context.Context, q querier) ([]part, error) {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) {
-		err = row.Scan(&p.table, &p.name, &p.pending, timeOf{&p.from}, timeOf{&p.to})
+		err = row.Scan(&p.table, &p.name, timeOf{&p.from}, timeOf{&p.to})
 		return p, err
 	})
 }
@@ -159,85 +160,105 @@ func (p part) create(ctx context.Context, t pgx.Tx) error {
 	return err
 }
 
-// Retain drops the partitions that end before a moment and have no live action: detached without holding up anybody,
-// then dropped. What was interrupted is finished by the next call; one process at a time does it.
+const (
+	retainFor  = 10 * time.Minute       // one call of Retain; after it, another process may take its turn
+	dropWait   = 500 * time.Millisecond // for the locks of a drop, and so how long it may hold up those who use the tables
+	dropWithin = time.Minute            // how long one drop is tried again because a lock was not free
+)
+
+// Retain drops the partitions that end before a moment and have no live action, each period in a transaction of its own:
+// everything about its actions is there, or nothing is. While a long transaction uses the tables nothing is dropped, and the
+// error is fault.LedgerAway; the next call tries again. One process at a time does it.
 func (d *Driver) Retain(ctx context.Context, before time.Time) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, retainFor, fmt.Errorf("dropping partitions took longer than %s", retainFor))
+	defer cancel()
 	c, err := pgx.ConnectConfig(ctx, d.config) // what may wait for minutes takes no connection from others
 	if err != nil {
 		return coded(err)
 	}
 	defer c.Close(context.WithoutCancel(ctx))
 	var mine bool
-	err = c.QueryRow(ctx, `WITH turn AS (UPDATE meta SET retaining_until = now() + interval '10 minutes'
-		WHERE retaining_until <= now() RETURNING 1) SELECT EXISTS (SELECT 1 FROM turn)`).Scan(&mine)
+	err = c.QueryRow(ctx, `WITH turn AS (UPDATE meta SET retaining_until = now() + $1::interval
+		WHERE retaining_until <= now() RETURNING 1) SELECT EXISTS (SELECT 1 FROM turn)`, retainFor).Scan(&mine)
 	if err != nil || !mine {
 		return coded(err)
 	}
-	err = retain(ctx, c, before)
-	_, ended := c.Exec(context.WithoutCancel(ctx), "UPDATE meta SET retaining_until = now()")
+	err = retain(ctx, c, before, d.log)
+	_, ended := d.writes.Exec(context.WithoutCancel(ctx), "UPDATE meta SET retaining_until = now()") // c may be closed
 	return coded(errors.Join(err, ended))
 }
 
-// retain looks at the tables of one period in the order of partitioned.
-func retain(ctx context.Context, c *pgx.Conn, before time.Time) error {
+// retain drops one period after the other, the oldest first.
+func retain(ctx context.Context, c *pgx.Conn, before time.Time, log *slog.Logger) error {
 	there, err := parts(ctx, c)
 	if err != nil {
 		return err
 	}
-	for _, p := range there {
-		if p.to.After(before) {
-			continue
+	for len(there) > 0 && !there[0].to.After(before) {
+		n := 1 // tables of the same period
+		for n < len(there) && there[n].from.Equal(there[0].from) {
+			n++
 		}
-		if lives, err := oneLive(ctx, c, p.from, p.to); err != nil || lives.Valid {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := forget(ctx, c, p); err != nil {
+		period := there[:n]
+		there = there[n:]
+		lives, err := oneLive(ctx, c, period[0].from, period[0].to)
+		if err != nil {
 			return err
 		}
-		if err := p.detach(ctx, c); err != nil {
-			return err
+		if lives.Valid {
+			continue
+		}
+		err = patiently(ctx, log, dropWithin, "the drop of partition "+period[0].name, func() error { return drop(ctx, c, period) })
+		if err != nil && !errors.Is(err, errPinned) {
+			return fmt.Errorf("drop partition %s: %w", period[0].name, err)
 		}
 	}
 	return dropDetached(ctx, c)
 }
 
-// forget deletes what only speaks of a partition's actions, while they are still there.
-func forget(ctx context.Context, c *pgx.Conn, p part) error {
-	from, to := uuid(ledger.LowestID(p.from)), uuid(ledger.LowestID(p.to))
-	for _, statement := range []string{"DELETE FROM cache_entry WHERE action_id >= $1 AND action_id < $2", "DELETE FROM dismissal WHERE id >= $1 AND id < $2"} {
-		if _, err := c.Exec(ctx, statement, from, to); err != nil {
+// drop deletes the partitions of one period and the rows that refer to its actions, in one transaction. The locks on the
+// tables are taken last and briefly. What they wait for ends by itself or after dropWait, a deadlock included.
+func drop(ctx context.Context, c *pgx.Conn, period []part) error {
+	from, to := period[0].from, period[0].to
+	return pgx.BeginFunc(ctx, c, func(t pgx.Tx) error {
+		if _, err := t.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", dropWait.Milliseconds())); err != nil {
 			return err
 		}
-	}
-	return nil
+		low, high := uuid(ledger.LowestID(from)), uuid(ledger.LowestID(to))
+		for _, statement := range []string{"DELETE FROM cache_entry WHERE action_id >= $1 AND action_id < $2", "DELETE FROM dismissal WHERE id >= $1 AND id < $2"} {
+			if _, err := t.Exec(ctx, statement, low, high); err != nil {
+				return err
+			}
+		}
+		var all, names []string
+		for _, table := range partitioned {
+			all = append(all, "ONLY "+pgx.Identifier{table}.Sanitize())
+		}
+		for _, p := range period {
+			names = append(names, pgx.Identifier{p.name}.Sanitize())
+		}
+		if _, err := t.Exec(ctx, "LOCK TABLE "+strings.Join(all, ", ")+" IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		lives, err := oneLive(ctx, t, from, to) // an action may have come since the first look; behind the lock none does
+		if err != nil {
+			return err
+		}
+		if lives.Valid {
+			return errPinned
+		}
+		_, err = t.Exec(ctx, "DROP TABLE "+strings.Join(names, ", "))
+		return err
+	})
 }
 
-// detachTime bounds the wait for transactions that use a table when a partition of it is detached; what is cut off is
-// finished by the next call.
-const detachTime = time.Minute
-
-// detach takes a partition out of its table; nobody who reads or writes the table waits for it.
-func (p part) detach(ctx context.Context, c *pgx.Conn) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, detachTime, fmt.Errorf("somebody has used %s for %s without a break", p.table, detachTime))
-	defer cancel()
-	how := "CONCURRENTLY"
-	if p.pending {
-		how = "FINALIZE"
-	}
-	_, err := c.Exec(ctx, "ALTER TABLE "+pgx.Identifier{p.table}.Sanitize()+" DETACH PARTITION "+pgx.Identifier{p.name}.Sanitize()+" "+how)
-	if err != nil {
-		return fmt.Errorf("detach partition %s: %w", p.name, errors.Join(err, context.Cause(ctx)))
-	}
-	return nil
-}
+// errPinned rolls a drop back: a live action keeps the period.
+var errPinned = errors.New("a live action is of this period")
 
 // partitionName is what a table is called that is or was a partition.
 var partitionName = regexp.MustCompile(`^(action|event|thread_done)_[0-9]{4}(w[0-9]{2}|m[0-9]{2}|[0-9]{4})$`)
 
-// dropDetached drops what was detached now or by a process that was killed behind it.
+// dropDetached drops what an earlier version, which detached before it dropped, has left behind.
 func dropDetached(ctx context.Context, c *pgx.Conn) error {
 	rows, err := c.Query(ctx, `SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition
 		AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'action'::regclass)

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -124,8 +123,8 @@ func TestAMissingPartitionRefusesOnlyItsOwnAction(t *testing.T) {
 	all.Wait()
 }
 
-// TestDetachingIsFinishedByTheNext: a process that is killed while it detaches, or before it drops, leaves nothing behind.
-func TestDetachingIsFinishedByTheNext(t *testing.T) {
+// TestDetachedPartitionsAreDropped: earlier versions detached a partition before they dropped it, and may have been killed in between.
+func TestDetachedPartitionsAreDropped(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	d := open(t, url)
@@ -133,27 +132,6 @@ func TestDetachingIsFinishedByTheNext(t *testing.T) {
 	past(t, url, from, from.AddDate(0, 0, 7))
 	past(t, url, from.AddDate(0, 0, 7), from.AddDate(0, 0, 14))
 	execute(t, url, "ALTER TABLE event DETACH PARTITION "+pastName("event", from))
-	reader := connect(t, url)
-	if _, err := reader.Exec(t.Context(), "BEGIN; SELECT count(*) FROM action"); err != nil {
-		t.Fatal(err)
-	}
-	killed, kill := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Retain(killed, time.Now().AddDate(0, 0, -90)) }()
-	looker := connect(t, url)
-	for pending := false; !pending; { // it waits for the reader
-		if err := looker.QueryRow(t.Context(), "SELECT coalesce(bool_or(inhdetachpending), false) FROM pg_inherits, pg_sleep(0.05)").Scan(&pending); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kill()
-	if err := <-ended; err == nil {
-		t.Fatal("a partition was detached although somebody reads its table")
-	}
-	if _, err := reader.Exec(t.Context(), "COMMIT"); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, url, "UPDATE meta SET retaining_until = '-infinity'")
 	if err := d.Retain(t.Context(), time.Now().AddDate(0, 0, -90)); err != nil {
 		t.Fatal(err)
 	}

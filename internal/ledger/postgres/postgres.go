@@ -70,6 +70,7 @@ type Driver struct {
 	config   *pgx.ConnConfig
 	name     string // of all connections of this process, so that others can end them when it is gone
 	span     Span
+	log      *slog.Logger
 	listener *listener
 	notifier *notifier
 	floors   *floors
@@ -133,7 +134,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	if o.Partition == "" {
 		o.Partition = Week
 	}
-	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, listener: newListener(direct.ConnConfig, pools.notify, log),
+	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, log: log, listener: newListener(direct.ConnConfig, pools.notify, log),
 		notifier: newNotifier(pools.notify, self), floors: &floors{lanes: map[string]*floor{}}}
 	if err := d.Maintain(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -30,30 +31,31 @@ func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 	}
 }
 
-// retain deletes at most a piece. An action's history goes before its end and itself, which go together.
+// retain deletes about a piece: whole actions, each with its history, its end and what refers to it.
 func (t *tx) retain(bound []byte) (deleted int, err error) {
 	if _, err := t.exec(`UPDATE meta SET retained = ?1 WHERE retained < ?1`, bound); err != nil {
 		return 0, err
 	}
-	for _, statement := range []string{
-		`DELETE FROM cache_entry WHERE key IN (SELECT key FROM cache_entry WHERE action_id < ?1
-			AND NOT EXISTS (SELECT 1 FROM thread WHERE id = action_id) ORDER BY action_id LIMIT ?2)`,
-		`DELETE FROM dismissal WHERE id IN (SELECT id FROM dismissal WHERE id < ?1 ORDER BY id LIMIT ?2)`,
-		`DELETE FROM event WHERE (action_id, seq) IN (SELECT e.action_id, e.seq FROM event e WHERE e.action_id < ?1
-			AND NOT EXISTS (SELECT 1 FROM thread t WHERE t.id = e.action_id) ORDER BY e.action_id, e.seq LIMIT ?2)`,
-	} {
-		n, err := t.exec(statement, bound, piece-deleted)
-		if deleted += n; err != nil || deleted >= piece {
-			return deleted, err
-		}
+	const most = 5 // rows that an action has beside its events: itself, its end, a dismissal, two entries of the cache
+	type old struct {
+		id   action.ID
+		rows int
 	}
-	gone, err := rows(t, scanID, `SELECT a.id FROM action a WHERE a.id < ? AND NOT EXISTS (SELECT 1 FROM thread t WHERE t.id = a.id)
-		ORDER BY a.id LIMIT ?`, bound, (piece-deleted+1)/2)
+	found, err := rows(t, func(s scanner) (o old, err error) {
+		err = s.Scan(ident{&o.id}, &o.rows)
+		o.rows += most
+		return o, err
+	}, `SELECT a.id, (SELECT count(*) FROM event e WHERE e.action_id = a.id) FROM action a
+		WHERE a.id < ? AND NOT EXISTS (SELECT 1 FROM thread t WHERE t.id = a.id) ORDER BY a.id LIMIT ?`, bound, piece/most)
 	if err != nil {
-		return deleted, err
+		return 0, err
 	}
-	for _, table := range []string{"thread_done", "action"} {
-		n, err := t.exec(`DELETE FROM `+table+` WHERE id IN (`+listed+`)`, idList(gone))
+	var gone []action.ID
+	for room := piece; len(found) > 0 && (len(gone) == 0 || found[0].rows <= room); found = found[1:] {
+		gone, room = append(gone, found[0].id), room-found[0].rows
+	}
+	for _, from := range []string{"event WHERE action_id", "thread_done WHERE id", "cache_entry WHERE action_id", "dismissal WHERE id", "action WHERE id"} {
+		n, err := t.exec(`DELETE FROM `+from+` IN (`+listed+`)`, idList(gone))
 		if deleted += n; err != nil {
 			return deleted, err
 		}

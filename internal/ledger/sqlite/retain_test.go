@@ -111,3 +111,38 @@ func pragma(t *testing.T, d *Driver, statement string) (value int) {
 	}
 	return value
 }
+
+// TestRetentionTakesWholeActions: whatever is between two pieces, an action has all of its history or is gone.
+func TestRetentionTakesWholeActions(t *testing.T) {
+	t.Parallel()
+	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(d)
+	defer l.Close()
+	fill(t, l, 300)
+	err = d.Write(t.Context(), func(x ledger.Tx) error {
+		t := x.(*tx)
+		_, err := t.exec(`INSERT INTO cache_entry (key, scope, name, version, action_id, created_at) SELECT id, 'payload', 'p', 1, id, 1 FROM action`)
+		if err == nil {
+			_, err = t.exec(`INSERT INTO dismissal SELECT id, 1, 'ana' FROM action`)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces := 0
+	for bound := ledger.LowestID(time.Now().AddDate(0, 0, -90)); d.retainOnce(t, bound) > 0; pieces++ {
+		left := pragma(t, d, "SELECT count(*) FROM action")
+		for _, table := range []string{"thread_done", "cache_entry", "dismissal", "event WHERE status = 5"} {
+			if n := pragma(t, d, "SELECT count(*) FROM "+table); n != left {
+				t.Errorf("behind piece %d: %d actions, %d rows of %s", pieces, left, n, table)
+			}
+		}
+	}
+	if pieces < 2 {
+		t.Errorf("%d pieces", pieces)
+	}
+}
