@@ -13,7 +13,7 @@ import (
 // Store keeps objects. Stores are safe for concurrent use, also by several processes.
 type Store interface {
 	// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in bytes.
-	// An empty key means "sha256/<digest>". Nothing is visible under the key before all of it is there, and
+	// A key that ends in a slash is completed by the digest. Nothing is visible under the key before all of it is there, and
 	// what was there before stays when Put fails. A store that cannot take it is fault.Unavailable.
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 	// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The caller closes it.
@@ -42,6 +42,14 @@ func URL(s Store, key string) (url string, ok bool) {
 		return "", false
 	}
 	return shared.URL(key), true
+}
+
+// complete returns the key under which an object of a digest is stored.
+func complete(key, digest string) string {
+	if strings.HasSuffix(key, "/") {
+		return key + digest
+	}
+	return key
 }
 
 // checkKey refuses what is no key: slash-separated names, none of which leaves

@@ -68,14 +68,12 @@ func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 
 // Put implements Store. What is stored is first received whole, since S3 wants its size and the key may be its digest.
 func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
-	if key != "" {
-		if err := checkKey(key); err != nil {
-			return "", "", 0, err
-		}
+	if err := checkKey(strings.TrimSuffix(key, "/")); err != nil {
+		return "", "", 0, err
 	}
 	file, err := os.CreateTemp("", "waybill-put-*")
 	if err != nil {
-		return "", "", 0, explain(fmt.Errorf("store %s: %w", naming(key), err), os.TempDir())
+		return "", "", 0, explain(fmt.Errorf("store blob %s: %w", key, err), os.TempDir())
 	}
 	defer func() {
 		_ = file.Close() // it was only read, or is given up
@@ -83,12 +81,10 @@ func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, dige
 	}()
 	sum := sha256.New()
 	if size, err = io.Copy(io.MultiWriter(file, sum), &reader{ctx, r}); err != nil {
-		return "", "", 0, explain(fmt.Errorf("store %s: %w", naming(key), err), os.TempDir())
+		return "", "", 0, explain(fmt.Errorf("store blob %s: %w", key, err), os.TempDir())
 	}
 	digest = hex.EncodeToString(sum.Sum(nil))
-	if key == "" {
-		key = "sha256/" + digest
-	}
+	key = complete(key, digest)
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return "", "", 0, fmt.Errorf("store blob %s: %w", key, err)
 	}

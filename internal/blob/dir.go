@@ -43,21 +43,17 @@ func OpenDir(location string) (*Dir, error) {
 }
 
 // Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in bytes.
-// An empty key means "sha256/<digest>". Nothing is visible under the key before all of it is there,
+// A key that ends in a slash is completed by the digest. Nothing is visible under the key before all of it is there,
 // and what was there before stays when Put fails. A full or forbidden disk is fault.Unavailable.
 func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
-	if key != "" {
-		if _, err := d.path(key); err != nil {
-			return "", "", 0, err
-		}
+	if err := checkKey(strings.TrimSuffix(key, "/")); err != nil {
+		return "", "", 0, err
 	}
 	temp, digest, size, err := d.receive(ctx, r)
 	if err != nil {
-		return "", "", 0, explain(fmt.Errorf("store %s: %w", naming(key), err), d.root)
+		return "", "", 0, explain(fmt.Errorf("store blob %s: %w", key, err), d.root)
 	}
-	if key == "" {
-		key = "sha256/" + digest
-	}
+	key = complete(key, digest)
 	if err := d.publish(temp, key); err != nil {
 		return "", "", 0, explain(fmt.Errorf("store blob %s: %w", key, errors.Join(err, os.Remove(temp))), d.root)
 	}
@@ -256,13 +252,6 @@ func (r *reader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return r.r.Read(p)
-}
-
-func naming(key string) string {
-	if key == "" {
-		return "a blob"
-	}
-	return "blob " + key
 }
 
 // explain gives errors of the disk a code and says what to do about them.

@@ -49,7 +49,7 @@ func TestPutNamesContentByItsDigest(t *testing.T) {
 	t.Parallel()
 	d, _ := setup(t)
 	for range 2 {
-		key, digest, size, err := d.Put(t.Context(), "", strings.NewReader("hello"))
+		key, digest, size, err := d.Put(t.Context(), "sha256/", strings.NewReader("hello"))
 		if err != nil || key != "sha256/"+helloDigest || digest != helloDigest || size != 5 {
 			t.Fatalf("Put = %s, %s, %d, %v", key, digest, size, err)
 		}
@@ -144,7 +144,7 @@ func TestWritersOfOneObjectDoNotMeet(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if _, _, _, err := d.Put(t.Context(), "", bytes.NewReader(content)); err != nil {
+			if _, _, _, err := d.Put(t.Context(), "sha256/", bytes.NewReader(content)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -98,6 +98,8 @@ type entryTx interface {
 	// Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
 	Revisions(pipeline, label string, seq int64, limit int) ([]Revision, error)
 	InsertArtifact(pipeline, revision int64, a Artifact) error
+	// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
+	UsesBlobs(folder string) (bool, error)
 
 	InsertDeployment(pipeline int64, d Deployment) error
 	// SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.

@@ -74,13 +74,18 @@ func (l *Ledger) forgetRequests(ctx context.Context) error {
 	return nil
 }
 
-// Retain deletes idempotency keys that are too old, whatever the retention. Then it deletes actions older than retention with their
-// histories and what the archive has of their weeks. 0: every action is kept. Live actions stay, on PostgreSQL with their whole
-// partition. It is called hourly; what was interrupted is finished by the next call.
+// Retain deletes idempotency keys that are too old and uploads that were never registered, whatever the retention, and actions
+// older than retention with their histories and what the archive has of their weeks. 0: every action is kept. Live actions
+// stay, on PostgreSQL with their whole partition. It is called hourly; what was interrupted is finished by the next call.
 func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored Folders) error {
 	if err := l.forgetRequests(ctx); err != nil {
 		return err
 	}
+	return errors.Join(l.retainActions(ctx, retention, stored), l.sweepUploads(ctx, stored))
+}
+
+// retainActions deletes actions that are too old, and what is stored for them.
+func (l *Ledger) retainActions(ctx context.Context, retention time.Duration, stored Folders) error {
 	before, err := l.horizon(ctx, retention)
 	if err != nil || before.IsZero() {
 		return err

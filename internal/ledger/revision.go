@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"path"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -58,11 +59,14 @@ func (t *txn) register(head *HeadRow, r Revision) (Revision, bool, error) {
 		return Revision{}, false, err
 	}
 	if len(known) > 0 {
-		if k := known[0]; k.Snapshot != r.Snapshot {
+		if k := known[0]; path.Base(k.Snapshot) != path.Base(r.Snapshot) { // the digest; each upload has a folder of its own
 			return Revision{}, false, fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
 				r.Label, r.Pipeline, orNone(k.Snapshot), orNone(r.Snapshot))
 		}
 		return known[0], false, nil
+	}
+	if err := t.checkUpload(r.Snapshot); err != nil {
+		return Revision{}, false, err
 	}
 	head.Newest++
 	r.Seq, r.State, r.CreatedAt, r.Artifacts = head.Newest, RevisionOpen, t.Now(), nil
@@ -187,6 +191,9 @@ func (l *Ledger) RegisterArtifact(ctx context.Context, pipeline string, revision
 			return err
 		}
 		if known, err := knownArtifact(r, a); known || err != nil {
+			return err
+		}
+		if err := t.checkUpload(a.Blob); err != nil {
 			return err
 		}
 		return t.addArtifact(head, r, a)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -230,11 +232,42 @@ func TestUploadsAreBoundedAndBelongToAPipeline(t *testing.T) {
 		{"no pipeline", "/api/v1/pipelines/none/revisions/x/snapshot", fits, 404},
 		{"too large", "/api/v1/pipelines/greeter/revisions/x/snapshot", large, 413},
 		{"just right", "/api/v1/pipelines/greeter/revisions/x/snapshot", fits, 200},
+		{"once more", "/api/v1/pipelines/greeter/revisions/x/snapshot", fits, 200},
 		{"an artifact without a revision", "/api/v1/pipelines/greeter/revisions/x/artifacts/any", fits, 404},
 	} {
 		status, body, _ := s.ask(t, "PUT", upload.path, upload.body, "Authorization", bearer)
 		if status != upload.want {
 			t.Errorf("%s: %d, want %d: %s", upload.name, status, upload.want, body)
 		}
+	}
+}
+
+// TestAnUploadOfARegisteredRevisionStoresWhatIsLost: it answers with the registered key, and the bytes are there again.
+func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	const path = "/api/v1/pipelines/greeter/revisions/x/snapshot"
+	ask := func(content string) (status int, key string) {
+		t.Helper()
+		status, body, _ := s.ask(t, "PUT", path, content, "Authorization", bearer)
+		var answer struct{ Key string }
+		_ = json.Unmarshal([]byte(body), &answer) // a refusal has none
+		return status, answer.Key
+	}
+	_, key := ask("files")
+	if _, err := s.Service.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Blobs.Clear(t.Context(), "upload"); err != nil {
+		t.Fatal(err)
+	}
+	status, again := ask("files")
+	stored, err := s.Service.Snapshot(t.Context(), "greeter", "x")
+	if status != 200 || again != key || err != nil || !stored.Stored {
+		t.Errorf("%d with %s, stored %v, %v; want the registered key %s and its bytes", status, again, stored, err, key)
+	}
+	if status, _ := ask("other files"); status != 409 {
+		t.Errorf("other content: %d, want 409", status)
 	}
 }

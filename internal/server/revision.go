@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -41,7 +42,7 @@ func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.
 	if _, err := s.head(ctx, pipeline); err != nil {
 		return "", err
 	}
-	key, _, _, err = s.blobs.Put(ctx, "", s.bounded(r))
+	key, digest, _, err := s.upload(ctx, r)
 	if err != nil {
 		return "", fmt.Errorf("store the snapshot of %s %s: %w", pipeline, label, err)
 	}
@@ -52,11 +53,33 @@ func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.
 	if err != nil {
 		return "", err
 	}
-	if registered.Snapshot != key {
+	if path.Base(registered.Snapshot) != digest {
 		return "", fault.New(fault.Conflict, "revision %s of %s is registered with other content: %s, not %s",
-			label, pipeline, registered.Snapshot, key)
+			label, pipeline, registered.Snapshot, digest)
 	}
-	return key, nil
+	return registered.Snapshot, s.storeAgain(ctx, registered.Snapshot, key)
+}
+
+// upload stores what a client sends. Until a revision refers to its key, it may be deleted after a day.
+func (s *Service) upload(ctx context.Context, r io.Reader) (key, digest string, size int64, err error) {
+	if key, err = s.ledger.UploadKey(ctx); err != nil {
+		return "", "", 0, err
+	}
+	return s.blobs.Put(ctx, key, s.bounded(r))
+}
+
+// storeAgain stores the bytes of an upload under a registered key that the blob store has lost.
+func (s *Service) storeAgain(ctx context.Context, registered, uploaded string) error {
+	if has, err := s.blobs.Has(ctx, registered); has || err != nil {
+		return err
+	}
+	content, _, err := s.blobs.Get(ctx, uploaded)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	_, _, _, err = s.blobs.Put(ctx, registered, content)
+	return err
 }
 
 // SnapshotView says where a revision's files are kept.
@@ -117,7 +140,7 @@ func (s *Service) PutArtifact(ctx context.Context, pipeline, label string, a led
 	if err != nil {
 		return a, err
 	}
-	if a.Blob, a.Digest, a.Size, err = s.blobs.Put(ctx, "", s.bounded(r)); err != nil {
+	if a.Blob, a.Digest, a.Size, err = s.upload(ctx, r); err != nil {
 		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, pipeline, label, err)
 	}
 	return a, s.ledger.RegisterArtifact(ctx, pipeline, revision.Seq, a)

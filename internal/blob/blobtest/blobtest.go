@@ -22,7 +22,7 @@ const (
 func Run(t *testing.T, store blob.Store) {
 	t.Run("NamesContentByItsDigest", func(t *testing.T) {
 		for range 2 {
-			key, sum, size, err := store.Put(t.Context(), "", strings.NewReader(hello))
+			key, sum, size, err := store.Put(t.Context(), "sha256/", strings.NewReader(hello))
 			if err != nil || key != "sha256/"+digest || sum != digest || size != int64(len(hello)) {
 				t.Fatalf("Put = %s, %s, %d, %v", key, sum, size, err)
 			}
@@ -74,7 +74,7 @@ func Run(t *testing.T, store blob.Store) {
 		}
 	})
 	t.Run("RefusesWhatIsNoKey", func(t *testing.T) {
-		for _, key := range []string{"../x", "/x", "a//b", "a/", ".", "tmp/x", "a\x00b"} {
+		for _, key := range []string{"../x", "/x", "a//b", "a//", ".", "tmp/x", "a\x00b"} {
 			_, _, _, err := store.Put(t.Context(), key, strings.NewReader("x"))
 			_, _, getErr := store.Get(t.Context(), key)
 			_, hasErr := store.Has(t.Context(), key)

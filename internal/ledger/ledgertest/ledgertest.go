@@ -138,9 +138,11 @@ func checks() map[string]func(*testing.T, setup) {
 		"InstancesTellWhatNoRowSays":      instancesTellWhatNoRowSays,
 		"TicksMakeOneAction":              ticksMakeOneAction,
 		// retention
-		"OldActionsAreDeleted":          oldActionsAreDeleted,
-		"RefusedRetentionKeepsAll":      refusedRetentionKeepsAll,
-		"RetainedActionsAreRefusedToGo": retainedActionsAreRefusedToGo,
+		"OldActionsAreDeleted":           oldActionsAreDeleted,
+		"RefusedRetentionKeepsAll":       refusedRetentionKeepsAll,
+		"UnusedUploadsAreSwept":          unusedUploadsAreSwept,
+		"UploadsAreRegisteredWithinADay": uploadsAreRegisteredWithinADay,
+		"RetainedActionsAreRefusedToGo":  retainedActionsAreRefusedToGo,
 		// the rest
 		"WaitersAreWoken":                   waitersAreWoken,
 		"TokensOpenUntilRevoked":            tokensOpenUntilRevoked,

@@ -102,6 +102,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 			return err
 		},
 		"all deployments": func(tx ledger.Tx) error { _, err := tx.Deployments(ledger.DeploymentQuery{Limit: 5}); return err },
+		"uses of uploads": func(tx ledger.Tx) error { _, err := tx.UsesBlobs("upload/20261122T15/x"); return err },
 		"revisions":       func(tx ledger.Tx) error { _, err := tx.Revisions(pipeline, "", 0, 5); return err },
 		"the log's end":   entries(ledger.EntryQuery{Newest: true, Limit: 5}),
 	} {
@@ -132,7 +133,7 @@ func readsWholeTable(line string) bool {
 			return true
 		}
 	}
-	return slices.Contains([]string{"SCAN action", "SCAN event", "SCAN thread", "SCAN thread_done", "SCAN entry", "SCAN l"}, line)
+	return slices.Contains([]string{"SCAN action", "SCAN event", "SCAN thread", "SCAN thread_done", "SCAN entry", "SCAN l", "SCAN revision", "SCAN revision_artifact"}, line)
 }
 
 // fill stores actions, and ends most of them, so that a planner sees what to avoid.

@@ -185,3 +185,13 @@ func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID
 	}
 	return ids, err
 }
+
+// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
+func (t *tx) UsesBlobs(folder string) (bool, error) {
+	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
+		err = row.Scan(&yes)
+		return yes, err
+	}, `SELECT EXISTS (SELECT FROM revision WHERE snapshot COLLATE "C" >= $1 AND snapshot COLLATE "C" < $2)
+		OR EXISTS (SELECT FROM revision_artifact WHERE blob COLLATE "C" >= $1 AND blob COLLATE "C" < $2)`, folder+"/", folder+"0") // which follows folder + "/"
+	return len(found) > 0 && found[0], err
+}

@@ -219,3 +219,13 @@ func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID
 	}
 	return ids, err
 }
+
+// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
+func (t *tx) UsesBlobs(folder string) (bool, error) {
+	used, _, err := row(t, func(s scanner) (yes bool, err error) {
+		err = s.Scan(&yes)
+		return yes, err
+	}, `SELECT EXISTS (SELECT 1 FROM revision WHERE snapshot >= ?1 AND snapshot < ?2)
+		OR EXISTS (SELECT 1 FROM revision_artifact WHERE blob >= ?1 AND blob < ?2)`, folder+"/", folder+"0") // which follows folder + "/"
+	return used, err
+}

@@ -33,6 +33,7 @@ const Name = "build"
 type Ledger interface {
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
 	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+	UploadKey(ctx context.Context) (string, error)
 	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a ledger.Artifact) error
 }
 

@@ -86,14 +86,18 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 	return action.Outcome{Kind: action.Done, Output: text, Ref: ref(r)}, nil
 }
 
-// store puts an artifact's bytes into the blob store under their digest.
+// store puts an artifact's bytes into the blob store.
 func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (ledger.Artifact, error) {
 	in, err := r.OpenArtifact(a)
 	if err != nil {
 		return ledger.Artifact{}, err
 	}
 	defer in.Close()
-	key, digest, size, err := t.Blobs.Put(ctx, "", in)
+	key, err := t.Ledger.UploadKey(ctx)
+	if err != nil {
+		return ledger.Artifact{}, err
+	}
+	key, digest, size, err := t.Blobs.Put(ctx, key, in)
 	if err != nil {
 		return ledger.Artifact{}, err
 	}

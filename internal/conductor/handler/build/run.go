@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -98,14 +99,14 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 	return r, err
 }
 
-// fetch copies the snapshot out of the blob store. A key that is a digest is compared with what came.
-func (t *task) fetch(ctx context.Context, path string) (err error) {
+// fetch copies the snapshot out of the blob store. A key that ends in a digest is compared with the bytes.
+func (t *task) fetch(ctx context.Context, to string) (err error) {
 	in, _, err := t.Blobs.Get(ctx, t.revision.Snapshot)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (t *task) fetch(ctx context.Context, path string) (err error) {
 	if _, err := io.Copy(io.MultiWriter(out, sum), in); err != nil {
 		return errors.Join(err, out.Close())
 	}
-	if want, ok := strings.CutPrefix(t.revision.Snapshot, "sha256/"); ok && want != hex.EncodeToString(sum.Sum(nil)) {
+	if want := path.Base(t.revision.Snapshot); len(want) == hex.EncodedLen(sha256.Size) && want != hex.EncodeToString(sum.Sum(nil)) {
 		return errors.Join(fault.New(fault.Corrupt, "the stored bytes are not those that were registered (%s)", want), out.Close())
 	}
 	return out.Close()

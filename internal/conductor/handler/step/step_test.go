@@ -189,7 +189,7 @@ func (w *world) revise(n int64, script string) {
 
 func (w *world) register(n int64, name string, content []byte) {
 	w.t.Helper()
-	key, digest, size, err := w.blobs.Put(w.t.Context(), "", bytes.NewReader(content))
+	key, digest, size, err := w.blobs.Put(w.t.Context(), "sha256/", bytes.NewReader(content))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,0 +1,74 @@
+package ledgertest
+
+import (
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
+
+// unusedUploadsAreSwept: what no revision and no artifact refers to is deleted after a day. Equal bytes that were uploaded
+// twice are two uploads, so one that is used keeps none that is not.
+func unusedUploadsAreSwept(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "used")
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	store, err := blob.OpenDir(t.TempDir())
+	check(t, err)
+	upload := func(age time.Duration) (key string) {
+		t.Helper()
+		at := now.Add(-age)
+		key, _, _, err := store.Put(s.ctx, path.Join("upload", at.Format("20060102T15"), action.DerivedID(at, t.Name()).String())+"/", strings.NewReader("files"))
+		check(t, err)
+		return key
+	}
+	fresh, used, artifact := upload(time.Hour), upload(27*time.Hour), upload(29*time.Hour)
+	beside, alone, older := upload(27*time.Hour+time.Millisecond), upload(30*time.Hour), upload(9*24*time.Hour)
+	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+used+"'"))
+	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		return tx.InsertArtifact(1, 1, ledger.Artifact{Label: "any", Digest: path.Base(artifact), Blob: artifact})
+	}))
+	check(t, s.Retain(s.ctx, 0, store))
+	for key, want := range map[string]bool{fresh: true, used: true, artifact: true, beside: false, alone: false, older: true} {
+		if has, err := store.Has(s.ctx, key); err != nil || has != want {
+			t.Errorf("%s is there: %v, %v; want %v", key, has, err, want)
+		}
+	}
+	if hours, err := store.Folders(s.ctx, "upload"); err != nil || len(hours) != 4 {
+		t.Errorf("folders %v, %v, want those of the four uploads that are left", hours, err)
+	}
+}
+
+// uploadsAreRegisteredWithinADay: before an upload may be swept, it can no longer be registered.
+func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
+	s.define(t)
+	now, err := s.Now(s.ctx)
+	check(t, err)
+	key := func(age time.Duration, id string) string {
+		return path.Join("upload", now.Add(-age).Format("20060102T15"), id, "digest")
+	}
+	revision := func(snapshot string) ledger.Revision {
+		return ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1", Snapshot: snapshot, By: "ana"}
+	}
+	_, err = s.Register(s.ctx, revision(key(25*time.Hour, "a")), true, "")
+	wantCode(t, err, fault.Conflict)
+	made, err := s.Register(s.ctx, revision(key(23*time.Hour, "b")), true, "")
+	check(t, err)
+	again, err := s.Register(s.ctx, revision(key(26*time.Hour, "c")), true, "")
+	check(t, err)
+	if again.Created || again.Revision.Snapshot != made.Revision.Snapshot {
+		t.Errorf("the same bytes again made %+v, want the revision with %s", again.Revision, made.Revision.Snapshot)
+	}
+	a := ledger.Artifact{Label: "amd64", Name: "greeter", Digest: "digest", Blob: key(25*time.Hour, "d")}
+	wantCode(t, s.RegisterArtifact(s.ctx, pipeline, 1, a), fault.Conflict)
+	upload, err := s.UploadKey(s.ctx)
+	check(t, err)
+	a.Blob = upload + "digest"
+	check(t, s.RegisterArtifact(s.ctx, pipeline, 1, a))
+}
