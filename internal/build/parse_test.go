@@ -67,7 +67,7 @@ var faults = map[string]struct {
 	"command a boolean":              {"test: {a: {container: {image: i, cmds: [x, true]}}}", "f:1:44: test/a/container/cmds[1]: want a string, found a boolean; write \"true\" in quotes", true},
 	"os unknown":                     {"test: {a: {container: {image: i, cmds: [x], os: linus}}}", "f:1:49: test/a/container/os: \"linus\" is none of linux, windows (did you mean \"linux\"?)", true},
 	"timeout no duration":            {"test: {a: {timeout: 10x, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: \"10x\" is no duration; write one such as 90s, 10m or 1h30m", false},
-	"timeout a number":               {"test: {a: {timeout: 10, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: want a string, found a number; write \"10\" in quotes", true},
+	"timeout a number":               {"test: {a: {timeout: 10, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: want a duration, found a number; give it a unit, such as 10s", true},
 	"timeout not positive":           {"test: {a: {timeout: -1m, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: \"-1m\" is no duration; write one such as 90s, 10m or 1h30m", false},
 	"artifacts a string":             {"test: {a: {artifacts: x, container: {image: i, cmds: [x]}}}", "f:1:23: test/a/artifacts: want a list of strings or mappings, found a string", true},
 	"artifact leaves":                {"test: {a: {artifacts: [../x, /y, a/../../z], container: {image: i, cmds: [x]}}}", "f:1:24: test/a/artifacts[0]: \"../x\" leaves the workspace\nf:1:30: test/a/artifacts[1]: \"/y\" leaves the workspace\nf:1:34: test/a/artifacts[2]: \"a/../../z\" leaves the workspace", false},

@@ -47,7 +47,7 @@ func stepTypes() []d.Key {
 // stepTable is the keys of a step beside its type.
 func stepTable() []d.Key {
 	return []d.Key{
-		{Name: "timeout", Shape: d.Text, Help: "How long an attempt may take, such as 10m; none by default."},
+		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
 		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: globs, in which ** spans folders.", Keys: []d.Key{
 			{Name: "path", Shape: d.Text, Required: true, Help: "A glob from the root of the workspace."},
 			{Name: "name", Shape: d.Text, Help: "The artifact's name; the file's path by default."},

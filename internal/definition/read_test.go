@@ -137,6 +137,7 @@ func TestFaults(t *testing.T) {
 		{"variable of ours", pipeline("vars: {host: x}\n"+test, beta), "2:8: ${host} is set by Waybill: choose another name"},
 		{"secret inline", pipeline("service: {secrets: {DB_PASSWORD: hunter2}}\n"+test, beta), "2:34: secrets.DB_PASSWORD: want {file: …}"},
 		{"duration", pipeline("service: {ready: {for: soon}}\n"+test, beta), "2:24: service.ready.for: want a duration such as 30m"},
+		{"duration without a unit", pipeline("service: {ready: {for: 10}}\n"+test, beta), "2:24: want a duration, found a number; give it a unit, such as 10s"},
 		{"percent", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxParallel: 120%}]"), "5:46: stages[0].groups[0].maxParallel: want a count such as 1, or a percentage such as 25%"},
 		{"count", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxFailed: -1}]"), "5:44: stages[0].groups[0].maxFailed: want a count such as 1, or a percentage such as 25%"},
 		{"for above within", pipeline("service: {ready: {for: 2m}}\n"+test, beta), "2:18: ready.for (2m0s) must not be longer than ready.within (1m0s)"},

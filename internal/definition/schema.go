@@ -89,7 +89,7 @@ var scalar = []string{"string", "number", "boolean"}
 
 func form(shape document.Shape, keys []document.Key) object {
 	switch shape {
-	case document.Text:
+	case document.Text, document.Duration:
 		return object{"type": "string"}
 	case document.Flag:
 		return object{"type": "boolean"}

@@ -29,7 +29,7 @@ var file = []document.Key{
 
 var keep = []document.Key{
 	{Name: "releases", Shape: document.Number, Default: "5", Help: "Releases that stay on each host."},
-	{Name: "entries", Shape: document.Text, Default: "400d", Help: "Age at which ended deployments are archived."},
+	{Name: "entries", Shape: document.Duration, Default: "400d", Help: "Age at which ended deployments are archived."},
 }
 
 var service = []document.Key{
@@ -43,7 +43,7 @@ var service = []document.Key{
 	{Name: "secrets", Shape: document.Anything, Help: "Environment name to {file: …}; read at each attempt, never in the log."},
 	{Name: "hooks", Shape: document.Object, Keys: hooks, Help: "Argument lists that run on the host around the switch."},
 	{Name: "ready", Shape: document.Object, Keys: ready, Help: "When the service counts as healthy."},
-	{Name: "confirm", Shape: document.Text, Default: "0s", Help: "Only 0s is supported yet."},
+	{Name: "confirm", Shape: document.Duration, Default: "0s", Help: "Only 0s is supported yet."},
 }
 
 var hooks = []document.Key{
@@ -52,8 +52,8 @@ var hooks = []document.Key{
 }
 
 var ready = []document.Key{
-	{Name: "for", Shape: document.Text, Default: "5s", Help: "Healthy that long without a restart."},
-	{Name: "within", Shape: document.Text, Default: "60s", Help: "At the latest by then."},
+	{Name: "for", Shape: document.Duration, Default: "5s", Help: "Healthy that long without a restart."},
+	{Name: "within", Shape: document.Duration, Default: "60s", Help: "At the latest by then."},
 }
 
 var step = []document.Key{
@@ -70,20 +70,20 @@ var check = []document.Key{
 	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
 	{Name: "tcp", Shape: document.Text, Help: "ADDRESS:PORT that accepts a connection."},
 	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 passes, 75 tries again while the attempt lasts, 78 fails for good, other fails."},
-	{Name: "timeout", Shape: document.Text, Default: "5s", Help: "Of one try."},
+	{Name: "timeout", Shape: document.Duration, Default: "5s", Help: "Of one try."},
 }
 
 var retry = []document.Key{
 	{Name: "backoff", Shape: document.Object, Keys: backoff, Help: "How often, and how long between."},
-	{Name: "attemptTimeout", Shape: document.Text, Default: "10m (builds: 6h)", Help: "Of one attempt."},
-	{Name: "deadline", Shape: document.Text, Default: "30m (builds: 7d)", Help: "Of all attempts together."},
+	{Name: "attemptTimeout", Shape: document.Duration, Default: "10m (builds: 6h)", Help: "Of one attempt."},
+	{Name: "deadline", Shape: document.Duration, Default: "30m (builds: 7d)", Help: "Of all attempts together."},
 }
 
 var backoff = []document.Key{
 	{Name: "retries", Shape: document.Number, Default: "2 (builds: 0)", Help: "Attempts after the first."},
-	{Name: "initial", Shape: document.Text, Default: "2s", Help: "Before the first retry."},
+	{Name: "initial", Shape: document.Duration, Default: "2s", Help: "Before the first retry."},
 	{Name: "factor", Shape: document.Number, Default: "2", Help: "Of each further one, at least 1."},
-	{Name: "max", Shape: document.Text, Default: "2m", Help: "The longest."},
+	{Name: "max", Shape: document.Duration, Default: "2m", Help: "The longest."},
 }
 
 var stage = []document.Key{

@@ -172,16 +172,19 @@ func (r *Reader) missing(n *Node, place Place, key string) {
 
 func (r *Reader) unfit(n *Node, path string, want Shape) {
 	p := fault.Problem{Position: n.At, Code: "wrong-kind", Scope: path,
-		Text: fmt.Sprintf("want %s, found %s", want, n.Kind) + quoteHint(n, want) + n.used()}
+		Text: fmt.Sprintf("want %s, found %s", want, n.Kind) + formHint(n, want) + n.used()}
 	if r.Unfit != nil {
 		p = r.Unfit(p, path, want, n)
 	}
 	r.Problems.Add(p)
 }
 
-// quoteHint says how to make a string of a scalar that YAML takes for something else.
-func quoteHint(n *Node, want Shape) string {
-	if want&Text == 0 || n.Quoted || n.Kind == Null || n.Kind == List || n.Kind == Map {
+// formHint says how to write a scalar that YAML takes for something else: a string in quotes, a duration with its unit.
+func formHint(n *Node, want Shape) string {
+	switch {
+	case want&Duration != 0 && n.Kind == Int:
+		return fmt.Sprintf("; give it a unit, such as %ss", n.Text)
+	case want&Text == 0 || n.Quoted || n.Kind == Null || n.Kind == List || n.Kind == Map:
 		return ""
 	}
 	return fmt.Sprintf(`; write "%s" in quotes`, n.Text)

@@ -46,7 +46,7 @@ func (k Key) schema() map[string]any {
 // shape is the schema of one shape.
 func (k Key) shape(s Shape) map[string]any {
 	switch s {
-	case Text:
+	case Text, Duration:
 		return k.text()
 	case Flag:
 		return map[string]any{"type": "boolean"}

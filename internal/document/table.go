@@ -11,6 +11,7 @@ type Shape uint16
 // The shapes.
 const (
 	Text      Shape = 1 << iota // a string
+	Duration                    // a string such as 10s, which the caller parses
 	Flag                        // a boolean
 	Number                      // an integer or a fraction
 	Scalar                      // any scalar but null, taken by its text
@@ -25,7 +26,7 @@ const (
 	numShapes = iota
 )
 
-var shapeWords = [numShapes]string{"a string", "a boolean", "a number", "a scalar", "a list of strings", "a list of scalars",
+var shapeWords = [numShapes]string{"a string", "a duration", "a boolean", "a number", "a scalar", "a list of strings", "a list of scalars",
 	"a mapping", "a list of mappings", "a mapping of strings", "a mapping of scalars",
 	"a list of strings or mappings", "a value"}
 
@@ -88,7 +89,7 @@ func (s Shape) Fits(n *Node) bool {
 
 func (s Shape) fits(n *Node) bool {
 	switch s {
-	case Text:
+	case Text, Duration:
 		return n.Kind == String
 	case Flag:
 		return n.Kind == Bool
