@@ -52,6 +52,7 @@ func (s *shipment) since(v server.DeploymentView) int64 {
 // work runs the roles in this process until the watcher has seen the deployment's end.
 func (s *shipment) work(ctx context.Context, w *watcher, lock *lifecycle.HomeLock) (v server.DeploymentView, err error) {
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	s.works = true
 	roles, err := s.roles(ctx, roleOptions{}, roleConductor, roleDeployer)
 	if err != nil {
 		return v, err

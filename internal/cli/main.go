@@ -38,7 +38,7 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	if err == nil {
 		return fault.ExitDone
 	}
-	if interrupted(ctx) && endedWith(err) {
+	if (interrupted(ctx) || fault.Is(err, fault.Interrupted)) && endedWith(err) {
 		return fault.ExitInterrupted
 	}
 	a.report(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -47,7 +48,9 @@ func (a *app) runCommand() *cobra.Command {
 		Example: examples("waybill run", "waybill run --stage test", "waybill run --environment stage --dry-run"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.runBuild(c.Context(), arguments, flags)
+			ctx, stop := lifecycle.UntilHangup(c.Context())
+			defer stop()
+			return a.runBuild(ctx, arguments, flags)
 		},
 	}
 	f := c.Flags()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -27,8 +29,9 @@ inside, ship asks; without a terminal it stops with status 4 unless --yes says s
 When there is nothing to do for this revision, ship works on the pipeline's newest active
 deployment, such as one of waybill deployment create.
 
-Ctrl-C hands running attempts back and leaves the deployment active. Where another
-process holds the log, and with --store or --server, ship registers and watches.`
+Ctrl-C, SIGTERM and a closed terminal hand running attempts back and leave the deployment
+active, with status 130. Where another process holds the log, and with --store or --server,
+ship registers and watches.`
 
 // shipFlags are what `waybill ship` may be told.
 type shipFlags struct {
@@ -46,7 +49,9 @@ func (a *app) shipCommand() *cobra.Command {
 			"waybill ship --again   # the same revision once more", "waybill ship --until beta"),
 		Args: arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.ship(c.Context(), arguments, flags)
+			ctx, stop := lifecycle.UntilHangup(c.Context())
+			defer stop()
+			return a.ship(ctx, arguments, flags)
 		},
 	}
 	c.Flags().BoolVar(&flags.yes, "yes", false, "apply an edit of the pipeline although it skips or loses work inside")
@@ -65,6 +70,7 @@ type shipment struct {
 	project project
 	tree    git.Tree
 	resumed bool // the deployment is one of another revision, which waits for a process that works on it
+	works   bool // this process runs what the deployment needs
 }
 
 // ship reads everything that can be wrong before it writes anything.
@@ -95,6 +101,9 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 // run finds or makes the deployment, then does its work or watches it.
 func (s *shipment) run(ctx context.Context) error {
 	d, err := s.deployment(ctx)
+	if err != nil && interrupted(ctx) {
+		fmt.Fprintf(s.err, "waybill: %s; run waybill ship again\n", told(ctx))
+	}
 	if err != nil || d == nil {
 		return err
 	}
@@ -256,8 +265,22 @@ func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 
 // left says what becomes of a deployment whose ship ended before it did.
 func (s *shipment) left(ctx context.Context, ref server.Ref, err error) error {
-	if interrupted(ctx) {
-		fmt.Fprintf(s.err, "waybill: interrupted; %s stays where it is: waybill ship goes on\n", ref)
+	if !interrupted(ctx) {
+		return err
+	}
+	if s.works {
+		fmt.Fprintf(s.err, "waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it\n", told(ctx), ref)
+	} else {
+		fmt.Fprintf(s.err, "waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s\n", told(ctx), ref, ref)
 	}
 	return err
+}
+
+// told says what ended a context, when a signal did.
+func told(ctx context.Context) string {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, lifecycle.ErrTerminated) {
+		return lifecycle.ErrTerminated.Error()
+	}
+	return cause.Error()
 }

@@ -19,7 +19,7 @@ const (
 	Forbidden     Code = "forbidden"              // the token lacks the scope, or the origin is foreign
 	Unavailable   Code = "unavailable"            // a needed part is not there: ledger, server, engine, disk
 	Pending       Code = "pending"                // only plan: something would be done
-	Interrupted   Code = "interrupted"            // ended by Ctrl-C
+	Interrupted   Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
 	Internal      Code = "internal"               // a bug
 	NoSuchAction  Code = "no_such_action"         // unknown action id
 	Terminal      Code = "terminal"               // the action has ended
@@ -46,7 +46,7 @@ const (
 	ExitUnavailable = 3   // a needed part is not there
 	ExitRefused     = 4   // canceled, superseded or refused
 	ExitPending     = 5   // plan only: something would be done
-	ExitInterrupted = 130 // ended by Ctrl-C
+	ExitInterrupted = 130 // ended by Ctrl-C, SIGTERM or a closed terminal
 )
 
 // status is one row of the table from code to the outside.

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -24,12 +25,19 @@ import (
 // failure of what serves until it is told to stop.
 var ErrTerminated = errors.New("told to stop by SIGTERM")
 
+// repeated is how long further SIGTERMs count as the first one: timeout(1) and others send it to a process and to its
+// group, so that it arrives twice.
+const repeated = time.Second
+
 // Signals returns a context that ends at the first SIGINT or SIGTERM, with a
 // fault.Interrupted cause, which is ErrTerminated too after SIGTERM; the second
 // one exits the process with status 130.
 // stop ends the watching, and so restores what signals do by default.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
-	return signals(ctx, os.Exit)
+	return signals(ctx, func(status int) {
+		fmt.Fprintln(os.Stderr, "waybill: told twice to stop: ended without handing back what runs; it is taken over at the next start, or by others")
+		os.Exit(status)
+	})
 }
 
 func signals(ctx context.Context, exit func(status int)) (context.Context, func()) {
@@ -39,14 +47,20 @@ func signals(ctx context.Context, exit func(status int)) (context.Context, func(
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
-		for count := 0; ; count++ {
+		var first os.Signal
+		var at time.Time
+		for {
 			select {
 			case s := <-caught:
-				if count > 0 {
+				switch {
+				case first == nil:
+					first, at = s, time.Now()
+					cancel(causeOf(s))
+				case s == syscall.SIGTERM && first == s && time.Since(at) < repeated:
+				default:
 					exit(fault.ExitInterrupted)
 					return
 				}
-				cancel(causeOf(s))
 			case <-over:
 				return
 			}
