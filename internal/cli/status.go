@@ -89,7 +89,10 @@ func headline(v server.StatusView) string {
 	if live == 0 {
 		return text + "nothing to do"
 	}
-	if oldest == 0 {
+	switch {
+	case oldest == 0 && !v.KeepsUp:
+		return text + count(live, "live action")
+	case oldest == 0:
 		return text + count(live, "live action") + ", none is ready and waits"
 	}
 	return text + fmt.Sprintf("%s, the oldest ready one waits %s", count(live, "live action"), server.Took(oldest))

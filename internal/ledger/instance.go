@@ -66,8 +66,8 @@ func (l *Ledger) beats(i Instance) bool {
 	return true
 }
 
-// Alone says that whoever else has run roles on the embedded log is gone: the caller has its lock file. On a shared
-// ledger it does nothing.
+// Alone removes every instance of the embedded log: the caller has its lock file, so they have ended. On a shared ledger it
+// does nothing.
 func (l *Ledger) Alone(ctx context.Context) error {
 	if !l.driver.Embedded() {
 		return nil

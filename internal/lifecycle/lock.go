@@ -54,7 +54,7 @@ func Lock(home string) (*HomeLock, error) {
 	}
 	if !locked {
 		return nil, fault.Wrap(fault.Unavailable, holder(home, path)).
-			WithHint("it goes on by itself once that process ends; to stop it: Ctrl-C there")
+			WithHint("end that process, then try again")
 	}
 	if err := sign(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), file.Unlock())

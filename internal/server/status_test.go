@@ -64,7 +64,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	if v.KeepsUp {
 		t.Error("it keeps up, it says")
 	}
-	unserved := server.Trouble{Kind: "unserved", Subject: "mail", Text: "nobody serves handler mail: 1 action waits for it",
+	unserved := server.Trouble{Kind: "unserved", Subject: "mail", Text: "no process serves handler mail, which has 1 live action",
 		Hint: "describe it in server.yaml of a process that runs the role conductor"}
 	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(server.Trouble{}, "Since")); diff != "" {
 		t.Error(diff)
@@ -119,5 +119,28 @@ func TestStatusKnowsThatNobodyRuns(t *testing.T) {
 	v, err := s.Service.Status(t.Context())
 	if err != nil || len(v.Processes) != 0 || len(v.Troubles) != 1 || v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor" {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// What a process ran that has ended, as after a restore, runs nowhere: the status does not say that it waits.
+func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"}, Handlers: []string{"mail"}}
+	if err := s.Ledger.Join(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Policy: action.DefaultPolicy()}); err != nil {
+		t.Fatal(err)
+	}
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "mail", N: 1}})
+	if err != nil || len(turned.Claimed) != 1 {
+		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
+	}
+	s.Service.Idle = func() bool { return true }
+	v, err := s.Service.Status(t.Context())
+	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
+		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; attempts whose process has ended begin again then" {
+		t.Errorf("%+v, %v", v.Troubles, err)
 	}
 }

@@ -54,21 +54,24 @@ func (v StatusView) unserved() (all []Trouble) {
 			continue
 		}
 		t := Trouble{Kind: TroubleUnserved, Subject: h.Handler, Since: h.Oldest,
-			Text: fmt.Sprintf("nobody serves handler %s: %s for it", h.Handler, waits(h.Live())),
+			Text: fmt.Sprintf("no process serves handler %s, which has %s", h.Handler, liveActions(h.Live())),
 			Hint: "describe it in server.yaml of a process that runs the role conductor"}
 		if !slices.ContainsFunc(v.Processes, func(p ProcessView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
 			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
+			if h.Counts[action.Running] > 0 && len(v.Processes) == 0 {
+				t.Hint += "; attempts whose process has ended begin again then"
+			}
 		}
 		all = append(all, t)
 	}
 	return all
 }
 
-func waits(n int) string {
+func liveActions(n int) string {
 	if n == 1 {
-		return "1 action waits"
+		return "1 live action"
 	}
-	return fmt.Sprintf("%d actions wait", n)
+	return fmt.Sprintf("%d live actions", n)
 }
 
 // laneTroubles returns the lanes whose targets refuse work, or that a person paused. Only a disabled one needs a person:

@@ -149,6 +149,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"SessionsLastUntilEndedOrExpired":   sessionsLastUntilEndedOrExpired,
 		"CallersShareTransactions":          callersShareTransactions,
 		"InstancesLiveByTheirHeartbeat":     instancesLiveByTheirHeartbeat,
+		"OneProcessRunsAloneOnAFile":        oneProcessRunsAloneOnAFile,
 		"InstancesOutliveTheLedgersAbsence": instancesOutliveTheLedgersAbsence,
 		"InstancesDieWithTheirConnection":   instancesDieWithTheirConnection,
 		"NewerSchemasAreNoticed":            newerSchemasAreNoticed,

@@ -320,3 +320,15 @@ func newerSchemasAreNoticed(t *testing.T, s setup) {
 		t.Errorf("ready: %v", err)
 	}
 }
+
+// oneProcessRunsAloneOnAFile: what takes over an embedded log finds no instance of a process that was killed. A shared log
+// has others.
+func oneProcessRunsAloneOnAFile(t *testing.T, s setup) {
+	s.join(t, "killed")
+	check(t, s.Alone(s.ctx))
+	left, err := s.Instances(s.ctx)
+	check(t, err)
+	if gone := len(left) == 0; gone != s.Embedded() {
+		t.Errorf("%d instances are left", len(left))
+	}
+}

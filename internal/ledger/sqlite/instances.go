@@ -71,7 +71,7 @@ func (t *tx) Instances() ([]ledger.InstanceRow, error) {
 }
 
 func (t *tx) BuryInstances(self action.ID, _ []action.ID) (map[action.ID]ledger.LossReason, error) {
-	_, err := t.exec("DELETE FROM instance WHERE id <> ?", id(self))
+	_, err := t.exec("DELETE FROM instance WHERE id IS NOT ?", id(self)) // NULL: every instance
 	return nil, err
 }
 

@@ -69,7 +69,7 @@ func (t *tx) DeleteLimiters(keys []string) error {
 // Holds drops those of other processes first: one at a time runs roles on a file.
 func (t *tx) Holds(keys []string, self action.ID) ([]ledger.HoldRow, error) {
 	if !self.IsZero() {
-		if _, err := t.exec(`DELETE FROM limiter_hold WHERE instance_id <> ?`, id(self)); err != nil {
+		if _, err := t.exec(`DELETE FROM limiter_hold WHERE instance_id IS NOT ?`, id(self)); err != nil {
 			return nil, err
 		}
 	}
