@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,11 +73,13 @@ func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
 // doStops stores the actions and sees to it that they are done: by the process that holds the log, else here. It returns
 // the hosts that were stopped, as stage/group/host.
 func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
-	stored, err := s.ledger.Enqueue(ctx, stops...)
-	if err != nil {
-		return nil, err
-	}
+	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, errStopsSlow)
+	defer cancel()
 	follow := func(ctx context.Context) error {
+		stored, err := s.ledger.Enqueue(ctx, stops...)
+		if err != nil {
+			return err
+		}
 		for i := range stops {
 			if err := s.awaitStop(ctx, stored[i].ID); err != nil {
 				return err
@@ -88,7 +91,10 @@ func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped [
 	}
 	if s.kind == embedded {
 		lock, err := lifecycle.Lock(s.home.dir)
-		if _, held := errors.AsType[*lifecycle.Held](err); held {
+		if holder, held := errors.AsType[*lifecycle.Held](err); held {
+			if err := s.awaitStopper(ctx, holder); err != nil {
+				return nil, err
+			}
 			err = follow(ctx)
 			return stopped, err
 		}
@@ -111,6 +117,40 @@ func (s *session) runStops(ctx context.Context, follow func(context.Context) err
 		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.home.dir, Log: s.ledger}},
 	})
 	return lifecycle.Run(ctx, lifecycle.Role{Name: roleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
+}
+
+// stopPatience bounds the wait for the ends of services. A stop that no conductor took is void after two minutes.
+const stopPatience = 3 * time.Minute
+
+// errStopsSlow ends the wait for the ends of services.
+var errStopsSlow = fault.New(fault.Unavailable, "the services were not ended within %s", stopPatience).
+	WithHint("waybill action list --kind stop")
+
+// stopperPatience is how long a process that has just taken the log has until its conductor must be there.
+const stopperPatience = 3 * time.Second
+
+// awaitStopper waits until the process that holds the log can end services; one without a conductor never can.
+func (s *session) awaitStopper(ctx context.Context, holder *lifecycle.Held) error {
+	begin := time.Now()
+	for {
+		alive, err := s.ledger.Instances(ctx)
+		if err != nil {
+			return err
+		}
+		for _, i := range alive {
+			if !i.Draining && slices.Contains(i.Handlers, step.StopHandler) {
+				return nil
+			}
+		}
+		if time.Since(begin) > stopperPatience {
+			return fault.New(fault.Unavailable, "no conductor runs in the process that holds the log (pid %d), so no process can end services", holder.PID).
+				WithHint("start that process with the role conductor, or end it, and stop the pipeline again")
+		}
+		pause(ctx, stopperPatience/10)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // stopWorkers is how many services are ended at a time.
