@@ -122,10 +122,8 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 // summary is a definition in a few words.
 func summary(d schedule.Definition) string {
 	hosts := 0
-	for _, stage := range d.Stages {
-		for _, group := range stage.Groups {
-			hosts += len(group.Hosts)
-		}
+	for range d.EachHost() {
+		hosts++
 	}
 	return fmt.Sprintf("pipeline %s, %s, %s", d.Pipeline, count(len(d.Stages), "stage"), count(hosts, "host"))
 }

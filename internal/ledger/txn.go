@@ -90,15 +90,8 @@ type known struct {
 func newKnown(v Version) *known {
 	k := &known{version: v.Version, definition: v.Definition, resources: map[string]schedule.Resource{}}
 	d := &k.definition
-	for i := range d.Stages {
-		stage := &d.Stages[i]
-		for j := range stage.Groups {
-			group := &stage.Groups[j]
-			for n := range group.Hosts {
-				host := &group.Hosts[n]
-				k.resources[schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name)] = d.ResourceOf(stage, group, host)
-			}
-		}
+	for at := range d.EachHost() {
+		k.resources[at.Target] = d.ResourceOf(at.Stage, at.Group, at.Host)
 	}
 	return k
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -252,6 +253,32 @@ func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]s
 func (d *Definition) ResourceOf(stage *Stage, group *Group, host *Host) Resource {
 	service := d.ServiceOf(stage, group, host)
 	return Resource{Address: host.Address(), Service: cmp.Or(service.Name, d.Pipeline)}
+}
+
+// Place is a host with where it is in its definition.
+type Place struct {
+	Target string // full path, such as greeter/prod/east/elm
+	Stage  *Stage
+	Group  *Group
+	Host   *Host
+}
+
+// EachHost yields the hosts of all stages, in file order.
+func (d *Definition) EachHost() iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for i := range d.Stages {
+			stage := &d.Stages[i]
+			for j := range stage.Groups {
+				group := &stage.Groups[j]
+				for k := range group.Hosts {
+					host := &group.Hosts[k]
+					if !yield(Place{Path(d.Pipeline, stage.Name, group.Name, host.Name), stage, group, host}) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Find resolves a full path such as greeter/prod/east/elm. What the path does not reach is nil;

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,10 @@ type HostView struct {
 	Target  string    `json:"target"`
 	Runs    *Running  `json:"runs,omitempty"`    // the release that was switched to last; left out: none
 	Service *Services `json:"service,omitempty"` // of a host on this machine whose service Waybill supervises
+
+	place   schedule.Place
+	service schedule.Service // that the definition gives the host
+	stopped bool             // by waybill pipeline stop, and not started since
 }
 
 // Running is the release on a host.
@@ -101,25 +106,25 @@ func (m *marks) host(row schedule.Entry) {
 // hosts lists the hosts of a definition with what the log says that they run. Targets that share a resource run the same.
 func (s *Service) hosts(ctx context.Context, f *fold, d *schedule.Definition) []HostView {
 	last := map[schedule.Resource]hostMark{}
-	eachHost(d, func(target string, stage *schedule.Stage, group *schedule.Group, host *schedule.Host) {
+	for at := range d.EachHost() {
 		marks := f.marks.hosts
-		if !hasStep(stage, schedule.HostDeployed) { // nothing is switched: the release is there once the host has finished
+		if !hasStep(at.Stage, schedule.HostDeployed) { // nothing is switched: the release is there once the host has finished
 			marks = f.marks.through
 		}
-		if mark, known := marks[target]; known {
-			if r := d.ResourceOf(stage, group, host); mark.seq > last[r].seq {
+		if mark, known := marks[at.Target]; known {
+			if r := d.ResourceOf(at.Stage, at.Group, at.Host); mark.seq > last[r].seq {
 				last[r] = mark
 			}
 		}
-	})
+	}
 	views := []HostView{}
-	eachHost(d, func(target string, stage *schedule.Stage, group *schedule.Group, host *schedule.Host) {
-		view := HostView{Target: target}
-		if mark, known := last[d.ResourceOf(stage, group, host)]; known {
-			view.Runs = s.running(ctx, f, mark, stage)
+	for at := range d.EachHost() {
+		view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: f.marks.hosts[at.Target].stopped}
+		if mark, known := last[d.ResourceOf(at.Stage, at.Group, at.Host)]; known {
+			view.Runs = s.running(ctx, f, mark, at.Stage)
 		}
 		views = append(views, view)
-	})
+	}
 	return views
 }
 
@@ -144,90 +149,116 @@ func hasStep(stage *schedule.Stage, event string) bool {
 	return false
 }
 
-func eachHost(d *schedule.Definition, see func(target string, stage *schedule.Stage, group *schedule.Group, host *schedule.Host)) {
-	for i := range d.Stages {
-		stage := &d.Stages[i]
-		for j := range stage.Groups {
-			group := &stage.Groups[j]
-			for k := range group.Hosts {
-				see(schedule.Path(d.Pipeline, stage.Name, group.Name, group.Hosts[k].Name), stage, group, &group.Hosts[k])
-			}
-		}
-	}
-}
-
-// Looking at a service runs a program, so a question looks at so many, so many at a time, and what was seen counts for
-// a moment.
+// Looking at a service runs a program, so one request looks at so many, all requests together at so many at a time, and
+// what was seen counts for a moment.
 const (
-	maxLooks  = 100
-	looks     = 8
-	lookLasts = 3 * time.Second
-	lookTakes = 5 * time.Second
+	mostLooks   = 100
+	looksAtOnce = 8
+	lookLasts   = 3 * time.Second
+	lookTakes   = 5 * time.Second
 )
 
-// looked is what was seen of services, by host and service.
-type looked struct {
-	mu   sync.Mutex
-	seen map[string]look
+// looks are what was seen of services lately, by host and service, and what is being looked at.
+type looks struct {
+	mu    sync.Mutex
+	all   map[string]*look
+	slots chan struct{} // one for each program that runs
 }
 
+// look is one look at a service. done is closed once found and at are set.
 type look struct {
+	done  chan struct{}
 	at    time.Time
 	found *Services
 }
 
-// inspect fills in how the services of hosts on this machine do.
-func (s *Service) inspect(ctx context.Context, d *schedule.Definition, views []HostView, stopped map[string]bool) {
+// inspect fills in how the services of hosts on this machine are.
+func (s *Service) inspect(ctx context.Context, views []HostView) {
 	if s.Inspect == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTakes)
 	defer cancel()
 	var wait sync.WaitGroup
-	slots, n, left := make(chan struct{}, looks), 0, maxLooks
-	eachHost(d, func(target string, stage *schedule.Stage, group *schedule.Group, host *schedule.Host) {
-		view := &views[n]
-		n++
-		service := d.ServiceOf(stage, group, host)
-		if left == 0 || view.Runs == nil || service.Manager != "process" {
-			return
+	left := mostLooks
+	for i := range views {
+		view := &views[i]
+		if left == 0 || view.Runs == nil || view.service.Manager != "process" {
+			continue
 		}
 		left--
 		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			view.Service = s.look(ctx, *host, service.Name)
-			if view.Service != nil && view.Service.State == "down" && stopped[target] {
+			view.Service = s.look(ctx, *view.place.Host, view.service.Name)
+			if view.Service != nil && view.Service.State == "down" && view.stopped {
 				view.Service = &Services{State: "stopped", Release: view.Service.Release}
 			}
 		})
-	})
+	}
 	wait.Wait()
 }
 
+// look returns how a service is: as it was seen a moment ago, else as it is seen now, by one look for all that ask
+// meanwhile. The error of a look that takes too long is part of the answer.
 func (s *Service) look(ctx context.Context, host schedule.Host, service string) *Services {
-	key := host.URL + "\x00" + host.Root + "\x00" + service
-	s.looked.mu.Lock()
-	last := s.looked.seen[key]
-	s.looked.mu.Unlock()
-	if time.Since(last.at) < lookLasts {
-		return last.found
+	l, mine := s.looks.join(host.URL + "\x00" + host.Root + "\x00" + service)
+	if mine {
+		// Others may wait for this look: the end of this request does not cut it short.
+		whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTakes)
+		defer cancel()
+		l.found = s.lookNow(whole, host, service)
+		l.at = time.Now()
+		close(l.done)
+		return l.found
+	}
+	select {
+	case <-l.done:
+		return l.found
+	case <-ctx.Done():
+		return unseen(ctx)
+	}
+}
+
+// join returns the look at a service that is young enough or still being made; mine reports that the caller makes it.
+func (k *looks) join(key string) (l *look, mine bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.all, func(_ string, l *look) bool {
+		select {
+		case <-l.done:
+			return time.Since(l.at) >= lookLasts
+		default:
+			return false
+		}
+	})
+	if l = k.all[key]; l != nil {
+		return l, false
+	}
+	l = &look{done: make(chan struct{})}
+	k.all[key] = l
+	return l, true
+}
+
+// lookNow runs the program that looks at a service; nil where the host is another machine's.
+func (s *Service) lookNow(ctx context.Context, host schedule.Host, service string) *Services {
+	select {
+	case s.looks.slots <- struct{}{}:
+		defer func() { <-s.looks.slots }()
+	case <-ctx.Done():
+		return unseen(ctx)
 	}
 	state, known, err := s.Inspect(ctx, host, service)
-	found := serviceOf(state)
 	switch {
 	case err != nil:
-		found = &Services{State: "unknown", Error: err.Error()}
+		return &Services{State: "unknown", Error: err.Error()}
 	case !known:
-		found = nil
+		return nil
 	}
-	s.looked.mu.Lock()
-	defer s.looked.mu.Unlock()
-	if s.looked.seen == nil {
-		s.looked.seen = map[string]look{}
-	}
-	s.looked.seen[key] = look{time.Now(), found}
-	return found
+	return serviceOf(state)
+}
+
+// unseen is a service that was not looked at in time.
+func unseen(ctx context.Context) *Services {
+	return &Services{State: "unknown", Error: fmt.Sprintf("not seen within %s: %s", lookTakes, context.Cause(ctx))}
 }
 
 // serviceOf says what a host's state means.
@@ -254,41 +285,26 @@ func (s *Service) services(ctx context.Context) ([]Trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Trouble
+	var views []HostView
 	for _, head := range heads {
-		var views []HostView
-		var d *schedule.Definition
-		stopped := map[string]bool{}
 		if err := s.folded(ctx, head.Pipeline, func(f *fold) error {
 			if _, plan := f.engine.Current(); plan != nil {
-				d = plan.Definition()
-				views = s.hosts(ctx, f, d)
-				stopped = f.marks.stopped()
+				views = append(views, s.hosts(ctx, f, plan.Definition())...)
 			}
 			return nil
 		}); err != nil {
 			return nil, err
 		}
-		if d == nil {
+	}
+	s.inspect(ctx, views)
+	var all []Trouble
+	for _, v := range views {
+		if v.Service == nil || v.Service.State == "stopped" || v.Service.State == "up" && v.Service.Restarts < restless {
 			continue
 		}
-		s.inspect(ctx, d, views, stopped)
-		for _, v := range views {
-			if v.Service == nil || v.Service.State == "stopped" || v.Service.State == "up" && v.Service.Restarts < restless {
-				continue
-			}
-			all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(),
-				Hint: "waybill service log " + head.Pipeline + " " + strings.TrimPrefix(v.Target, head.Pipeline+"/")})
-		}
+		pipeline, host, _ := strings.Cut(v.Target, "/")
+		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(),
+			Hint: "waybill service log " + pipeline + " " + host})
 	}
 	return all, nil
-}
-
-// stopped lists the hosts whose services were ended by waybill pipeline stop and not started since.
-func (m *marks) stopped() map[string]bool {
-	list := map[string]bool{}
-	for target, mark := range m.hosts {
-		list[target] = mark.stopped
-	}
-	return list
 }

@@ -24,8 +24,6 @@ type PipelineView struct {
 	Drift       []Drift                    `json:"drift"`
 	Revisions   []ledger.Revision          `json:"revisions"`   // newest first, at most RecentLimit
 	Deployments []ledger.Deployment        `json:"deployments"` // newest first, at most RecentLimit
-
-	stopped map[string]bool // hosts whose services were ended
 }
 
 // RecentLimit is how many revisions and deployments a PipelineView names.
@@ -86,7 +84,7 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 		return view, err
 	}
 	if view.Definition != nil {
-		s.inspect(ctx, view.Definition, view.Hosts, view.stopped)
+		s.inspect(ctx, view.Hosts)
 	}
 	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
 	return view, err
@@ -139,7 +137,7 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 	for _, stage := range view.Definition.Stages {
 		view.Stages = append(view.Stages, s.stageView(ctx, f, stage))
 	}
-	view.Hosts, view.stopped = s.hosts(ctx, f, view.Definition), f.marks.stopped()
+	view.Hosts = s.hosts(ctx, f, view.Definition)
 	view.Drift = append(view.Drift, s.drift(f, view)...)
 }
 
@@ -186,22 +184,19 @@ func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.T
 
 // drift lists hosts that do not run what their stage has and that no deployment inside is changing.
 func (s *Service) drift(f *fold, view *PipelineView) []Drift {
+	current := map[string]*Standing{} // by stage
+	for _, stage := range view.Stages {
+		current[stage.Name] = stage.Current
+	}
 	var found []Drift
-	n := 0
-	for i, stage := range view.Definition.Stages {
-		current := view.Stages[i].Current
-		for _, group := range stage.Groups {
-			for range group.Hosts {
-				host := view.Hosts[n]
-				n++
-				if current == nil {
-					continue
-				}
-				if d, drifted := driftOf(f, host.Runs, *current); drifted {
-					d.Target = host.Target
-					found = append(found, d)
-				}
-			}
+	for _, host := range view.Hosts {
+		wanted := current[host.place.Stage.Name]
+		if wanted == nil {
+			continue
+		}
+		if d, drifted := driftOf(f, host.Runs, *wanted); drifted {
+			d.Target = host.Target
+			found = append(found, d)
 		}
 	}
 	return found

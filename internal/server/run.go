@@ -54,11 +54,9 @@ func (b *runBuilder) index(d *schedule.Definition) {
 	b.places, b.urls = map[string]int{}, map[string]string{}
 	for i, stage := range d.Stages {
 		b.places[stage.Name] = i
-		for _, group := range stage.Groups {
-			for _, host := range group.Hosts {
-				b.urls[schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name)] = host.URL
-			}
-		}
+	}
+	for at := range d.EachHost() {
+		b.urls[at.Target] = at.Host.URL
 	}
 }
 

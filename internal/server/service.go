@@ -26,7 +26,7 @@ type Service struct {
 	offers Offers
 	folds  folds
 	pulse  pulse
-	looked looked
+	looks  looks
 
 	decoding chan struct{} // a place for each large input that is being decoded
 
@@ -61,5 +61,6 @@ func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 		offers.Schedules = func() map[string]catalog.Schedule { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}},
+		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
 		decoding: make(chan struct{}, decodesAtOnce)}
 }

@@ -110,19 +110,19 @@ func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 	if page.Definition == nil {
 		return nil
 	}
+	views := map[string]server.HostView{}
+	for _, view := range page.Hosts {
+		views[view.Target] = view
+	}
 	var all []row
-	for _, stage := range page.Definition.Stages {
-		for _, group := range stage.Groups {
-			for i, host := range group.Hosts {
-				target := schedule.Path(page.Name, stage.Name, group.Name, host.Name)
-				each := row{Stage: stage.Name, Group: group.Name, Host: host.Name, URL: host.URL, First: i == 0, Cells: cells[target],
-					Service: page.Hosts[len(all)].Service}
-				if runs := page.Hosts[len(all)].Runs; runs != nil {
-					each.RunsBy, each.Runs, each.Doubt = runs.Deployment, runs.Label, runs.Doubt
-				}
-				all = append(all, each)
-			}
+	for at := range page.Definition.EachHost() {
+		view := views[at.Target]
+		each := row{Stage: at.Stage.Name, Group: at.Group.Name, Host: at.Host.Name, URL: at.Host.URL, First: at.Host == &at.Group.Hosts[0],
+			Cells: cells[at.Target], Service: view.Service}
+		if runs := view.Runs; runs != nil {
+			each.RunsBy, each.Runs, each.Doubt = runs.Deployment, runs.Label, runs.Doubt
 		}
+		all = append(all, each)
 	}
 	return all
 }

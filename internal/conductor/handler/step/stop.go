@@ -51,30 +51,22 @@ func Stops(ctx context.Context, home string, d *schedule.Definition, by string) 
 		return nil, err
 	}
 	seen := map[string]bool{}
-	for i := range d.Stages {
-		stage := &d.Stages[i]
-		for j := range stage.Groups {
-			group := &stage.Groups[j]
-			for k := range group.Hosts {
-				host := &group.Hosts[k]
-				dir, foreign := localDir(home, *host)
-				folder := filepath.Join(dir, d.ServiceOf(stage, group, host).Name)
-				if foreign != nil || seen[folder] {
-					continue
-				}
-				seen[folder] = true
-				up, failed := isUp(ctx, host.Name, folder)
-				if failed != nil {
-					err = errors.Join(err, failed)
-				}
-				if !up {
-					continue
-				}
-				target := schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name)
-				stop, failed := stopOf(Stop{Pipeline: d.Pipeline, Target: target, Folder: folder, Machine: machine(home)}, by)
-				stops, err = append(stops, stop), errors.Join(err, failed)
-			}
+	for at := range d.EachHost() {
+		dir, foreign := localDir(home, *at.Host)
+		folder := filepath.Join(dir, d.ServiceOf(at.Stage, at.Group, at.Host).Name)
+		if foreign != nil || seen[folder] {
+			continue
 		}
+		seen[folder] = true
+		up, failed := isUp(ctx, at.Host.Name, folder)
+		if failed != nil {
+			err = errors.Join(err, failed)
+		}
+		if !up {
+			continue
+		}
+		stop, failed := stopOf(Stop{Pipeline: d.Pipeline, Target: at.Target, Folder: folder, Machine: machine(home)}, by)
+		stops, err = append(stops, stop), errors.Join(err, failed)
 	}
 	return stops, err
 }

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// supervised is hosts as a pipeline shows them, each with a service that Waybill supervises.
+func supervised(count int) []HostView {
+	var views []HostView
+	for i := range count {
+		host := &schedule.Host{Name: fmt.Sprint("host", i), URL: fmt.Sprint("local://host", i)}
+		views = append(views, HostView{Target: "greeter/prod/all/" + host.Name, Runs: &Running{}, place: schedule.Place{Host: host},
+			service: schedule.Service{Name: "web", Manager: "process"}})
+	}
+	return views
+}
+
+func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewService(nil, nil, Offers{})
+		var now, all atomic.Int32
+		more := make(chan struct{})
+		s.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) {
+			now.Add(1)
+			all.Add(1)
+			<-more
+			now.Add(-1)
+			return step.State{Service: 1}, true, nil
+		}
+		views := supervised(mostLooks + 50)
+		for range 2 { // the bound on programs is that of all requests
+			go s.inspect(t.Context(), views[:mostLooks/2])
+		}
+		go s.inspect(t.Context(), views[mostLooks/2:])
+		synctest.Wait()
+		if n := now.Load(); n != looksAtOnce {
+			t.Errorf("%d programs run at once, want %d", n, looksAtOnce)
+		}
+		close(more)
+		synctest.Wait()
+		if n := all.Load(); n != mostLooks+50 {
+			t.Errorf("%d programs for %d services", n, mostLooks+50)
+		}
+		all.Store(0)
+		s.looks.all = map[string]*look{}
+		s.inspect(t.Context(), views)
+		if n := all.Load(); n != mostLooks {
+			t.Errorf("one request ran %d programs, want %d", n, mostLooks)
+		}
+	})
+}
+
+func TestRequestsShareALook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewService(nil, nil, Offers{})
+		var calls atomic.Int32
+		more := make(chan struct{})
+		s.Inspect = func(ctx context.Context, _ schedule.Host, _ string) (step.State, bool, error) {
+			calls.Add(1)
+			select {
+			case <-more:
+				return step.State{Service: 1}, true, nil
+			case <-ctx.Done():
+				return step.State{}, true, context.Cause(ctx)
+			}
+		}
+		first, leave := context.WithCancel(t.Context())
+		go s.inspect(first, supervised(1))
+		synctest.Wait()
+		second := supervised(1)
+		done := make(chan struct{})
+		go func() {
+			s.inspect(t.Context(), second)
+			close(done)
+		}()
+		synctest.Wait()
+		leave() // the client whose request began the look is gone
+		synctest.Wait()
+		close(more)
+		<-done
+		if got := second[0].Service; got == nil || got.State != "up" || calls.Load() != 1 {
+			t.Errorf("%d looks, the second request saw %+v; want one look, and up", calls.Load(), got)
+		}
+	})
+}
+
+func TestALookThatTakesTooLongIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewService(nil, nil, Offers{})
+		s.Inspect = func(ctx context.Context, _ schedule.Host, _ string) (step.State, bool, error) {
+			<-ctx.Done()
+			return step.State{}, true, context.Cause(ctx)
+		}
+		views := supervised(2 * looksAtOnce)
+		s.inspect(t.Context(), views)
+		for _, view := range views {
+			if view.Service == nil || view.Service.State != "unknown" || view.Service.Error == "" {
+				t.Errorf("%s: %+v, want unknown with an error", view.Target, view.Service)
+			}
+		}
+	})
+}
