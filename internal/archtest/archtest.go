@@ -36,8 +36,8 @@ const (
 // layers places every folder under internal/; what is below a folder lies in its layer.
 var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "payload": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure, "window": Pure,
-	"ledger": Log,
-	"blob":   Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
+	"ledger": Log, "semaphore": Log,
+	"blob": Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
 	"secret": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"server": Face, "web": Face,

@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
 // callTimeout bounds every call of the ledger but Wait.
@@ -50,7 +51,7 @@ type core struct {
 	definitions map[string]*known // the one in force when it was last read, by pipeline
 	orders      gathering
 	newer       chan struct{}            // closed when a newer Waybill has migrated the database
-	lists       chan struct{}            // holds one for each list that is being read for readers
+	lists       *semaphore.Semaphore     // for lists that readers ask for
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell
 	beaten      map[action.ID]string     // embedded: what was last written of an instance
@@ -62,7 +63,7 @@ type core struct {
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), lists: make(chan struct{}, listsAtOnce),
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), lists: semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
 		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
@@ -211,16 +212,11 @@ func (l *Ledger) list(ctx context.Context, what string, fn func(Tx) error) error
 	if l.use != forReaders {
 		return l.read(ctx, what, fn)
 	}
-	full := time.NewTimer(listPatience)
-	defer full.Stop()
-	select {
-	case l.lists <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-	case <-full.C:
-		return fault.New(fault.LedgerAway, "%s: too many lists are being read", what).WithHint("try again soon, with fewer requests at a time")
+	release, err := l.lists.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	defer func() { <-l.lists }()
+	defer release()
 	return l.read(ctx, what, fn)
 }
 

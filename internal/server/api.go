@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
 // prefix of everything that is Waybill's own.
@@ -25,7 +26,7 @@ const tokenScheme = "token"
 type api struct {
 	service     *Service
 	huma        huma.API
-	definitions chan struct{} // holds a value for each definition that is being read
+	definitions *semaphore.Semaphore // for those that are read out of requests
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
@@ -39,7 +40,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		tokenScheme: {Type: "http", Scheme: "bearer", Description: "the home's token; on loopback only changes need it"},
 	}
-	a := &api{service: s, huma: humago.New(mux, config), definitions: make(chan struct{}, mostDefinitions)}
+	a := &api{service: s, huma: humago.New(mux, config), definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read")}
 	a.huma.UseMiddleware(a.admit)
 	a.pipelines()
 	a.revisions()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -94,7 +95,7 @@ func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, 
 }
 
 func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditView, error) {
-	release, err := a.reserve(ctx)
+	release, err := a.definitions.Acquire(ctx)
 	if err != nil {
 		return EditView{}, err
 	}
@@ -115,7 +116,7 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 	if len(in.source) == 0 {
 		return a.service.Plan(ctx, in.Pipeline, nil)
 	}
-	release, err := a.reserve(ctx)
+	release, err := a.definitions.Acquire(ctx)
 	if err != nil {
 		return PlanView{}, err
 	}
@@ -132,18 +133,10 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 	return PlanView{Pipeline: in.Pipeline, Edit: &edit}, inSource(err, in.source)
 }
 
-// mostDefinitions is how many definitions are read at a time; a file of the largest size costs some 100 MB meanwhile.
-const mostDefinitions = 2
-
-// reserve waits for its turn to read a definition.
-func (a *api) reserve(ctx context.Context) (release func(), err error) {
-	select {
-	case a.definitions <- struct{}{}:
-		return func() { <-a.definitions }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
+const (
+	mostDefinitions    = 2 // read at a time; a file of the largest size costs some 100 MB meanwhile
+	definitionPatience = 10 * time.Second
+)
 
 // propose reads a definition that a client sent.
 func propose(pipeline, file string, source []byte) (Proposal, error) {

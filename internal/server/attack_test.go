@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -110,12 +111,50 @@ func TestARedirectAfterTheLoginStaysHere(t *testing.T) {
 func TestWhatAProxyPassesOnIsNotThisMachines(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP", "Via"} {
-		if status, _, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header, "203.0.113.9"); status != 401 {
+	for _, header := range [][2]string{
+		{"Forwarded", "for=unknown"}, {"Via", "1.1 edge"}, {"CDN-Loop", "cdn"}, {"X-Forwarded-Proto", "https"}, {"X-Forwarded-Host", "a.example"},
+		{"X-Original-Forwarded-For", "unknown"}, {"X-Real-IP", "unknown"}, {"X-Forwarded-For", "203.0.113.9"}, {"CF-Connecting-IP", "203.0.113.9"},
+		{"CF-Connecting-IPv6", "2001:db8::9"}, {"True-Client-IP", "203.0.113.9"}, {"Fly-Client-IP", "203.0.113.9"},
+		{"X-Cluster-Client", "203.0.113.9, 10.0.0.1"}, {"X-Envoy-External-Address", "203.0.113.9"}, {"X-Azure-SocketAddress", "203.0.113.9:4711"},
+		{"X-Whatever-Comes-Next", "[2001:db8::9]:4711"}, {"Client", "[2001:db8::9]"},
+	} {
+		if status, _, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header[:]...); status != 401 {
 			t.Errorf("reading with %s: %d, want 401", header, status)
 		}
-		if status, _, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header, "203.0.113.9", "Authorization", bearer); status != 200 {
+		if status, _, _ := s.ask(t, "GET", "/api/v1/pipelines", "", append(header[:], "Authorization", bearer)...); status != 200 {
 			t.Errorf("reading with %s and a token: %d, want 200", header, status)
+		}
+	}
+}
+
+// TestRequestsOfHTTP10AreNotThisMachines: nginx speaks HTTP/1.0 and sends no header of its own unless it is told to.
+func TestRequestsOfHTTP10AreNotThisMachines(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	for version, want := range map[string]int{"1.0": 401, "1.1": 200} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /api/v1/pipelines HTTP/" + version + "\r\nHost: 127.0.0.1:7070\r\n\r\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := httptest.NewRecorder()
+		s.api.Handler().ServeHTTP(answer, r)
+		if answer.Code != want {
+			t.Errorf("HTTP/%s: %d, want %d", version, answer.Code, want)
+		}
+	}
+}
+
+// TestBrowsersOfThisMachineRead: no header that a browser or a program here sends is taken for a proxy's.
+func TestBrowsersOfThisMachineRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	for _, header := range [][2]string{
+		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"}, {"Referer", "http://127.0.0.1:7070/"},
+		{"Sec-CH-UA-Full-Version", `"120.0.0.0"`}, {"Accept-Language", "de,en;q=0.5"}, {"Upgrade-Insecure-Requests", "1"}, {"DNT", "1"}, {"Cookie", "a=127.0.0.1"},
+		{"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {"Last-Event-ID", "7"},
+	} {
+		if status, answer, _ := s.ask(t, "GET", "/api/v1/pipelines", "", header[:]...); status != 200 {
+			t.Errorf("reading with %s: %d %s", header, status, answer)
 		}
 	}
 }

@@ -84,20 +84,17 @@ func (s *Service) PrepareJob(ctx context.Context, w catalog.Workflow, inputs jso
 	return w.Prepare(inputs)
 }
 
-// decodesAtOnce is how many large inputs are decoded at a time.
-const decodesAtOnce = 2
+const (
+	decodesAtOnce  = 2 // of large inputs
+	decodePatience = 10 * time.Second
+)
 
-// decode waits for a place to decode inputs; the caller leaves it.
+// decode waits until inputs may be decoded; the caller calls leave once they are.
 func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
 	if len(inputs) <= blob.Inline {
 		return func() {}, nil
 	}
-	select {
-	case s.decoding <- struct{}{}:
-		return func() { <-s.decoding }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return s.decoding.Acquire(ctx)
 }
 
 // once stores an action for a request that may be sent again.

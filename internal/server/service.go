@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
 // Service answers what people ask of one ledger. Safe for concurrent use.
@@ -28,7 +29,7 @@ type Service struct {
 	pulse  pulse
 	looks  looks
 
-	decoding chan struct{} // a place for each large input that is being decoded
+	decoding *semaphore.Semaphore // for large inputs
 
 	// Retention is how long ended actions are kept; 0: for ever.
 	Retention time.Duration
@@ -62,5 +63,5 @@ func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}},
 		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
-		decoding: make(chan struct{}, decodesAtOnce)}
+		decoding: semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read")}
 }

@@ -3,7 +3,9 @@ package server
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -21,7 +23,7 @@ type site struct {
 // local reports whether a request comes from this machine, as far as it can be known: nothing has passed it on, and no
 // proxy is configured.
 func (s site) local(r *http.Request) bool {
-	return s.loopback && s.public == nil && !forwarded(r.Header)
+	return s.loopback && s.public == nil && !forwarded(r)
 }
 
 // name has a request that came by the public address say by which scheme, whatever the proxy says.
@@ -31,15 +33,32 @@ func (s site) name(r *http.Request) {
 	}
 }
 
-// forwarded reports whether a proxy has passed a request on, and says so.
-func forwarded(header http.Header) bool {
-	for name := range header {
+// forwarded reports whether a proxy has passed a request on, as far as the request shows it. A proxy that says so names
+// itself (Via, CDN-Loop) or the client: by Forwarded and its relatives, or by an address, under any name. One that says nothing
+// may still speak HTTP/1.0, as nginx does unless it is configured otherwise.
+func forwarded(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	for name, values := range r.Header {
 		switch {
-		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):
+		case name == "Via", name == "Cdn-Loop", strings.Contains(name, "Forwarded"), strings.HasSuffix(name, "-Ip"),
+			slices.ContainsFunc(values, isAddress):
 			return true
 		}
 	}
 	return false
+}
+
+// isAddress reports whether a header's value begins with an IP address, with or without a port, alone or in a list.
+func isAddress(value string) bool {
+	first, _, _ := strings.Cut(value, ",")
+	first = strings.TrimSpace(first)
+	if _, err := netip.ParseAddrPort(first); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddr(strings.Trim(first, "[]"))
+	return err == nil
 }
 
 // knows reports whether a host is one of the server's names. A server on loopback refuses others, so that a page whose name is

@@ -28,6 +28,7 @@ const (
 	fetchTimeout  = 30 * time.Second
 	fetchesAtOnce = 4 // of one request
 	linkedAtOnce  = 8 // requests with links
+	linkPatience  = 10 * time.Second
 )
 
 // resolve makes the inputs' values of what the request says of them: values as they are, qualified values, and what
@@ -234,12 +235,11 @@ func (p *piece) take(raw json.RawMessage, mediaType, encoding string) {
 
 // fetchAll reads what the links of a request lead to. values is how many the rest of its JSON has.
 func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
-	select {
-	case a.linked <- struct{}{}:
-		defer func() { <-a.linked }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := a.linked.Acquire(ctx)
+	if err != nil {
+		return err
 	}
+	defer release()
 	var budget budget
 	budget.bytes.Store(largestLinked)
 	budget.values.Store(int64(mostValues - values))

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/semaphore"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -42,14 +43,14 @@ type API struct {
 	pages   Pages
 	fetcher *webhook.Client
 	mux     *http.ServeMux
-	openAPI []byte        // the document at /api
-	linked  chan struct{} // a place for each request whose links are being followed
+	openAPI []byte               // the document at /api
+	linked  *semaphore.Semaphore // for requests whose links are followed
 }
 
 // New makes the API.
 func New(c Config) *API {
 	document := describe(c.Version)
-	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: make(chan struct{}, linkedAtOnce),
+	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
 		fetcher: webhook.NewClient(webhook.ClientConfig{Guard: c.Guard})}
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.endpoint(e, document.queryOf(e.pattern)))
