@@ -54,12 +54,12 @@ func (s *session) isIdle(ctx context.Context) bool {
 	if s.kind == embedded {
 		return !s.home.held()
 	}
-	v, err := s.Status(ctx)
+	processes, err := s.Instances(ctx)
 	if err != nil {
 		return false // whatever else is asked reports it
 	}
 	works := map[string]bool{}
-	for _, p := range v.Processes {
+	for _, p := range processes {
 		for _, role := range p.Roles {
 			works[role] = works[role] || p.State == "alive"
 		}

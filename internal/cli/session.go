@@ -52,6 +52,7 @@ type operations interface {
 	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
 	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.Added, error)
 	Status(ctx context.Context) (server.StatusView, error)
+	Instances(ctx context.Context) ([]server.ProcessView, error)
 	Limits(ctx context.Context) ([]ledger.Limiter, error)
 	Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)
 }

@@ -95,7 +95,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 		}
 		v.Partitions = &partitions
 	}
-	v.Processes = s.processes(now)
+	v.Processes = s.processes(now.Instances, now.Now)
 	v.Handlers = served(now.Backlogs, v.Processes)
 	services, err := s.services(ctx)
 	if err != nil {
@@ -107,13 +107,26 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	return v, nil
 }
 
+// Instances lists the processes that run roles. It reads nothing else, and costs little.
+func (s *Service) Instances(ctx context.Context) ([]ProcessView, error) {
+	rows, err := s.ledger.Instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.processes(rows, now), nil
+}
+
 // processes puts the instances of each process together: every role is one.
-func (s *Service) processes(now ledger.Status) []ProcessView {
+func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []ProcessView {
 	if s.Idle != nil && s.Idle() {
 		return []ProcessView{} // what stands there is of one that was killed
 	}
 	byName := map[string]*ProcessView{}
-	for _, i := range now.Instances {
+	for _, i := range instances {
 		p := byName[i.Name]
 		if p == nil {
 			p = &ProcessView{Name: i.Name, Version: i.Version, Since: i.StartedAt, State: "alive", Guard: "lock", Reload: i.Report.Reload}
@@ -130,7 +143,7 @@ func (s *Service) processes(now ledger.Status) []ProcessView {
 			p.Guard = "lease"
 		}
 		switch {
-		case !s.ledger.Embedded() && !i.LeaseEnd.After(now.Now):
+		case !s.ledger.Embedded() && !i.LeaseEnd.After(now):
 			p.State = "dead"
 		case i.Draining && p.State == "alive":
 			p.State = "draining"

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -142,5 +145,28 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
 		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; attempts whose process has ended begin again then" {
 		t.Errorf("%+v, %v", v.Troubles, err)
+	}
+}
+
+// TestInstancesAreReadAlone: who works is asked before every command, so that question looks at no service and counts no action.
+func TestInstancesAreReadAlone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	s.Service.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) {
+		t.Error("a program looked at a service")
+		return step.State{}, false, nil
+	}
+	c, ctx := s.client(), t.Context()
+	got, err := c.Instances(ctx)
+	for view := s.Ledger.View(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
+		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].State != "alive" || len(got[0].Roles) == 0 {
+		t.Errorf("instances %+v", got)
 	}
 }
