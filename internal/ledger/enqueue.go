@@ -56,12 +56,16 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	made := make([]Enqueued, len(prepared))
 	var rows []ThreadRow
 	var fresh []action.Action
-	subscribed := map[action.ID]Subscriber{} // to jobs that answer
+	type late struct {
+		job action.ID
+		Subscriber
+	}
+	var subscribed []late // to jobs that answer
 	for i, a := range prepared {
 		if id, there := known.find(a); there {
 			made[i] = Enqueued{ID: id}
 			if a.Subscriber != nil && id != a.ID && id == known.jobs[a.CacheKey] {
-				subscribed[id] = Subscriber{a.ID, *a.Subscriber}
+				subscribed = append(subscribed, late{id, Subscriber{a.ID, *a.Subscriber}})
 			}
 			continue
 		}
@@ -73,8 +77,8 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	if err := t.insert(rows, fresh); err != nil {
 		return nil, err
 	}
-	for job, s := range subscribed {
-		if err := t.subscribe(job, s); err != nil {
+	for _, s := range subscribed {
+		if err := t.subscribe(s.job, s.Subscriber); err != nil {
 			return nil, err
 		}
 	}

@@ -50,6 +50,7 @@ type core struct {
 	mu          sync.Mutex
 	definitions map[string]*known // the one in force when it was last read, by pipeline
 	orders      gathering
+	planning    planning
 	newer       chan struct{}            // closed when a newer Waybill has migrated the database
 	lists       *semaphore.Semaphore     // for lists that readers ask for
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
@@ -63,7 +64,8 @@ type core struct {
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), lists: semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), planning: newPlanning(),
+		lists:  semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
 		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
 	driver.Listen(func(t Topic) { c.wakes.poke(t) })
 	return &Ledger{core: c, seen: newPositions()}
@@ -93,6 +95,7 @@ func (l *Ledger) Measure(m *obs.Ledger) {
 // Close ends every connection. Nothing committed is lost.
 func (l *Ledger) Close() error {
 	l.orders.close()
+	l.planning.close()
 	return l.driver.Close()
 }
 

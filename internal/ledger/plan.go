@@ -66,7 +66,7 @@ func (d Deferred) has(id action.ID) bool { return slices.Contains(d.IDs, id) }
 const (
 	// maxFollows is how many actions may follow in one transaction; those of one end are never divided.
 	maxFollows = 10_000
-	// plansAtOnce is how many ends are planned at a time.
+	// plansAtOnce is how many ends of a call that waits for all plans are planned at a time.
 	plansAtOnce = 8
 )
 

@@ -9,7 +9,8 @@ import (
 
 // Turn records completions, then claims what is wanted, in one transaction.
 // An error with the code ledger_unavailable may pass by itself; any other one
-// is the fault of a completion in the batch.
+// is the fault of a completion in the batch. It waits for the ledger only: an
+// end is deferred while what follows it is still being planned.
 func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Completion, wants []Want) (done Turned, err error) {
 	planned, err := l.foreseeTurn(ctx, owner, completions)
 	if err != nil {
@@ -46,7 +47,7 @@ func (l *Ledger) foreseeTurn(ctx context.Context, owner Instance, completions []
 			by[c.ID] = c
 		}
 	}
-	return l.foresee(ctx, "read what ends", ids, func(t *txn, found []live) (moves []settled, err error) {
+	ends, err := l.ends(ctx, "read what ends", ids, func(t *txn, found []live) (moves []settled, err error) {
 		for _, f := range found {
 			c := by[f.action.ID]
 			if f.thread.ClaimedBy != owner.ID || f.thread.Attempt != c.Attempt {
@@ -60,6 +61,7 @@ func (l *Ledger) foreseeTurn(ctx context.Context, owner Instance, completions []
 		}
 		return moves, nil
 	})
+	return l.planSoon(ctx, ends), err
 }
 
 // complete records the ends of attempts that are still the owner's, and names the others.

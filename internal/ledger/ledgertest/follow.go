@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -20,8 +21,9 @@ import (
 // planner plans one follower for each end of a job, as tests want it.
 type planner struct {
 	mu     sync.Mutex
-	asked  []string // each end that was planned: name and status
-	away   bool     // documents cannot be had
+	asked  []string      // each end that was planned: name and status
+	away   bool          // documents cannot be had
+	hangs  chan struct{} // until it is closed, plans of actions named "slow" do not end
 	follow func(ledger.End) []ledger.Follow
 	begins func(action.Action) []ledger.Follow
 }
@@ -36,6 +38,9 @@ func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []
 func (p *planner) Asks(a action.Action, _ action.Status) bool { return a.Kind == "job" }
 
 func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Follow, error) {
+	if p.hangs != nil && e.Action.Name == "slow" {
+		<-p.hangs
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, e.Action.Name+" "+e.Thread.Status.String())
@@ -460,4 +465,93 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 			t.Errorf("%s: its beginning is told %d times", name, n)
 		}
 	}
+}
+
+// turnsDoNotWaitForSlowPlans: an end whose plan is not ready is recorded by a later turn, which plans nothing again. The
+// others of the turn are recorded, and what it wants is claimed.
+func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
+	p := s.planning(&planner{hangs: make(chan struct{})})
+	release := sync.OnceFunc(func() { close(p.hangs) })
+	defer release()
+	host := s.join(t, "host-a")
+	slow, quick := s.enqueue(t, job("slow")), s.enqueue(t, job("quick"))
+	var completions []ledger.Completion
+	for _, c := range s.claim(t, host, "noop", 2) {
+		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
+	}
+	s.enqueue(t, job("next"))
+	turn := func(ends []ledger.Completion) (turned ledger.Turned) {
+		t.Helper()
+		over := make(chan error, 1)
+		go func() {
+			var err error
+			turned, err = s.Turn(s.ctx, host, ends, []ledger.Want{{Lane: "noop", N: 1}})
+			over <- err
+		}()
+		select {
+		case err := <-over:
+			check(t, err)
+		case <-time.After(time.Minute):
+			t.Fatal("the turn waits for a plan")
+		}
+		return turned
+	}
+	turned := turn(completions)
+	if !slices.Equal(turned.Deferred.IDs, []action.ID{slow}) || len(turned.Claimed) != 1 || s.statusOf(t, quick) != action.Successful {
+		t.Fatalf("deferred %v, claimed %d, the quick one is %s", turned.Deferred, len(turned.Claimed), s.statusOf(t, quick))
+	}
+	completions = slices.DeleteFunc(completions, func(c ledger.Completion) bool { return c.ID != slow })
+	if turned := turn(completions); len(turned.Deferred.IDs) != 1 || s.statusOf(t, slow) != action.Running {
+		t.Fatalf("deferred %v while the plan hangs", turned.Deferred)
+	}
+	release()
+	for len(turn(completions).Deferred.IDs) > 0 { // until the plan is ready
+		runtime.Gosched()
+	}
+	if s.statusOf(t, slow) != action.Successful || len(s.followers(t, slow)) != 1 {
+		t.Errorf("it is %s with %d followers", s.statusOf(t, slow), len(s.followers(t, slow)))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.asked); n != 2 {
+		t.Errorf("planned %v, want each end once", p.asked)
+	}
+}
+
+// severalOfABatchSubscribe: requests of one batch for the payload of a live job are all called.
+func severalOfABatchSubscribe(t *testing.T, s setup) {
+	s.planning(&planner{})
+	first := job("x")
+	first.CacheKey = action.DerivedID(time.Now(), t.Name())
+	id := s.enqueue(t, first)
+	var batch []action.Action
+	for range 3 {
+		a := job("x")
+		a.CacheKey, a.Subscriber = first.CacheKey, &action.Subscriber{SuccessURI: "http://example.org"}
+		batch = append(batch, a)
+	}
+	made, err := s.Enqueue(s.ctx, batch...)
+	check(t, err)
+	for _, m := range made {
+		if m.ID != id || m.Created {
+			t.Errorf("%+v, want job %s", m, id)
+		}
+	}
+	check(t, s.driver.Read(s.ctx, func(tx ledger.Tx) error {
+		there, err := tx.Subscribers([]action.ID{id})
+		if len(there[id]) != len(batch) {
+			t.Errorf("%d subscribers, want %d", len(there[id]), len(batch))
+		}
+		return err
+	}))
+}
+
+// withoutAPlannerNobodySubscribes: the error says what is missing.
+func withoutAPlannerNobodySubscribes(t *testing.T, s setup) {
+	first := job("x")
+	first.CacheKey = action.DerivedID(time.Now(), t.Name())
+	s.enqueue(t, first)
+	first.Subscriber = &action.Subscriber{SuccessURI: "http://example.org"}
+	_, err := s.Enqueue(s.ctx, first)
+	wantCode(t, err, fault.Internal)
 }

@@ -137,6 +137,9 @@ func checks() map[string]func(*testing.T, setup) {
 		"RescuesAreCountedForAnHour":      rescuesAreCountedForAnHour,
 		"InstancesTellWhatNoRowSays":      instancesTellWhatNoRowSays,
 		"TicksMakeOneAction":              ticksMakeOneAction,
+		"TurnsDoNotWaitForSlowPlans":      turnsDoNotWaitForSlowPlans,
+		"SeveralOfABatchSubscribe":        severalOfABatchSubscribe,
+		"WithoutAPlannerNobodySubscribes": withoutAPlannerNobodySubscribes,
 		// retention
 		"OldActionsAreDeleted":           oldActionsAreDeleted,
 		"RefusedRetentionKeepsAll":       refusedRetentionKeepsAll,
