@@ -20,17 +20,36 @@ import (
 // log. SQLite's own online backup would start again with each commit of another process; a VACUUM does not. The file to must not exist;
 // it is there once the copy is whole.
 func Backup(ctx context.Context, from, to string) error {
+	exists := fault.New(fault.Invalid, "%s exists already", to).WithHint("name a new file; a backup replaces nothing")
 	if _, err := os.Lstat(to); err == nil {
-		return fault.New(fault.Invalid, "%s exists already", to).WithHint("name a new file; a backup replaces nothing")
+		return exists
 	}
 	partial := to + ".partial"
 	if err := copyLog(ctx, from, partial); err != nil {
 		return errors.Join(err, removed(partial))
 	}
-	if err := os.Link(partial, to); err != nil { // unlike a rename it replaces nothing that appeared meanwhile
-		return errors.Join(fault.New(fault.Unavailable, "write the backup: %w", err), removed(partial))
+	if err := rename(partial, to); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			err = exists
+		} else {
+			err = fault.New(fault.Unavailable, "write the backup: %w", err)
+		}
+		return errors.Join(err, removed(partial))
 	}
-	return errors.Join(removed(partial), synced(filepath.Dir(to)))
+	return synced(filepath.Dir(to))
+}
+
+// rename gives a file another name that no file has, else the error is fs.ErrExist. The name is reserved by an empty file
+// first: not every file system has hard links.
+func rename(from, to string) error {
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), os.Rename(from, to)); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
 }
 
 // copyLog writes a copy of a log into a new file and checks it.
@@ -116,7 +135,8 @@ func Restore(ctx context.Context, from, to, kept string) error {
 		return errors.Join(err, removed(fresh))
 	}
 	if err := os.Rename(fresh, to); err != nil {
-		return fault.New(fault.Unavailable, "put the restored log in place: %w", err)
+		err = fault.New(fault.Unavailable, "put the restored log in place: %w", err)
+		return errors.Join(err, putBack(kept, to), removed(fresh))
 	}
 	return synced(filepath.Dir(to))
 }
@@ -140,7 +160,7 @@ func renew(ctx context.Context, path string) error {
 	return errors.Join(d.explain("start a new era", err), d.Close())
 }
 
-// setAside keeps the log of a file under another name too, without what SQLite has beside it, so that another file can take its place.
+// setAside renames the log of a file and what SQLite has beside it, so that another file can take its place.
 func setAside(ctx context.Context, path, kept string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -153,15 +173,26 @@ func setAside(ctx context.Context, path, kept string) error {
 	if fault.Is(err, fault.LedgerAway) || ctx.Err() != nil {
 		return fault.New(fault.Unavailable, "another process has %s open", path).WithHint("end every waybill of this home, then restore again")
 	}
-	if err := os.Link(path, kept); err != nil {
+	if err := rename(path, kept); err != nil {
 		return fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err)
 	}
 	for _, suffix := range []string{"-wal", "-shm"} { // of a log that is damaged, or of one that another file took the place of
 		if err := os.Rename(path+suffix, kept+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err)
+			return errors.Join(fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err), putBack(kept, path))
 		}
 	}
 	return nil
+}
+
+// putBack undoes setAside.
+func putBack(kept, path string) error {
+	var faults []error
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(kept+suffix, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // removed removes a file and what SQLite may have left beside it.
