@@ -61,8 +61,9 @@ func (a *app) skipCommand() *cobra.Command {
 	}
 	c.Long = `Leaves a host, group or stage, or one step of it (--event), out of this deployment. It is not
 done and not recorded as done. What is running cannot be skipped; a reason is required.`
-	c.Example = examples(`waybill deployment skip greeter#7 prod/east/elm --reason "disk is being replaced"`)
-	c.Flags().StringVar(&intent.Event, "event", "", "only the step with this event, such as host-deployment-tested")
+	c.Example = examples(`waybill deployment skip greeter#7 prod/east/elm --reason "disk is being replaced"`,
+		`waybill deployment skip greeter#7 beta --event test --reason "the test database is down"`)
+	c.Flags().StringVar(&intent.Event, "event", "", "only this step: its name in waybill.yaml, such as test, or its event in the log")
 	return c
 }
 

@@ -29,11 +29,14 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	if c.Target == "" {
 		c.Target = e.pipeline
 	}
-	c.Event = canonicalEvent(c.Event)
+	c.Event = t.plan.canonicalEvent(c.Target, c.Event)
 	_, lifts := t.held[c.Target] // a hold on a stage that has left the pipeline can be lifted
 	if _, ok := t.plan.targets[c.Target]; !ok && !(lifts && c.Kind == HoldCleared) {
-		return nil, fault.New(fault.NotFound, "%s is nothing in definition %d of %s", t.plan.short(c.Target), t.version, e.pipeline).
-			WithHint("`waybill deployment show %s` lists what is there", e.label(t))
+		err := fault.New(fault.NotFound, "definition %d of %s has no %s", t.version, e.pipeline, t.plan.short(c.Target))
+		if likely := t.plan.endingIn(c.Target); likely != "" {
+			return nil, err.WithHint("name it as %s", t.plan.short(likely))
+		}
+		return nil, err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
 	}
 	if err := e.checkStatus(t, c); err != nil {
 		return nil, err
@@ -152,7 +155,7 @@ func (e *Engine) checkSkip(t *trip, c Command) error {
 	}
 	switch {
 	case len(steps) == 0:
-		return fault.New(fault.NotFound, "%s has no step %s", t.plan.short(c.Target), c.Event)
+		return fault.New(fault.NotFound, "%s has no step %q", t.plan.short(c.Target), c.Event).WithHint("it has %s", strings.Join(t.plan.eventsOf(c.Target), ", "))
 	case left == 0:
 		return fault.New(fault.Refused, "nothing is left to skip in %s of %s", t.plan.short(c.Target), e.label(t))
 	}
@@ -201,9 +204,17 @@ func (e *Engine) heldName(t *trip, target string) string {
 	return t.plan.short(target) + " of " + e.label(t)
 }
 
-// canonicalEvent understands the short names that people use for events.
-func canonicalEvent(name string) string {
+// canonicalEvent understands the names that people use for events: those of steps, as in the definition, and short ones.
+func (p *Plan) canonicalEvent(target, name string) string {
 	switch name {
+	case Replicate:
+		return HostReplicated
+	case Deploy:
+		return HostDeployed
+	case Test:
+		return HostTested
+	case "build":
+		return BuildCompleted
 	case "pipeline-start":
 		return PipelineStarted
 	case "host-tested":
@@ -211,5 +222,37 @@ func canonicalEvent(name string) string {
 	case "pipeline-finished", "stage-finished", "host-group-finished", "host-finished":
 		return name + "-successfully"
 	}
+	if own := "host-" + name; len(p.under(target, name)) == 0 && len(p.under(target, own)) > 0 {
+		return own // a step of the definition's own
+	}
 	return name
+}
+
+// eventsOf lists the events of the steps of a target that do something, in their order.
+func (p *Plan) eventsOf(target string) []string {
+	var events []string
+	for _, n := range p.under(target, "") {
+		switch p.nodes[n].kind {
+		case chainStep, buildStep, artifactStep:
+			if !slices.Contains(events, p.nodes[n].event) {
+				events = append(events, p.nodes[n].event)
+			}
+		}
+	}
+	return events
+}
+
+// endingIn returns the one target whose path ends like target, such as greeter/prod/east/elm for greeter/elm; "" when there
+// is none or more than one.
+func (p *Plan) endingIn(target string) string {
+	found := ""
+	for path := range p.targets {
+		if strings.HasSuffix(path, "/"+p.short(target)) {
+			if found != "" {
+				return ""
+			}
+			found = path
+		}
+	}
+	return found
 }
