@@ -11,6 +11,7 @@ build: bin/waybill ## build bin/waybill
 
 bin/waybill: FORCE
 	@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/waybill
+	@echo "built $@: $$($@ version)"
 
 demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
 	@scripts/demo

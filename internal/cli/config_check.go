@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -42,10 +44,23 @@ does not answer, and 0 when there are only warnings.`,
 	return c
 }
 
+// configStarter is what to write when there is no server.yaml yet.
+const configStarter = `do without, for waybill ship and waybill up need none; or describe a handler in it, such as:
+
+    handlers:
+      notify:
+        type: webhook
+        parameters: {text: {type: string}}
+        request: {url: "https://hooks.example.org/notify"}`
+
 func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	source, err := os.ReadFile(path)
 	if err != nil {
-		return fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
+		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
+		if errors.Is(err, fs.ErrNotExist) {
+			return wrong.WithHint("%s", configStarter)
+		}
+		return wrong
 	}
 	config, problems := catalog.Check(path, source)
 	problems = append(problems, regionProblems(ctx, path, source, config)...)

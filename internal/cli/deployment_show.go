@@ -44,7 +44,7 @@ func (a *app) showDeployment(v server.DeploymentView) error {
 		fmt.Fprintln(a.out, text)
 	}
 	for _, f := range v.Failures {
-		fmt.Fprintf(a.out, "%s %s %s\n", s.bad("failed:"), f.Target, f.Event)
+		fmt.Fprintf(a.out, "%s %s of %s\n", s.bad("failed:"), server.StepName(f.Event), f.Target)
 		fmt.Fprintf(a.out, "  why: %s\n", indentAfterFirst(f.Why, "       "))
 		fmt.Fprintf(a.out, "  do:  %s\n", f.Todo)
 		if !f.Action.IsZero() {
@@ -80,7 +80,7 @@ func (a *app) standing(v server.DeploymentView, s style) string {
 	}
 	switch {
 	case v.State.Status == schedule.Active:
-		text += fmt.Sprintf(", %d of %d facts", v.State.Done, v.State.Total)
+		text += fmt.Sprintf(", %d of %d done", v.State.Done, v.State.Total)
 	case !v.State.EndedAt.IsZero():
 		text += fmt.Sprintf(" %s, after %s", ago(time.Now(), v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}

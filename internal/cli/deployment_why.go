@@ -16,7 +16,9 @@ func (a *app) deploymentWhyCommand() *cobra.Command {
 		Use:   "why DEPLOYMENT [TARGET]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
 		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
-wait for the same are counted, not listed; -o json lists each.`,
+wait for the same are counted, not listed; -o json lists each. Steps are named by their events, as in waybill log:
+host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
+test, host-NAME of an own step NAME; the others mark how far stages, groups and hosts are.`,
 		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
 		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: a.completeDeployments,

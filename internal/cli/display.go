@@ -119,7 +119,7 @@ func (d *liveDisplay) tick(now time.Time) error {
 
 // status is the last line of a frame: how far it is, and what everything waits for.
 func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
-	text := fmt.Sprintf("%s %d of %d facts  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, server.Took(v.Now.Sub(v.CreatedAt)))
+	text := fmt.Sprintf("%s %d of %d done  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, server.Took(v.Now.Sub(v.CreatedAt)))
 	switch reason := d.wait.lasting(v); {
 	case d.reason != "":
 		return text + "  " + d.warn("waiting for the log: "+d.reason)

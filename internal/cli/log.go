@@ -28,8 +28,9 @@ func (a *app) logCommand() *cobra.Command {
 		Use:   "log [PIPELINE[#N]]",
 		Short: "Print the deployment log: what was completed, and what was noted beside it",
 		Long: `Prints the entries of a pipeline, or of one deployment, in the order in which they were
-committed. Facts say that something is done; notes say what was asked, claimed, failed or
-decided. Without a name: this folder's pipeline.`,
+committed. Facts say that something is done: host-artifact-replicated is the end of the step
+replicate, host-deployed of deploy, host-deployment-tested of test, host-NAME of an own step NAME.
+Notes say what was asked, claimed, failed or decided. Without a name: this folder's pipeline.`,
 		Example: examples("waybill log", "waybill log greeter#7 --facts",
 			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event"),
 		Args:              arguments(0, 1, "PIPELINE[#N]"),

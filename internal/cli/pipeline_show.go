@@ -61,7 +61,7 @@ func (a *app) showPipeline(p server.PipelineView) error {
 	}
 	for _, d := range p.Active {
 		ref := server.Ref{Pipeline: p.Name, Number: d.Deployment}
-		text := fmt.Sprintf("active: %s, %d of %d facts", ref, d.Done, d.Total)
+		text := fmt.Sprintf("active: %s, %d of %d done", ref, d.Done, d.Total)
 		if d.Until != "" {
 			text += ", until " + d.Until
 		}

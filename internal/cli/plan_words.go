@@ -40,6 +40,7 @@ func (a *app) printShipPlan(d planDocument) error {
 	}
 	var t table
 	unmeasured := countUnmeasured(d.Steps)
+	t.add("   START", "     END", "WHERE", "STEP")
 	for _, step := range d.Steps {
 		start, end := server.Took(step.Start), server.Took(step.End)
 		if step.Unmeasured {

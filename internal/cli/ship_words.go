@@ -36,7 +36,7 @@ func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
 	if err != nil || v.State.Status != schedule.Active {
 		return err
 	}
-	s.note("%s is in progress: %d of %d facts; going on", refOf(d), v.State.Done, v.State.Total)
+	s.note("%s is in progress: %d of %d done; going on", refOf(d), v.State.Done, v.State.Total)
 	return nil
 }
 
@@ -163,7 +163,7 @@ func failureText(v server.DeploymentView) string {
 	}
 	var lines []string
 	for _, f := range v.Failures {
-		lines = append(lines, fmt.Sprintf("%s %s: %s", f.Target, f.Event, strings.ReplaceAll(strings.TrimSpace(f.Why), "\n", "\n    ")))
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", server.StepName(f.Event), f.Target, strings.ReplaceAll(strings.TrimSpace(f.Why), "\n", "\n    ")))
 	}
 	if len(lines) == 1 {
 		return lines[0]

@@ -105,10 +105,13 @@ func UntilHangup(ctx context.Context) (watched context.Context, stop func()) {
 
 // causeOf is why a signal ends a context.
 func causeOf(s os.Signal) error {
-	if s == syscall.SIGTERM {
+	switch s {
+	case syscall.SIGTERM:
 		return fault.Wrap(fault.Interrupted, ErrTerminated)
+	case syscall.SIGHUP:
+		return fault.New(fault.Interrupted, "the terminal was closed")
 	}
-	return fault.New(fault.Interrupted, "interrupted (%s)", s)
+	return fault.New(fault.Interrupted, "interrupted")
 }
 
 // Role is one loop of the process, such as the conductor.
