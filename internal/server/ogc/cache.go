@@ -79,6 +79,11 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	release, err := a.await(r.Context(), body)
+	if err != nil {
+		return reply{}, err
+	}
+	defer release()
 	if err := json.Unmarshal(body, &asked); err != nil || asked.ProcessID == "" {
 		return reply{}, fault.New(fault.Invalid, `want {"processID": …, "inputs": {…}}`)
 	}

@@ -2,6 +2,7 @@ package ogc
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -35,11 +37,7 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	asked, err := parseRequest(body, w)
-	if err != nil {
-		return reply{}, err
-	}
-	inputs, err := a.resolve(r.Context(), asked, w)
+	asked, inputs, err := a.understand(r.Context(), body, w)
 	if err != nil {
 		return reply{}, err
 	}
@@ -62,6 +60,28 @@ func (a *API) execute(r *http.Request) (reply, error) {
 		header.Set("Preference-Applied", "respond-async")
 	}
 	return created(r, made, header), nil
+}
+
+// understand reads an execution's body, and follows the links of its inputs.
+func (a *API) understand(ctx context.Context, body []byte, w catalog.Workflow) (asked request, inputs json.RawMessage, err error) {
+	release, err := a.await(ctx, body)
+	if err != nil {
+		return asked, nil, err
+	}
+	defer release()
+	if asked, err = parseRequest(body, w); err != nil {
+		return asked, nil, err
+	}
+	inputs, err = a.resolve(ctx, asked, w)
+	return asked, inputs, err
+}
+
+// await waits for the turn of a large body, since reading one takes many times its size; the caller calls release once it is read.
+func (a *API) await(ctx context.Context, body []byte) (release func(), err error) {
+	if len(body) <= blob.Inline {
+		return func() {}, nil
+	}
+	return a.large.Acquire(ctx)
 }
 
 // created answers with a job that goes on: 201 for a new one, 303 for one that was there.

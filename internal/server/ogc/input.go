@@ -23,17 +23,23 @@ import (
 // Bounds of a request's inputs.
 const (
 	largestLinked = 16 << 20 // bytes that its links lead to, together
+	mostInputs    = 1000
 	mostLinks     = 20
 	mostValues    = 250_000 // of its JSON, with that which its links lead to: decoded, a value takes up to a hundred bytes
 	fetchTimeout  = 30 * time.Second
 	fetchesAtOnce = 4 // of one request
 	linkedAtOnce  = 8 // requests with links
 	linkPatience  = 10 * time.Second
+	largeAtOnce   = 2 // large requests
+	largePatience = 10 * time.Second
 )
 
 // resolve makes the inputs' values of what the request says of them: values as they are, qualified values, and what
 // links lead to. The error is every fault at once; nothing is fetched for inputs that the process does not know.
 func (a *API) resolve(ctx context.Context, q request, w catalog.Workflow) (json.RawMessage, error) {
+	if n := len(q.Inputs); n > mostInputs {
+		return nil, fault.New(fault.TooLarge, "the request has %d inputs: want at most %d", n, mostInputs)
+	}
 	declared := map[string]catalog.Value{}
 	for _, v := range w.Inputs() {
 		declared[v.Name] = v

@@ -85,7 +85,14 @@ func TestRequestsAreBounded(t *testing.T) {
 			t.Error(p.Detail)
 		}
 	}
-	inputs := many(100_000, func(i int) string { return fmt.Sprintf(`"unknown%d": 1`, i) })
+	unknown := func(i int) string { return fmt.Sprintf(`"unknown%d": 1`, i) }
+	for path, body := range map[string]string{"/processes/mirror/execution": "", "/cache": `"processID": "mirror", `} {
+		p := w.problem(w.ask(http.MethodPost, path, `{`+body+`"inputs": {`+many(1001, unknown)+`}}`), http.StatusRequestEntityTooLarge, "waybill:too_large")
+		if p.Detail != "the request has 1001 inputs: want at most 1000" {
+			t.Error(p.Detail)
+		}
+	}
+	inputs := many(1000, unknown)
 	outputs := many(2_000, func(i int) string { return fmt.Sprintf(`"unknown%d": {}`, i) })
 	broken := `"payload": {}, "parts": [` + many(100_000, func(int) string { return "0" }) + `]`
 	for name, test := range map[string]struct{ body, kind, more string }{

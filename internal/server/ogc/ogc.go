@@ -45,12 +45,14 @@ type API struct {
 	mux     *http.ServeMux
 	openAPI []byte               // the document at /api
 	linked  *semaphore.Semaphore // for requests whose links are followed
+	large   *semaphore.Semaphore // for requests with large bodies
 }
 
 // New makes the API.
 func New(c Config) *API {
 	document := describe(c.Version)
 	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
+		large:   semaphore.New(largeAtOnce, largePatience, "too many large requests are being read"),
 		fetcher: webhook.NewClient(webhook.ClientConfig{Guard: c.Guard})}
 	for _, e := range a.endpoints() {
 		a.mux.Handle(e.pattern, a.endpoint(e, document.queryOf(e.pattern)))

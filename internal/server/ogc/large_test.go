@@ -1,0 +1,34 @@
+package ogc
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/semaphore"
+)
+
+// TestLargeRequestsAreReadAFewAtATime: reading one takes many times its size. Small ones do not wait for them.
+func TestLargeRequestsAreReadAFewAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{large: semaphore.New(largeAtOnce, largePatience, "too many large requests are being read")}
+		large := []byte(`{"inputs": {"a": "` + strings.Repeat("x", blob.Inline) + `"}}`)
+		for range largeAtOnce {
+			if _, err := a.await(t.Context(), large); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := a.understand(t.Context(), large, catalog.Workflow{}); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("one large request too many: %v, want it unavailable", err)
+		}
+		release, err := a.await(t.Context(), []byte(`{"inputs": {}}`))
+		if err != nil {
+			t.Fatalf("a small request: %v", err)
+		}
+		release()
+	})
+}
