@@ -10,6 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
+// EraBits are the low bits of EventPosition.Tx, which count the transactions of one database; the bits above are its era.
+const EraBits = 48
+
 // EventPosition is a place in the recorded order of the events of all actions: by the transaction that wrote them, then by action and seq.
 // Nothing ever appears behind a position that was read, however late a transaction commits and whatever the time of its events. The zero
 // value is the place before all events.

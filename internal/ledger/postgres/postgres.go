@@ -127,7 +127,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, unreachable(config.ConnConfig, err)
 	}
-	if err := coded(raiseEra(ctx, pools.writes)); err != nil {
+	if err := coded(errors.Join(raiseEra(ctx, pools.writes), warnOfVersion(ctx, pools.writes, log))); err != nil {
 		pools.close()
 		return nil, err
 	}

@@ -12,11 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// eraBits are the low bits of a recorded position, which count the transactions of one cluster; the bits above are the era.
-const eraBits = 48
-
 // horizon is the first position that may still get rows: that of the oldest transaction that is open now.
-const horizon = `(SELECT (era::bigint << 48) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM meta)`
+var horizon = fmt.Sprintf("(SELECT (era::bigint << %d) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM meta)", ledger.EraBits)
 
 // EventsAfter reads the events of all actions after a position, in the recorded order. Each branch has a limit of its own, so that the
 // planner walks the index on tx instead of sorting all that a reader is behind by.
@@ -49,14 +46,14 @@ func raiseEra(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, c, func(t pgx.Tx) error {
 			var recorded, reached int64
 			err := t.QueryRow(ctx, `SELECT coalesce(greatest((SELECT max(tx) FROM event), (SELECT max(tx) FROM action)), 0),
-				(era::bigint << 48) + pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM meta`).Scan(&recorded, &reached)
+				(era::bigint << $1) + pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM meta`, ledger.EraBits).Scan(&recorded, &reached)
 			if err != nil || recorded <= reached {
 				return err
 			}
 			if _, err := t.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = '%dms'", lockWait.Milliseconds())); err != nil {
 				return err
 			}
-			era := recorded>>eraBits + 1
+			era := recorded>>ledger.EraBits + 1
 			for _, table := range []string{"action", "event"} {
 				if _, err := t.Exec(ctx, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN tx SET DEFAULT %s", table, positionIn(era))); err != nil {
 					return err
@@ -70,5 +67,5 @@ func raiseEra(ctx context.Context, pool *pgxpool.Pool) error {
 
 // positionIn is the position of the transaction that writes, in an era. A constant in place of a look at meta: it is computed for each row.
 func positionIn(era int64) string {
-	return fmt.Sprintf("%d + pg_current_xact_id()::text::bigint", era<<eraBits)
+	return fmt.Sprintf("%d + pg_current_xact_id()::text::bigint", era<<ledger.EraBits)
 }

@@ -14,6 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // Backup writes a copy of the log in the file from to the file to, while other connections work, and checks it. The copy is one state of the
@@ -152,7 +153,7 @@ func renew(ctx context.Context, path string) error {
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	_, err = conn.ExecContext(ctx, "UPDATE meta SET tx = ((tx >> 48) + 1) << 48")
+	_, err = conn.ExecContext(ctx, "UPDATE meta SET tx = ((tx >> ?1) + 1) << ?1", ledger.EraBits)
 	if err == nil { // the file alone is the log then
 		err = drained(ctx, conn, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
@@ -187,5 +188,50 @@ func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 		if err != nil || len(heads) != 1 {
 			t.Fatalf("read after calls that were cut off: %v, %v", heads, err)
 		}
+	}
+}
+
+// TestTheWALShrinksBehindAReader: a reader keeps the write-ahead log from being reused, and what it grew to meanwhile goes
+// back to the disk once the reader has ended.
+func TestTheWALShrinksBehindAReader(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "waybill.db")
+	d := open(t, path)
+	l := ledger.New(d)
+	defer l.Close()
+	size := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	store := func() {
+		t.Helper()
+		a := action.Action{Kind: "job", Handler: "noop", Parameters: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
+		if _, err := l.Enqueue(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const limit = 16 << 20
+	if err := d.Read(t.Context(), func(tx ledger.Tx) error {
+		if _, err := tx.Instances(); err != nil { // the state that it sees from now on
+			return err
+		}
+		for range 20 {
+			store()
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if size() <= limit {
+		t.Fatalf("the log beside the reader has %d bytes, want more than %d", size(), limit)
+	}
+	for range 20 { // a checkpoint, and then the log from its beginning
+		store()
+	}
+	if size() > limit {
+		t.Errorf("the log has %d bytes, want at most %d", size(), limit)
 	}
 }
