@@ -41,17 +41,20 @@ func (s *State) askAt() time.Time {
 // nothing to ask.
 func (s *State) BeginAsk(now time.Time) []Ask {
 	s.asking.dirty = time.Time{}
-	for _, h := range s.handlers {
-		h.hungry = false
-	}
+	hasWork, added := map[*limiter]bool{}, map[*limiter]bool{}
 	for _, l := range s.lanes {
-		l.hungry = l.ready
-		l.handler.hungry = l.handler.hungry || l.ready
+		if l.ready {
+			hasWork[&l.limiter], hasWork[&l.handler.limiter] = true, true
+		}
 	}
 	var asks []Ask
 	free, wants := max(s.free(), 1), 0
 	add := func(l *limiter) {
-		a, worth := l.askNow(free, wants < maxAsks, now)
+		if added[l] {
+			return
+		}
+		added[l] = true
+		a, worth := l.askNow(free, hasWork[l] && wants < maxAsks, now)
 		if !worth {
 			return
 		}
@@ -69,15 +72,11 @@ func (s *State) BeginAsk(now time.Time) []Ask {
 	for _, h := range s.handlers {
 		add(&h.limiter)
 	}
-	for _, l := range s.asking.lanes {
+	for _, l := range s.asking.lanes { // they come first, for maxAsks may leave others out
 		add(&l.limiter)
-		l.hungry, l.told = false, true
 	}
 	for _, l := range s.lanes {
-		if !l.told {
-			add(&l.limiter)
-		}
-		l.told = false
+		add(&l.limiter)
 	}
 	if len(asks) == 0 {
 		s.asking.at = now
@@ -90,20 +89,20 @@ func (s *State) BeginAsk(now time.Time) []Ask {
 	return asks
 }
 
-// askNow returns what to report of one limiter and what to ask for; false if that is nothing.
+// askNow returns what to report of one limiter and what to ask for, if it may want something; false if that is nothing.
 func (l *limiter) askNow(free int, mayWant bool, now time.Time) (Ask, bool) {
 	busy := l.claimed + l.asked
 	a := Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
 		SlotAsk: action.SlotAsk{Held: max(l.slots, 0), Busy: busy}}
-	told := a.Results == (action.Results{})
-	if !told {
+	reports := a.Results != (action.Results{})
+	if reports {
 		a.Results.Over = now.Sub(l.since)
 	}
-	wants := mayWant && l.hungry && l.bound() && !l.hopeful(now).After(now)
+	wants := mayWant && l.bound() && !l.hopeful(now).After(now)
 	if wants {
 		a.Tokens, a.Want = l.demand(free, l.bucket.With(a.Limit, now).Concurrency()), free
 	}
-	return a, wants || a.Unused > 0 || a.Held > busy || !told
+	return a, wants || a.Unused > 0 || a.Held > busy || reports
 }
 
 // demand returns how many tokens to ask for: those of the free workers, or twice what was used in a second. Where so many slots bind

@@ -66,20 +66,17 @@ type limiter struct {
 	tokens  int           // attempts that may start; Unlimited: any number
 	slots   int           // attempts that may be claimed; Unlimited: any number
 	shut    bool          // a result said that nothing may start, and the ledger has not heard of it
-	used    int           // tokens since usedAt
-	before  int           // … and in the second before
-	usedAt  time.Time     // an ask, a second after the one before
+	used    int           // tokens used since usedAt
+	before  int           // tokens used in the second before usedAt
+	usedAt  time.Time     // when the current second of counting used tokens began, with an ask
 	wanted  time.Time     // when tokens or slots were asked for last
-	held    int           // slots before that
+	held    int           // slots that were held before tokens or slots were asked for last
 	heard   time.Time     // when a result came, or the ledger reported trouble
 	bucket  action.Bucket // as the ledger last had it
-	skew    time.Duration // the ledger's clock minus this one's, then
+	skew    time.Duration // the ledger's clock minus this one's, when the ledger reported the bucket
 
 	results action.Results // since the last report
-	since   time.Time      // the first of them
-
-	hungry bool // the ask in the making is to want something
-	told   bool // … and has it already
+	since   time.Time      // when the first of results came
 }
 
 // newLimiter returns a limiter that is closed until something is granted where there is a limit, else open.
