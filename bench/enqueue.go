@@ -14,7 +14,7 @@ import (
 type silent struct{ ledger.Driver }
 
 // Notify does nothing.
-func (silent) Notify([]ledger.Topic) {}
+func (silent) Notify([]ledger.Signal) {}
 
 // enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and without telling other
 // processes (T4), on SQLite, where these look for themselves, beside a single caller.

@@ -55,6 +55,7 @@ type Membership interface {
 // Signals is how the conductor hears of what others did.
 type Signals interface {
 	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
+	ReadyLanes() []string
 	CancelAsked(ctx context.Context, owner action.ID) ([]action.ID, error)
 	Stops(ctx context.Context, owner ledger.Instance, handlers []string) ([]ledger.Claimed, error)
 	Stopped(ctx context.Context, owner ledger.Instance, id action.ID, o action.Outcome) error

@@ -38,8 +38,15 @@
 // Once a second the loop reports how attempts ended, and takes tokens and slots of lanes with limits, or whose targets
 // refuse work, in one transaction. The ledger's rows are the truth; what was granted may be lost with the process, never
 // exceeded. Slots of a lane are not lent to an instance that has none of its handler's, so that no two instances wait for
-// what the other keeps. A lane that may start nothing is blocked beside the others until it may; the search for ready
-// work leaves out lanes that are paused, disabled or slowed without a token.
+// what the other keeps. A lane that may start nothing is blocked beside the others until it may; searches and claims leave
+// out lanes that are paused, disabled or slowed without a token.
+//
+// # Finding work
+//
+// The transaction that makes work ready names its lanes, to this process and to others, and the next turn claims of them:
+// one transaction from a signal to the start, however many lanes are blocked. A search, which passes over those, is made
+// where the lanes are not known: at the start, after a heartbeat or a poll that found something, and after changes of many
+// lanes.
 //
 // # Drain and stop
 //

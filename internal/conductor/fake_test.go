@@ -363,6 +363,9 @@ func (f *fake) Stopped(_ context.Context, _ ledger.Instance, id action.ID, o act
 	return nil
 }
 
+// ReadyLanes knows no lanes: each signal is one to search.
+func (f *fake) ReadyLanes() []string { return nil }
+
 func (f *fake) Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error {
 	f.mu.Lock()
 	changed, limit := f.changed[topic], f.poll

@@ -84,7 +84,7 @@ func (t *loop) wait(ctx context.Context, at time.Time) {
 	}
 	select {
 	case <-t.ready:
-		t.state.Signal(time.Now())
+		t.state.Signal(t.ledger.ReadyLanes(), time.Now())
 	case e := <-t.ended:
 		t.end(e, time.Now())
 	case answer := <-t.answers:
@@ -204,7 +204,7 @@ func (t *loop) commit(work context.Context, next turn.Turn) {
 	a := answer{owner: t.current(), completions: t.take(next)}
 	wants := make([]ledger.Want, len(next.Want))
 	for i, w := range next.Want {
-		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane))}
+		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane)), Metered: w.Metered}
 	}
 	t.background(func() func(time.Time) {
 		a.commit(work, t.Conductor, wants)

@@ -30,9 +30,9 @@ type Driver interface {
 	// Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements.
 	Explain(ctx context.Context, fn func(Tx) error) ([]string, error)
 	// Listen calls changed for what other processes commit, until Close.
-	Listen(changed func(Topic))
+	Listen(changed func(Signal))
 	// Notify tells other processes what this one has committed. It never blocks.
-	Notify(topics []Topic)
+	Notify(signals []Signal)
 	// Poll is how long a waiter may sleep although nobody wakes it.
 	Poll() time.Duration
 	// Maintain makes what the next weeks need, such as partitions.
@@ -152,8 +152,8 @@ type actionTx interface {
 	Lanes(handlers []string, after string, limit int) (lanes []string, next string, err error)
 	// Select finds live actions by their state; owner is used by some of the choices.
 	Select(choice Choice, owner action.ID, limit int) ([]action.ID, error)
-	// MakeReady lets those be claimed whose time has come, at most limit.
-	MakeReady(limit int) (int, error)
+	// MakeReady lets those be claimed whose time has come, at most limit, and returns their lanes.
+	MakeReady(limit int) (lanes []string, err error)
 	// NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero: none, or
 	// a deadline that is a minute away at least.
 	NextDue(after time.Time) (time.Time, error)

@@ -90,8 +90,8 @@ func (l *Ledger) due(ctx context.Context, seen *passed, late []Deadline) (next t
 			return err
 		}
 		ready, err := t.MakeReady(sweep)
-		if ready > 0 {
-			t.touch(TopicReady)
+		if len(ready) > 0 {
+			t.touchReady(ready...)
 		}
 		if err == nil {
 			next, err = t.NextDue(seen.after.At)

@@ -98,7 +98,13 @@ func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 		return ErrRace
 	}
 	t.touch(TopicAction)
-	t.touch(TopicReady)
+	var ready []string
+	for _, r := range rows {
+		if r.Ready {
+			ready = append(ready, r.Lane)
+		}
+	}
+	t.touchReady(ready...)
 	return t.InsertActions(fresh)
 }
 

@@ -69,7 +69,7 @@ func (t *txn) settle(moves []settled) error {
 		}
 		rows = append(rows, t.row(*m.action, m.Thread))
 		if m.Thread.Idle() {
-			t.touch(TopicReady)
+			t.touchReady(m.action.Lane)
 		}
 		t.touchAsked(m.Thread)
 	}

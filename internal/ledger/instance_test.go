@@ -50,4 +50,4 @@ func TestSilenceIsWatched(t *testing.T) {
 // noListener is a driver that is never asked.
 type noListener struct{ Driver }
 
-func (noListener) Listen(func(Topic)) {}
+func (noListener) Listen(func(Signal)) {}

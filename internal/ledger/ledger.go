@@ -67,7 +67,7 @@ func New(driver Driver) *Ledger {
 	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), planning: newPlanning(),
 		lists:  semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
 		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
-	driver.Listen(func(t Topic) { c.wakes.poke(t) })
+	driver.Listen(c.wakes.poke)
 	return &Ledger{core: c, seen: newPositions()}
 }
 
@@ -187,8 +187,8 @@ func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn fu
 	if err != nil {
 		return Deferred{}, named(ctx, what, err)
 	}
-	for _, topic := range done.touched {
-		l.wakes.poke(topic)
+	for _, change := range done.touched {
+		l.wakes.poke(change)
 	}
 	l.driver.Notify(done.touched)
 	return done.deferred, nil

@@ -99,7 +99,11 @@ func (l *Ledger) Limit(ctx context.Context, lane string, c LimitCommand) (limit 
 			return err
 		}
 		t.touch(TopicAction)
-		t.touch(TopicReady)
+		if lane == action.HandlerKey(action.HandlerOf(lane)) {
+			t.touch(TopicReady)
+		} else {
+			t.touchReady(lane)
+		}
 		found, err := limitsOf(t, []string{lane})
 		if err == nil {
 			limit = found[0]

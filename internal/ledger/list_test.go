@@ -15,7 +15,7 @@ type slow struct {
 	done chan struct{}
 }
 
-func (slow) Listen(func(Topic)) {}
+func (slow) Listen(func(Signal)) {}
 
 func (s slow) Browse(context.Context, func(Tx) error) error {
 	<-s.done

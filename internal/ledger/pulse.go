@@ -53,10 +53,10 @@ func (l *Ledger) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, erro
 	l.outdated(beat.Newer)
 	l.pulsed.Store(time.Now().UnixNano())
 	if beat.Ready {
-		l.wakes.poke(TopicReady)
+		l.wakes.poke(Signal{Topic: TopicReady})
 	}
 	if beat.Cancel {
-		l.wakes.poke(TopicCancel)
+		l.wakes.poke(Signal{Topic: TopicCancel})
 	}
 	return beat.Pulse, nil
 }

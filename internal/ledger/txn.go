@@ -16,16 +16,28 @@ type txn struct {
 	began    time.Time  // by this process's clock, when Now was by the database's
 	heads    []*HeadRow // locked, in the order of their ids
 	defined  *known     // stored in this transaction, and not to be remembered before it is committed
-	touched  []Topic
+	touched  []Signal
 	plans    plans    // of ends, made before this transaction
 	deferred Deferred // ends that were left out
 }
 
 // touch wakes the topic's waiters when the transaction commits.
-func (t *txn) touch(topic Topic) {
-	if !slices.Contains(t.touched, topic) {
-		t.touched = append(t.touched, topic)
+func (t *txn) touch(topic Topic) { t.announce(Signal{Topic: topic}) }
+
+// touchReady wakes those who claim when the transaction commits: there is more ready work in these lanes.
+func (t *txn) touchReady(lanes ...string) {
+	t.announce(Signal{Topic: TopicReady, Lanes: append([]string{}, lanes...)})
+}
+
+// announce adds a change to those that the transaction makes.
+func (t *txn) announce(c Signal) {
+	for i := range t.touched {
+		if t.touched[i].Topic == c.Topic {
+			t.touched[i] = t.touched[i].And(c)
+			return
+		}
 	}
+	t.touched = append(t.touched, c.And(c))
 }
 
 // lock takes the heads of pipelines. It is called once in a transaction, before any thread is locked.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +20,38 @@ const (
 
 // Topics lists them all.
 func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel} }
+
+// Signal is what waiters of a topic are woken for.
+type Signal struct {
+	Topic Topic
+	Lanes []string // of TopicReady: those that have more ready work, in order; nil: it may be any
+}
+
+// mostLanes is how many lanes one change names; where more are ready a search finds them.
+const mostLanes = 64
+
+// And returns both changes of a topic as one.
+func (c Signal) And(more Signal) Signal {
+	if c.Lanes == nil || more.Lanes == nil {
+		return Signal{Topic: c.Topic}
+	}
+	all := append(append([]string{}, c.Lanes...), more.Lanes...)
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > mostLanes {
+		all = nil
+	}
+	return Signal{Topic: c.Topic, Lanes: all}
+}
+
+// ReadyLanes returns the lanes that have more ready work since this view asked last, as far as Wait for TopicReady has
+// been told; nil: it may be any. The caller looks there first, and searches only when it must.
+func (l *Ledger) ReadyLanes() []string {
+	lanes, position := l.wakes.readySince(l.seen.readyTo())
+	if l.seen.ready(position) {
+		return nil
+	}
+	return lanes
+}
 
 // Wait returns nil when something of the topic may have changed since the last
 // Wait of this view, or at the deadline (zero: none); it may return too often,
@@ -40,6 +73,7 @@ func (l *Ledger) Wait(ctx context.Context, topic Topic, deadline time.Time) erro
 			return context.Cause(ctx)
 		case <-timer.C:
 			if late := !deadline.IsZero() && !time.Now().Before(deadline); late || !l.covered(topic) {
+				l.seen.polled(topic)
 				return nil
 			}
 		case <-woken:
@@ -60,7 +94,11 @@ type wakes struct {
 type wake struct {
 	position uint64
 	next     chan struct{} // closed by the next change
+	recent   []Signal      // those up to position
 }
+
+// mostRecent is how many changes are kept for ReadyLanes.
+const mostRecent = 256
 
 func newWakes() *wakes {
 	w := &wakes{topics: map[Topic]*wake{}}
@@ -71,14 +109,33 @@ func newWakes() *wakes {
 }
 
 // poke counts one change.
-func (w *wakes) poke(t Topic) {
+func (w *wakes) poke(c Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if topic, ok := w.topics[t]; ok {
+	if topic, ok := w.topics[c.Topic]; ok {
 		topic.position++
+		if c.Topic == TopicReady {
+			topic.recent = append(topic.recent[max(0, len(topic.recent)-mostRecent+1):], c)
+		}
 		close(topic.next)
 		topic.next = make(chan struct{})
 	}
+}
+
+// readySince returns the lanes of the changes after a position, and the position now; nil: they may be any.
+func (w *wakes) readySince(position uint64) ([]string, uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ready := w.topics[TopicReady]
+	n := ready.position - position
+	if n > uint64(len(ready.recent)) {
+		return nil, ready.position
+	}
+	all := Signal{Topic: TopicReady, Lanes: []string{}}
+	for _, c := range ready.recent[len(ready.recent)-int(n):] {
+		all = all.And(c)
+	}
+	return all.Lanes, ready.position
 }
 
 // look is where a topic stands, and what the next change closes.
@@ -94,8 +151,10 @@ func (w *wakes) look(t Topic) (<-chan struct{}, uint64) {
 
 // positions is how far the waiter of a view has seen.
 type positions struct {
-	mu   sync.Mutex
-	seen map[Topic]uint64
+	mu       sync.Mutex
+	seen     map[Topic]uint64
+	readied  uint64 // how far ReadyLanes has seen
+	unlooked bool   // Wait for TopicReady returned without a change, so that a poll is due
 }
 
 func newPositions() *positions { return &positions{seen: map[Topic]uint64{}} }
@@ -107,4 +166,26 @@ func (p *positions) advance(t Topic, position uint64) bool {
 	fresh := p.seen[t] < position
 	p.seen[t] = max(p.seen[t], position)
 	return fresh
+}
+
+// polled notes that a waiter of the topic was told to look for itself.
+func (p *positions) polled(t Topic) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unlooked = p.unlooked || t == TopicReady
+}
+
+// readyTo returns how far ReadyLanes has seen.
+func (p *positions) readyTo() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.readied
+}
+
+// ready notes how far ReadyLanes has seen now, and reports whether a poll was due.
+func (p *positions) ready(position uint64) (poll bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readied, poll, p.unlooked = position, p.unlooked, false
+	return poll
 }

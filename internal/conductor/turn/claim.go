@@ -209,17 +209,10 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 			continue
 		}
 		l := s.lane(name)
-		l.ready, l.renewed, l.page = true, true, f.page
+		l.page = f.page
 		s.doubt(&l.limiter, now)
 		s.doubt(&l.handler.limiter, now)
-		if l.place > 0 && !l.asking {
-			if until, _ := s.stop(l, now); l.room() > 0 || until.Before(l.until) {
-				s.open(l)
-			}
-		}
-		if l.place == 0 {
-			s.circle.enter(l)
-		}
+		s.found(l, now)
 		if l.next != nil && !l.fresh {
 			l.fresh = true
 			f.fresh++
@@ -231,10 +224,23 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 	if f.cursor = next; next != "" {
 		return
 	}
-	if f.slow = f.took > searchQuick; f.slow { // a search that takes long takes at most a part of the time
+	if f.took > searchQuick { // a search that takes long takes at most a part of the time
 		f.at = later(f.at, now.Add(min((searchPart-1)*f.took, searchMost)))
 	}
 	f.took = 0
+}
+
+// found notes that a lane has ready work.
+func (s *State) found(l *lane, now time.Time) {
+	l.ready, l.renewed = true, true
+	if l.place > 0 && !l.asking {
+		if until, _ := s.stop(l, now); l.room() > 0 || until.Before(l.until) {
+			s.open(l)
+		}
+	}
+	if l.place == 0 {
+		s.circle.enter(l)
+	}
 }
 
 // passed drops lanes of earlier pages that have had their turn and of which nothing is claimed: the search comes to them
@@ -246,6 +252,7 @@ func (s *State) passed() {
 		if l.page < s.search.page && !l.fresh && l.claimed+l.asked == 0 {
 			l.ready = false
 			s.circle.leave(l)
+			s.search.due = true
 		}
 		l = next
 	}
@@ -256,7 +263,6 @@ const (
 	searchQuick = 5 * time.Millisecond
 	searchPart  = 10
 	searchMost  = time.Second
-	mostDry     = 32 // lanes that are tried without a search
 )
 
 // doubt makes a limiter be asked for that was paused, disabled or slowed when the ledger was asked last, and is not now.
@@ -289,7 +295,6 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 			l.ready = true
 		default:
 			l.ready = false
-			s.dried(l)
 		}
 		for n := min(w.Workers, l.got); n > 0 && s.may() && s.busy < s.cfg.Workers && s.begin(l, now); n-- {
 		}
@@ -311,18 +316,6 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 		s.lower(l, now)
 		s.freed(l)
 	}
-}
-
-// dried remembers a lane that ran dry while a search takes long.
-func (s *State) dried(l *lane) {
-	f := &s.search
-	if !f.slow || slices.Contains(f.dry, l.key) {
-		return
-	}
-	if len(f.dry) == mostDry {
-		f.dry = slices.Delete(f.dry, 0, 1)
-	}
-	f.dry = append(f.dry, l.key)
 }
 
 // once begins a claim that may not wait on any worker that is free or reserved, or gives it back.

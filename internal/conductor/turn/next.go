@@ -8,7 +8,8 @@ import (
 type Want struct {
 	Lane    string
 	N       int
-	Workers int // of N, those that a worker is reserved for
+	Workers int  // of N, those that a worker is reserved for
+	Metered bool // tokens were granted for them
 
 	bytes int // of the parameters, as far as known
 }
@@ -117,7 +118,7 @@ func (s *State) make(now time.Time) (t Turn) {
 		if rows <= 0 {
 			break
 		}
-		w := Want{Lane: l.key, N: min(l.reserved, rows)}
+		w := Want{Lane: l.key, N: min(l.reserved, rows), Metered: l.tokens != Unlimited}
 		w.Workers = w.N
 		rows -= w.N
 		t.Want = append(t.Want, w)
@@ -145,7 +146,7 @@ func (t *Turn) more(l *lane, n int) {
 			}
 		}
 	}
-	t.Want = append(t.Want, Want{Lane: l.key, N: n, bytes: n * l.size})
+	t.Want = append(t.Want, Want{Lane: l.key, N: n, Metered: l.tokens != Unlimited, bytes: n * l.size})
 }
 
 // expired returns the claims that have waited too long, as many as leave half of a turn to ends.

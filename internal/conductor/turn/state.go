@@ -93,8 +93,6 @@ type search struct {
 	assigned bool          // a worker was given to a lane since the last search
 	began    time.Time     // of the page under way
 	took     time.Duration // the pages since the start
-	slow     bool          // the last search from the start to the end took long: many lanes are blocked
-	dry      []string      // lanes that ran dry of late, while that is so
 }
 
 // lane is what is known of one lane.
@@ -198,18 +196,18 @@ func (s *State) Counts() (running, waiting, unrecorded int) {
 	return s.busy, s.waiting, s.ended + s.deferred
 }
 
-// Signal reports that something may be ready. While a search takes long, lanes that ran dry of late are tried without it,
-// so that blocked lanes do not delay them.
-func (s *State) Signal(now time.Time) {
-	if s.search.slow && s.cfg.NotifyWait == 0 {
-		for _, name := range s.search.dry {
-			_, served := s.limits[action.HandlerOf(name)]
-			if l := s.lane(name); served && l.place == 0 {
-				l.ready, l.renewed = true, true
-				s.circle.enter(l)
+// Signal reports that there may be more ready work, and in which lanes; nil: in any. Lanes that are named are claimed of
+// without a search, so that what a search passes over delays nothing.
+func (s *State) Signal(lanes []string, now time.Time) {
+	if lanes != nil && s.cfg.NotifyWait == 0 {
+		for _, name := range lanes {
+			if _, served := s.limits[action.HandlerOf(name)]; served {
+				l := s.lane(name)
+				l.page = s.search.page + 1
+				s.found(l, now)
 			}
 		}
-		s.search.dry = s.search.dry[:0]
+		return
 	}
 	if !s.search.due {
 		s.search.due, s.search.at = true, later(s.search.at, now.Add(s.cfg.NotifyWait))

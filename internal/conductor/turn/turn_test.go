@@ -33,6 +33,9 @@ func TestWhateverHappens(t *testing.T) {
 			"add": func(t *rapid.T) {
 				w.add(rapid.SampledFrom(lanes).Draw(t, "lane"), rapid.IntRange(1, 400).Draw(t, "n"))
 			},
+			"name": func(t *rapid.T) {
+				w.name(rapid.SampledFrom(lanes).Draw(t, "lane"), rapid.IntRange(1, 400).Draw(t, "n"))
+			},
 			"turn": func(t *rapid.T) {
 				inTime(t, w)
 				w.step()
@@ -59,9 +62,9 @@ func TestWhateverHappens(t *testing.T) {
 		for len(w.flights) > 0 {
 			w.answer(0, false)
 		}
-		w.s.Signal(w.now)
+		w.s.Signal(nil, w.now)
 		for range 60 {
-			w.s.Signal(w.now)
+			w.s.Signal(nil, w.now)
 			if problem := w.settle(time.Second, time.Millisecond); problem != "" {
 				t.Fatal(problem)
 			}
@@ -119,33 +122,53 @@ func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 	}
 }
 
-// TestASlowSearchDelaysNoLaneThatWasServed: while a search passes many blocked lanes, a lane that was served before is in
-// the first turn after a signal.
-func TestASlowSearchDelaysNoLaneThatWasServed(t *testing.T) {
+// TestNamedLanesNeedNoSearch: a lane that a signal names is in the next turn, whatever a search passes over meanwhile, and
+// however many starts there are no search is made for them.
+func TestNamedLanesNeedNoSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 4, Rows: 1000}, map[string]Limits{"free": {}})
-	w.add("free/a", 1)
-	w.step()
-	w.now = w.now.Add(20 * time.Millisecond) // the search took so long
-	w.answer(0, false)
-	if problem := w.settle(time.Second, time.Millisecond); problem != "" {
-		t.Fatal(problem)
+	if first, _ := w.step(); !first.Search { // its answer takes long: it passes blocked lanes
+		t.Fatalf("the first turn is %+v", first)
 	}
-	for range 3 {
-		w.add("free/a", 1)
+	for range 100 {
+		w.name("free/a", 1)
 		next, _ := w.step()
 		if len(next.Want) != 1 || next.Want[0].Lane != "free/a" {
 			t.Fatalf("after a signal the turn is %+v", next)
 		}
-		w.answer(0, false)
-		if problem := w.settle(20*time.Millisecond, time.Millisecond); problem != "" {
-			t.Fatal(problem)
+		w.answer(1, false)
+		w.end(0, action.Outcome{Kind: action.Done}, time.Millisecond)
+		w.now = w.now.Add(turnAge)
+		if next, _ = w.step(); next.Record != 1 {
+			t.Fatalf("after an end the turn is %+v", next)
 		}
-		if !w.s.Idle() {
-			t.Fatal("it is not idle")
+		w.answer(1, false)
+	}
+	w.name("gone/a", 1)
+	if next, _ := w.step(); !next.Empty() {
+		t.Errorf("for a lane that is not served the turn is %+v", next)
+	}
+	w.answer(0, false)
+	if problem := w.settle(time.Second, 0); problem != "" || !w.s.Idle() {
+		t.Errorf("in the end: %s; idle: %t", problem, w.s.Idle())
+	}
+}
+
+// TestLanesThatWereDroppedAreFoundAgain: where more lanes are ready than a page has, each is served without a signal.
+func TestLanesThatWereDroppedAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {}})
+	for i := range 20 {
+		w.ready[fmt.Sprintf("free/%02d", i)] = 5
+	}
+	w.s.Signal(nil, w.now)
+	if problem := w.settle(time.Second, time.Second); problem != "" {
+		t.Fatal(problem)
+	}
+	for lane, n := range w.ready {
+		if n > 0 {
+			t.Errorf("%d of %s are still ready", n, lane)
 		}
-		w.s.search.slow = true // searches of this world take no time
-		w.s.dried(w.s.lane("free/a"))
 	}
 }
 

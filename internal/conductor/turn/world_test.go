@@ -49,10 +49,16 @@ func newWorld(cfg Config, limits map[string]Limits) *world {
 	return w
 }
 
-// add makes actions ready.
+// add makes actions ready, and announces that some are.
 func (w *world) add(lane string, n int) {
 	w.ready[lane] += n
-	w.s.Signal(w.now)
+	w.s.Signal(nil, w.now)
+}
+
+// name makes actions ready, and announces their lane.
+func (w *world) name(lane string, n int) {
+	w.ready[lane] += n
+	w.s.Signal([]string{lane}, w.now)
 }
 
 // step starts what may begin, and begins the turn that is to be made; false: there is none, and at is when to look again.
@@ -77,6 +83,9 @@ func (w *world) step() (t Turn, at time.Time) {
 		w.fault = fmt.Sprintf("%d transactions are under way", len(w.flights)+1)
 	}
 	for _, want := range t.Want {
+		if w.blocked[want.Lane] {
+			continue
+		}
 		for range min(want.N, w.ready[want.Lane]) {
 			w.ready[want.Lane]--
 			w.claims++

@@ -144,7 +144,7 @@ func (f failing) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error 
 	return f.Write(ctx, fn)
 }
 
-func (f failing) Listen(func(ledger.Topic)) {}
+func (f failing) Listen(func(ledger.Signal)) {}
 
 func turnIsAllOrNothing(t *testing.T, s setup) {
 	s.define(t)

@@ -249,7 +249,7 @@ func (c *counting) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) erro
 	return c.Write(ctx, fn)
 }
 
-func (*counting) Listen(func(ledger.Topic)) {} // the driver has a listener
+func (*counting) Listen(func(ledger.Signal)) {} // the driver has a listener
 
 // endsArePlannedBeforehand: an end with followers takes one transaction, which is not repeated for the planning.
 func endsArePlannedBeforehand(t *testing.T, s setup) {

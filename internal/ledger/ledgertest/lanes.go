@@ -178,3 +178,93 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 		t.Errorf("claimed %d of %d in the end", got, len(big))
 	}
 }
+
+// readyLanesAreNamed: who claims learns in which lanes more is ready, also from other processes that share a server.
+func readyLanesAreNamed(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	other, _ := s.another(t)
+	views := []*ledger.Ledger{s.View(), other.View()}
+	if s.Embedded() { // processes that share a file look for themselves
+		views = views[:1]
+	}
+	named := func(lane string, make func()) {
+		t.Helper()
+		for _, view := range views {
+			for try := 0; ; try++ { // a connection that begins, or another process that is noticed, may hide a lane: it may be any
+				make()
+				check(t, view.Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute)))
+				if lanes := view.ReadyLanes(); slices.Contains(lanes, lane) {
+					break
+				} else if try == 100 {
+					t.Fatalf("lane %q is not named, but %q", lane, lanes)
+				}
+			}
+		}
+	}
+	named("noop/a b", func() { s.enqueue(t, inLane("noop/a b")) })
+	named("noop/\"c\"\n", func() { s.enqueue(t, inLane("noop/\"c\"\n")) })
+	named("noop/given", func() {
+		s.enqueue(t, inLane("noop/given"))
+		s.end(t, host, s.claim(t, host, "noop/given", 1)[0], action.Outcome{Kind: action.GivenBack})
+	})
+	named("noop/paused", func() {
+		for _, kind := range []string{"pause", "resume"} {
+			_, err := s.Limit(s.ctx, "noop/paused", ledger.LimitCommand{Kind: kind, By: "ana"})
+			check(t, err)
+		}
+	})
+	many := make([]action.Action, 100)
+	for i := range many {
+		many[i] = inLane(fmt.Sprintf("noop/%03d", i))
+	}
+	_, err := s.Enqueue(s.ctx, many...)
+	check(t, err)
+	check(t, views[0].Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute)))
+	if lanes := views[0].ReadyLanes(); lanes != nil {
+		t.Errorf("of 100 lanes these are named: %q", lanes)
+	}
+}
+
+// blockedLanesAreNotClaimedOf: a claim by name takes nothing of a lane that may start nothing now; of one that is only slowed
+// it takes what the caller was granted.
+func blockedLanesAreNotClaimedOf(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	pause := func(b action.Bucket, now time.Time) action.Bucket { return b.Pause("ana", "", time.Time{}, now) }
+	lanes := []string{"a/disabled", "a/open", "a/paused", "a/slowed", "b/x"}
+	wants := make([]ledger.Want, len(lanes))
+	for i, lane := range lanes {
+		s.enqueue(t, inLane(lane))
+		wants[i] = ledger.Want{Lane: lane, N: 5}
+	}
+	s.bucket(t, pause, "a/paused", "b/*")
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket {
+		return b.Observe(action.Results{Disable: true}, now)
+	}, "a/disabled")
+	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket {
+		b.Slowed, b.SlowedAt, b.Tokens = 0.001, now, 0
+		return b
+	}, "a/slowed")
+	claimed := func(wants ...ledger.Want) (lanes []string) {
+		t.Helper()
+		turned, err := s.Turn(s.ctx, host, nil, wants)
+		check(t, err)
+		for _, c := range turned.Claimed {
+			lanes = append(lanes, c.Lane)
+		}
+		slices.Sort(lanes)
+		return lanes
+	}
+	if diff := cmp.Diff([]string{"a/open"}, claimed(wants...)); diff != "" {
+		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+	for i := range wants {
+		wants[i].Metered = true
+	}
+	if diff := cmp.Diff([]string{"a/slowed"}, claimed(wants...)); diff != "" {
+		t.Errorf("claimed with tokens (-want +got):\n%s", diff)
+	}
+	s.bucket(t, action.Bucket.Resume, "a/paused", "b/*")
+	if diff := cmp.Diff([]string{"a/paused", "b/x"}, claimed(wants...)); diff != "" {
+		t.Errorf("claimed after they were resumed (-want +got):\n%s", diff)
+	}
+}

@@ -60,6 +60,8 @@ func checks() map[string]func(*testing.T, setup) {
 		"LanesAreListedPageByPage":       lanesAreListedPageByPage,
 		"BlockedLanesAreLeftOut":         blockedLanesAreLeftOut,
 		"BlockedLanesHideNoOther":        blockedLanesHideNoOther,
+		"BlockedLanesAreNotClaimedOf":    blockedLanesAreNotClaimedOf,
+		"ReadyLanesAreNamed":             readyLanesAreNamed,
 		"ClaimsAreBoundedInBytes":        claimsAreBoundedInBytes,
 		"LateCompletionsAreDropped":      lateCompletionsAreDropped,
 		"SuccessNeedsNoLook":             successNeedsNoLook,

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync"
@@ -22,10 +23,10 @@ import (
 const channel = "waybill"
 
 // Listen calls changed for what other processes commit, until Close.
-func (d *Driver) Listen(changed func(ledger.Topic)) { d.listener.start(d.notifier.self, changed) }
+func (d *Driver) Listen(changed func(ledger.Signal)) { d.listener.start(d.notifier.self, changed) }
 
 // Notify tells other processes what this one has committed. It never blocks.
-func (d *Driver) Notify(topics []ledger.Topic) { d.notifier.add(topics) }
+func (d *Driver) Notify(changes []ledger.Signal) { d.notifier.add(changes) }
 
 // Measure says where it is shown how quick notifications are.
 func (d *Driver) Measure(m *obs.Ledger) { d.listener.measure(m, d.notifier) }
@@ -94,7 +95,7 @@ func newListener(config *pgx.ConnConfig, pool *pgxpool.Pool, log *slog.Logger) *
 func (l *listener) up() bool { return l.alive.Load() }
 
 // start runs the listener until close, or until it is clear that nothing will ever arrive.
-func (l *listener) start(self string, changed func(ledger.Topic)) {
+func (l *listener) start(self string, changed func(ledger.Signal)) {
 	l.ended.Go(func() {
 		var away member.Backoff
 		for l.ctx.Err() == nil {
@@ -124,7 +125,7 @@ func (l *listener) close() {
 }
 
 // session is the life of one connection; it reports whether it ever listened.
-func (l *listener) session(self string, changed func(ledger.Topic)) (listened bool) {
+func (l *listener) session(self string, changed func(ledger.Signal)) (listened bool) {
 	conn, err := pgx.ConnectConfig(l.ctx, l.config)
 	if err != nil {
 		return false
@@ -146,14 +147,14 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 	}
 	l.heard(true)
 	for _, topic := range ledger.Topics() { // what was missed while nobody listened
-		changed(topic)
+		changed(ledger.Signal{Topic: topic})
 	}
 	for {
 		if err := l.take(conn); err != nil {
 			return true
 		}
 		if l.regained() {
-			changed(ledger.TopicReady) // what waited for it may begin
+			changed(ledger.Signal{Topic: ledger.TopicReady}) // what waited for it may begin
 		}
 		note, err := l.wait(conn)
 		if err == nil && note == "" {
@@ -162,13 +163,13 @@ func (l *listener) session(self string, changed func(ledger.Topic)) (listened bo
 		if err != nil {
 			return true
 		}
-		topic, from, _ := strings.Cut(note, " ")
+		change, from := received(note)
 		switch {
 		case note == "":
 		case from == self:
-			l.returned(ledger.Topic(topic))
+			l.returned(change.Topic)
 		default:
-			changed(ledger.Topic(topic))
+			changed(change)
 		}
 	}
 }
@@ -358,7 +359,7 @@ type notifier struct {
 	self string // so that this process knows its own
 
 	mu      sync.Mutex
-	pending map[ledger.Topic]bool
+	pending map[ledger.Topic]ledger.Signal
 	load    load
 	sent    map[ledger.Topic]time.Time // those that have not come back yet
 	poked   chan struct{}
@@ -396,20 +397,23 @@ func (l *load) add(now time.Time) {
 func (l *load) many() bool { return l.last > loadMany || l.count > loadMany }
 
 func newNotifier(pool *pgxpool.Pool, self string) *notifier {
-	n := &notifier{pool: pool, self: self, pending: map[ledger.Topic]bool{}, sent: map[ledger.Topic]time.Time{}, poked: make(chan struct{}, 1)}
+	n := &notifier{pool: pool, self: self, pending: map[ledger.Topic]ledger.Signal{}, sent: map[ledger.Topic]time.Time{}, poked: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.ended.Go(func() { n.run(ctx) })
 	return n
 }
 
-func (n *notifier) add(topics []ledger.Topic) {
-	if len(topics) == 0 {
+func (n *notifier) add(changes []ledger.Signal) {
+	if len(changes) == 0 {
 		return
 	}
 	n.mu.Lock()
-	for _, t := range topics {
-		n.pending[t] = true
+	for _, c := range changes {
+		if before, there := n.pending[c.Topic]; there {
+			c = before.And(c)
+		}
+		n.pending[c.Topic] = c
 	}
 	n.load.add(time.Now())
 	n.mu.Unlock()
@@ -438,8 +442,8 @@ func (n *notifier) send(ctx context.Context) (many bool) {
 	n.mu.Lock()
 	many = n.load.many()
 	var payloads []string
-	for t := range n.pending {
-		payloads = append(payloads, string(t)+" "+n.self)
+	for t, c := range n.pending {
+		payloads = append(payloads, payload(c, n.self))
 		n.sent[t] = time.Now()
 	}
 	clear(n.pending)
@@ -453,6 +457,34 @@ func (n *notifier) send(ctx context.Context) (many bool) {
 	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'",
 		channel, payloads)
 	return many
+}
+
+// maxPayload is how many bytes a notification may carry; the server refuses 8,000.
+const maxPayload = 7900
+
+// payload writes a change for a notification: the topic, the process that sends it and, where they are known and fit, the
+// lanes as JSON.
+func payload(c ledger.Signal, self string) string {
+	text := string(c.Topic) + " " + self
+	if c.Lanes == nil {
+		return text
+	}
+	lanes, _ := json.Marshal(c.Lanes) // texts always marshal
+	if len(text)+1+len(lanes) > maxPayload {
+		return text
+	}
+	return text + " " + string(lanes)
+}
+
+// received reads a payload.
+func received(note string) (c ledger.Signal, from string) {
+	topic, rest, _ := strings.Cut(note, " ")
+	from, lanes, _ := strings.Cut(rest, " ")
+	c.Topic = ledger.Topic(topic)
+	if json.Unmarshal([]byte(lanes), &c.Lanes) != nil {
+		c.Lanes = nil // any
+	}
+	return c, from
 }
 
 // back is when the last notification of a topic was sent that comes back only now; zero: none is missed.

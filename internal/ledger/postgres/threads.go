@@ -58,8 +58,12 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 // claim takes ready rows in one statement, and writes that those run which are not to be handed off. The picked rows
 // are fenced off by a materialised CTE, so that no more are updated than were asked for, and updated through an array
 // of the places where they were locked: joined, the planner reads whole tables. When the parameters of all come to more
-// than $7 bytes, lanes take turns until they do. The size of a text is known without reading it.
-const claim = `WITH want AS (SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[]) AS w (lane, n, floor)),
+// than $7 bytes, lanes take turns until they do. The size of a text is known without reading it. Nothing is taken of a lane
+// that may start nothing now.
+const claim = `WITH want AS (
+	SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[], $8::boolean[]) AS w (lane, n, floor, metered)
+	WHERE NOT EXISTS (SELECT FROM limiter b WHERE b.key IN (w.lane COLLATE "C", split_part(w.lane, '/', 1) || '/*' COLLATE "C") AND ` + closed + `)
+		AND (w.metered OR NOT EXISTS (SELECT FROM limiter b WHERE b.key = w.lane COLLATE "C" AND ` + blocked + `))),
 picked AS MATERIALIZED (
 	SELECT p.place, p.rank, coalesce(octet_length(a.parameters::text), 0) AS bytes, a.* FROM want w CROSS JOIN LATERAL (
 		SELECT t.ctid AS place, t.rank, t.id, t.created_at FROM thread t WHERE t.lane = w.lane AND t.ready AND t.rank >= coalesce(w.floor, '-infinity')
@@ -96,7 +100,7 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger
 		return c, err
 	}, claim, uuid(owner.ID), owner.Name, column(wants, func(w ledger.Want) string { return w.Lane }),
 		column(wants, func(w ledger.Want) int32 { return int32(w.N) }), handOffs(wants), times(from, func(at *time.Time) time.Time { return *at }),
-		ledger.MaxClaimBytes)
+		ledger.MaxClaimBytes, column(wants, func(w ledger.Want) bool { return w.Metered }))
 	bytes := 0
 	highest := make(map[string]time.Time, len(wants))
 	for i := range rows {
@@ -141,6 +145,9 @@ const visited = `SELECT lanes.lane, part.handler, part.n AS part, lanes.n FROM u
 	SELECT high.lane COLLATE "C", split_part(high.lane, '/', 1), 0, 0 FROM unnest($4::text[], $5::timestamptz[]) AS high (lane, floor)
 	WHERE high.lane > $6 COLLATE "C" AND EXISTS (SELECT FROM thread t WHERE t.ready AND t.lane = high.lane AND t.rank >= high.floor)
 		AND NOT EXISTS (SELECT FROM limiter b WHERE b.key = split_part(high.lane, '/', 1) || '/*' COLLATE "C" AND ` + blocked + `)`
+
+// closed is the condition that a limiter, b, is paused or disabled now.
+const closed = `(b.disabled_at IS NOT NULL OR b.paused_by <> '' AND (b.pause_until IS NULL OR b.pause_until > now()))`
 
 // blocked is the condition that a limiter, b, lets nothing start now: it is paused, disabled, or slowed without a token.
 const blocked = `(b.slowed > 0 OR b.paused_by <> '' OR b.disabled_at IS NOT NULL)
@@ -216,12 +223,14 @@ func (t *tx) Select(choice ledger.Choice, owner action.ID, limit int) ([]action.
 	return query(t, scanID, "SELECT id FROM (SELECT id FROM thread WHERE "+condition+" LIMIT $2) AS found ORDER BY id", pgtype.UUID{Bytes: owner, Valid: true}, limit)
 }
 
-// MakeReady lets those be claimed whose time has come, at most limit.
-func (t *tx) MakeReady(limit int) (int, error) {
-	ready, err := t.exec(`UPDATE thread SET ready = true WHERE id = ANY (ARRAY(
+// MakeReady lets those be claimed whose time has come, at most limit, and returns their lanes.
+func (t *tx) MakeReady(limit int) ([]string, error) {
+	return query(t, func(row pgx.Row) (lane string, err error) {
+		err = row.Scan(&lane)
+		return lane, err
+	}, `WITH made AS (UPDATE thread SET ready = true WHERE id = ANY (ARRAY(
 		SELECT id FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at <= now()
-		ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))`, limit)
-	return int(ready), err
+		ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING lane) SELECT DISTINCT lane FROM made`, limit)
 }
 
 // NextDue returns the earliest time that a thread waits for, deadlines up to and including after left out; zero: none, or a

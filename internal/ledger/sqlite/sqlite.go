@@ -258,7 +258,7 @@ func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]strin
 }
 
 // Listen looks once a second whether another process has committed.
-func (d *Driver) Listen(changed func(ledger.Topic)) {
+func (d *Driver) Listen(changed func(ledger.Signal)) {
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
 	d.stopped.Go(func() {
@@ -280,7 +280,7 @@ func (d *Driver) Listen(changed func(ledger.Topic)) {
 				d.newer.Store(schema > newest)
 			}
 			for _, topic := range ledger.Topics() {
-				changed(topic)
+				changed(ledger.Signal{Topic: topic})
 			}
 		}
 	})
@@ -293,7 +293,7 @@ func (d *Driver) version(ctx context.Context) (version int64, err error) {
 }
 
 // Notify does nothing: other processes look for themselves.
-func (d *Driver) Notify([]ledger.Topic) {}
+func (d *Driver) Notify([]ledger.Signal) {}
 
 // Poll is the time after which a waiter looks although nothing was heard.
 func (d *Driver) Poll() time.Duration { return 5 * time.Second }

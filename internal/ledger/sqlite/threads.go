@@ -93,7 +93,8 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger
 
 // claimLane is the one place beside action.Next that knows what a claim does,
 // so that it is one statement; the conformance suite compares the two. It claims
-// until the parameters come to so many bytes.
+// until the parameters come to so many bytes, and nothing of a lane that may
+// start nothing now.
 func (t *tx) claimLane(owner action.ID, w ledger.Want, bytes int) ([]ledger.Claimed, error) {
 	type claim struct {
 		identified
@@ -109,10 +110,13 @@ func (t *tx) claimLane(owner action.ID, w ledger.Want, bytes int) ([]ledger.Clai
 		WHERE id IN (SELECT id FROM (
 			SELECT p.id, sum(coalesce(octet_length(a.parameters), 0)) OVER (ORDER BY p.rank, p.id ROWS UNBOUNDED PRECEDING)
 				- coalesce(octet_length(a.parameters), 0) AS before
-			FROM (SELECT id, rank FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1 ORDER BY rank, id LIMIT ?4) AS p
+			FROM (SELECT id, rank FROM thread INDEXED BY thread_claim WHERE lane = ?3 AND ready = 1
+				AND NOT EXISTS (SELECT 1 FROM limiter b WHERE b.key IN (?3, ?7) AND `+closed+`)
+				AND (?8 OR NOT EXISTS (SELECT 1 FROM limiter b WHERE b.key = ?3 AND `+blocked+`))
+				ORDER BY rank, id LIMIT ?4) AS p
 			CROSS JOIN action a ON a.id = p.id) WHERE before < ?6)
 		RETURNING id, rank, status, seq, attempt, spent, lost, throttled, run_at, claimed_by, lease,
-			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff, bytes)
+			started_at, cancel_at, draining, deadline, progress`, id(owner), micros(t.now), w.Lane, w.N, w.HandOff, bytes, action.HandlerKey(action.HandlerOf(w.Lane)), w.Metered)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
@@ -163,9 +167,11 @@ func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, 
 	return lanes, next, nil
 }
 
-// blocked is the condition that a limiter, b, lets nothing start at ?4: it is paused, disabled, or slowed without a token.
-const blocked = `(b.disabled_at IS NOT NULL OR b.paused_by <> '' AND (b.pause_until IS NULL OR b.pause_until > ?4)
-	OR b.slowed > 0 AND b.tokens + b.slowed * (?4 - b.refilled_at) / 1e6 < 1)`
+// closed is the condition that a limiter, b, is paused or disabled at ?2.
+const closed = `(b.disabled_at IS NOT NULL OR b.paused_by <> '' AND (b.pause_until IS NULL OR b.pause_until > ?2))`
+
+// blocked is the condition that a limiter, b, lets nothing start at ?2: it is paused, disabled, or slowed without a token.
+const blocked = `(` + closed + ` OR b.slowed > 0 AND b.tokens + b.slowed * (?2 - b.refilled_at) / 1e6 < 1)`
 
 // lanesOf lists a handler's lanes with ready work that are not blocked: its own, then by a skip scan those below
 // handler/, one seek per lane ('0' follows '/'). When it has passed as many as it may, end is the last of them.
@@ -179,9 +185,9 @@ func (t *tx) lanesOf(handler, after string) (lanes []string, end string, err err
 		return v, err
 	}
 	all, err := rows(t, scan, `WITH RECURSIVE next (lane) AS (
-			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane = ?1 AND lane > ?2 LIMIT 1)
+			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane = ?1 AND lane > ?4 LIMIT 1)
 			UNION ALL
-			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane > max(?1 || '/', ?2) AND lane < ?1 || '0'
+			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane > max(?1 || '/', ?4) AND lane < ?1 || '0'
 				ORDER BY lane LIMIT 1)
 			UNION ALL
 			SELECT (SELECT lane FROM thread INDEXED BY thread_claim WHERE ready = 1 AND lane > next.lane AND lane < ?1 || '0'
@@ -189,7 +195,7 @@ func (t *tx) lanesOf(handler, after string) (lanes []string, end string, err err
 			FROM next WHERE next.lane > ?1 || '/')
 		SELECT lane, EXISTS (SELECT 1 FROM limiter b WHERE b.key = lane AND `+blocked+`) FROM next
 		WHERE lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM limiter b WHERE b.key = ?1 || '/*' AND `+blocked+`) LIMIT ?3`,
-		handler, after, ledger.LanesVisited, micros(t.now))
+		handler, micros(t.now), ledger.LanesVisited, after)
 	if len(all) == ledger.LanesVisited {
 		end = all[len(all)-1].lane
 	}
@@ -223,9 +229,15 @@ func (t *tx) Select(choice ledger.Choice, owner action.ID, n int) ([]action.ID, 
 		owner[:], micros(t.now), n)
 }
 
-func (t *tx) MakeReady(n int) (int, error) {
-	return t.exec(`UPDATE thread SET ready = 1 WHERE id IN (SELECT id FROM thread INDEXED BY thread_due
-		WHERE ready = 0 AND claimed_by IS NULL AND status IN (1, 4) AND run_at <= ? LIMIT ?)`, micros(t.now), n)
+func (t *tx) MakeReady(n int) ([]string, error) {
+	scan := func(s scanner) (lane string, err error) {
+		err = s.Scan(&lane)
+		return lane, err
+	}
+	lanes, err := rows(t, scan, `UPDATE thread SET ready = 1 WHERE id IN (SELECT id FROM thread INDEXED BY thread_due
+		WHERE ready = 0 AND claimed_by IS NULL AND status IN (1, 4) AND run_at <= ? LIMIT ?) RETURNING lane`, micros(t.now), n)
+	slices.Sort(lanes)
+	return slices.Compact(lanes), err
 }
 
 func (t *tx) NextDue(after time.Time) (time.Time, error) {
