@@ -8,6 +8,7 @@ type Branch struct {
 	From   Table
 	Status action.Status // of Ends: only this one; 0: any
 	Name   string        // of Actions: only this one; "": any
+	Jobs   bool          // of Actions: only jobs
 }
 
 // Table is what a branch walks.
@@ -42,7 +43,7 @@ func (q ActionQuery) Branches() []Branch {
 		}
 		return branches
 	}
-	return []Branch{{From: Actions}}
+	return []Branch{{From: Actions, Jobs: q.Kind == action.KindJob && q.Name == ""}}
 }
 
 func (q ActionQuery) byStatus(live bool, ended []action.Status) (branches []Branch) {

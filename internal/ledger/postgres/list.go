@@ -68,6 +68,9 @@ func (f *filter) branch(b ledger.Branch, q ledger.ActionQuery, conditions []stri
 			from += " LEFT JOIN thread t ON t.id = a.id LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at"
 		}
 		own.when(b.Name != "", "a.name = ?", b.Name)
+		if b.Jobs {
+			own.conditions = append(own.conditions, "a.kind = '"+action.KindJob+"'") // a literal, for the partial index of jobs
+		}
 	}
 	behind := ".id < ?"
 	if q.Oldest {

@@ -75,6 +75,10 @@ func branch(b ledger.Branch, q ledger.ActionQuery, wanted []condition, order str
 		if b.Name != "" {
 			and(`a.name = ?`, b.Name)
 		}
+		if b.Jobs {
+			from = strings.Replace(from, `action a`, `action a INDEXED BY action_job`, 1)
+			and(`a.kind = '` + action.KindJob + `'`) // a literal, for the partial index of jobs
+		}
 	}
 	for _, bound := range []struct {
 		is string

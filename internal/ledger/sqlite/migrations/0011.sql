@@ -1,0 +1,3 @@
+-- Lists of jobs walk the jobs, however many other actions there are.
+
+CREATE INDEX action_job ON action (id) WHERE kind = 'job';
