@@ -80,7 +80,7 @@ type made struct {
 	missing []string // what its artifacts lack, in words
 }
 
-// collect reads what a workflow has made. Its error says that an artifact cannot be read now.
+// collect reads what a workflow has made. It fails while an artifact cannot be read; a later call may succeed.
 func (w *watcher) collect(ctx context.Context, id action.ID, full *unstructured.Unstructured, process string) (made, error) {
 	c := collector{watcher: w, id: id, left: maxArtifact, outputs: parametersOf(full)}
 	if phaseOf(full) != phaseSucceeded {

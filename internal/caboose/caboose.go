@@ -162,7 +162,7 @@ func (c *Caboose) source() string { return role + " " + c.current().Name }
 var states = map[action.OutcomeKind]string{action.Done: "successful", action.Fatal: "failed", action.BadInput: "invalid",
 	action.Stopped: "canceled", action.Expired: "timed_out"}
 
-// observe records one observation. Its error also says that the end waits until callbacks can be planned.
+// observe records one observation. An end that must wait until its callbacks can be planned is an error too.
 func (c *Caboose) observe(ctx context.Context, o ledger.Observation) (ledger.Observed, error) {
 	seen, err := c.ledger.Observe(ctx, o)
 	if err == nil {

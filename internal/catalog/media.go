@@ -178,7 +178,7 @@ func (v Value) Binary() bool {
 	return len(all) > 0 || binary(resolve(v.Schema, v.root))
 }
 
-// binary reports whether a schema says so. The standard's examples write binary where JSON Schema says base64.
+// binary reports whether a schema describes bytes. The standard's examples write binary where JSON Schema says base64.
 func binary(schema map[string]any) bool {
 	encoding, _ := schema["contentEncoding"].(string)
 	return encoding == "base64" || encoding == "binary" || schema["format"] == "byte"

@@ -124,7 +124,7 @@ func (r *workflowReader) options(n *document.Node, h Handler) {
 	}
 }
 
-// bucketOf says where an output is to come from a bucket that the handler does not name.
+// bucketOf reports an output that would come from a bucket, when the handler names none.
 func (r *workflowReader) bucketOf(output *document.Node, h Handler) {
 	if output != nil && output.Get("parameter") == nil && h.Argo != nil && h.Argo.Artifacts == "" {
 		r.Add(output, "value-invalid", r.path+".argoOpts.output", "the handler %s has no argoConf.artifacts, from which it would be read", h.Name)
@@ -180,7 +180,7 @@ func (r *workflowReader) argoOutput(n *document.Node, path string) *ArgoOutput {
 	if fits(key, document.Text) {
 		var err error
 		if o.Key, err = webhook.ParseTemplate("key", key.Text, webhook.Names{}); err == nil {
-			_, err = o.Key.Render(map[string]any{"id": "x"}) // it speaks of nothing else
+			_, err = o.Key.Render(map[string]any{"id": "x"}) // no other name is known
 		}
 		if err != nil {
 			r.Add(key, "template", path+".key", "%s", err)
@@ -252,7 +252,7 @@ func (r *workflowReader) schema(n *document.Node, key string) Schema {
 	return Schema{Document: plain, compiled: compiled}
 }
 
-// cacheRules reads which inputs make two jobs the same; nil where nothing is said of it, or no.
+// cacheRules reads which inputs make two jobs the same; nil where the file has no rules and does not switch the cache on.
 func (r *workflowReader) cacheRules(n *document.Node) *payload.Rules {
 	var lists [2][]string
 	for i, key := range []string{payload.Includes, payload.Excludes} {

@@ -21,30 +21,36 @@ func flaw(raw []byte) string {
 		return "are larger than 8 MiB"
 	case !utf8.Valid(raw) || !json.Valid(raw):
 		return "are not JSON"
-	case depth(raw) > maxDepth:
+	}
+	if _, levels := MeasureJSON(raw); levels > maxDepth {
 		return "have more than 500 levels of arrays and objects"
 	}
 	return ""
 }
 
-// depth is how many arrays and objects of valid JSON are inside each other.
-func depth(raw []byte) (deepest int) {
-	level, inText := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inText && c == '\\':
+// MeasureJSON returns how many values a JSON text has, roughly, which is what decoding it takes memory for, and how many
+// arrays and objects are inside each other.
+func MeasureJSON(text []byte) (values, levels int) {
+	values = 1
+	level, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
 			i++
 		case c == '"':
-			inText = !inText
-		case inText:
+			quoted = !quoted
+		case quoted:
+		case c == ',':
+			values++
 		case c == '[' || c == '{':
+			values++
 			level++
-			deepest = max(deepest, level)
+			levels = max(levels, level)
 		case c == ']' || c == '}':
 			level--
 		}
 	}
-	return deepest
+	return values, levels
 }
 
 // cleanJSON is JSON that every database stores; any other text becomes a string.

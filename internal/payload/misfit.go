@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Misfit is a value that rules do not fit. It has no key: with one of what is left it would share that with other values.
+// Misfit is the error of a value that rules do not fit. Such a value has no key: a key of what the rules leave of it would
+// be that of other values too.
 type Misfit struct {
 	At   string // JSON pointer of the place in the value
 	Text string // the rule, and what is wrong

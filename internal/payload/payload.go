@@ -13,7 +13,7 @@ type Key [16]byte
 var namespace = Key{0x4b, 0x11, 0x8b, 0x9e, 0x70, 0xee, 0x51, 0x33, 0x94, 0xf1, 0xd7, 0x84, 0x60, 0x9b, 0xdb, 0xf1}
 
 // KeyOf is the key of what is left of a value, for a process. The value is as encoding/json decodes it, with
-// numbers as json.Number; a number that is none is an error, and a value that the rules do not fit is a *Misfit.
+// numbers as json.Number; a number that is not valid is an error, and a value that the rules do not fit is a *Misfit.
 func KeyOf(process string, rules Rules, value any) (Key, error) {
 	if err := rules.Check(value); err != nil {
 		return Key{}, err

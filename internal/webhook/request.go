@@ -68,8 +68,8 @@ const (
 	userAgent   = "waybill"
 )
 
-// Render fills the templates and signs. Every request carries the action's id, so that its target can tell repetitions. An error says that the request cannot be made from this data; it may quote
-// values, so redact it.
+// Render fills the templates and signs. Every request carries the action's id, by which its target recognizes a
+// repetition. An error means that the request cannot be made from this data; it may quote values, so redact it.
 func (r *Request) Render(d Data, now time.Time) (Call, error) {
 	fields := d.Fields()
 	call := Call{Method: r.Method, Header: http.Header{headerID: {d.ID}}, follow: r.FollowRedirects}

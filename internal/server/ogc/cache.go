@@ -91,7 +91,8 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	inputs, err := a.resolve(r.Context(), request{Inputs: asked.Inputs, values: countValues(body)}, w)
+	values, _ := ledger.MeasureJSON(body)
+	inputs, err := a.resolve(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
 	if err != nil {
 		return reply{}, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -310,7 +311,7 @@ func asJSON(content []byte, kind string, left *budget) (json.RawMessage, error) 
 	name, _, _ := mime.ParseMediaType(kind)
 	switch {
 	case name == typeJSON || strings.HasSuffix(name, "+json"):
-		if left.values.Add(-int64(countValues(content))) < 0 {
+		if values, _ := ledger.MeasureJSON(content); left.values.Add(-int64(values)) < 0 {
 			return nil, fmt.Errorf("the inputs have more than %d values together", mostValues)
 		}
 		if !json.Valid(content) {
@@ -321,20 +322,4 @@ func asJSON(content []byte, kind string, left *budget) (json.RawMessage, error) 
 		return json.Marshal(string(content))
 	}
 	return json.Marshal(base64.StdEncoding.EncodeToString(content))
-}
-
-// countValues counts the values of a JSON text, roughly: it is what decoding it takes memory for.
-func countValues(text []byte) int {
-	count, quoted := 1, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && quoted:
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			count++
-		}
-	}
-	return count
 }
