@@ -51,8 +51,8 @@ func (s *session) warnIfIdle(ctx context.Context, a *app) {
 
 // isIdle reports whether no process works on the log, as far as is known.
 func (s *session) isIdle(ctx context.Context) bool {
-	if s.kind == embedded {
-		return !s.home.held()
+	if s.kind == embedded && !s.home.held() {
+		return true
 	}
 	processes, err := s.Instances(ctx)
 	if err != nil {
