@@ -32,7 +32,7 @@ func (a *app) actionAddCommand() *cobra.Command {
 		Use:   "add HANDLER",
 		Short: "Have something done by a handler of server.yaml",
 		Long: `Stores an action and prints its id. A conductor does the work: waybill up, or waybill serve
-conductor. A parameter is -p name=text, or -p name:=JSON for everything that is no text.
+conductor. A parameter is -p name=text, or -p name:=JSON for any other value.
 With --watch the exit status is 1 when the action fails, and 4 when it is canceled.`,
 		Example: examples(`waybill action add notify -p team=web -p text="r42 is live" --watch`,
 			"waybill action add tidy -p 'days:=30' --at 2026-12-01T03:00:00Z --unique-key tidy"),
@@ -51,9 +51,9 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().IntVar(&flags.priority, "priority", action.DefaultPriority, "0 to 1000, lower goes first")
 	c.Flags().StringVar(&flags.order.UniqueKey, "unique-key", "", "unique among live actions")
 	c.Flags().StringVar(&flags.order.OnConflict, "on-conflict", "return",
-		"when the key is that of a live action: return it, reject this one, or replace it unless somebody works on it")
+		"when the key is that of a live action: return it, reject this one, or replace it unless its attempt runs")
 	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
-	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "stands for this order for a day: the same order again is the same action")
+	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
 	offer(c, "on-conflict", ledger.OnConflicts()...)
 	offerFrom(c, a.assignments(parameterNames), "parameter")

@@ -44,8 +44,8 @@ handler.`,
 	}
 	c.Flags().StringVar(&pause, "pause", "", "start nothing more in this lane, until it is resumed")
 	c.Flags().DurationVar(&pauseFor, "for", 0, "how long the pause is; then the target is probed")
-	c.Flags().StringVar(&resume, "resume", "", "end the pause of this lane, whoever made it")
-	c.Flags().StringVar(&enable, "enable", "", "let a disabled lane go on")
+	c.Flags().StringVar(&resume, "resume", "", "end the pause of this lane")
+	c.Flags().StringVar(&enable, "enable", "", "start work in a disabled lane again")
 	c.Flags().StringVar(&reset, "reset", "", "forget what was learned of this lane's target: back to its full rate")
 	offerFrom(c, a.completeLimits, "pause", "resume", "enable", "reset")
 	return c

@@ -26,8 +26,8 @@ func (a *app) actionReplayCommand() *cobra.Command {
 		Use:   "replay",
 		Short: "Do a range of ended actions once more",
 		Long: `Makes a new action for every ended one of a range, 500 in a transaction, the oldest first. The
-ended ones stay what they are, and the new ones keep to the limits of their lanes. Whoever is
-interrupted goes on with --resume: nothing is done twice. Steps of deployments are retried
+ended ones stay what they are, and the new ones keep to the limits of their lanes. After an
+interruption --resume continues: nothing is done twice. Steps of deployments are retried
 with their deployments; name a handler to leave them out.`,
 		Example: examples("waybill action replay --status failed --since 2h --dry-run",
 			"waybill action replay --handler notify --status retries_exhausted --status failed --since 2026-12-01T03:00:00Z --until 2026-12-01T05:00:00Z"),
@@ -47,7 +47,7 @@ with their deployments; name a handler to leave them out.`,
 	c.Flags().StringVar(&flags.since, "since", "", "only those created since this time (RFC 3339), or this long ago, such as 2h or 7d")
 	c.Flags().StringVar(&flags.until, "until", "", "only those created before this time, or this long ago (default: now)")
 	c.Flags().BoolVar(&flags.order.DryRun, "dry-run", false, "only count them")
-	c.Flags().StringVar(&flags.resume, "resume", "", "go on with the replay of this id")
+	c.Flags().StringVar(&flags.resume, "resume", "", "continue the replay with this id")
 	offer(c, "status", statusNames(action.Successful)...)
 	offerFrom(c, a.configured(handlerNames), "handler")
 	return c

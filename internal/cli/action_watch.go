@@ -32,8 +32,8 @@ func (a *app) actionCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID",
 		Short: "End an action",
-		Long: `Ends an action: at once when nobody works on it, else as soon as its attempt lets go. What has
-happened by then stays so. A step of a deployment is canceled with its deployment.`,
+		Long: `Ends an action: at once when no attempt runs, else as soon as its attempt ends. What has
+happened by then remains. A step of a deployment is canceled with its deployment.`,
 		Example:           examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(action.Status.Live)),

@@ -17,8 +17,8 @@ func (a *app) buildLogCommand() *cobra.Command {
 		Use:   "log BUILD [STAGE/STEP]",
 		Short: "Print what a build's steps printed",
 		Long: `Prints the lines of a step, or of every step with the step in front. What a terminal would obey is
-left out; on a terminal colours stay. With --raw a step's text is printed as it is: for files, or
-for a terminal that you do not mind.`,
+left out; on a terminal colours stay. With --raw a step's text is printed unchanged: use it to
+write a file.`,
 		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: a.completeBuilds,
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),

@@ -45,7 +45,7 @@ keeps its place.`
 
 func (a *app) resumeCommand() *cobra.Command {
 	intent := server.Command{Kind: "resume"}
-	c := a.intentCommand(&intent, "resume DEPLOYMENT [STAGE]", "Go on with a deployment that is held", 2)
+	c := a.intentCommand(&intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held", 2)
 	c.Example = examples("waybill deployment resume greeter#7")
 	return c
 }
@@ -81,7 +81,7 @@ func (a *app) intentCommand(intent *server.Command, use, short string, most int)
 			return a.command(ctx, s, ref, *intent)
 		}),
 	}
-	c.Flags().StringVar(&intent.Reason, "reason", "", "why, for whoever looks later")
+	c.Flags().StringVar(&intent.Reason, "reason", "", "the reason, kept in the log")
 	return c
 }
 

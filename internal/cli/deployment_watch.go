@@ -14,7 +14,7 @@ func (a *app) deploymentWatchCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch DEPLOYMENT",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
-		Long: `Shows a deployment as it goes on, as ship does, and does no work itself.
+		Long: `Shows the progress of a deployment, as ship does, and does no work itself.
 Ctrl-C stops the watching only.`,
 		Example:           examples("waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
 		Args:              arguments(1, 1, "DEPLOYMENT"),

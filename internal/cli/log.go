@@ -47,7 +47,7 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 	}
 	c.Flags().StringVar(&flags.target, "target", "", "only this target and what is below it, such as prod/east")
 	c.Flags().BoolVar(&flags.facts, "facts", false, "only what was completed")
-	c.Flags().BoolVarP(&flags.follow, "follow", "f", false, "go on printing what is added")
+	c.Flags().BoolVarP(&flags.follow, "follow", "f", false, "keep printing what is added")
 	c.Flags().IntVar(&flags.limit, "limit", 0, "only the newest entries, this many; 0: all")
 	return c
 }

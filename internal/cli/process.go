@@ -110,7 +110,7 @@ func (a *app) processRunCommand() *cobra.Command {
 		Use:   "run PROCESS",
 		Short: "Execute a process: store a job, or find the one that answers for the same payload",
 		Long: `Stores a job and prints its id, or the id of the job that answers for the same payload already.
-An input is -i name=text, or -i name:=JSON for everything that is no text; --inputs takes all of
+An input is -i name=text, or -i name:=JSON for any other value; --inputs takes all of
 them as one JSON object, or from a file as @FILE. With --watch the exit status is 1 when the job
 fails, and 4 when it is canceled.`,
 		Example: examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,

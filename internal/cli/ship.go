@@ -16,7 +16,7 @@ import (
 )
 
 const shipHelp = `Registers the revision in this folder (or DIR) and takes it through the pipeline of
-its waybill.yaml, here and now, on the log in its home. Run it again: it goes on
+its waybill.yaml, here and now, on the log in its home. Run it again: it resumes
 where it was, or says that there is nothing to do. Kill it at any moment.
 
 A revision is named after the last commit that touched the folder. Uncommitted changes
@@ -57,8 +57,8 @@ func (a *app) shipCommand() *cobra.Command {
 	c.Flags().BoolVar(&flags.yes, "yes", false, "apply an edit of the pipeline although it skips or loses work inside")
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
-	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship goes on")
-	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; whoever holds the log does the work")
+	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
+	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
 	return c
 }
 

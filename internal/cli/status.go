@@ -17,7 +17,7 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Say whether everything keeps up, and if not, who is slow",
+		Short: "Report whether everything keeps up, and if not, what is slow",
 		Long: `Shows what waits that should not and why, the processes that run roles, what lives at each
 handler, and what comes next. The exit status says only whether it could be read.`,
 		Example: examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),

@@ -46,7 +46,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
   execute  register revisions, start deployments
   operate  retry, skip, hold, resume, cancel
   define   apply pipelines
-  approve  let stages go on that wait for approval
+  approve  approve stages (no stage waits for approval yet)
   worker   report builds`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),
@@ -59,7 +59,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&wanted, "scope", nil, "what it may do (repeatable, or separated by commas): "+strings.Join(scopes(), ", "))
-	c.Flags().StringVar(&expires, "expires", "", "how long it is good, such as 90d (default: until revoked)")
+	c.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d (default: until revoked)")
 	offer(c, "scope", scopes()...)
 	return c
 }
@@ -161,7 +161,7 @@ func tokenState(token ledger.Token, now time.Time) string {
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "revoke NAME",
-		Short:             "Make a token worthless from now on",
+		Short:             "Revoke a token at once",
 		Example:           examples("waybill token revoke ci"),
 		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: first(a.completeTokens),

@@ -19,7 +19,7 @@ type versionDocument struct {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Say which Waybill this is",
+		Short:   "Print the version of Waybill",
 		Example: examples("waybill version -o json"),
 		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
