@@ -27,7 +27,7 @@ type Ledger interface {
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Tell(change func(*ledger.Report))
 	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
-	Grant(ctx context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error)
+	Grant(ctx context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error)
 }
 
 // Config is how a caboose works.

@@ -172,13 +172,13 @@ func (e *executions) meet(s ledger.ActionState, now time.Time) {
 // grant takes leave to ask so many questions from the lane, and tells it how the last ones went.
 func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	lane := e.handler + "/DescribeExecution"
-	grants, err := e.ledger.Grant(ctx, e.current(), []ledger.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
+	grants, err := e.ledger.Grant(ctx, e.current(), []action.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
 	if err != nil {
 		return 0, err
 	}
 	e.results = action.Results{}
 	for _, g := range grants {
-		if g.Key == lane && g.Tokens != ledger.Unlimited {
+		if g.Key == lane && g.Tokens != action.Unlimited {
 			return min(want, g.Tokens), nil
 		}
 	}

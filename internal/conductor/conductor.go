@@ -40,7 +40,7 @@ type Queue interface {
 
 // Limiters is how lanes are kept to their limits over all instances; see ledger.Ledger.
 type Limiters interface {
-	Grant(ctx context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error)
+	Grant(ctx context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error)
 }
 
 // Membership is how instances know who is alive.

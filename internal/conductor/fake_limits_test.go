@@ -41,23 +41,23 @@ func (f *fake) statements() int {
 	return f.limits.asks
 }
 
-func (l *limiters) grant(owner action.ID, asks []ledger.Ask, live int) (grants []ledger.Grant) {
+func (l *limiters) grant(owner action.ID, asks []action.Ask, live int) (grants []action.Grant) {
 	if l.rows == nil {
 		*l = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.Hold{}, l.asks}
 	}
 	l.asks++
 	now, asked, full := time.Now(), map[string]bool{}, map[string]bool{}
-	slices.SortStableFunc(asks, func(a, b ledger.Ask) int { return strings.Count(b.Key, "*") - strings.Count(a.Key, "*") })
+	asks = slices.SortedStableFunc(slices.Values(asks), func(a, b action.Ask) int { return strings.Count(b.Key, "*") - strings.Count(a.Key, "*") })
 	for _, a := range asks {
 		asked[a.Key] = true
 		a = a.Within(full)
 		b := l.rows[a.Key].With(a.Limit, now).Return(a.Unused).Observe(a.Results, now)
-		g := ledger.Grant{Key: a.Key, Tokens: ledger.Unlimited, Slots: ledger.Unlimited}
+		g := action.Grant{Key: a.Key, Tokens: action.Unlimited, Slots: action.Unlimited}
 		if b.Concurrency() > 0 {
 			g.Slots = l.share(owner, a, b.Concurrency(), live)
 		}
-		full[a.Key] = g.Slots != ledger.Unlimited && g.Slots <= a.Busy
-		if g.Slots == 0 || g.Slots != ledger.Unlimited && g.Slots < a.Busy {
+		full[a.Key] = g.Slots != action.Unlimited && g.Slots <= a.Busy
+		if g.Slots == 0 || g.Slots != action.Unlimited && g.Slots < a.Busy {
 			a.Tokens = 0
 		}
 		if b.Metered() {
@@ -68,13 +68,13 @@ func (l *limiters) grant(owner action.ID, asks []ledger.Ask, live int) (grants [
 	}
 	for key, b := range l.rows {
 		if b = b.At(now); b.Troubled() && !asked[key] {
-			grants = append(grants, ledger.Grant{Key: key, Bucket: b})
+			grants = append(grants, action.Grant{Key: key, Bucket: b})
 		}
 	}
 	return grants
 }
 
-func (l *limiters) share(owner action.ID, a ledger.Ask, capacity, live int) int {
+func (l *limiters) share(owner action.ID, a action.Ask, capacity, live int) int {
 	pool := action.SlotPool{Capacity: capacity, Live: live}
 	holds := l.holds[a.Key]
 	if holds == nil {

@@ -304,7 +304,7 @@ func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
-func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []ledger.Ask) ([]ledger.Grant, error) {
+func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.limits.grant(owner.ID, asks, len(f.alive)), nil

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/conductor/turn"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -29,13 +27,10 @@ func (c *Conductor) refusing(handler, text string) bool {
 
 // ask reports to the ledger and asks what lanes may do. An ask that fails is made again; until then limited lanes wait,
 // and the other lanes do not.
-func (t *loop) ask(work context.Context, asks []turn.Ask) {
-	owner, rows := t.current(), make([]ledger.Ask, len(asks))
-	for i, a := range asks {
-		rows[i] = ledger.Ask(a)
-	}
+func (t *loop) ask(work context.Context, asks []action.Ask) {
+	owner := t.current()
 	t.background(func() func(time.Time) {
-		granted, err := t.ledger.Grant(work, owner, rows)
+		granted, err := t.ledger.Grant(work, owner, asks)
 		return func(now time.Time) {
 			if err != nil || owner.ID != t.current().ID {
 				t.state.NotAsked(now)
@@ -44,11 +39,7 @@ func (t *loop) ask(work context.Context, asks []turn.Ask) {
 				}
 				return
 			}
-			grants := make([]turn.Grant, len(granted))
-			for i, g := range granted {
-				grants[i] = turn.Grant(g)
-			}
-			for _, news := range t.state.Granted(asks, grants, now) {
+			for _, news := range t.state.Granted(asks, granted, now) {
 				t.tell(news.Key, news.Was, news.Is)
 			}
 			t.publish()

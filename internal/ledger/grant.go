@@ -10,32 +10,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Unlimited stands for any number of tokens or slots.
-const Unlimited = -1
-
-// Ask is what one instance reports of a limiter and wants of it.
-type Ask struct {
-	Key          string // a lane, or action.HandlerKey
-	action.Limit        // as configured
-	Results      action.Results
-	Unused       int // tokens to give back
-	Tokens       int // to take at most
-	action.SlotAsk
-}
-
-// Grant is what an instance may do in a lane until it asks again.
-type Grant struct {
-	Key    string
-	Tokens int // attempts that it may start; Unlimited: the lane has no meter
-	Slots  int // attempts that it may have in progress; Unlimited: any number
-	Bucket action.Bucket
-}
-
 // Grant reports results, gives unused tokens back, and takes tokens and slots of
 // many lanes in one transaction. Besides what was asked for it returns every
 // other limiter that is slowed, paused or disabled, with nothing granted; on a
 // lane that is well and has no limits nothing is kept. fault.StaleClaim: the owner was declared dead.
-func (l *Ledger) Grant(ctx context.Context, owner Instance, asks []Ask) (grants []Grant, err error) {
+func (l *Ledger) Grant(ctx context.Context, owner Instance, asks []action.Ask) (grants []action.Grant, err error) {
 	if len(asks) == 0 {
 		err = l.read(ctx, "read limits", func(tx Tx) error {
 			grants, err = troubled(tx, nil)
@@ -43,7 +22,7 @@ func (l *Ledger) Grant(ctx context.Context, owner Instance, asks []Ask) (grants 
 		})
 		return grants, err
 	}
-	slices.SortFunc(asks, func(a, b Ask) int { return cmp.Compare(a.Key, b.Key) })
+	asks = slices.SortedFunc(slices.Values(asks), func(a, b action.Ask) int { return cmp.Compare(a.Key, b.Key) })
 	err = l.write(ctx, "ask for limits", func(t *txn) error {
 		grants, err = t.grant(owner, asks)
 		return err
@@ -52,7 +31,7 @@ func (l *Ledger) Grant(ctx context.Context, owner Instance, asks []Ask) (grants 
 }
 
 // grant answers asks, which are sorted by their keys.
-func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
+func (t *txn) grant(owner Instance, asks []action.Ask) ([]action.Grant, error) {
 	keys := make([]string, len(asks))
 	for i, a := range asks {
 		keys[i] = a.Key
@@ -66,7 +45,7 @@ func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
 		return nil, err
 	}
 	var (
-		grants []Grant
+		grants []action.Grant
 		holds  []HoldRow
 		gone   []string
 		full   = map[string]bool{}
@@ -77,11 +56,11 @@ func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
 		g, hold := answer(a, rows[i].Bucket, pools[a.Key], t.Now())
 		rows[i].Bucket = g.Bucket
 		grants = append(grants, g)
-		full[a.Key] = g.Slots != Unlimited && g.Slots <= a.Busy
+		full[a.Key] = g.Slots != action.Unlimited && g.Slots <= a.Busy
 		if hold != pools[a.Key].mine {
 			holds = append(holds, HoldRow{Key: a.Key, Instance: owner.ID, Hold: hold})
 		}
-		if g.Tokens == Unlimited && g.Slots == Unlimited && g.Bucket.Forgettable(t.Now()) {
+		if g.Tokens == action.Unlimited && g.Slots == action.Unlimited && g.Bucket.Forgettable(t.Now()) {
 			gone = append(gone, a.Key)
 		}
 	}
@@ -99,7 +78,7 @@ func (t *txn) grant(owner Instance, asks []Ask) ([]Grant, error) {
 }
 
 // handlersFirst are the indices of asks, those of whole handlers before those of their lanes.
-func handlersFirst(asks []Ask) []int {
+func handlersFirst(asks []action.Ask) []int {
 	order := make([]int, 0, len(asks))
 	for _, whole := range []bool{true, false} {
 		for i, a := range asks {
@@ -109,15 +88,6 @@ func handlersFirst(asks []Ask) []int {
 		}
 	}
 	return order
-}
-
-// Within is an ask of a lane, given which handlers have no slot left for the asker: it wants nothing then, so that nobody
-// keeps the slots of a lane while another keeps those of its handler.
-func (a Ask) Within(full map[string]bool) Ask {
-	if key := action.HandlerKey(action.HandlerOf(a.Key)); a.Key != key && full[key] {
-		a.Tokens, a.Want = 0, 0
-	}
-	return a
 }
 
 // pool is a key's slots as far as they are held.
@@ -160,10 +130,10 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 }
 
 // answer is what one ask gets, and the slots that its owner holds from now on.
-func answer(a Ask, b action.Bucket, p pool, now time.Time) (Grant, Hold) {
+func answer(a action.Ask, b action.Bucket, p pool, now time.Time) (action.Grant, Hold) {
 	b = b.With(a.Limit, now).Return(a.Unused)
 	b = b.Observe(a.Results, now)
-	g := Grant{Key: a.Key, Tokens: Unlimited, Slots: Unlimited}
+	g := action.Grant{Key: a.Key, Tokens: action.Unlimited, Slots: action.Unlimited}
 	var hold Hold
 	if p.Capacity = b.Concurrency(); p.Capacity > 0 {
 		g.Slots, hold.Slots = p.Share(a.SlotAsk)
@@ -182,12 +152,12 @@ func answer(a Ask, b action.Bucket, p pool, now time.Time) (Grant, Hold) {
 }
 
 // troubled are the limiters in trouble but those of the keys.
-func troubled(tx Tx, but []string) (grants []Grant, err error) {
+func troubled(tx Tx, but []string) (grants []action.Grant, err error) {
 	rows, err := tx.Limiters(true)
 	for _, r := range rows {
 		b := r.At(tx.Now())
 		if b.Troubled() && !slices.Contains(but, r.Key) {
-			grants = append(grants, Grant{Key: r.Key, Bucket: b})
+			grants = append(grants, action.Grant{Key: r.Key, Bucket: b})
 		}
 	}
 	return grants, err

@@ -39,7 +39,7 @@ func (s *State) askAt() time.Time {
 // BeginAsk returns what to report and what to ask for: tokens and slots for lanes with work, and nothing for the others,
 // which thereby give back what they have. What is reported as unused is no longer used. It returns nil when there is
 // nothing to ask.
-func (s *State) BeginAsk(now time.Time) []Ask {
+func (s *State) BeginAsk(now time.Time) []action.Ask {
 	s.asking.dirty = time.Time{}
 	hasWork, added := map[*limiter]bool{}, map[*limiter]bool{}
 	for _, l := range s.lanes {
@@ -47,7 +47,7 @@ func (s *State) BeginAsk(now time.Time) []Ask {
 			hasWork[&l.limiter], hasWork[&l.handler.limiter] = true, true
 		}
 	}
-	var asks []Ask
+	var asks []action.Ask
 	free, wants := max(s.free(), 1), 0
 	add := func(l *limiter) {
 		if added[l] {
@@ -85,14 +85,14 @@ func (s *State) BeginAsk(now time.Time) []Ask {
 	}
 	s.asking.running = true
 	s.inFlight++
-	slices.SortFunc(asks, func(a, b Ask) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(asks, func(a, b action.Ask) int { return cmp.Compare(a.Key, b.Key) })
 	return asks
 }
 
 // askNow returns what to report of one limiter and what to ask for, if it may want something; false if that is nothing.
-func (l *limiter) askNow(free int, mayWant bool, now time.Time) (Ask, bool) {
+func (l *limiter) askNow(free int, mayWant bool, now time.Time) (action.Ask, bool) {
 	busy := l.claimed + l.asked
-	a := Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
+	a := action.Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
 		SlotAsk: action.SlotAsk{Held: max(l.slots, 0), Busy: busy}}
 	reports := a.Results != (action.Results{})
 	if reports {
@@ -128,7 +128,7 @@ func (s *State) NotAsked(now time.Time) {
 }
 
 // Granted reports the answer to an ask. It returns the limiters that changed, for the log.
-func (s *State) Granted(asks []Ask, grants []Grant, now time.Time) (news []Change) {
+func (s *State) Granted(asks []action.Ask, grants []action.Grant, now time.Time) (news []Change) {
 	s.inFlight--
 	s.asking.running = false
 	s.asking.at = now
@@ -179,7 +179,7 @@ func (s *State) askedFor() {
 }
 
 // reported takes off what the ask has reported, and notes what it wanted.
-func (l *limiter) reported(a Ask, now time.Time) {
+func (l *limiter) reported(a action.Ask, now time.Time) {
 	if now.Sub(l.usedAt) >= askEvery {
 		l.before, l.used, l.usedAt = l.used, 0, now
 	}
@@ -199,7 +199,7 @@ func (l *limiter) reported(a Ask, now time.Time) {
 }
 
 // take takes one answer.
-func (s *State) take(news []Change, g Grant, now time.Time) []Change {
+func (s *State) take(news []Change, g action.Grant, now time.Time) []Change {
 	l := s.limiterOf(g.Key)
 	if l == nil {
 		if g.Key == action.HandlerKey(action.HandlerOf(g.Key)) {
@@ -210,8 +210,8 @@ func (s *State) take(news []Change, g Grant, now time.Time) []Change {
 		l.tokens, l.slots = 0, 0
 	}
 	news = append(news, Change{g.Key, l.bucket, g.Bucket})
-	if g.Tokens == Unlimited {
-		l.tokens = Unlimited
+	if g.Tokens == action.Unlimited {
+		l.tokens = action.Unlimited
 	} else { // what is left of it belongs to turns under way
 		l.tokens = min(max(l.tokens, 0), l.asked) + g.Tokens
 	}
@@ -237,7 +237,7 @@ func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
 	news = append(news, Change{l.key, l.bucket, is})
 	l.bucket, l.heard = is, time.Time{}
 	if !l.configured() {
-		l.tokens, l.slots = Unlimited, Unlimited
+		l.tokens, l.slots = action.Unlimited, action.Unlimited
 	}
 	return news
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Unlimited is any number of tokens or slots.
-const Unlimited = -1
-
 const (
 	askEvery   = time.Second           // between asks for what lanes may do
 	askSoonest = 50 * time.Millisecond // … unless a lane has not asked within that time: it need not wait for the others
@@ -23,24 +20,6 @@ type Limits struct {
 	action.Limits      // over all instances
 	Workers       int  // attempts at a time in this instance; 0: as many as it has workers
 	HandOff       bool // Done means accepted: nothing is claimed ahead
-}
-
-// Ask is what this instance reports of a limiter and wants of it.
-type Ask struct {
-	Key          string // a lane, or action.HandlerKey
-	action.Limit        // as configured
-	Results      action.Results
-	Unused       int // tokens to give back
-	Tokens       int // to take at most
-	action.SlotAsk
-}
-
-// Grant is what this instance may do in a lane until it asks again.
-type Grant struct {
-	Key    string
-	Tokens int // attempts that it may start; Unlimited: the lane has no meter
-	Slots  int // attempts that it may have in progress; Unlimited: any number
-	Bucket action.Bucket
 }
 
 // Change is news of a limiter.
@@ -81,7 +60,7 @@ type limiter struct {
 
 // newLimiter returns a limiter that is closed until something is granted where there is a limit, else open.
 func newLimiter(key string, configured Limits) limiter {
-	l := limiter{key: key, limit: configured.Lane, tokens: Unlimited, slots: Unlimited}
+	l := limiter{key: key, limit: configured.Lane, tokens: action.Unlimited, slots: action.Unlimited}
 	if key == action.HandlerKey(action.HandlerOf(key)) {
 		l.limit, l.workers = action.Limit{Slots: configured.Handler.Slots}, configured.Workers
 	}
@@ -98,7 +77,7 @@ func (s *State) configured(key string) Limits { return s.limits[action.HandlerOf
 func (l *limiter) configured() bool { return l.limit.Rate > 0 || l.limit.Slots > 0 }
 
 // bound reports whether attempts need something granted.
-func (l *limiter) bound() bool { return l.tokens != Unlimited || l.slots != Unlimited }
+func (l *limiter) bound() bool { return l.tokens != action.Unlimited || l.slots != action.Unlimited }
 
 // closed reports whether the lane is paused or disabled as far as known.
 func (l *limiter) closed(now time.Time) bool {
@@ -111,10 +90,10 @@ func (l *limiter) room() int {
 	if l.shut {
 		return 0
 	}
-	if l.tokens != Unlimited {
+	if l.tokens != action.Unlimited {
 		n = l.tokens - l.asked
 	}
-	if l.slots != Unlimited {
+	if l.slots != action.Unlimited {
 		n = min(n, l.slots-l.claimed-l.asked)
 	}
 	if l.workers > 0 {
@@ -211,7 +190,7 @@ func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 			return now.Add(forever), false // until one of them ends
 		}
 		at := s.asking.at.Add(askEvery)
-		if p.tokens != Unlimited && p.tokens-p.asked <= 0 { // more were used than the ask foresaw
+		if p.tokens != action.Unlimited && p.tokens-p.asked <= 0 { // more were used than the ask foresaw
 			at = s.asking.at.Add(askEvery / 2)
 		}
 		if s.asking.at.Sub(p.wanted) >= askEvery || p.slots > p.held { // slots are granted step by step

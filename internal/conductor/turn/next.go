@@ -2,6 +2,8 @@ package turn
 
 import (
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
 )
 
 // Want asks for ready actions of one lane.
@@ -118,7 +120,7 @@ func (s *State) make(now time.Time) (t Turn) {
 		if rows <= 0 {
 			break
 		}
-		w := Want{Lane: l.key, N: min(l.reserved, rows), Metered: l.tokens != Unlimited}
+		w := Want{Lane: l.key, N: min(l.reserved, rows), Metered: l.tokens != action.Unlimited}
 		w.Workers = w.N
 		rows -= w.N
 		t.Want = append(t.Want, w)
@@ -146,7 +148,7 @@ func (t *Turn) more(l *lane, n int) {
 			}
 		}
 	}
-	t.Want = append(t.Want, Want{Lane: l.key, N: n, Metered: l.tokens != Unlimited, bytes: n * l.size})
+	t.Want = append(t.Want, Want{Lane: l.key, N: n, Metered: l.tokens != action.Unlimited, bytes: n * l.size})
 }
 
 // expired returns the claims that have waited too long, as many as leave half of a turn to ends.

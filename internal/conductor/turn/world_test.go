@@ -33,7 +33,7 @@ type world struct {
 // flight is a transaction under way.
 type flight struct {
 	turn   Turn
-	asks   []Ask
+	asks   []action.Ask
 	claims []*Claim // what it has claimed, whether its answer arrives or not
 	ends   int
 }
@@ -175,9 +175,9 @@ func (w *world) page(after string) (lanes []string, next string, now time.Time) 
 }
 
 // grant answers an ask: every configured lane gets what it wants, up to 100 tokens and its slots.
-func (w *world) grant(asks []Ask) (grants []Grant) {
+func (w *world) grant(asks []action.Ask) (grants []action.Grant) {
 	for _, a := range asks {
-		g := Grant{Key: a.Key, Tokens: Unlimited, Slots: Unlimited, Bucket: action.Bucket{}.With(a.Limit, w.now)}
+		g := action.Grant{Key: a.Key, Tokens: action.Unlimited, Slots: action.Unlimited, Bucket: action.Bucket{}.With(a.Limit, w.now)}
 		if a.Rate > 0 {
 			g.Tokens = min(a.Tokens, 100)
 			w.granted[a.Key] += g.Tokens - a.Unused

@@ -16,9 +16,9 @@ import (
 const lane = "noop/hooks.example.org"
 
 // grant asks for one key.
-func (s setup) grant(t *testing.T, i ledger.Instance, a ledger.Ask) ledger.Grant {
+func (s setup) grant(t *testing.T, i ledger.Instance, a action.Ask) action.Grant {
 	t.Helper()
-	grants, err := s.Grant(s.ctx, i, []ledger.Ask{a})
+	grants, err := s.Grant(s.ctx, i, []action.Ask{a})
 	check(t, err)
 	if len(grants) == 0 || grants[0].Key != a.Key {
 		t.Fatalf("asked for %s, got %+v", a.Key, grants)
@@ -41,8 +41,8 @@ func (s setup) limit(t *testing.T) (ledger.Limiter, bool) {
 
 func tokensAreSharedOut(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	ask := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 0.001, Burst: 10}, Tokens: 6}
-	if got := s.grant(t, a, ask); got.Tokens != 6 || got.Slots != ledger.Unlimited {
+	ask := action.Ask{Key: lane, Limit: action.Limit{Rate: 0.001, Burst: 10}, Tokens: 6}
+	if got := s.grant(t, a, ask); got.Tokens != 6 || got.Slots != action.Unlimited {
 		t.Errorf("first: %+v, want 6 tokens", got)
 	}
 	if got := s.grant(t, a, ask); got.Tokens != 4 {
@@ -60,7 +60,7 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 	if !ok || limit.Configured != 0.001 || limit.Burst != 10 || limit.Rate != 0.001 {
 		t.Errorf("listed: %+v", limit)
 	}
-	many, err := s.Grant(s.ctx, a, []ledger.Ask{{Key: "noop/z", Limit: action.Limit{Rate: 5}, Tokens: 9}, {Key: "noop/b", Limit: action.Limit{Rate: 2}, Tokens: 9}})
+	many, err := s.Grant(s.ctx, a, []action.Ask{{Key: "noop/z", Limit: action.Limit{Rate: 5}, Tokens: 9}, {Key: "noop/b", Limit: action.Limit{Rate: 2}, Tokens: 9}})
 	check(t, err)
 	if len(many) != 2 || many[0].Key != "noop/b" || many[0].Tokens != 2 || many[1].Key != "noop/z" || many[1].Tokens != 5 {
 		t.Errorf("two at once: %+v", many)
@@ -69,7 +69,7 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 
 func refusalsSlowALane(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	report := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 10, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
+	report := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 10, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}}
 	first := s.grant(t, a, report)
 	if first.Bucket.Slowed != 16 || first.Bucket.Reason != "503" || first.Bucket.SlowedAt.IsZero() || first.Tokens != 10 {
 		t.Fatalf("after twenty refusals: %+v", first)
@@ -84,14 +84,14 @@ func refusalsSlowALane(t *testing.T, s setup) {
 	if len(grants) != 1 || grants[0].Key != lane || grants[0].Tokens != 0 || grants[0].Bucket.Slowed != 16 {
 		t.Errorf("told to who asked for nothing: %+v", grants)
 	}
-	grants, err = s.Grant(s.ctx, a, []ledger.Ask{{Key: "noop/other", Limit: action.Limit{Rate: 1}, Tokens: 1}})
+	grants, err = s.Grant(s.ctx, a, []action.Ask{{Key: "noop/other", Limit: action.Limit{Rate: 1}, Tokens: 1}})
 	check(t, err)
 	if len(grants) != 2 || grants[1].Key != lane {
 		t.Errorf("told to who asked for another lane: %+v", grants)
 	}
 	now, err := s.Now(s.ctx)
 	check(t, err)
-	pause := ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 1, Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
+	pause := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 1, Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
 	paused := s.grant(t, a, pause)
 	if b := paused.Bucket; paused.Tokens != 0 || b.PausedBy != action.ByTarget || b.PauseUntil.Sub(now) > action.MaxPause+10*time.Second || !b.HalfOpen() {
 		t.Errorf("after Retry-After: %+v", paused)
@@ -108,7 +108,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 	}
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	want := func(i ledger.Instance, held, busy, want int) int {
-		return s.grant(t, i, ledger.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
+		return s.grant(t, i, action.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
 	}
 	steps := []struct {
 		who              ledger.Instance
@@ -140,7 +140,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 // slotsOfOne is the same on the embedded log, where one process at a time runs roles.
 func (s setup) slotsOfOne(t *testing.T) {
 	a := s.join(t, "host-a")
-	ask := ledger.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Want: 100}}
+	ask := action.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Want: 100}}
 	for _, slots := range []int{4, 8, 8} {
 		if ask.Held = s.grant(t, a, ask).Slots; ask.Held != slots {
 			t.Fatalf("%d slots, want %d", ask.Held, slots)
@@ -153,7 +153,7 @@ func (s setup) slotsOfOne(t *testing.T) {
 }
 
 func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
-	ask := ledger.Ask{Key: lane, Limit: action.Limit{Slots: 1}, SlotAsk: action.SlotAsk{Want: 1}}
+	ask := action.Ask{Key: lane, Limit: action.Limit{Slots: 1}, SlotAsk: action.SlotAsk{Want: 1}}
 	a := s.join(t, "host-a")
 	if got := s.grant(t, a, ask).Slots; got != 1 {
 		t.Fatalf("%d slots, want the one", got)
@@ -164,7 +164,7 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 			t.Errorf("%d slots while another has the only one", got)
 		}
 		check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second' WHERE name = 'host-a'"))
-		_, err := s.Grant(s.ctx, a, []ledger.Ask{ask})
+		_, err := s.Grant(s.ctx, a, []action.Ask{ask})
 		wantCode(t, err, fault.StaleClaim)
 		s.outlived(t, b)
 	}
@@ -202,7 +202,7 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 		all.Go(func() {
 			mine := 0
 			for range 25 {
-				grants, err := s.Grant(s.ctx, i, []ledger.Ask{
+				grants, err := s.Grant(s.ctx, i, []action.Ask{
 					{Key: "noop/b", Limit: action.Limit{Rate: rate}, Tokens: 1000},
 					{Key: "noop/a", Limit: action.Limit{Slots: slots}, SlotAsk: action.SlotAsk{Held: mine, Busy: mine, Want: 3}},
 				})
@@ -246,7 +246,7 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 		t.Errorf("paused: %+v", limit)
 	}
 	check(t, view.Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute))) // conductors are woken
-	if got := s.grant(t, a, ledger.Ask{Key: lane, Tokens: 5}); got.Tokens != 0 || got.Bucket.PausedBy != "ana" {
+	if got := s.grant(t, a, action.Ask{Key: lane, Tokens: 5}); got.Tokens != 0 || got.Bucket.PausedBy != "ana" {
 		t.Errorf("asked while it is paused: %+v", got)
 	}
 	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
@@ -261,7 +261,7 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	}
 	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "pause", For: 1000 * 24 * time.Hour})
 	wantCode(t, err, fault.Invalid)
-	gone := s.grant(t, a, ledger.Ask{Key: lane, Results: action.Results{OK: 1, Reason: "410", Disable: true}})
+	gone := s.grant(t, a, action.Ask{Key: lane, Results: action.Results{OK: 1, Reason: "410", Disable: true}})
 	if !gone.Bucket.Disabled() || gone.Tokens != 0 {
 		t.Errorf("gone for good: %+v", gone)
 	}
@@ -277,7 +277,7 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	if limit.Troubled() {
 		t.Errorf("enabled: %+v", limit)
 	}
-	s.grant(t, a, ledger.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}})
+	s.grant(t, a, action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}})
 	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "reset"})
 	check(t, err)
 	if limit.Rate != 64 || limit.Configured != 64 || limit.Reason != "" {
@@ -289,7 +289,7 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 
 func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	if got := s.grant(t, a, ledger.Ask{Key: lane, Tokens: 5, SlotAsk: action.SlotAsk{Want: 5}}); got.Tokens != ledger.Unlimited || got.Slots != ledger.Unlimited {
+	if got := s.grant(t, a, action.Ask{Key: lane, Tokens: 5, SlotAsk: action.SlotAsk{Want: 5}}); got.Tokens != action.Unlimited || got.Slots != action.Unlimited {
 		t.Errorf("no limits: %+v", got)
 	}
 	limits, err := s.Limits(s.ctx)
@@ -297,11 +297,11 @@ func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	if diff := cmp.Diff([]ledger.Limiter(nil), limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	s.grant(t, a, ledger.Ask{Key: lane, Results: action.Results{OK: 5}})
+	s.grant(t, a, action.Ask{Key: lane, Results: action.Results{OK: 5}})
 	if limit, ok := s.limit(t); ok {
 		t.Errorf("well and without limits: listed as %+v", limit)
 	}
-	s.grant(t, a, ledger.Ask{Key: lane, Limit: action.Limit{Rate: 5, Window: 30 * time.Second}, Tokens: 5})
+	s.grant(t, a, action.Ask{Key: lane, Limit: action.Limit{Rate: 5, Window: 30 * time.Second}, Tokens: 5})
 	if limit, _ := s.limit(t); limit.Rate != 5 || limit.Window != action.Duration(30*time.Second) || limit.OK != 5 {
 		t.Errorf("limited: listed as %+v", limit)
 	}
