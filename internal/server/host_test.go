@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -37,9 +38,9 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 		}
 		views := supervised(mostLooks + 50)
 		for range 2 { // the bound on programs is that of all requests
-			go s.inspect(t.Context(), views[:mostLooks/2])
+			go s.inspect(t.Context(), slices.Clone(views[:mostLooks/2]))
 		}
-		go s.inspect(t.Context(), views[mostLooks/2:])
+		go s.inspect(t.Context(), slices.Clone(views[mostLooks/2:]))
 		synctest.Wait()
 		if n := now.Load(); n != looksAtOnce {
 			t.Errorf("%d programs run at once, want %d", n, looksAtOnce)
