@@ -13,7 +13,7 @@ import (
 )
 
 // blocked measures how soon a healthy lane starts beside so many lanes that are paused with work in them, and on
-// PostgreSQL the buffers of a look for ready lanes (T11).
+// PostgreSQL the buffers of claims and of searches for ready lanes, for each start (T11).
 func blocked(ctx context.Context, o Options) ([]Result, error) {
 	var results []Result
 	for _, lanes := range o.Lanes {
@@ -28,7 +28,7 @@ func blocked(ctx context.Context, o Options) ([]Result, error) {
 		p50, p99 := percentiles(latency)
 		results = append(results, p50, p99)
 		if o.Driver == "postgres" {
-			latency.Unit = "buffers per look"
+			latency.Unit = "buffers per start"
 			latency.summarizeBy(func(round Round) float64 { return float64(round.Buffers) })
 			results = append(results, latency)
 		}
@@ -79,8 +79,9 @@ func blockedRound(ctx context.Context, o Options, lanes int) (Round, error) {
 	if err != nil {
 		return round, err
 	}
-	err = db.QueryRow(ctx, `SELECT coalesce(sum(shared_blks_hit + shared_blks_read) / nullif(sum(calls), 0), 0)::bigint
+	err = db.QueryRow(ctx, `SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint
 		FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
-		WHERE d.datname = current_database() AND query LIKE 'WITH visited%'`).Scan(&round.Buffers)
+		WHERE d.datname = current_database() AND (query LIKE 'WITH visited%' OR query LIKE 'WITH want%')`).Scan(&round.Buffers)
+	round.Buffers /= int64(round.Ops)
 	return round, err
 }

@@ -42,6 +42,9 @@ type Options struct {
 	Handlers     int           // idle
 	Live         int           // restart
 	HoldXmin     time.Duration // drain; 0: a full queue is drained
+	Size         int           // backup: megabytes of the log
+	Readers      int           // readers: clients that read at a time
+	Ended        int           // readers: actions that have ended before
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
 }
@@ -64,11 +67,13 @@ func benches() map[string]bench {
 		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
 		"outage":         {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
 		"claim-cost":     {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
-		"blocked":        {"start latency of a healthy lane and buffers per look, beside lanes that are blocked", blockedFlags, blocked},
+		"blocked":        {"start latency of a healthy lane and buffers per start, beside lanes that are blocked", blockedFlags, blocked},
 		"enqueue":        {"actions/s that many callers store, with and without telling other processes", enqueueFlags, enqueue},
 		"idle":           {"statements/s of a conductor that has nothing to do", idleFlags, idle},
 		"restart":        {"seconds from kill -9 of the process on an embedded log to the first claim of its successor", restartFlags, restart},
 		"size":           {"bytes on disk of an action that has ended, with its history", counted(20_000), size},
+		"backup":         {"seconds of a backup of a big log, and start latency beside it", backupFlags, backup},
+		"readers":        {"start latency and late heartbeats while many clients read lists", readersFlags, readers},
 		"latency":        {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}
 }
