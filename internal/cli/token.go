@@ -46,7 +46,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
   execute  register revisions, start deployments
   operate  retry, skip, hold, resume, cancel
   define   apply pipelines
-  approve  approve stages (no stage waits for approval yet)
+  approve  let a stage begin (no stage waits for approval yet)
   worker   report builds`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),

@@ -106,23 +106,18 @@ const (
 // reportBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each other's. A
 // store that does not answer is asked again: the process starts without it. It returns when ctx ends.
 func (s *session) reportBlobs(ctx context.Context, log *slog.Logger) error {
-	for {
-		id, err := s.blobIdentity(ctx)
-		if err == nil {
-			s.ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
-			<-ctx.Done()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
+	id, err := s.blobIdentity(ctx)
+	for ; err != nil && ctx.Err() == nil; id, err = s.blobIdentity(ctx) {
 		if log != nil {
 			log.Warn("the blob store does not answer", obs.Error(err))
 		}
-		if !member.Pause(ctx, identityPause) {
-			return nil
-		}
+		member.Pause(ctx, identityPause)
 	}
+	if err == nil {
+		s.ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
+	}
+	<-ctx.Done()
+	return nil
 }
 
 func (s *session) blobIdentity(ctx context.Context) (string, error) {

@@ -31,7 +31,7 @@ func (t *txn) checkUpload(key string) error {
 	folder, found := strings.CutPrefix(key, uploads+"/")
 	hour, _, _ := strings.Cut(folder, "/")
 	at, err := time.Parse(uploadHour, hour)
-	if !found || err != nil || t.Now().Sub(at) < uploadAge+time.Hour {
+	if isUpload := found && err == nil; !isUpload || t.Now().Sub(at) < uploadAge+time.Hour {
 		return nil
 	}
 	return fault.New(fault.Conflict, "%s was uploaded more than %s ago and may be deleted", key, uploadAge).WithHint("upload it again")

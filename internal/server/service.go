@@ -39,7 +39,7 @@ type Service struct {
 	Idle func() bool
 	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
 	Inspect func(ctx context.Context, host schedule.Host, service string) (state step.State, known bool, err error)
-	// ReadLog reads at most most bytes of what a service on a host has printed, the newest; known and nil as those of Inspect.
+	// ReadLog reads what a service on a host has printed last, at most that many bytes; known and nil as those of Inspect.
 	ReadLog func(host schedule.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
 }
 

@@ -19,7 +19,7 @@ type ServiceLog struct {
 	Cut  bool   // earlier lines are left out
 }
 
-// ReadLog reads at most most bytes of what a service on a host has printed, the newest. known is false when the host is not this
+// ReadLog reads what a service on a host has printed last, at most that many bytes. known is false when the host is not this
 // computer, or no service was ever started there.
 func ReadLog(home string, host schedule.Host, service string, most int64) (log ServiceLog, known bool, err error) {
 	home, err = filepath.Abs(home)
