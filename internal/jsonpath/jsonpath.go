@@ -227,8 +227,12 @@ func (e *evaluation) costOf(expression spec.BasicExpr, node any) float64 {
 // patternCost is what compiling a regular expression costs, in nodes. The library compiles it for every node.
 const patternCost = 200
 
-// quoted matches texts and names as expressions print them.
-var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+// quoted matches texts and names as expressions print them; lists matches the beginning of a list of selectors, once
+// these are left out.
+var (
+	quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+	lists  = regexp.MustCompile(`\[[^\[\]]*,`)
+)
 
 // costOfText bounds the cost of an expression that can be seen only as text. Where it selects one node it compares that
 // node, or matches it: at most all there is at the node, or at the root. Else each query in it may select all nodes, for
@@ -241,7 +245,7 @@ func (e *evaluation) costOfText(text string, node any) float64 {
 	if strings.Contains(text, "(") {
 		fixed = patternCost
 	}
-	several := strings.ContainsAny(text, "*?:") || strings.Contains(text, "..")
+	several := strings.ContainsAny(text, "*?:") || strings.Contains(text, "..") || lists.MatchString(text)
 	if roots := strings.Count(text, "$"); roots > 0 && (several || strings.Contains(text, "(") || !strings.Contains(text, "@")) {
 		all, deepest := e.measure(e.root)
 		if !several {

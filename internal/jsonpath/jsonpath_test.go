@@ -102,6 +102,10 @@ func TestWorkIsBounded(t *testing.T) {
 		{"$.list[?@ == $.text]", long, 0},
 		{"$.list[?@ > $.list[0]]", long, 0},
 		{"$['list', 'list'][*]", long, 20_002},
+		{"$[?@" + strings.Repeat("['error', 'error']", 20) + "]", deep, -1},
+		{"$[?count(@" + strings.Repeat("['error', 'error']", 20) + ") > 0]", deep, -1},
+		{"$[?$" + strings.Repeat("[0, 0]", 20) + "]", wide, -1},
+		{"$[?@['a', 'b']]", wide, 1000},
 	} {
 		path, err := jsonpath.Parse(c.path)
 		if err != nil {
