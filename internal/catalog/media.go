@@ -50,15 +50,19 @@ func chooseByMediaType(schema, root any) any {
 			out[keyword] = all
 		}
 	}
-	if in["anyOf"] == nil && len(alternatives(in, root)) > 0 {
+	if len(alternatives(in, root)) > 0 {
 		out["anyOf"] = out["oneOf"]
 		delete(out, "oneOf")
 	}
 	return out
 }
 
-// alternatives lists the schemas of a oneOf that differ in contentMediaType; none where it is another oneOf.
+// alternatives lists the schemas of a oneOf that differ in contentMediaType; none where it is another oneOf, or beside an
+// anyOf, whose place it cannot take.
 func alternatives(schema map[string]any, root any) []map[string]any {
+	if schema["anyOf"] != nil {
+		return nil
+	}
 	list, _ := schema["oneOf"].([]any)
 	var all []map[string]any
 	var kinds []string

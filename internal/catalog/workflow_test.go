@@ -142,6 +142,7 @@ workflows:
         images: {type: array, items: {$ref: "#/$defs/picture"}}
         fixed: {$ref: "#/$defs/enum"}
         number: {oneOf: [{type: integer}, {type: number}]}
+        both: {anyOf: [{type: integer}, {type: string}], oneOf: [{contentMediaType: a/b}, {contentMediaType: c/d}]}
 `
 
 // TestMediaTypesChooseAmongAlternatives: the standard's way to describe an input of several media types.
