@@ -231,8 +231,8 @@ func TestArbitraryFilesAreFaultsAndNeverPanics(t *testing.T) {
 func TestAddressesThatCannotBeRequestedAreFaults(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		`https://user:pw@example.org/x`:                            "a user or password does not belong into an address; use the header Authorization",
-		`https://{{ .secrets.u }}:{{ .secrets.p }}@example.org:90`: "a user or password does not belong into an address; use the header Authorization",
+		`https://user:pw@example.org/x`:                            "a user or password does not belong in an address; use the header Authorization",
+		`https://{{ .secrets.u }}:{{ .secrets.p }}@example.org:90`: "a user or password does not belong in an address; use the header Authorization",
 		`http://x:99999/`:                                          `"http://x:99999/": the port is not from 1 to 65535`,
 		`http://x:0/`:                                              `"http://x:0/": the port is not from 1 to 65535`,
 		`ftp://example.org`:                                        `"ftp://example.org" is no address such as https://example.org/path`,

@@ -140,7 +140,7 @@ func (r *workflowReader) argoOptions(n *document.Node) *ArgoOptions {
 		Labels: scalars(n.Get("labels")), Annotations: scalars(n.Get("annotations"))}
 	if t := n.Get("template"); fits(t, document.Text) && !templatePath.MatchString(t.Text) {
 		r.Add(t, "value-invalid", path+".template", "want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found %q", t.Text)
-	} else if ok := fits(t, document.Text); ok {
+	} else if fits(t, document.Text) {
 		r.kubernetesName(t, path+".template", t.Text[strings.IndexByte(t.Text, '/')+1:])
 	}
 	r.labels(n.Get("labels"), path+".labels", validation.IsValidLabelValue)

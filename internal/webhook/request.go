@@ -152,7 +152,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-var errUserInfo = errors.New("url: a user or password does not belong into an address; use the header Authorization")
+var errUserInfo = errors.New("url: a user or password does not belong in an address; use the header Authorization")
 
 // isPort reports whether a port that a URL names can be dialled; "" is the scheme's own.
 func isPort(text string) bool {
