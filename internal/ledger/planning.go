@@ -9,14 +9,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// A turn records the ends of many actions, so it does not wait for the plan of one whose documents are slow to arrive. Its
-// planning continues behind the turn, which defers the end; a later turn that comes with the same end finds the plan.
+// A turn records the ends of many actions, so it does not wait for the plan of one whose documents are slow to arrive. The
+// turn defers that end while its planning continues; a later turn with the same end finds the plan.
 
 const (
-	planSilence = 200 * time.Millisecond // a turn waits for plans until none has become ready for that long …
-	planWait    = time.Second            // … and at most that long
-	planKept    = time.Minute            // a plan that no turn has taken for that long is forgotten
-	fetchesOnce = 32                     // plans that fetch documents at a time
+	planSilence   = 200 * time.Millisecond // a turn waits for plans until none has become ready for that long …
+	planWait      = time.Second            // … and at most that long
+	planKept      = time.Minute            // a plan that no turn has taken for that long is forgotten
+	fetchesAtOnce = 32                     // plans that fetch documents at a time
 )
 
 // errPlanning is why an end is deferred whose plan is still being made.
@@ -41,7 +41,7 @@ type planning struct {
 }
 
 func newPlanning() planning {
-	return planning{pending: map[action.ID]*pending{}, fetching: make(chan struct{}, fetchesOnce)}
+	return planning{pending: map[action.ID]*pending{}, fetching: make(chan struct{}, fetchesAtOnce)}
 }
 
 // planSoon plans ends outside of any transaction, and returns without those whose plans take long. Their reason is
