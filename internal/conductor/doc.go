@@ -43,7 +43,7 @@
 //
 // # Finding work
 //
-// The transaction that makes work ready names its lanes, to this process and to others, and the next turn claims of them:
+// The transaction that makes work ready names its lanes, to this process and to others, and the next turn claims from these:
 // one transaction from a signal to the start, however many lanes are blocked. A search, which passes over those, is made
 // where the lanes are not known: at the start, after a heartbeat or a poll that found something, and after changes of many
 // lanes.

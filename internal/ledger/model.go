@@ -116,7 +116,7 @@ type Want struct {
 	Lane    string
 	N       int
 	HandOff bool // a claim changes no status: whoever observes the work says when it begins
-	Metered bool // the caller was granted tokens: the lane is claimed of while it is slowed
+	Metered bool // the caller was granted tokens, so a slowed lane is claimed from as well
 }
 
 // MaxClaimBytes bounds the parameters of the actions that one Turn claims; the last of them may exceed it.

@@ -29,7 +29,7 @@ func (t *txn) touchReady(lanes ...string) {
 	t.announce(Signal{Topic: TopicReady, Lanes: append([]string{}, lanes...)})
 }
 
-// announce adds a change to those that the transaction makes.
+// announce adds a signal to those that are sent when the transaction commits: one of a topic, with its lanes sorted.
 func (t *txn) announce(c Signal) {
 	for i := range t.touched {
 		if t.touched[i].Topic == c.Topic {

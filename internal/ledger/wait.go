@@ -27,10 +27,10 @@ type Signal struct {
 	Lanes []string // of TopicReady: those that have more ready work, in order; nil: it may be any
 }
 
-// mostLanes is how many lanes one change names; where more are ready a search finds them.
+// mostLanes is how many lanes one signal names; where more are ready a search finds them.
 const mostLanes = 64
 
-// And returns both changes of a topic as one.
+// And returns two signals of one topic as one.
 func (c Signal) And(more Signal) Signal {
 	if c.Lanes == nil || more.Lanes == nil {
 		return Signal{Topic: c.Topic}
@@ -43,8 +43,8 @@ func (c Signal) And(more Signal) Signal {
 	return Signal{Topic: c.Topic, Lanes: all}
 }
 
-// ReadyLanes returns the lanes that have more ready work since this view asked last, as far as Wait for TopicReady has
-// been told; nil: it may be any. The caller looks there first, and searches only when it must.
+// ReadyLanes returns the lanes that signals have named since this view asked last; nil: any lane may have more ready work,
+// and the caller must search.
 func (l *Ledger) ReadyLanes() []string {
 	lanes, position := l.wakes.readySince(l.seen.readyTo())
 	if l.seen.ready(position) {
@@ -97,7 +97,7 @@ type wake struct {
 	recent   []Signal      // those up to position
 }
 
-// mostRecent is how many changes are kept for ReadyLanes.
+// mostRecent is how many signals are kept for ReadyLanes.
 const mostRecent = 256
 
 func newWakes() *wakes {
@@ -108,7 +108,7 @@ func newWakes() *wakes {
 	return w
 }
 
-// poke counts one change.
+// poke counts one signal and wakes the waiters of its topic.
 func (w *wakes) poke(c Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *wakes) poke(c Signal) {
 	}
 }
 
-// readySince returns the lanes of the changes after a position, and the position now; nil: they may be any.
+// readySince returns the lanes that signals after a position name, nil if it may be any, and the position now.
 func (w *wakes) readySince(position uint64) ([]string, uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *wakes) readySince(position uint64) ([]string, uint64) {
 	return all.Lanes, ready.position
 }
 
-// look is where a topic stands, and what the next change closes.
+// look returns a channel that the next signal of a topic closes, and the topic's position.
 func (w *wakes) look(t Topic) (<-chan struct{}, uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ type positions struct {
 	mu       sync.Mutex
 	seen     map[Topic]uint64
 	readied  uint64 // how far ReadyLanes has seen
-	unlooked bool   // Wait for TopicReady returned without a change, so that a poll is due
+	unlooked bool   // Wait for TopicReady has returned without a signal, so that a search is due
 }
 
 func newPositions() *positions { return &positions{seen: map[Topic]uint64{}} }
@@ -168,7 +168,7 @@ func (p *positions) advance(t Topic, position uint64) bool {
 	return fresh
 }
 
-// polled notes that a waiter of the topic was told to look for itself.
+// polled notes that Wait for the topic has returned without a signal.
 func (p *positions) polled(t Topic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,10 +182,10 @@ func (p *positions) readyTo() uint64 {
 	return p.readied
 }
 
-// ready notes how far ReadyLanes has seen now, and reports whether a poll was due.
-func (p *positions) ready(position uint64) (poll bool) {
+// ready notes how far ReadyLanes has seen now, and reports whether a search was due.
+func (p *positions) ready(position uint64) (search bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.readied, poll, p.unlooked = position, p.unlooked, false
-	return poll
+	p.readied, search, p.unlooked = position, p.unlooked, false
+	return search
 }

@@ -8,8 +8,8 @@
 // as far as known. A free worker goes to the next lane of the circle: the lane's oldest claim begins, or the worker is
 // reserved for the lane until the turn that claims for it is answered. So a long lane costs the others nothing. A blocked
 // lane has ready work and may start nothing now; it returns to the circle when its time has come, or when an event makes
-// room for it. Lanes that are paused, disabled or slowed without a token in the ledger are neither found nor claimed of. A
-// signal names lanes with more work, which are claimed of at once; for one that does not there is a search.
+// room for it. Lanes that are paused, disabled or slowed without a token in the ledger are neither found nor claimed from.
+// The lanes that a signal names are claimed from at once; a signal that names none starts a search.
 //
 // # Claims
 //

@@ -196,8 +196,8 @@ func (s *State) Counts() (running, waiting, unrecorded int) {
 	return s.busy, s.waiting, s.ended + s.deferred
 }
 
-// Signal reports that there may be more ready work, and in which lanes; nil: in any. Lanes that are named are claimed of
-// without a search, so that what a search passes over delays nothing.
+// Signal reports that there may be more ready work, and in which lanes; nil: in any. Lanes that are named are claimed
+// from without a search, so that what a search passes over delays nothing.
 func (s *State) Signal(lanes []string, now time.Time) {
 	if lanes != nil && s.cfg.NotifyWait == 0 {
 		for _, name := range lanes {

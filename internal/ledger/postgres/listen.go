@@ -26,7 +26,7 @@ const channel = "waybill"
 func (d *Driver) Listen(changed func(ledger.Signal)) { d.listener.start(d.notifier.self, changed) }
 
 // Notify tells other processes what this one has committed. It never blocks.
-func (d *Driver) Notify(changes []ledger.Signal) { d.notifier.add(changes) }
+func (d *Driver) Notify(signals []ledger.Signal) { d.notifier.add(signals) }
 
 // Measure says where it is shown how quick notifications are.
 func (d *Driver) Measure(m *obs.Ledger) { d.listener.measure(m, d.notifier) }
@@ -404,12 +404,12 @@ func newNotifier(pool *pgxpool.Pool, self string) *notifier {
 	return n
 }
 
-func (n *notifier) add(changes []ledger.Signal) {
-	if len(changes) == 0 {
+func (n *notifier) add(signals []ledger.Signal) {
+	if len(signals) == 0 {
 		return
 	}
 	n.mu.Lock()
-	for _, c := range changes {
+	for _, c := range signals {
 		if before, there := n.pending[c.Topic]; there {
 			c = before.And(c)
 		}
@@ -462,7 +462,7 @@ func (n *notifier) send(ctx context.Context) (many bool) {
 // maxPayload is how many bytes a notification may carry; the server refuses 8,000.
 const maxPayload = 7900
 
-// payload writes a change for a notification: the topic, the process that sends it and, where they are known and fit, the
+// payload writes a signal for a notification: the topic, the process that sends it and, where they are known and fit, the
 // lanes as JSON.
 func payload(c ledger.Signal, self string) string {
 	text := string(c.Topic) + " " + self
