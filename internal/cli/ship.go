@@ -102,7 +102,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 func (s *shipment) run(ctx context.Context) error {
 	d, err := s.deployment(ctx)
 	if err != nil && interrupted(ctx) {
-		fmt.Fprintf(s.err, "waybill: %s; run waybill ship again\n", told(ctx))
+		fmt.Fprintf(s.err, "waybill: %s; run waybill ship again\n", endedBy(ctx))
 	}
 	if err != nil || d == nil {
 		return err
@@ -263,21 +263,21 @@ func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 	return &d, nil
 }
 
-// left says what becomes of a deployment whose ship ended before it did.
+// left prints what becomes of a deployment whose ship ended before it did.
 func (s *shipment) left(ctx context.Context, ref server.Ref, err error) error {
 	if !interrupted(ctx) {
 		return err
 	}
 	if s.works {
-		fmt.Fprintf(s.err, "waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it\n", told(ctx), ref)
+		fmt.Fprintf(s.err, "waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it\n", endedBy(ctx), ref)
 	} else {
-		fmt.Fprintf(s.err, "waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s\n", told(ctx), ref, ref)
+		fmt.Fprintf(s.err, "waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s\n", endedBy(ctx), ref, ref)
 	}
 	return err
 }
 
-// told says what ended a context, when a signal did.
-func told(ctx context.Context) string {
+// endedBy returns what ended a context, when a signal did.
+func endedBy(ctx context.Context) string {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, lifecycle.ErrTerminated) {
 		return lifecycle.ErrTerminated.Error()

@@ -22,8 +22,8 @@ import (
 )
 
 // ErrTerminated is in the cause of a context that SIGTERM has ended: a supervisor stops the process, which is no
-// failure of what serves until it is told to stop.
-var ErrTerminated = errors.New("told to stop by SIGTERM")
+// failure of what serves until then.
+var ErrTerminated = errors.New("terminated by SIGTERM")
 
 // repeated is how long further SIGTERMs count as the first one: timeout(1) and others send it to a process and to its
 // group, so that it arrives twice.
@@ -35,7 +35,7 @@ const repeated = time.Second
 // stop ends the watching, and so restores what signals do by default.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
 	return signals(ctx, func(status int) {
-		fmt.Fprintln(os.Stderr, "waybill: told twice to stop: ended without handing back what runs; it is taken over at the next start, or by others")
+		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process before it handed back what ran; the next start, or another process, takes it over")
 		os.Exit(status)
 	})
 }

@@ -143,7 +143,7 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	s.Service.Idle = func() bool { return true }
 	v, err := s.Service.Status(t.Context())
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
-		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; attempts whose process has ended begin again then" {
+		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of processes that have ended" {
 		t.Errorf("%+v, %v", v.Troubles, err)
 	}
 }

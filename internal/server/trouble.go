@@ -59,7 +59,7 @@ func (v StatusView) unserved() (all []Trouble) {
 		if !slices.ContainsFunc(v.Processes, func(p ProcessView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
 			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
 			if h.Counts[action.Running] > 0 && len(v.Processes) == 0 {
-				t.Hint += "; attempts whose process has ended begin again then"
+				t.Hint += "; it also takes over the attempts of processes that have ended"
 			}
 		}
 		all = append(all, t)
