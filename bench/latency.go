@@ -23,14 +23,13 @@ type starts struct {
 	began chan struct{}
 }
 
-// Check finds no fault in any parameters.
 // Do notes the time.
 func (s *starts) Do(_ context.Context, a conductor.Attempt) action.Outcome {
 	s.note(a.Action.Name)
 	return action.Outcome{Kind: action.Done}
 }
 
-// note notes that one has started.
+// note records when an action or a job of a name has started.
 func (s *starts) note(name string) {
 	s.mu.Lock()
 	s.at[name] = time.Now()
