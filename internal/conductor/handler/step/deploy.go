@@ -156,7 +156,7 @@ func (t *attempt) runOnHost(ctx context.Context, args []string, limit int, argv 
 		return 0, nil, err
 	}
 	if _, err := fmt.Sscan(answer.first("exit"), &exit); err != nil {
-		return 0, nil, fault.New(fault.Internal, "host %s told no exit status: %w", t.Host.Name, err)
+		return 0, nil, fault.New(fault.Internal, "host %s returned no exit status: %w", t.Host.Name, err)
 	}
 	if exit == 0 {
 		return 0, nil, nil

@@ -126,8 +126,8 @@ func (t *attempt) checkRun(ctx context.Context, c *schedule.Check) error {
 	return verdict{failed}
 }
 
-// verdict marks a failure that the program of a check has decided: no further round of the attempt changes it. That a
-// port does not answer, or not as wanted, is none, since a service may need a moment.
+// verdict marks a failure that the program of a check has decided: no further round of the attempt changes it. A port
+// that does not answer, or answers otherwise, is not a verdict: the service may need a moment.
 type verdict struct{ error }
 
 func (v verdict) Unwrap() error { return v.error }

@@ -69,7 +69,7 @@ func TestEachRequestIsAClientSpan(t *testing.T) {
 	}
 }
 
-// TestSpansShowNoSecretOfAnAddress: where a secret belongs into an address, its span has the origin alone.
+// TestSpansShowNoSecretOfAnAddress: where a secret belongs in an address, its span has the origin alone.
 func TestSpansShowNoSecretOfAnAddress(t *testing.T) {
 	t.Parallel()
 	address := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -108,7 +108,7 @@ func (h *Handler) send(ctx context.Context, call webhook.Call, r *secret.Redacto
 	return seen
 }
 
-// address returns an address as spans show it: only its origin when a secret belongs into it, since that may be escaped there.
+// address returns an address as spans show it: only its origin when a secret belongs in it, since it may be escaped there.
 func (h *Handler) address(u *url.URL, r *secret.Redactor) string {
 	if h.cfg.Request.URL.Uses("secrets") {
 		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}
