@@ -1,6 +1,6 @@
 # Waybill's half on a host: what must be atomic there. POSIX sh; program.go says who calls it and how.
-#   sh host-<digest> FOLDER VERB [key=value …] [-- WORD …]         FOLDER is <root>/<service>
-# Results are lines key=value on standard output, reasons are on standard error. Exit status: 0 done;
+#   sh host-<digest of this file> FOLDER VERB [key=value …] [-- WORD …]         FOLDER is <root>/<service>
+# Results are lines key=value on standard output, done=VERB the last, reasons are on standard error. Exit status: 0 done;
 # 64 wrong use; 65 refused by the fence; 66 the release is not here; 67 the release in use is damaged; 70 not ready,
 # taken back; 71 a hook failed; 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
 # Names from outside are never the first word of an argument: they follow a folder, "--" or "=".
@@ -20,8 +20,10 @@ replace() { # FROM TO: atomic, also where TO is a link to a folder
 		perl -e 'rename($ARGV[0], $ARGV[1]) or die "rename: $!\n"' -- "$1" "$2" || die 73 "rename $1 to $2"
 }
 
-# FILE: standard input becomes its content, durably; all `bytes` of it, since a caller may have died while sending
-save() { cat >"$1.new" && sync "$1.new" && replace "$1.new" "$1" || die 73 "write $1"; }
+# FROM TO: the content and the name survive a power loss
+keep() { sync "$1" && replace "$1" "$2" && sync "${2%/*}" || die 73 "store $2"; }
+save() { cat >"$1.new" && keep "$1.new" "$1" || die 73 "write $1"; } # FILE: standard input becomes its content
+# FILE: it gets `bytes` of standard input, no fewer: a caller may have died while sending
 take() { cat >"$1" && [ "$(wc -c <"$1")" -eq "$bytes" ] || die 73 "store what is received"; }
 
 # ---- locks: each dies with the processes that hold it
@@ -62,8 +64,9 @@ enter() {
 	lock
 	echo entered=1 2>/dev/null || exit 75
 	their_rank=-1
-	if [ -s .waybill/fence ]; then
-		read -r their_ledger their_rank their_name <.waybill/fence || die 73 "read the fence"
+	if [ -e .waybill/fence ]; then
+		read -r their_ledger their_rank their_name <.waybill/fence && [ "$their_rank" -ge 0 ] 2>/dev/null ||
+			die 73 "$PWD/.waybill/fence is damaged: if no other deployment uses this folder, remove the file"
 		[ "$their_ledger" = "$ledger" ] || refuse "$their_name of another ledger was here; to take the host over, remove $PWD/.waybill/fence"
 		[ "$their_rank" -le "$rank" ] || refuse "$their_name was here"
 	fi
@@ -78,8 +81,7 @@ enter() {
 }
 refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
 used() { # RELEASE: it is current or previous, or runs, or is what a switch that was cut off goes back to
-	former='' older=''
-	known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older <.waybill/revert; } ||
+	former='' older='' && known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older <.waybill/revert; } ||
 		die 73 "find out which releases are in use"
 	! held .waybill/supervisor || [ -n "$run_release" ] || exit 75 # it has just started, and is about to say of which release
 	case $1 in "$at" | "$before" | "$run_release" | "${former#-}" | "${older#-}") return 0 ;; esac
@@ -100,8 +102,9 @@ lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are t
 		[ "$verdict" = " OK" ] || { rm -f "$path" && echo "${path#cas/}"; } || exit
 	done
 }
-whole() { # FOLDER MANIFEST: every entry is there and has its content
+whole() { # FOLDER MANIFEST: every entry is there and has its content; no release is empty
 	list=$PWD/.waybill/list
+	[ -s "$2" ] || return 1
 	while IFS=$tab read -r kind size sum path target; do
 		case $kind in
 		d) [ -d "$1/$path" ] ;;
@@ -130,7 +133,7 @@ build() { # makes the release from cas: aside, verified, synced, renamed
 	rm -rf releases/.old; echo state=built
 }
 present() { # MANIFEST: the release is there and whole; when it is not, and is in use, nothing may replace it
-	if [ -d "releases/$release" ] && whole "releases/$release" "$1"; then return 0; fi
+	if [ -d "releases/$release" ] && whole "releases/$release" "$1"; then sync releases || die 73 "sync releases"; return 0; fi
 	! used "$release" || die 67 "release $release is in use, and its files are no longer those of its artifact"
 	return 1
 }
@@ -141,12 +144,10 @@ replicate() { # manifest on standard input; says what must be sent
 	take ".waybill/manifests/.new.$$"
 	enter
 	if present ".waybill/manifests/.new.$$"; then rm -f ".waybill/manifests/.new.$$"; echo state=present; return; fi
-	mv -f ".waybill/manifests/.new.$$" "$manifest" || die 73 "store the manifest"
+	keep ".waybill/manifests/.new.$$" "$manifest"
 	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
 	if [ ! -s .waybill/lacking ]; then build; return; fi
-	set -- $(df -Pk . | tail -n 1)
-	printf '%s\n' state=lacking "free=$4" # KiB
-	sed 's/^/lacks=/' .waybill/lacking
+	set -- $(df -Pk . | tail -n 1) && printf '%s\n' state=lacking "free=$4" && sed 's/^/lacks=/' .waybill/lacking # free in KiB
 }
 receive() { # a tar stream of contents, each under its name in cas, on standard input
 	enter
@@ -288,7 +289,7 @@ settled() { # this release runs with this unit, and has for as long as `ready` a
 }
 
 deploy() { # the unit on standard input; further words are the shared names
-	(umask 077 && take ".waybill/units/.new.$$") || exit
+	(umask 077 && mkdir -p .waybill/units && take ".waybill/units/.new.$$") || exit 73
 	wanted=$(digest ".waybill/units/.new.$$") || die 73 "read the unit"
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
@@ -301,20 +302,19 @@ deploy() { # the unit on standard input; further words are the shared names
 	fi
 	echo "armed -$former -$older" | save .waybill/revert || exit
 	if [ "$at" != "$release" ] || ! same; then
-		[ "$at" != "$release" ] || cp -p ".waybill/units/$release" ".waybill/units/$release.before" || die 73 "keep the unit"
-		sync ".waybill/units/.new.$$" || die 73 "store the unit"
-		replace ".waybill/units/.new.$$" ".waybill/units/$release"
+		[ "$at" != "$release" ] || { cp -p ".waybill/units/$release" ".waybill/units/$release.before" && sync ".waybill/units/$release.before"; } || die 73 "keep the unit"
+		keep ".waybill/units/.new.$$" ".waybill/units/$release"
 		share "$@"
 		if [ "$at" != "$release" ]; then
 			hook before
 			[ "$former" = "$release" ] || point previous "$former"
 			point current "$release"
 		fi
-		sync . .waybill/units
 	fi
+	sync . || die 73 "sync the switch" # also one that an attempt before this one made, and did not live to sync
 	if [ "$manager" = process ]; then launch; else halt; fi
 	hook after
-	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$" && sync .waybill
+	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$" && sync .waybill || die 73 "end the switch"
 	record 0 "deployed"
 	prune
 	echo already=0
@@ -332,25 +332,26 @@ launch() {
 go_back() { # what did not become ready is taken back at once
 	known
 	printf '%s\n' "reverted=$former" "restarts=$run_restarts"
-	tail -n 100 .waybill/log 2>/dev/null | sed 's/^/log=/'
+	say .waybill/log
 	halt
-	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || replace ".waybill/units/$release.before" ".waybill/units/$release"
-	point current "$former" && point previous "$older"
-	sync . .waybill/units
+	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || keep ".waybill/units/$release.before" ".waybill/units/$release"
+	point current "$former" && point previous "$older" && sync .
 	[ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
 	rm -f .waybill/revert
 	die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"
 }
 share() { # PATH…: links them from shared/ into the release
 	for path; do
-		case $path in */*) mkdir -p "releases/$release/${path%/*}" || die 73 "make a folder for $path" ;; esac
+		case $path in */*) mkdir -p "releases/$release/${path%/*}" && sync "releases/$release/${path%/*}" || die 73 "make a folder for $path" ;; esac
 		[ ! -L "releases/$release/$path" ] || continue
 		[ ! -e "releases/$release/$path" ] || die 73 "release $release has $path itself, so it cannot be shared"
-		mkdir -p "shared/$path" && ln -s "$PWD/shared/$path" "releases/$release/$path" || die 73 "link shared/$path"
+		mkdir -p "shared/$path" && ln -s "$PWD/shared/$path" "releases/$release/$path" &&
+			sync shared "releases/$release" || die 73 "link shared/$path"
 	done
 }
 
 # ---- the other verbs
+say() { tail -c 200000 "$1" 2>/dev/null | tail -n 100 | sed 's/^/log=/'; } # FILE: its last lines
 run() { # an own step: its success is kept, so that one whose answer got lost is not run again
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
@@ -358,7 +359,7 @@ run() { # an own step: its success is kept, so that one whose answer got lost is
 	bounded .waybill/output "$@"
 	record "$code" "$1"
 	echo "exit=$code"
-	tail -n 100 .waybill/output | sed 's/^/log=/'
+	say .waybill/output
 }
 status() {
 	known
@@ -370,13 +371,17 @@ status() {
 	! held .waybill/supervisor || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
 	if held .waybill/supervisor || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
 }
-hello() { # what this program needs and the host lacks
+needs() { # what this program needs and the host lacks
 	for tool in tar find df sed grep tail sort sync readlink; do has "$tool" || echo "lacks=$tool"; done
 	has sha256sum || has shasum || echo "lacks=sha256sum or shasum"
-	has flock || has lockf || echo "lacks=flock or lockf"
-	has setsid || has perl || echo "lacks=setsid or perl"
+	has flock || has lockf || echo "lacks=flock or lockf"; has setsid || has perl || echo "lacks=setsid or perl"
 }
-stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; record 0 "stopped"; echo stopped=1; }
+install() { # this file becomes `name`, unless the host lacks what it needs
+	lacks=$(needs) && [ -z "$lacks" ] || { printf '%s\n' "$lacks" && rm -f "$program"; return 0; }
+	keep "$program" "$name" && sync . || die 73 "sync $PWD"
+	sync .. ../.. 2>/dev/null || : # folders of others, which this user may not be allowed to open
+}
+stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
 action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks=
@@ -390,7 +395,5 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" || die 73 "enter $folder"
-case $verb in
-hello | status | replicate | receive | deploy | run | supervise | trim | stop) "$verb" "$@" ;;
-*) die 64 "unknown verb $verb" ;;
-esac
+case $verb in install | status | replicate | receive | deploy | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -26,7 +26,7 @@ const (
 	exitFenced   = 65  // a newer deployment, or another ledger, was there
 	exitAbsent   = 66  // the release is not on the host
 	exitInUse    = 67  // the release is in use, and its files are not those of its artifact
-	exitUnsent   = 69  // the host program itself is not on the host
+	exitUnsent   = 69  // the host program itself is not on the host, or damaged
 	exitNotReady = 70  // the service did not stay up; the host went back
 	exitHook     = 71  // a hook failed
 	exitDisk     = 73  // the disk or a tool failed
@@ -36,14 +36,17 @@ const (
 	exitSignal   = 128 // and above: ended by a signal
 )
 
-// Shell lines that call the host program, and send it. $0 is a name for messages.
+// Shell lines that call the host program, and send it. $0 is a name for messages. The program is called only if it has the
+// digest that its name ends in: a power loss may leave an empty file, and sh ends an empty file with success. What is sent puts
+// itself in place, durably.
 const (
-	callLine = `[ -f "$1" ] || exit 69; exec sh "$@"`
-	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && mv -f "$2.$$" "$2"`
+	callLine = `{ sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
+	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
 )
 
-// maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped.
-const maxOutput = 4 << 20
+// maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped, and the answer is not complete then. A line for
+// each content that a host lacks has 72 bytes.
+const maxOutput = 64 << 20
 
 // program is the host program for one service on one host.
 type program struct {
@@ -64,57 +67,55 @@ func (r report) first(key string) string {
 
 // call runs a verb. stdin is called for each try, since the program may have to be sent first; nil is an empty one.
 func (p *program) call(ctx context.Context, stdin func() io.Reader, verb string, args ...string) (report, error) {
-	answer, exit, reason, err := p.run(ctx, stdin, verb, args)
+	argv := append([]string{"sh", "-c", callLine, "waybill", p.path(), p.folder, verb}, args...)
+	answer, exit, reason, err := p.run(ctx, stdin, argv)
 	if err == nil && exit == exitUnsent {
 		if err := p.send(ctx); err != nil {
 			return nil, err
 		}
-		answer, exit, reason, err = p.run(ctx, stdin, verb, args)
+		answer, exit, reason, err = p.run(ctx, stdin, argv)
 	}
-	if err != nil {
-		return nil, unreachable(ctx, p.name, err)
+	return answer, p.check(ctx, verb, answer, exit, reason, err)
+}
+
+// check returns the error of a call. Only a call that has reported its own end is a success.
+func (p *program) check(ctx context.Context, verb string, answer report, exit int, reason string, err error) error {
+	switch {
+	case err != nil:
+		return unreachable(ctx, p.name, err)
+	case exit != 0:
+		return p.failure(exit, verb, reason, answer)
+	case answer.first("done") != verb:
+		return fault.New(fault.Failed, "host %s: the answer to %s is not complete", p.name, verb).
+			WithHint("if this happens again, look at %s on the host", p.folder)
 	}
-	if exit != 0 {
-		return answer, p.failure(exit, verb, reason, answer)
-	}
-	return answer, nil
+	return nil
 }
 
 func (p *program) path() string {
 	sum := sha256.Sum256([]byte(hostProgram))
-	return path.Join(p.folder, ".waybill", "host-"+hex.EncodeToString(sum[:6]))
+	return path.Join(p.folder, ".waybill", "host-"+hex.EncodeToString(sum[:]))
 }
 
-func (p *program) run(ctx context.Context, stdin func() io.Reader, verb string, args []string) (report, int, string, error) {
+func (p *program) run(ctx context.Context, stdin func() io.Reader, argv []string) (report, int, string, error) {
 	var out, reason bounded
 	var in io.Reader
 	if stdin != nil {
 		in = stdin()
 	}
-	argv := append([]string{"sh", "-c", callLine, "waybill", p.path(), p.folder, verb}, args...)
 	exit, err := p.host.Run(ctx, argv, in, &out, &reason)
 	return parseReport(out.String()), exit, strings.TrimSpace(reason.String()), err
 }
 
-// send stores the program on the host and asks what the host lacks.
+// send stores the program on the host, unless the host lacks what it needs.
 func (p *program) send(ctx context.Context) error {
-	var reason bounded
-	exit, err := p.host.Run(ctx, []string{"sh", "-c", sendLine, "waybill", p.folder, p.path(), strconv.Itoa(len(hostProgram))}, strings.NewReader(hostProgram), nil, &reason)
-	if err != nil {
-		return unreachable(ctx, p.name, err)
+	argv := []string{"sh", "-c", sendLine, "waybill", p.folder, p.path(), strconv.Itoa(len(hostProgram))}
+	answer, exit, reason, err := p.run(ctx, func() io.Reader { return strings.NewReader(hostProgram) }, argv)
+	if exit > 0 && exit < exitSignal { // of a tool of the host
+		exit = exitDisk
 	}
-	if exit >= exitSignal {
-		return p.failure(exit, "send", strings.TrimSpace(reason.String()), nil)
-	}
-	if exit != 0 {
-		return p.failure(exitDisk, "send", strings.TrimSpace(reason.String()), nil)
-	}
-	answer, exit, text, err := p.run(ctx, nil, "hello", nil)
-	if err != nil {
-		return unreachable(ctx, p.name, err)
-	}
-	if exit != 0 {
-		return p.failure(exit, "hello", text, answer)
+	if err := p.check(ctx, "install", answer, exit, reason, err); err != nil {
+		return err
 	}
 	if lacks := answer["lacks"]; len(lacks) > 0 {
 		return fault.Permanent(fault.New(fault.Unavailable, "host %s lacks %s", p.name, strings.Join(lacks, ", ")).
