@@ -74,6 +74,13 @@ func (l *Ledger) EventsEnd(ctx context.Context) (p EventPosition, err error) {
 	return p, err
 }
 
+// Era returns how often the log was restored from a backup, as far as its positions show. On PostgreSQL a restore into the
+// same cluster does not show: its transactions are counted on.
+func (l *Ledger) Era(ctx context.Context) (int64, error) {
+	end, err := l.EventsEnd(ctx)
+	return end.Tx >> EraBits, err
+}
+
 // OpenWriter is the oldest transaction that has written and is still open. Events that were recorded after it began wait for its end.
 type OpenWriter struct {
 	Since time.Time `json:"since,omitzero"` // when it began; zero: there is none

@@ -129,7 +129,7 @@ func Restore(ctx context.Context, from, to, kept string) error {
 	if err := copyLog(ctx, from, fresh); err != nil {
 		return errors.Join(err, removed(fresh))
 	}
-	if err := renew(ctx, fresh); err != nil {
+	if err := renew(ctx, fresh, eraOf(ctx, to)); err != nil {
 		return errors.Join(err, removed(fresh))
 	}
 	if err := setAside(ctx, to, kept); err != nil {
@@ -142,9 +142,20 @@ func Restore(ctx context.Context, from, to, kept string) error {
 	return synced(filepath.Dir(to))
 }
 
-// renew brings a copy to the newest schema and starts a new era of recorded positions: readers of the event stream may have seen positions
-// that the backup does not know, and what is recorded from now on must come behind those.
-func renew(ctx context.Context, path string) error {
+// eraOf returns the era of the log in a file; 0 when none can be read, since a restore may well replace a log that is damaged.
+func eraOf(ctx context.Context, path string) (era int64) {
+	if _, err := os.Stat(path); err != nil {
+		return 0
+	}
+	_ = (&Driver{path: path}).using("ro", func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, "SELECT tx >> ? FROM meta", ledger.EraBits).Scan(&era)
+	})
+	return era
+}
+
+// renew brings a copy to the newest schema and starts a new era of recorded positions, above that of the log that it replaces: readers of
+// the event stream may have seen positions that the backup does not know, and what is recorded from now on must come behind those.
+func renew(ctx context.Context, path string, replaced int64) error {
 	d, err := Open(ctx, path)
 	if err != nil {
 		return err
@@ -153,7 +164,7 @@ func renew(ctx context.Context, path string) error {
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	_, err = conn.ExecContext(ctx, "UPDATE meta SET tx = ((tx >> ?1) + 1) << ?1", ledger.EraBits)
+	_, err = conn.ExecContext(ctx, "UPDATE meta SET tx = (max(tx >> ?1, ?2) + 1) << ?1", ledger.EraBits, replaced)
 	if err == nil { // the file alone is the log then
 		err = drained(ctx, conn, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}

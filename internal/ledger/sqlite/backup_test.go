@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,26 @@ func TestRestoreKeepsTheOldLog(t *testing.T) {
 	}
 	if events, err := restored.EventsAfter(t.Context(), end, 10); err != nil || len(events) != 1 {
 		t.Errorf("a reader of the old log gets %d events of the restored one, %v; want the new one", len(events), err)
+	}
+}
+
+// Each restore begins an era above all before it, also when the backup is older than the last restore, or the log is damaged.
+func TestEachRestoreBeginsANewEra(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, backup := filepath.Join(dir, "waybill.db"), filepath.Join(dir, "copy.db")
+	l := logged(t, path, 1)
+	if err := errors.Join(sqlite.Backup(t.Context(), path, backup), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for want := range int64(3) {
+		l := logged(t, path, 0)
+		if era, err := l.Era(t.Context()); err != nil || era != want {
+			t.Errorf("era %d, %v; want %d", era, err, want)
+		}
+		if err := errors.Join(l.Close(), sqlite.Restore(t.Context(), backup, path, fmt.Sprint(path, want))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

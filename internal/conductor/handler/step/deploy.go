@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // deploy switches the host to the release and waits until its service is ready.
@@ -41,9 +42,13 @@ func (t *attempt) program() *program {
 
 // common are the arguments by which the host tells whose attempt this is.
 func (t *attempt) common(ctx context.Context) []string {
-	return []string{pair("action", t.id), pair("attempt", t.number), pair("release", t.release), pair("ledger", t.config.LedgerID),
-		pair("rank", t.facts.Deployment), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
+	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release), pair("ledger", t.config.LedgerID),
+		pair("rank", ranked(t.era, t.facts.Deployment)), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
 }
+
+// ranked makes a number of a log comparable on hosts: a log that was restored from a backup counts again from where the backup
+// ends, and what it does now outranks all that the hosts have seen of it.
+func ranked[N int | int64](era int64, n N) int64 { return era<<ledger.EraBits + int64(n) }
 
 // limit is the number of seconds after which the host ends a program by itself: a little before the attempt ends here.
 func (t *attempt) limit(ctx context.Context) int {

@@ -403,3 +403,21 @@ func TestEndOfTheContextSaysWhatBecomesOfTheAttempt(t *testing.T) {
 		w.wantOutcome(w.do(ctx, 1, schedule.HostDeployed), kind)
 	}
 }
+
+// A log that was restored from a backup counts its deployments, and the attempts at its actions, again from where the backup ends.
+func TestHostFollowsARestoredLog(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		for n := int64(1); n <= 3; n++ {
+			w.revise(n, forever+" #"+strings.Repeat("x", int(n)))
+			w.ship(n)
+		}
+		w.era, w.attempts = 1, 0
+		w.ship(2)
+		if s := w.state(); s.Release != w.release(2) || s.Running != w.release(2) || s.Deployment != "greeter#2" {
+			t.Errorf("after the restore: %+v", s)
+		}
+		w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "greeter#2 was here", "restored from an older backup", ".waybill/fence")
+		w.era = 0 // an instance that still has the log as it was
+		w.wantOutcome(w.do(t.Context(), 3, schedule.HostDeployed), action.Fatal, "greeter#2 was here")
+	})
+}

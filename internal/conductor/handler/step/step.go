@@ -21,6 +21,8 @@ type Ledger interface {
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
 	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
 	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+	// Era returns how often the log was restored from a backup: 0 is a log that never was.
+	Era(ctx context.Context) (int64, error)
 	Notes
 }
 
@@ -106,6 +108,7 @@ type attempt struct {
 	id       action.ID
 	number   int
 	facts    action.Step
+	era      int64 // of the log
 	keep     int
 	step     schedule.Step
 	revision ledger.Revision
@@ -125,11 +128,15 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	if err != nil {
 		return nil, unread(err, "read definition %d of %s", facts.Version, facts.Pipeline)
 	}
+	era, err := h.config.Ledger.Era(ctx)
+	if err != nil {
+		return nil, unread(err, "read the era of the log")
+	}
 	revision, err := h.config.Ledger.Revision(ctx, facts.Pipeline, "", facts.Revision)
 	if err != nil {
 		return nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
-	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, revision: revision, keep: version.Definition.Keep.Releases}
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, revision: revision, keep: version.Definition.Keep.Releases}
 	if err := t.resolve(&version.Definition); err != nil {
 		return nil, fault.Permanent(err)
 	}

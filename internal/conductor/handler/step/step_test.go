@@ -102,6 +102,7 @@ type world struct {
 	own       []schedule.Step
 	revisions map[int64]ledger.Revision
 	attempts  int
+	era       int64            // of the log
 	reports   []schedule.Entry // what attempts noted
 	timeout   time.Duration    // of an attempt
 }
@@ -162,6 +163,8 @@ func (w *world) definition() schedule.Definition {
 func (w *world) Version(context.Context, string, int) (ledger.Version, error) {
 	return ledger.Version{Definition: w.definition()}, nil
 }
+
+func (w *world) Era(context.Context) (int64, error) { return w.era, nil }
 
 func (w *world) Revision(_ context.Context, _, _ string, seq int64) (ledger.Revision, error) {
 	w.mu.Lock()
