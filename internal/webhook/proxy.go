@@ -41,7 +41,7 @@ func ParseProxy(text string) (Proxy, error) {
 		return Proxy{}, fmt.Errorf("want %s, or an address such as http://proxy.example.org:3128 (http, https or socks5), found %q", FromEnvironment, text)
 	}
 	if u.User != nil {
-		return Proxy{}, fmt.Errorf("a user and a password do not belong into this file: set HTTPS_PROXY, and say %s", FromEnvironment)
+		return Proxy{}, fmt.Errorf("a user and a password do not belong in this file: set HTTPS_PROXY, and say %s", FromEnvironment)
 	}
 	return Proxy{of: func(*url.URL) (*url.URL, error) { return u, nil }, addresses: []string{dialed(u)}}, nil
 }
