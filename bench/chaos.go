@@ -14,7 +14,7 @@ func chaosFlags(f *flag.FlagSet, o *Options) {
 	f.BoolVar(&o.KillOne, "kill-one-of-two", true, "kill -9 one of two conductors in the middle of their work; the one fault that is measured")
 }
 
-// takeoverTarget is the bound of conductor.md, section 12, T6, in seconds.
+// takeoverTarget is the bound of T6 in docs/performance.md, in seconds.
 const takeoverTarget = 20.0
 
 // breakDown measures how long the claims of a process that was killed are nobody's, on real processes of the real program.

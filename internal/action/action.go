@@ -2,10 +2,9 @@
 // is tried again, and when it is given up. It has no clock and does no I/O;
 // package ledger stores what is decided here and package conductor does the work.
 //
-// An action is one side effect on the outside world (house plan, "One loop";
-// conductor.md, section 2). The row itself never changes; a Thread says where a
-// live action stands, and Events are its history. Waiting for a target that
-// refuses work spends no attempt.
+// An action is one side effect on the outside world. The row itself never
+// changes; a Thread says where a live action is, and Events are its history.
+// Waiting for a target that refuses work spends no attempt.
 package action
 
 import (
@@ -16,7 +15,7 @@ import (
 // Delivery says what may happen when nobody knows whether an attempt took effect.
 type Delivery string
 
-// The delivery modes (conductor.md, section 3).
+// The delivery modes.
 const (
 	AtLeastOnce Delivery = "at-least-once" // try again
 	AtMostOnce  Delivery = "at-most-once"  // give up, code outcome_unknown

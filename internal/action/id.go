@@ -24,7 +24,7 @@ func NewID(now time.Time, random [10]byte) ID {
 }
 
 // DerivedID is the same id for the same time and parts, whoever computes it:
-// the time in ms, then 74 bits of the parts' SHA-256 (conductor.md, section 2).
+// the time in ms, then 74 bits of the parts' SHA-256.
 func DerivedID(at time.Time, parts ...string) ID {
 	h := sha256.New()
 	for _, p := range parts {

@@ -8,8 +8,7 @@ import (
 // InputKind is what happens to a thread.
 type InputKind uint8
 
-// The inputs: the columns of the transition table (conductor.md, section 2),
-// where done, retry, postpone and fatal are the outcomes of Ended.
+// The inputs: the columns of the transition table, where done, retry, postpone and fatal are the outcomes of Ended.
 const (
 	_              InputKind = iota
 	Claim                    // a conductor takes it

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Limits is what may run of a handler, over all instances (conductor.md, sections
-// 5 and 9). The zero value limits nothing.
+// Limits is what may run of a handler, over all instances. The zero value limits nothing.
 type Limits struct {
 	Lane    Limit // in each of its lanes
 	Handler Limit // in all of them together; Slots alone counts

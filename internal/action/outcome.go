@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// OutcomeKind is what an attempt says of itself (conductor.md, section 4).
+// OutcomeKind is how an attempt went, as its handler reports it.
 type OutcomeKind uint8
 
 // The outcomes. The zero value is none, so that a forgotten outcome shows.

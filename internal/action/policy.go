@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// DefaultPolicy is that of an action whose handler says nothing (conductor.md, section 9).
+// DefaultPolicy is that of an action whose handler says nothing.
 func DefaultPolicy() Policy {
 	return Policy{
 		Retries:        5,

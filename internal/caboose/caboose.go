@@ -39,7 +39,7 @@ type Config struct {
 	Output  func(process string) *catalog.ArgoOutput
 	Cirrus  map[string]Cirrus // where the work of each handler that hands it to Cirrus is, by its name
 	Workers int               // workflows handled at a time, of each cluster; default 4
-	Pace    Pace              // default: conductor.md, section 7
+	Pace    Pace              // see withDefaults
 	Log     *slog.Logger      // default: none
 	Metrics *obs.Caboose      // default: unregistered
 }

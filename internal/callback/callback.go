@@ -1,5 +1,5 @@
 // Package callback plans what follows the end of a job: of an ended action and its
-// documents it makes the actions that were asked for (conductor.md, section 6).
+// documents it makes the actions that were asked for.
 //
 // Plan is pure. The ids that it makes are derived from the job's, so planning
 // twice is the same as once, and a receiver sees a stable webhook-id. What

@@ -1,6 +1,5 @@
-// Package catalog is server.yaml: what configures the control plane (conductor.md,
-// section 9). Everything in it has a default, so that no file is needed; what
-// it says is checked whole before any of it counts.
+// Package catalog is server.yaml: what configures the control plane. Everything in it has a default,
+// so that no file is needed; what it says is checked whole before any of it counts.
 package catalog
 
 import (

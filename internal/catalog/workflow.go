@@ -21,7 +21,7 @@ import (
 // KindJob is the kind of an action that a process was executed by.
 const KindJob = action.KindJob
 
-// Workflow is one entry of workflows: a process that jobs are made of (conductor.md, section 6).
+// Workflow is one entry of workflows: a process that jobs are made of.
 type Workflow struct {
 	Name        string // the process's id
 	Title       string

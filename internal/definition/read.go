@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-// Most of everything that a definition may have (deployment-log.md, section 2, row 11).
+// Most of everything that a definition may have.
 const (
 	maxStages = 1_000
 	maxHosts  = 100_000

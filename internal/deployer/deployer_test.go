@@ -90,7 +90,7 @@ func checkFacts(t *testing.T, f *fake, pipeline string) {
 	t.Helper()
 	facts := f.facts(pipeline)
 	if len(facts) != 36 {
-		t.Errorf("%d facts, want 36 (deployment-log.md, section 1)", len(facts))
+		t.Errorf("%d facts, want 36", len(facts))
 	}
 	slices.Sort(facts)
 	if once := slices.Compact(slices.Clone(facts)); len(once) != len(facts) {

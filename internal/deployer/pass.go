@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-// passRows is how many rows a pass records at most (deployment-log.md, 7.2).
+// passRows is how many rows a pass records at most.
 const passRows = 2000
 
 // pipeline is one that this instance holds.

@@ -21,9 +21,8 @@ import (
 )
 
 // Deployer, conductor and the real ledger together, with model hosts, on
-// virtual time (deployment-log.md, section 14, rung 5): processes that die at
-// any write, before or after its commit, and between an effect and its record.
-// The end equals that of the run without faults.
+// virtual time: processes that die at any write, before or after its commit, and
+// between an effect and its record. The end equals that of the run without faults.
 
 // world is what the handlers change. It outlives every process.
 type world struct {
@@ -301,7 +300,7 @@ type trial struct {
 	facts, effects int // of each revision
 }
 
-// whole is the pipeline of deployment-log.md, section 1, with its figures.
+// whole is the pipeline greeter with the numbers of its facts and effects.
 func whole(revisions int) trial { return trial{greeter("greeter"), revisions, 36, 13} }
 
 // short is its beginning: build and one host.

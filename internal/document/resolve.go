@@ -2,8 +2,7 @@ package document
 
 import "regexp"
 
-// The table by which a plain scalar gets its kind (builds.md, section 2.1). It
-// is Waybill's own, so that an upgrade of the YAML library changes no file's meaning.
+// The table by which a plain scalar gets its kind. It is Waybill's own, so that an upgrade of the YAML library changes no file's meaning.
 var (
 	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9_]*|0[0-7_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+)$`)
 	fraction    = regexp.MustCompile(`^[-+]?((\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF))$`)

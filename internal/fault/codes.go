@@ -5,7 +5,7 @@ import "net/http"
 // Code names a kind of error that some caller must tell apart.
 type Code string
 
-// The codes. Those of actions are conductor.md's (section 2, transitions).
+// The codes.
 const (
 	Invalid       Code = "invalid"                // input, file or configuration is wrong
 	TooLarge      Code = "too_large"              // the request is larger than its bound
@@ -38,7 +38,7 @@ const (
 	Corrupt       Code = "corrupt"     // a stored file is damaged, or of a newer version
 )
 
-// Exit statuses of every command (house plan, "Settled across the pages").
+// Exit statuses of every command.
 const (
 	ExitDone        = 0   // done, or nothing to do
 	ExitFailed      = 1   // the work failed

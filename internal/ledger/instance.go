@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// How long an instance lives unless it says so again, and how often it does (conductor.md, section 3), where its
-// Heartbeat does not say otherwise.
+// How long an instance is taken for alive after a heartbeat, and how often it sends one, unless its
+// Heartbeat is set.
 const (
 	HeartbeatEvery = 5 * time.Second
 	InstanceLease  = 3 * HeartbeatEvery

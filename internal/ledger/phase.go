@@ -24,7 +24,7 @@ const (
 // Phases lists them in the order of a job's life.
 func Phases() []Phase { return []Phase{Accepted, Running, Successful, Failed, Dismissed} }
 
-// Phase is where the action stands as a job (conductor.md, section 8).
+// Phase returns the action's status as a job.
 func (s ActionState) Phase() Phase {
 	switch status := s.Thread.Status; {
 	case status == action.Canceled, !s.Dismissed.IsZero():

@@ -6,9 +6,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-// The questions that the log answers for a pipeline, stage, group or host
-// (deployment-log.md, 7.5), each by an index. What is in progress: Deployments
-// with Status active. Everything in a deployment: Entries with Deployment.
+// The questions that the log answers for a pipeline, stage, group or host, each
+// by an index. What is in progress: Deployments with Status active. Everything
+// in a deployment: Entries with Deployment.
 
 // Standing is the latest revision through a target, by rank and by revision,
 // and its last failure. A target that nothing has passed yet has an empty one.

@@ -12,7 +12,7 @@ import (
 // OnConflict says what becomes of an action whose unique key is that of a live one.
 type OnConflict string
 
-// The ways (conductor.md, section 5, "Unique keys").
+// What an enqueue does when a live action has its unique key.
 const (
 	ReturnExisting OnConflict = "return"      // it is not stored: the live one is the answer
 	RejectNew      OnConflict = "reject"      // it is refused: fault.DuplicateKey

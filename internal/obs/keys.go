@@ -1,7 +1,6 @@
 package obs
 
-// The keys of log attributes (conductor.md, section 10; deployment-log.md,
-// section 12). A line uses no other key for the same thing.
+// The keys of log attributes. A line uses no other key for the same thing.
 const (
 	KeyComponent  = "component"
 	KeyError      = "error"

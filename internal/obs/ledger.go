@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Ledger is the metrics of the log (conductor.md, section 10).
+// Ledger is the metrics of the log.
 type Ledger struct {
 	NotifyLag  prometheus.Histogram // from a notification's sending to its arrival, of this process's own
 	ListenerUp prometheus.Gauge     // 1: notifications arrive

@@ -25,7 +25,7 @@ func short() []float64 { return prometheus.ExponentialBuckets(0.0005, 2, 16) }
 // long are buckets in seconds for work: 1 ms to about 4.6 h.
 func long() []float64 { return prometheus.ExponentialBuckets(0.001, 4, 13) }
 
-// Conductor is the metrics of the conductor (conductor.md, section 10).
+// Conductor is the metrics of the conductor.
 type Conductor struct {
 	Attempts        *prometheus.CounterVec   // handler, outcome
 	AttemptSeconds  *prometheus.HistogramVec // handler, outcome
@@ -66,7 +66,7 @@ func NewConductor(to prometheus.Registerer) *Conductor {
 	}
 }
 
-// Caboose is the metrics of the caboose (conductor.md, section 10).
+// Caboose is the metrics of the caboose.
 type Caboose struct {
 	Workflows       *prometheus.CounterVec // state: running, successful, failed, canceled, …; recorded
 	ArchiveFailures prometheus.Counter
@@ -91,7 +91,7 @@ func NewCaboose(to prometheus.Registerer) *Caboose {
 	}
 }
 
-// Deployer is the metrics of the deployer (deployment-log.md, section 12).
+// Deployer is the metrics of the deployer.
 type Deployer struct {
 	Pipelines   prometheus.Gauge         // held by this instance
 	Passes      *prometheus.CounterVec   // end: ok, stale, error, violation
@@ -128,7 +128,7 @@ func NewDeployer(to prometheus.Registerer) *Deployer {
 	}
 }
 
-// Reload is the metrics of the configuration in force (conductor.md, section 10).
+// Reload is the metrics of the configuration in force.
 type Reload struct {
 	OK        prometheus.Gauge // 1: what the file says is in force; 0: it has faults
 	Timestamp prometheus.Gauge // seconds since 1970, of the reload that put it in force

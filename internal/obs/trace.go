@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Attributes of spans (conductor.md, section 10).
+// Attributes of spans.
 const (
 	SpanActionID  = attribute.Key("waybill.action_id")
 	SpanHandler   = attribute.Key("waybill.handler")

@@ -1,7 +1,7 @@
 // Package payload says which runs of a process are the same: the key of the
-// payload cache (conductor.md, section 5). A key is a UUID version 5 (RFC 9562)
-// of the process's id and the canonical form (RFC 8785) of what rules leave of
-// its inputs, so the order of keys and the spelling of numbers do not matter.
+// payload cache. A key is a UUID version 5 (RFC 9562) of the process's id and
+// the canonical form (RFC 8785) of what rules leave of its inputs, so the order
+// of keys and the spelling of numbers do not matter.
 package payload
 
 import "crypto/sha1" //nolint:gosec // what a UUID version 5 is made of; no secret depends on it

@@ -1,8 +1,7 @@
 // Package schedule decides how revisions go through a pipeline that changes
 // under them. It takes the deployment log, the definition in force and the time,
-// and answers what comes next, what waits and why, and what an edit would do
-// (seed 001; deployment-log.md, sections 3 to 5). It has no clock, does no I/O,
-// starts no goroutine and reads no YAML.
+// and answers what comes next, what waits and why, and what an edit would do.
+// It has no clock, does no I/O, starts no goroutine and reads no YAML.
 //
 // # Who owns the truth
 //

@@ -9,7 +9,7 @@ import (
 // Class says what an entry does to what is complete.
 type Class uint8
 
-// The classes (deployment-log.md, section 3). The numbers are stored.
+// The classes. The numbers are stored.
 const (
 	Fact   Class = iota + 1 // done: (deployment, target, event) is complete from here on
 	Note                    // an annotation: repeatable, makes nothing complete
@@ -34,7 +34,7 @@ func (c *Class) UnmarshalText(text []byte) error {
 }
 
 // Entry is one row of the deployment log: for this deployment, this event has
-// happened to this target. Rows are appended and never changed (seed 001, "Data Structure").
+// happened to this target. Rows are appended and never changed.
 type Entry struct {
 	Pipeline   string          `json:"pipeline"`
 	Seq        int64           `json:"seq"`                  // position in the pipeline's log, gapless, in commit order

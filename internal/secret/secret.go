@@ -1,5 +1,5 @@
 // Package secret reads secrets from where they are kept, when they are needed,
-// and takes them out of what is written down (conductor.md, section 4).
+// and takes them out of what is written down.
 package secret
 
 import (

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Scope is a right that a token gives (house plan, "Access").
+// Scope is a right that a token gives.
 type Scope string
 
 // The scopes.

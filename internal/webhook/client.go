@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Bounds of an exchange (conductor.md, section 4). How long it may take is its context's business.
+// Bounds of an exchange. How long it may take is its context's business.
 const (
 	maxResponse     = 64 << 10 // bytes of a body that are read and kept
 	maxHeaders      = 64 << 10

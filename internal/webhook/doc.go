@@ -1,6 +1,5 @@
 // Package webhook asks one HTTP question and judges the answer: templates, response
-// rules, signatures, and the guard that keeps requests out of private networks
-// (conductor.md, section 4).
+// rules, signatures, and the guard that keeps requests out of private networks.
 //
 // A Request is compiled once from configuration. For each attempt it is rendered
 // with the action's data and resolved secrets into a Call, a Client sends that,

@@ -183,7 +183,7 @@ func verdict(t *testing.T, w *chaos.World) chaos.Verdict {
 	return v
 }
 
-// takeoverLimit is what the specification allows: one lease and one heartbeat (conductor.md, section 3).
+// takeoverLimit is how long a takeover may take: one lease and one heartbeat.
 const takeoverLimit = 20 * time.Second
 
 func TestOneOfTwoConductorsIsKilled(t *testing.T) {

@@ -14,8 +14,8 @@ type Takeover struct {
 	Within time.Duration // from the kill until the last of them was another's, or had ended
 }
 
-// KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until all has
-// ended (conductor.md, section 12, T6).
+// KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until all
+// actions have ended.
 func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
 	release := w.Target.Hold() // nobody is served before the kill
 	if err := w.Mixed(ctx); err != nil {

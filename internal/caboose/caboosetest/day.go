@@ -1,5 +1,5 @@
 // Package caboosetest is the bad day of a caboose: its archive and its cluster fail again and again while workflows have
-// ended and callbacks follow. The tests and bench/ have the same one (T10 of conductor.md, section 12).
+// ended and callbacks follow. The tests and bench/ have the same one (T10 in docs/performance.md).
 package caboosetest
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// How claims pass over what is dead (conductor.md, section 3, "floor").
+// Bounds of how claims pass over dead rows.
 const (
 	quickScan  = 5 * time.Millisecond   // a claim from the start that takes no longer, beside its rows, needs no floor
 	quickRow   = 100 * time.Microsecond // what a claimed row may take

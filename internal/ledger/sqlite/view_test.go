@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
-// TestDeploymentLogReadsAsText: somebody with a shell sees the five columns of seed 001.
+// TestDeploymentLogReadsAsText: a shell shows the five columns of the log.
 func TestDeploymentLogReadsAsText(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "waybill.db")

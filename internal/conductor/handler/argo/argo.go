@@ -1,6 +1,6 @@
 // Package argo is the handler that hands work to Argo Workflows: it creates a
 // workflow from a template, named after the action, so that twice is once. The
-// caboose observes what becomes of it (conductor.md, sections 4 and 7).
+// caboose observes what becomes of it.
 package argo
 
 import (

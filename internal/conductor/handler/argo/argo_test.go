@@ -70,7 +70,7 @@ func toCreate(parameters string) conductor.Attempt {
 
 const mirror = `{"template": "workflowtemplate/mirror"}`
 
-// TestAnswersToTheCreationAreJudged is the table of conductor.md, section 4, as the cluster answers it.
+// TestAnswersToTheCreationAreJudged has one case for each way in which the cluster answers.
 func TestAnswersToTheCreationAreJudged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -21,8 +21,7 @@ const (
 	nothingToStop
 )
 
-// outcome judges an error of the API server (conductor.md, section 4). What it
-// refuses for now, and what does not reach it, is news of the cluster and not of this action.
+// outcome judges an error of the API server. What it refuses for now, and what does not reach it, is news of the cluster and not of this action.
 func outcome(err error, ref string, absent missing) action.Outcome {
 	o := action.Outcome{Kind: action.Throttle, Code: "unreachable", Error: err.Error(), Ref: ref}
 	var status apierrors.APIStatus

@@ -1,5 +1,5 @@
 // Package build is the handler of actions of kind build: one attempt at
-// building a revision from its registered snapshot (builds.md, section 11).
+// building a revision from its registered snapshot.
 //
 // It starts this same binary as `waybill run`, which ends with this process, and
 // reads the results folder. It decides nothing: a build that failed is a Retry,

@@ -1,7 +1,7 @@
 // Package cirrus is the handler that hands work to Cirrus on AWS: it starts a
 // state machine of Step Functions, named after the action, or sends a process
 // payload to Cirrus's queue, so that twice is once. The caboose observes what
-// becomes of it (conductor.md, sections 4 and 7).
+// becomes of it.
 package cirrus
 
 import (

@@ -1,6 +1,5 @@
 // Package evidence keeps what an attempt saw: requests, answers, output of commands. It is
-// written before the attempt's end is recorded, under a key that retention can drop by weeks
-// (conductor.md, sections 2 and 4).
+// written before the attempt's end is recorded, under a key that retention can drop by weeks.
 package evidence
 
 import (

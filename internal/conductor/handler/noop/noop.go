@@ -1,5 +1,5 @@
 // Package noop is the handler that does nothing but say how it went: for tests,
-// benchmarks and dry runs (conductor.md, section 4).
+// benchmarks and dry runs.
 package noop
 
 import (

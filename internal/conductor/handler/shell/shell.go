@@ -1,4 +1,4 @@
-// Package shell is the handler that runs a command (conductor.md, section 4). The command is an argument list: no
+// Package shell is the handler that runs a command. The command is an argument list: no
 // shell reads it unless it names one. It gets the action's parameters, with defaults filled in, as JSON on its standard
 // input, may write its output to the file $WAYBILL_OUTPUT, and says by its exit status how it went.
 //

@@ -1,5 +1,5 @@
 // Package step performs the work steps of a deployment on one host: replicate,
-// deploy, test and own steps (deployment-log.md, section 8).
+// deploy, test and own steps.
 //
 // What must be atomic on a host is done by the host program, one POSIX shell
 // file (host.sh) that is sent there once and called by verbs; Go prepares what

@@ -1,5 +1,5 @@
-// Package webhook is the handler that makes one HTTP request (conductor.md, section 4). Package
-// internal/webhook knows how to ask and what an answer means; this one makes an action's outcome of it.
+// Package webhook is the handler that makes one HTTP request. Package internal/webhook knows how to ask and what an answer
+// means; this one makes an action's outcome of it.
 //
 // What is news about the target is throttle and spends no attempt: no connection, no answer in time, 429,
 // 502, 503, 504. With delivery at-most-once only a request that surely never left is tried again; once there was a
