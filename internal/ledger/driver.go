@@ -83,6 +83,8 @@ type entryTx interface {
 	Heads(pipelines []string) ([]HeadRow, error)
 	UpdateHead(h HeadRow) error
 
+	// LockDefinitions lets one transaction at a time store a definition. It is called before any head is locked.
+	LockDefinitions() error
 	InsertVersion(pipeline int64, v Version) error
 	// Versions reads one definition version, or all with version 0, oldest first.
 	Versions(pipeline string, version int) ([]Version, error)

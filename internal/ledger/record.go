@@ -15,6 +15,9 @@ type Locked struct {
 	Head
 	Now   time.Time        // the transaction's time, UTC
 	Newer []schedule.Entry // rows after the position that the caller knows
+	// Owners returns the resources of other pipelines, as Ledger.Owners does, none of which changes its owner before the
+	// transaction ends; Define only.
+	Owners func() (map[schedule.Resource]Owner, error)
 }
 
 // Change is what a decider wants recorded; all of it is committed, or nothing.
@@ -144,6 +147,9 @@ func (l *Ledger) record(ctx context.Context, r recording) (after Head, err error
 	}
 	err = l.write(ctx, r.what+" "+r.pipeline, func(t *txn) error {
 		if r.create {
+			if err := t.LockDefinitions(); err != nil {
+				return err
+			}
 			if err := t.CreateHead(r.pipeline); err != nil {
 				return err
 			}
@@ -180,6 +186,9 @@ func (t *txn) decide(r recording, head *HeadRow) (Change, error) {
 			r.pipeline, head.Seq, r.since)
 	}
 	locked := Locked{Head: head.Head, Now: t.Now()}
+	if r.create {
+		locked.Owners = func() (map[schedule.Resource]Owner, error) { return t.owners(r.pipeline) }
+	}
 	if r.since < head.Seq {
 		newer, err := t.Entries(EntryQuery{Pipeline: r.pipeline, After: r.since})
 		if err != nil {

@@ -54,9 +54,17 @@ func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, err = s.edit(f, plan, p, head, &view)
+	_, err = s.edit(f, plan, p, head, &view, s.ownersBut(ctx, view.Pipeline))
 	return view, err
 }
+
+// ownersBut returns a function that reads the resources of all pipelines but one.
+func (s *Service) ownersBut(ctx context.Context, pipeline string) owners {
+	return func() (map[schedule.Resource]ledger.Owner, error) { return s.ledger.Owners(ctx, pipeline) }
+}
+
+// owners reads the resources of other pipelines.
+type owners func() (map[schedule.Resource]ledger.Owner, error)
 
 // Apply stores a definition as the next version, unless it equals the one in force. fault.Conflict: IfVersion
 // no longer holds. fault.Refused: it would lose work and Yes is not set; the view says what.
@@ -97,7 +105,7 @@ func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.
 		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
-	edit, err := s.edit(f, plan, p, locked.Head, view)
+	edit, err := s.edit(f, plan, p, locked.Head, view, locked.Owners)
 	if err != nil {
 		return ledger.Change{}, err
 	}
@@ -111,8 +119,9 @@ func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.
 	return ledger.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
 }
 
-// edit asks the engine and fills the view.
-func (s *Service) edit(f *fold, plan *schedule.Plan, p Proposal, head ledger.Head, view *EditView) (schedule.Edit, error) {
+// edit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
+// has a resource of it.
+func (s *Service) edit(f *fold, plan *schedule.Plan, p Proposal, head ledger.Head, view *EditView, others owners) (schedule.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equal(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
@@ -122,7 +131,40 @@ func (s *Service) edit(f *fold, plan *schedule.Plan, p Proposal, head ledger.Hea
 	view.Version = head.Version + 1
 	view.Words = append(view.Words, edit.Words...)
 	view.Effects = append(view.Effects, edit.Effects...)
-	return edit, locate(p, edit.Refused).Err()
+	owned, err := others()
+	if err != nil {
+		return edit, err
+	}
+	refused := append(edit.Refused, ownedTwice(plan.Definition(), owned)...)
+	return edit, locate(p, refused).Err()
+}
+
+// ownedTwice returns a problem for each host that runs what another pipeline has.
+func ownedTwice(d *schedule.Definition, owned map[schedule.Resource]ledger.Owner) (problems fault.Problems) {
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		for g := range stage.Groups {
+			for h := range stage.Groups[g].Hosts {
+				r := d.ResourceOf(stage, &stage.Groups[g], &stage.Groups[g].Hosts[h])
+				if owner, found := owned[r]; found {
+					problems = append(problems, fault.Problem{Code: "resource-owned", Scope: fmt.Sprintf("stages[%d].groups[%d].hosts[%d].url", i, g, h),
+						Text: fmt.Sprintf("%s runs %q for %s", r.Address, r.Service, ownerWords(owner))})
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// ownerWords says which pipeline has a resource, and what to do.
+func ownerWords(o ledger.Owner) string {
+	switch o.Status {
+	case schedule.Active:
+		return fmt.Sprintf("%s#%d, which is active: wait until it has ended, or set service.name", o.Pipeline, o.Deployment)
+	case schedule.FailedRun:
+		return fmt.Sprintf("%s#%d, which has failed and may be retried: cancel it, or set service.name", o.Pipeline, o.Deployment)
+	}
+	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
 }
 
 // equal compares definitions as they are stored.
@@ -171,7 +213,7 @@ func (s *Service) Plan(ctx context.Context, pipeline string, proposal *Proposal)
 		return view, err
 	}
 	if proposal != nil {
-		if view.Edit, err = s.propose(scratch, head, *proposal); err != nil {
+		if view.Edit, err = s.propose(scratch, head, *proposal, s.ownersBut(ctx, pipeline)); err != nil {
 			return view, err
 		}
 	}
@@ -213,12 +255,12 @@ func (s *Service) scratch(ctx context.Context, pipeline string, proposal *Propos
 }
 
 // propose applies a proposal to a scratch fold.
-func (s *Service) propose(f *fold, head ledger.Head, p Proposal) (*EditView, error) {
+func (s *Service) propose(f *fold, head ledger.Head, p Proposal, others owners) (*EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
 		return nil, err
 	}
-	edit, err := s.edit(f, plan, p, head, &view)
+	edit, err := s.edit(f, plan, p, head, &view, others)
 	if err != nil || view.Unchanged {
 		return &view, err
 	}

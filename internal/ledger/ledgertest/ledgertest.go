@@ -50,6 +50,8 @@ func checks() map[string]func(*testing.T, setup) {
 		"QuestionsAreAnswered":           questionsAreAnswered,
 		"HistoryRefusesChanges":          historyRefusesChanges,
 		"IntroductionsAreKept":           introductionsAreKept,
+		"ResourcesHaveOwners":            resourcesHaveOwners,
+		"DefinitionsTakeTurns":           definitionsTakeTurns,
 		// actions
 		"PassStartsAndTurnFinishes":      passStartsAndTurnFinishes,
 		"FailedStepIsNoted":              failedStepIsNoted,

@@ -33,8 +33,9 @@ const stepFiles = "migrations/*.sql"
 
 // Advisory locks of this program that are not an instance's.
 const (
-	migrateLock   = 0x7761796201
-	partitionLock = 0x7761796202
+	migrateLock    = 0x7761796201
+	partitionLock  = 0x7761796202
+	definitionLock = 0x7761796203
 )
 
 const (

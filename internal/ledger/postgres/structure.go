@@ -45,6 +45,12 @@ func (t *tx) UpdateHead(h ledger.HeadRow) error {
 	return err
 }
 
+// LockDefinitions takes a lock that ends with the transaction.
+func (t *tx) LockDefinitions() error {
+	_, err := t.exec("SELECT pg_advisory_xact_lock($1)", int64(definitionLock))
+	return err
+}
+
 // InsertVersion stores one definition version.
 func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
 	definition, err := json.Marshal(v.Definition)

@@ -47,6 +47,9 @@ func (t *tx) Heads(pipelines []string) ([]ledger.HeadRow, error) {
 	return heads, nil
 }
 
+// LockDefinitions does nothing: the transaction is the only one that writes.
+func (t *tx) LockDefinitions() error { return nil }
+
 func (t *tx) UpdateHead(h ledger.HeadRow) error {
 	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ? WHERE id = ?`,
 		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.ID)

@@ -1,0 +1,97 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+)
+
+// oakOf is a definition whose only host is oak, for one service.
+func oakOf(pipeline, service string) *schedule.Definition {
+	d := definition()
+	d.Pipeline, d.Service.Name, d.Stages = pipeline, service, d.Stages[:2]
+	return &d
+}
+
+// apply stores a definition without looking at owners.
+func (s setup) apply(t *testing.T, d *schedule.Definition) {
+	t.Helper()
+	_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Definition: d, By: "ana", Entries: []schedule.Entry{
+			{Event: schedule.PipelineDefined, Class: schedule.Change, Version: locked.Version + 1}}}, nil
+	})
+	check(t, err)
+}
+
+func resourcesHaveOwners(t *testing.T, s setup) {
+	onOak := schedule.Resource{Address: "local://oak", Service: "web"}
+	owner := func(when string, want ledger.Owner) {
+		t.Helper()
+		owners, err := s.Owners(s.ctx, "other")
+		check(t, err)
+		if diff := cmp.Diff(want, owners[onOak]); diff != "" {
+			t.Errorf("owner %s (-want +got):\n%s", when, diff)
+		}
+	}
+	owner("of a resource that no pipeline has", ledger.Owner{})
+	s.apply(t, oakOf(pipeline, "web"))
+	owner("by the definition in force", ledger.Owner{Pipeline: pipeline})
+	if own, err := s.Owners(s.ctx, pipeline); err != nil || len(own) != 0 {
+		t.Errorf("a pipeline's own resources are left out, got %v, %v", own, err)
+	}
+	s.register(t, "3f2c9a1")
+	s.append(t, fact(1, oak, schedule.HostStarted))
+	s.apply(t, oakOf(pipeline, "api"))
+	owner("through an active deployment", ledger.Owner{Pipeline: pipeline, Deployment: 1, Status: schedule.Active})
+	s.append(t, note(1, pipeline, schedule.PipelineFailed))
+	owner("through a failed deployment", ledger.Owner{Pipeline: pipeline, Deployment: 1, Status: schedule.FailedRun})
+	s.append(t, note(1, pipeline, schedule.PipelineCanceled))
+	owner("after the cancel", ledger.Owner{})
+
+	pinned := oakOf(pipeline, "web")
+	pinned.Pin = true
+	s.apply(t, pinned)
+	s.register(t, "88d0e17")
+	s.apply(t, oakOf(pipeline, "api"))
+	owner("through a deployment that keeps its version", ledger.Owner{Pipeline: pipeline, Deployment: 2, Status: schedule.Active})
+}
+
+var errOwned = errors.New("another pipeline has it")
+
+func definitionsTakeTurns(t *testing.T, s setup) {
+	const writers = 8
+	onOak := schedule.Resource{Address: "local://oak", Service: "web"}
+	var stored atomic.Int32
+	var wait sync.WaitGroup
+	for i := range writers {
+		wait.Go(func() {
+			d := oakOf(fmt.Sprintf("pipeline-%d", i), "web")
+			_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+				owners, err := locked.Owners()
+				if err != nil {
+					return ledger.Change{}, err
+				}
+				if _, owned := owners[onOak]; owned {
+					return ledger.Change{}, errOwned
+				}
+				return ledger.Change{Definition: d, Entries: []schedule.Entry{{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 1}}}, nil
+			})
+			if err == nil {
+				stored.Add(1)
+			} else if !errors.Is(err, errOwned) {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := stored.Load(); n != 1 {
+		t.Errorf("%d pipelines got the resource, want 1", n)
+	}
+}
