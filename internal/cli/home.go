@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -85,6 +88,29 @@ func (h home) writable() error {
 		return h.unusable(err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// identity returns an id that stays with the home, wherever it is moved to. The first call makes it; of processes that do
+// so at the same moment one is first, and its id counts.
+func (h home) identity() (string, error) {
+	text, err := os.ReadFile(h.file("id"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return strings.TrimSpace(string(text)), err
+	}
+	file, err := os.CreateTemp(h.dir, ".id-*")
+	if err != nil {
+		return "", h.unusable(err)
+	}
+	defer os.Remove(file.Name())
+	_, writeErr := fmt.Fprintln(file, rand.Text())
+	if err := errors.Join(writeErr, file.Sync(), file.Close()); err != nil {
+		return "", h.unusable(err)
+	}
+	if err := os.Link(file.Name(), h.file("id")); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", h.unusable(err)
+	}
+	text, err = os.ReadFile(h.file("id"))
+	return strings.TrimSpace(string(text)), err
 }
 
 func (h home) unusable(err error) error {

@@ -76,6 +76,13 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 	for _, name := range names {
 		switch name {
 		case roleConductor:
+			if s.kind == shared {
+				here, err := s.hostHome()
+				if err != nil {
+					return nil, err
+				}
+				s.ledger.Tell(func(r *ledger.Report) { r.Home = &here })
+			}
 			c := s.conductor(o)
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
@@ -148,7 +155,15 @@ func (s *session) conductor(o roleOptions) *conductor.Conductor {
 
 // builtIn are the handlers that no file describes, by the name that actions carry.
 func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
-	steps, err := step.New(step.Config{Home: s.home.dir, Dir: s.dir, Ledger: s.ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log})
+	config := step.Config{Home: s.home.dir, Dir: s.dir, Ledger: s.ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log}
+	if s.kind == shared { // others have homes of their own, and hosts in them
+		here, err := s.hostHome()
+		if err != nil {
+			return nil, err
+		}
+		config.Homes, config.Here = s.ledger, here
+	}
+	steps, err := step.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the handler of steps: %w", err)
 	}
@@ -162,6 +177,16 @@ func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 		handlers[step.StopHandler] = step.Stopper{Home: s.home.dir, Log: s.ledger}
 	}
 	return handlers, nil
+}
+
+// hostHome is this process's home, as others on the same ledger know it.
+func (s *session) hostHome() (ledger.HostHome, error) {
+	id, err := s.home.identity()
+	if err != nil {
+		return ledger.HostHome{}, fmt.Errorf("name the home: %w", err)
+	}
+	place, err := step.Place(s.home.dir)
+	return ledger.HostHome{ID: id, Place: place}, err
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.

@@ -59,6 +59,7 @@ type Tx interface {
 	entryTx
 	actionTx
 	instanceTx
+	hostTx
 	statusTx
 	limitTx
 	tokenTx
@@ -188,6 +189,14 @@ type instanceTx interface {
 	// last look, at least a second ago, and self has held its own for a lease without a break or ever since it joined;
 	// or they are silent, and their lease has passed and that of self has not.
 	BuryInstances(self action.ID, silent []action.ID) (map[action.ID]LossReason, error)
+}
+
+// hostTx is the homes of local hosts, where instances have different ones.
+type hostTx interface {
+	// BindHost keeps an address for a home unless another home has it, and returns the one that has it.
+	BindHost(address string, home HostHome) (HostHome, error)
+	// HostHomes reads all, by address.
+	HostHomes() (map[string]HostHome, error)
 }
 
 // statusTx is what people ask about everything at once.

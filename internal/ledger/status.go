@@ -172,6 +172,7 @@ type Report struct {
 	Reload      *Reload           `json:"reload,omitempty"`
 	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
 	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
+	Home        *HostHome         `json:"home,omitempty"`        // of a conductor on a shared ledger
 	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
 }
 

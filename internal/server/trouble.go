@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ const (
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
 	TroubleLate        = "late"        // ready actions wait long
 	TroubleBlobs       = "blobs"       // processes do not see each other's blobs
+	TroubleHosts       = "hosts"       // local hosts are in a home that no conductor has
 	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
 	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
@@ -44,7 +46,7 @@ const (
 
 // order is in which kinds of trouble are told.
 func order(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
+	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
 // unserved are the handlers with work and nobody to do it.
@@ -134,6 +136,45 @@ func blobTroubles(reports []ledger.Report) []Trouble {
 		strings.Join(slices.Sorted(maps.Values(urls)), ", "),
 		Hint: "name one store that all of them reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
 }
+
+// hostsAway returns a trouble for each home that has local hosts of a definition in force and no conductor.
+func (s *Service) hostsAway(ctx context.Context, now ledger.Status) (all []Trouble, err error) {
+	homes, err := s.ledger.HostHomes(ctx)
+	if err != nil || len(homes) == 0 {
+		return nil, err
+	}
+	owners, err := s.ledger.Owners(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range s.reports(now) {
+		if r.Home != nil {
+			maps.DeleteFunc(homes, func(_ string, home ledger.HostHome) bool { return home.ID == r.Home.ID })
+		}
+	}
+	away := map[ledger.HostHome][]string{}
+	for resource := range owners {
+		if home, found := homes[resource.Address]; found && !slices.Contains(away[home], resource.Address) {
+			away[home] = append(away[home], resource.Address)
+		}
+	}
+	waiting := slices.ContainsFunc(now.Backlogs, func(b ledger.Backlog) bool { return b.Handler == "step" && b.Live() > 0 })
+	for home, hosts := range away {
+		slices.Sort(hosts)
+		named := strings.Join(hosts[:min(len(hosts), namedHosts)], ", ")
+		if more := len(hosts) - namedHosts; more > 0 {
+			named += fmt.Sprintf(" and %d more", more)
+		}
+		all = append(all, Trouble{Kind: TroubleHosts, Subject: home.Place, Warning: !waiting,
+			Text: fmt.Sprintf("no conductor has the home %s, which holds %s: their steps wait for it", home.Place, named),
+			Hint: "start waybill serve conductor with that home, or give the hosts new names in waybill.yaml"})
+	}
+	slices.SortFunc(all, func(a, b Trouble) int { return strings.Compare(a.Text, b.Text) })
+	return all, nil
+}
+
+// namedHosts is the number of hosts that a trouble names.
+const namedHosts = 5
 
 // strained is what slows the database.
 func (v StatusView) strained() []Trouble {

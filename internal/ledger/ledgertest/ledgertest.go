@@ -52,6 +52,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"IntroductionsAreKept":           introductionsAreKept,
 		"ResourcesHaveOwners":            resourcesHaveOwners,
 		"DefinitionsTakeTurns":           definitionsTakeTurns,
+		"FirstHomeKeepsAHost":            firstHomeKeepsAHost,
 		// actions
 		"PassStartsAndTurnFinishes":      passStartsAndTurnFinishes,
 		"FailedStepIsNoted":              failedStepIsNoted,

@@ -95,3 +95,29 @@ func definitionsTakeTurns(t *testing.T, s setup) {
 		t.Errorf("%d pipelines got the resource, want 1", n)
 	}
 }
+
+func firstHomeKeepsAHost(t *testing.T, s setup) {
+	a, b := ledger.HostHome{ID: "a", Place: "m1:/a"}, ledger.HostHome{ID: "b", Place: "m2:/b"}
+	bind := func(address string, home, want ledger.HostHome) {
+		t.Helper()
+		keeper, err := s.BindHost(s.ctx, address, home)
+		check(t, err)
+		if keeper != want {
+			t.Errorf("%s asked for %s, which is in %+v, want %+v", home.ID, address, keeper, want)
+		}
+	}
+	if s.Embedded() { // it has one home, wherever that is moved to
+		bind("local://oak", a, a)
+		bind("local://oak", b, b)
+		return
+	}
+	bind("local://oak", a, a)
+	bind("local://oak", b, a)
+	bind("local://oak", ledger.HostHome{ID: "a", Place: "m3:/moved"}, a)
+	bind("local:///srv/fir", b, b)
+	homes, err := s.HostHomes(s.ctx)
+	check(t, err)
+	if diff := cmp.Diff(map[string]ledger.HostHome{"local://oak": a, "local:///srv/fir": b}, homes); diff != "" {
+		t.Errorf("homes (-want +got):\n%s", diff)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
@@ -34,17 +36,28 @@ type Blobs interface {
 
 // Config is what the handler works with.
 type Config struct {
-	Home     string       // local://NAME is hosts/NAME in it
-	Dir      string       // relative files of secrets count from here; "": the folder that holds Home
-	Ledger   Ledger       // definitions and revisions
-	Blobs    Blobs        // artifacts
-	LedgerID string       // names the log in a host's fence; one without spaces
-	Log      *slog.Logger // nil: none
-	Env      []string     // environment of commands on local hosts; nil: PATH, HOME and the like of this process
+	Home     string          // local://NAME is hosts/NAME in it
+	Dir      string          // relative files of secrets count from here; "": the folder that holds Home
+	Ledger   Ledger          // definitions and revisions
+	Blobs    Blobs           // artifacts
+	LedgerID string          // names the log in a host's fence; one without spaces
+	Log      *slog.Logger    // nil: none
+	Homes    Homes           // of local hosts, where other processes have other homes; nil: all hosts are in Home
+	Here     ledger.HostHome // Home as Homes knows it
+	Env      []string        // environment of commands on local hosts; nil: PATH, HOME and the like of this process
+}
+
+// Homes keeps each local host for one home.
+type Homes interface {
+	// BindHost keeps an address for a home unless another home has it, and returns the one that has it.
+	BindHost(ctx context.Context, address string, home ledger.HostHome) (ledger.HostHome, error)
 }
 
 // Handler performs the steps of hosts. Safe for concurrent use.
-type Handler struct{ config Config }
+type Handler struct {
+	config Config
+	ours   sync.Map // addresses of hosts that are kept for this home
+}
 
 // New makes the handler. Home is made absolute, since hosts are told of folders in it.
 func New(config Config) (*Handler, error) {
@@ -59,7 +72,7 @@ func New(config Config) (*Handler, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{config}, nil
+	return &Handler{config: config}, nil
 }
 
 // Do makes one attempt at the step that the action names.
@@ -140,8 +153,30 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	if err := t.resolve(&version.Definition); err != nil {
 		return nil, fault.Permanent(err)
 	}
+	if err := h.bind(ctx, t.Host); err != nil {
+		return nil, err
+	}
 	t.host, t.folder, err = connect(&h.config, t.Host, t.Service.Name)
 	return t, err
+}
+
+// bind keeps a host for this home, or leaves its step to a process with the home that has the host. That spends no attempt.
+func (h *Handler) bind(ctx context.Context, host schedule.Host) error {
+	address := host.Address()
+	if _, known := h.ours.Load(address); known || h.config.Homes == nil {
+		return nil
+	}
+	keeper, err := h.config.Homes.BindHost(ctx, address, h.config.Here)
+	if err != nil {
+		return unread(err, "find the home of host %s", host.Name)
+	}
+	if keeper.ID != h.config.Here.ID {
+		return fault.RetryAfter(fault.New(fault.Unavailable, "host %s waits for a conductor of the home %s, which holds its files; this one has %s",
+			host.Name, keeper.Place, h.config.Here.Place).
+			WithHint("start waybill serve conductor with that home, or give the host a new name in waybill.yaml"), time.Now().Add(pause))
+	}
+	h.ours.Store(address, true)
+	return nil
 }
 
 func (t *attempt) resolve(d *schedule.Definition) error {

@@ -35,18 +35,26 @@ type Stop struct {
 	Machine  string `json:"machine"` // where the folder is: its name and the home
 }
 
-// machine names this computer and a home on it.
-func machine(home string) string {
+// Place names this computer and a home on it.
+func Place(home string) (string, error) {
+	home, err := filepath.Abs(home)
+	if err != nil {
+		return "", err
+	}
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
 	}
-	return name + ":" + home
+	return name + ":" + home, nil
 }
 
 // Stops lists the actions that end the services of a pipeline that are up on this machine.
 func Stops(ctx context.Context, home string, d *schedule.Definition, by string) (stops []action.Action, err error) {
 	home, err = filepath.Abs(home)
+	if err != nil {
+		return nil, err
+	}
+	place, err := Place(home)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +73,7 @@ func Stops(ctx context.Context, home string, d *schedule.Definition, by string) 
 		if !up {
 			continue
 		}
-		stop, failed := stopOf(Stop{Pipeline: d.Pipeline, Target: at.Target, Folder: folder, Machine: machine(home)}, by)
+		stop, failed := stopOf(Stop{Pipeline: d.Pipeline, Target: at.Target, Folder: folder, Machine: place}, by)
 		stops, err = append(stops, stop), errors.Join(err, failed)
 	}
 	return stops, err
@@ -106,11 +114,11 @@ func (s Stopper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err := json.Unmarshal(a.Action.Parameters, &stop); err != nil {
 		return action.Outcome{Kind: action.BadInput, Error: "read the parameters: " + err.Error()}
 	}
-	home, err := filepath.Abs(s.Home)
+	here, err := Place(s.Home)
 	if err != nil {
 		return outcomeOf(ctx, err)
 	}
-	if here := machine(home); stop.Machine != here {
+	if stop.Machine != here {
 		return outcomeOf(ctx, throttled{fault.New(fault.Unavailable, "the service is on %s, and this is %s", stop.Machine, here)})
 	}
 	p := &program{host: &process.Local{}, name: stop.Target, folder: stop.Folder}

@@ -1,0 +1,29 @@
+package ledger
+
+import "context"
+
+// HostHome is a home that holds local hosts. On a shared ledger local://NAME is a folder of one home, and local:///DIR a
+// folder of that home's machine: the home whose process begins the first step of a host keeps the host.
+type HostHome struct {
+	ID    string `json:"id"`    // the same for all processes with this home
+	Place string `json:"place"` // machine and folder, for people
+}
+
+// BindHost keeps a local host, by its address, for a home unless another one has it, and returns the home that has it.
+// On the embedded ledger that is always the caller's.
+func (l *Ledger) BindHost(ctx context.Context, address string, home HostHome) (keeper HostHome, err error) {
+	err = l.write(ctx, "bind host "+address, func(t *txn) error {
+		keeper, err = t.BindHost(address, home)
+		return err
+	})
+	return keeper, err
+}
+
+// HostHomes returns the homes of local hosts, by address; none on the embedded ledger.
+func (l *Ledger) HostHomes(ctx context.Context) (homes map[string]HostHome, err error) {
+	err = l.list(ctx, "read the homes of hosts", func(tx Tx) error {
+		homes, err = tx.HostHomes()
+		return err
+	})
+	return homes, err
+}
