@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
 // deploy switches the host to the release and waits until its service is ready.
@@ -25,7 +26,7 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	s := &t.Service
 	args := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep),
 		pair("hold", tenths(s.Ready.For)), pair("within", tenths(t.within(ctx))), pair("hooks", t.hooks()), pair("bytes", len(unit)), "--")
-	answer, err := t.program().call(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(args, s.Shared...)...)
+	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(args, s.Shared...)...)
 	if err != nil {
 		return Output{}, err
 	}
@@ -38,6 +39,36 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 
 func (t *attempt) program() *program {
 	return &program{host: t.host, name: t.Host.Name, folder: t.folder}
+}
+
+// callWithRelease runs a verb that needs the release on the host. Until the host has switched to it, a release that the host
+// has lost since it was replicated is replicated again; afterwards the switch is lost as well, and only a new deployment makes it.
+func (t *attempt) callWithRelease(ctx context.Context, stdin func() io.Reader, verb string, args ...string) (report, error) {
+	answer, err := t.program().call(ctx, stdin, verb, args...)
+	if !fault.Is(err, fault.NotFound) {
+		return answer, err
+	}
+	hint := "waybill ship --again deploys the revision again"
+	switch {
+	case !t.follows(schedule.HostReplicated):
+		hint = fmt.Sprintf("let replicate stand before %s in steps, and deploy the revision again", t.step.Name)
+	case !t.follows(schedule.HostDeployed):
+		if _, err := t.replicate(ctx); err != nil {
+			return nil, err
+		}
+		return t.program().call(ctx, stdin, verb, args...)
+	}
+	return nil, fault.Permanent(fault.New(fault.NotFound, "%w", err).WithHint("%s", hint))
+}
+
+// follows reports whether the step comes after that of an event.
+func (t *attempt) follows(event string) bool {
+	for _, s := range t.Chain {
+		if s.Event == event || s.Event == t.step.Event {
+			return s.Event != t.step.Event
+		}
+	}
+	return false
 }
 
 // common are the arguments by which the host tells whose attempt this is.
@@ -156,7 +187,7 @@ func (t *attempt) run(ctx context.Context) (Output, error) {
 func (t *attempt) runOnHost(ctx context.Context, args []string, limit int, argv []string) (exit int, failed, err error) {
 	args = append(slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "limit=") }), pair("limit", limit), "--")
 	begin := time.Now()
-	answer, err := t.program().call(ctx, nil, "run", append(args, argv...)...)
+	answer, err := t.callWithRelease(ctx, nil, "run", append(args, argv...)...)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -190,3 +190,26 @@ func TestSwitchIsSyncedBeforeItIsReported(t *testing.T) {
 	w.done(1, schedule.HostDeployed)
 	synced(".\n", ".waybill\n")
 }
+
+// What a host has lost since it was replicated is replicated again by the step that needs it, until the host has switched.
+func TestReleaseThatAHostHasLostIsReplicatedAgain(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		for _, lost := range []string{".", "releases", ".waybill"} {
+			w.done(1, schedule.HostReplicated)
+			if err := os.RemoveAll(filepath.Join(w.dir, lost)); err != nil {
+				t.Fatal(err)
+			}
+			if out := w.done(1, schedule.HostDeployed); out.Already {
+				t.Errorf("without %s: %+v", lost, out)
+			}
+			w.wantShipped(1)
+			w.stopAll()
+			if err := os.RemoveAll(w.dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"true"}}}
+		w.wantOutcome(w.do(t.Context(), 1, "host-warm"), action.Fatal, "release "+w.release(1)+" is not on the host", "waybill ship --again")
+	})
+}
