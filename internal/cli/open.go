@@ -120,7 +120,7 @@ func (s *session) connect(ctx context.Context) error {
 	service := server.NewService(l, store, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	service.LargestUpload = s.live.Now().Server.LargestUpload
-	service.Inspect, service.ReadLog = s.inspectHost, s.readServiceLog
+	service.Inspect, service.Current, service.ReadLog = s.inspectHost, s.currentRelease, s.readServiceLog
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}
@@ -132,6 +132,11 @@ func (s *session) connect(ctx context.Context) error {
 // inspectHost asks how a service on a host of this machine does.
 func (s *session) inspectHost(ctx context.Context, host schedule.Host, service string) (step.State, bool, error) {
 	return step.Look(ctx, s.home.dir, host, service)
+}
+
+// currentRelease reads which release a host of this machine has switched to.
+func (s *session) currentRelease(host schedule.Host, service string) (string, bool, error) {
+	return step.Current(s.home.dir, host, service)
 }
 
 // readServiceLog reads what a service on a host of this machine has printed.

@@ -51,6 +51,13 @@ func (s *shipment) nothingToDo(ctx context.Context, d ledger.Deployment) error {
 			WithHint("waybill ship --again, to deploy %s once more", d.Label)
 	}
 	s.note("nothing to do: %s finished as %s, %s", d.Label, refOf(d), ago(time.Now(), d.EndedAt))
+	view, err := s.Pipeline(ctx, d.Pipeline)
+	if err != nil {
+		return err
+	}
+	for _, drift := range view.Drift {
+		s.note("but %s %s: waybill ship --again deploys to it once more", strings.TrimPrefix(drift.Target, d.Pipeline+"/"), drift.Reason)
+	}
 	return nil
 }
 

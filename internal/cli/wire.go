@@ -194,7 +194,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) (err error) {
 	service := server.NewService(s.ledger.ForReaders(), s.blobs, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	service.LargestUpload = s.live.Now().Server.LargestUpload
-	service.Inspect, service.ReadLog = s.inspectHost, s.readServiceLog
+	service.Inspect, service.Current, service.ReadLog = s.inspectHost, s.currentRelease, s.readServiceLog
 	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: pages(service), Tracing: o.tracing, Builds: s.home.builds()})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -20,6 +21,7 @@ type HostView struct {
 
 	place   schedule.Place
 	service schedule.Service // that the definition gives the host
+	release string           // name of the release that Runs is, on the host; "": not known
 	stopped bool             // by waybill pipeline stop, and not started since
 }
 
@@ -72,6 +74,7 @@ type hostMark struct {
 	seq        int64 // of the row that switched it
 	deployment int64
 	at         time.Time
+	release    string // its name on the host
 	tested     bool
 	failed     bool
 	stopped    bool
@@ -88,7 +91,9 @@ func (m *marks) host(row schedule.Entry) {
 	case row.Event == schedule.ServiceStopped:
 		mark.stopped = true
 	case row.Event == schedule.HostDeployed:
-		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At}
+		var output step.Output
+		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
+		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
 	case mark.deployment != row.Deployment:
 		return
 	case row.Event == schedule.HostTested:
@@ -121,7 +126,7 @@ func (s *Service) hosts(ctx context.Context, f *fold, d *schedule.Definition) []
 	for at := range d.EachHost() {
 		view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: f.marks.hosts[at.Target].stopped}
 		if mark, known := last[d.ResourceOf(at.Stage, at.Group, at.Host)]; known {
-			view.Runs = s.running(ctx, f, mark, at.Stage)
+			view.Runs, view.release = s.running(ctx, f, mark, at.Stage), mark.release
 		}
 		views = append(views, view)
 	}

@@ -85,6 +85,7 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 	}
 	if view.Definition != nil {
 		s.inspect(ctx, view.Hosts)
+		view.Drift = append(view.Drift, s.lost(&view)...)
 	}
 	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
 	return view, err
@@ -198,6 +199,36 @@ func (s *Service) drift(f *fold, view *PipelineView) []Drift {
 			d.Target = host.Target
 			found = append(found, d)
 		}
+	}
+	return found
+}
+
+// lost lists the hosts of this machine that have not what they were switched to last, as the log says, since they were changed by
+// hand, lost their files, or serve a log that was restored. A host of a stage that a deployment is in may be changing right now.
+func (s *Service) lost(view *PipelineView) (found []Drift) {
+	changing, known := map[string]bool{}, map[string]bool{}
+	for _, stage := range view.Stages {
+		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == schedule.Active })
+	}
+	for _, d := range view.Drift {
+		known[d.Target] = true
+	}
+	for _, host := range view.Hosts {
+		if s.Current == nil || host.release == "" || changing[host.place.Stage.Name] || known[host.Target] {
+			continue
+		}
+		d := Drift{Target: host.Target, Wants: host.Runs.Label}
+		switch release, here, err := s.Current(*host.place.Host, host.service.Name); {
+		case err != nil:
+			d.Reason = "cannot be read: " + err.Error()
+		case !here || release == host.release:
+			continue
+		case release == "":
+			d.Reason = fmt.Sprintf("has lost %s of #%d", host.Runs.Label, host.Runs.Deployment)
+		default:
+			d.Has, d.Reason = release, fmt.Sprintf("has release %s, not %s of #%d", release, host.Runs.Label, host.Runs.Deployment)
+		}
+		found = append(found, d)
 	}
 	return found
 }

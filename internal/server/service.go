@@ -39,6 +39,8 @@ type Service struct {
 	Idle func() bool
 	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
 	Inspect func(ctx context.Context, host schedule.Host, service string) (state step.State, known bool, err error)
+	// Current returns the name of the release that a host has switched to, "" for none; known and nil as those of Inspect.
+	Current func(host schedule.Host, service string) (release string, known bool, err error)
 	// ReadLog reads what a service on a host has printed last, at most that many bytes; known and nil as those of Inspect.
 	ReadLog func(host schedule.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
 }

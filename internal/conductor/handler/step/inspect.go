@@ -48,6 +48,27 @@ func Look(ctx context.Context, home string, host schedule.Host, service string) 
 	return state, true, err
 }
 
+// Current returns the name of the release that a host on this computer has switched to; "" when there is none, or its files are
+// gone. known is false when the host is not this computer.
+func Current(home string, host schedule.Host, service string) (release string, known bool, err error) {
+	home, err = filepath.Abs(home)
+	if err != nil {
+		return "", false, err
+	}
+	dir, foreign := localDir(home, host)
+	if foreign != nil {
+		return "", false, nil //nolint:nilerr // a host elsewhere is no error
+	}
+	link, err := os.Readlink(filepath.Join(dir, service, "current"))
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, service, link))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", true, nil
+	}
+	return filepath.Base(link), err == nil, err
+}
+
 // Inspect asks what runs in the folder of a service on this computer, <host>/<service>. It changes nothing that
 // is deployed. A folder without deployments is the zero State.
 func Inspect(ctx context.Context, folder string) (State, error) {
