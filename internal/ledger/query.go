@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -31,6 +32,9 @@ type DeploymentQuery struct {
 	Limit    int   // 0: all
 }
 
+// MaxNames is how many different names an ActionQuery may have.
+const MaxNames = 20
+
 // ActionQuery selects actions, newest first. What is left zero selects nothing.
 type ActionQuery struct {
 	Kind       string
@@ -55,6 +59,29 @@ type ActionQuery struct {
 	Oldest     bool      // the oldest first
 	Limit      int       // 0: all
 }
+
+// checked returns the query with each status, phase and name once, since every one of them makes the statement longer. A
+// status or a phase that is not known and more than MaxNames names are fault.Invalid.
+func (q ActionQuery) checked() (ActionQuery, error) {
+	q.Statuses, q.Phases, q.Names = once(q.Statuses), once(q.Phases), once(q.Names)
+	for _, s := range q.Statuses {
+		if !s.Live() && !s.Ended() {
+			return q, fault.New(fault.Invalid, "read actions: status %d is not known", s)
+		}
+	}
+	for _, p := range q.Phases {
+		if !slices.Contains(Phases(), p) {
+			return q, fault.New(fault.Invalid, "read actions: phase %q is not known", p)
+		}
+	}
+	if len(q.Names) > MaxNames {
+		return q, fault.New(fault.Invalid, "read actions: %d names, more than the %d that one query may have", len(q.Names), MaxNames)
+	}
+	return q, nil
+}
+
+// once returns each of the values once, in order.
+func once[T cmp.Ordered](some []T) []T { return slices.Compact(slices.Sorted(slices.Values(some))) }
 
 // From is the lowest id that an action created at Since or later can have; zero: none.
 func (q ActionQuery) From() action.ID { return LowestID(q.Since) }
@@ -218,6 +245,9 @@ func actionState(tx Tx, id action.ID) (ActionState, error) {
 
 // Actions lists by query.
 func (l *Ledger) Actions(ctx context.Context, q ActionQuery) (some []ActionState, err error) {
+	if q, err = q.checked(); err != nil {
+		return nil, err
+	}
 	err = l.list(ctx, "read actions", func(tx Tx) error {
 		some, err = tx.ActionStates(nil, q)
 		return err

@@ -75,6 +75,10 @@ func (r Replay) page(tx Tx) (Replayed, []ActionState, error) {
 	if start := done.ID.Time(); q.Until.IsZero() || q.Until.After(start) {
 		q.Until = start // what a replay makes is not replayed by it
 	}
+	q, err := q.checked()
+	if err != nil {
+		return done, nil, err
+	}
 	old, err := tx.ActionStates(nil, q)
 	if err != nil {
 		return done, nil, err

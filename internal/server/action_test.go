@@ -86,6 +86,12 @@ func TestOrdersOverHTTP(t *testing.T) {
 	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": ["canceled"], "dryRun": true}`, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
 		t.Errorf("replay, dry: %d %s", status, answer)
 	}
+	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"dryRun": true, "status": [`+strings.Repeat(`"canceled",`, 1000)+`"canceled"]}`, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
+		t.Errorf("replay of a status that is repeated: %d %s", status, answer)
+	}
+	if status, answer, _ := s.ask(t, "GET", at+"?"+strings.Repeat("status=canceled&", 1000), ""); status != 200 {
+		t.Errorf("a list with a status that is repeated: %d %s", status, answer)
+	}
 	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": []}`, "Authorization", bearer, "Content-Type", "application/json"); status < 400 || status >= 500 {
 		t.Errorf("replay of nothing: %d %s", status, answer)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -418,6 +419,45 @@ func actionsAreSelected(t *testing.T, s setup) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: got %v, want %s", name, got, c.want)
 		}
+	}
+}
+
+// repeatedValuesCountOnce: a list of filters makes no statement longer than its different values do, and they are few.
+func repeatedValuesCountOnce(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	s.enqueue(t, job("one"))
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
+	const many = 1000
+	statuses := slices.Repeat([]action.Status{action.Successful}, many)
+	for name, q := range map[string]ledger.ActionQuery{
+		"statuses": {Statuses: statuses},
+		"phases":   {Kind: action.KindJob, Phases: slices.Repeat([]ledger.Phase{ledger.Successful}, many)},
+		"names":    {Kind: action.KindJob, Names: slices.Repeat([]string{"one"}, many)},
+	} {
+		if found, err := s.Actions(s.ctx, q); err != nil || len(found) != 1 {
+			t.Errorf("repeated %s: %d actions, %v", name, len(found), err)
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		if done, err := s.Replay(s.ctx, ledger.Replay{Statuses: statuses, DryRun: dry}); err != nil || done.Found != 1 {
+			t.Errorf("replay with repeated statuses (dry: %v): %+v, %v", dry, done, err)
+		}
+	}
+	names := make([]string, ledger.MaxNames+1)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	for name, q := range map[string]ledger.ActionQuery{
+		"too many names":    {Names: names},
+		"an unknown status": {Statuses: []action.Status{99}},
+		"an unknown phase":  {Phases: []ledger.Phase{"done"}},
+	} {
+		if _, err := s.Actions(s.ctx, q); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Actions(s.ctx, ledger.ActionQuery{Names: names[1:]}); err != nil {
+		t.Errorf("as many names as a query may have: %v", err)
 	}
 }
 

@@ -90,6 +90,7 @@ func checks() map[string]func(*testing.T, setup) {
 		"IllegalTransitionsAreRefused":   illegalTransitionsAreRefused,
 		"IllegalEntriesAreRefused":       illegalEntriesAreRefused,
 		"ActionsAreSelected":             actionsAreSelected,
+		"RepeatedValuesCountOnce":        repeatedValuesCountOnce,
 		"AnyTextIsStored":                anyTextIsStored,
 		"WhatIsNoTextIsRefused":          whatIsNoTextIsRefused,
 		"DeepDocumentsAreTexts":          deepDocumentsAreTexts,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -159,12 +158,14 @@ func (a *API) result(r *http.Request) (reply, error) {
 	return answer, nil
 }
 
-// listed is a query parameter that may be repeated and may hold commas.
+// listed returns the values of a query parameter that may be repeated and may hold commas, each once.
 func listed(r *http.Request, name string) []string {
 	var all []string
+	known := map[string]bool{"": true}
 	for _, value := range r.URL.Query()[name] {
 		for part := range strings.SplitSeq(value, ",") {
-			if part != "" && !slices.Contains(all, part) {
+			if !known[part] {
+				known[part] = true
 				all = append(all, part)
 			}
 		}

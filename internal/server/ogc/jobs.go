@@ -68,6 +68,9 @@ func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 		return ledger.ActionQuery{}, err
 	}
 	q := ledger.ActionQuery{Limit: limit, Names: listed(r, "processID")}
+	if len(q.Names) > ledger.MaxNames {
+		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", ledger.MaxNames, len(q.Names))
+	}
 	for _, kind := range listed(r, "type") {
 		if kind != "process" {
 			return q, fault.New(fault.Invalid, "type=%s: every job is of the type process", kind)

@@ -78,6 +78,7 @@ func TestJobsAreFiltered(t *testing.T) {
 		"?minDuration=0&maxDuration=3600":                                       {running, quick, bad, good},
 		"?minDuration=3600":                                                     {},
 		"?maxDuration=3600&status=failed":                                       {bad},
+		"?" + strings.Repeat("processID=mirror&status=failed&", 1000):           {bad},
 	} {
 		got, _ := w.listed(query)
 		if strings.HasPrefix(query, "?datetime=20") { // several may have been created in one millisecond
@@ -89,7 +90,8 @@ func TestJobsAreFiltered(t *testing.T) {
 	}
 	for query, named := range map[string]string{"?state=failed": `unknown query parameter "state"`, "?stats=x": `"stats"`, "?status=done": "status=done", "?limit=0": "limit=0", "?limit=x": "limit=x",
 		"?datetime=now": "datetime=now", "?datetime=../..": "datetime=../..", "?minDuration=long": "minDuration=long", "?maxDuration=-1": "maxDuration=-1",
-		"?waybillStatus=done": "waybillStatus=done", "?type=workflow": "type=workflow", "?after=x": "after=x", "?f=xml": "f=xml"} {
+		"?waybillStatus=done": "waybillStatus=done", "?type=workflow": "type=workflow", "?after=x": "after=x", "?f=xml": "f=xml",
+		"?processID=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u": "processID"} {
 		if p := w.problem(w.get("/jobs"+query), http.StatusBadRequest, invalid); !strings.Contains(p.Detail, named) {
 			t.Errorf("%s: %q does not name %s", query, p.Detail, named)
 		}
