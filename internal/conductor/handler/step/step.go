@@ -153,15 +153,19 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	if err := t.resolve(&version.Definition); err != nil {
 		return nil, fault.Permanent(err)
 	}
-	if err := h.bind(ctx, t.Host); err != nil {
+	if err := h.bind(ctx, t.Host, a.Number); err != nil {
 		return nil, err
 	}
 	t.host, t.folder, err = connect(&h.config, t.Host, t.Service.Name)
 	return t, err
 }
 
-// bind keeps a host for this home, or leaves its step to a process with the home that has the host. That spends no attempt.
-func (h *Handler) bind(ctx context.Context, host schedule.Host) error {
+// mostAway bounds the time between looks for a conductor of another home.
+const mostAway = 15 * time.Second
+
+// bind keeps a host for this home, or leaves its step to a process with the home that has the host. That spends no attempt,
+// and each claim waits longer than the last one, since the home may be away for days.
+func (h *Handler) bind(ctx context.Context, host schedule.Host, claim int) error {
 	address := host.Address()
 	if _, known := h.ours.Load(address); known || h.config.Homes == nil {
 		return nil
@@ -173,7 +177,7 @@ func (h *Handler) bind(ctx context.Context, host schedule.Host) error {
 	if keeper.ID != h.config.Here.ID {
 		return fault.RetryAfter(fault.New(fault.Unavailable, "host %s waits for a conductor of the home %s, which holds its files; this one has %s",
 			host.Name, keeper.Place, h.config.Here.Place).
-			WithHint("start waybill serve conductor with that home, or give the host a new name in waybill.yaml"), time.Now().Add(pause))
+			WithHint("start waybill serve conductor with that home, or give the host a new name in waybill.yaml"), time.Now().Add(min(time.Duration(claim)*pause, mostAway)))
 	}
 	h.ours.Store(address, true)
 	return nil
