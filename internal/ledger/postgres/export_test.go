@@ -13,3 +13,10 @@ func (t *tx) Setting(name string) (string, error) {
 	}
 	return found[0], nil
 }
+
+// What a claim is, for tests that look at how the server executes it.
+const (
+	ClaimStatement = claim
+	PlanSettings   = planned
+	PlanOnce       = onePlan
+)

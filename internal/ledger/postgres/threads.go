@@ -56,10 +56,11 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 }
 
 // claim takes ready rows in one statement, and writes that those run which are not to be handed off. The picked rows
-// are fenced off by a materialised CTE, so that no more are updated than were asked for, and updated through an array
-// of the places where they were locked: joined, the planner reads whole tables. When the parameters of all come to more
-// than $7 bytes, lanes take turns until they do. The size of a text is known without reading it. Nothing is taken of a lane
-// that may start nothing now.
+// are fenced off by a materialised CTE, so that no more are updated than were asked for, and each is updated at the place
+// where it was locked. Picked and claimed are never joined by id: hash and merge joins are off here, and comparing each
+// row with each costs the square of the claim. LIMIT 1 says that an action is in one partition, which the planner would
+// otherwise multiply by their number. When the parameters of all come to more than $7 bytes, lanes take turns
+// until they do. The size of a text is known without reading it. Nothing is taken of a lane that may start nothing now.
 const claim = `WITH want AS (
 	SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[], $8::boolean[]) AS w (lane, n, floor, metered)
 	WHERE NOT EXISTS (SELECT FROM limiter b WHERE b.key IN (w.lane COLLATE "C", split_part(w.lane, '/', 1) || '/*' COLLATE "C") AND ` + closed + `)
@@ -68,23 +69,23 @@ picked AS MATERIALIZED (
 	SELECT p.place, p.rank, coalesce(octet_length(a.parameters::text), 0) AS bytes, a.* FROM want w CROSS JOIN LATERAL (
 		SELECT t.ctid AS place, t.rank, t.id, t.created_at FROM thread t WHERE t.lane = w.lane AND t.ready AND t.rank >= coalesce(w.floor, '-infinity')
 		ORDER BY t.rank, t.id LIMIT w.n FOR UPDATE SKIP LOCKED) AS p
-	CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = p.id AND a.created_at = p.created_at OFFSET 0) AS a
+	CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = p.id AND a.created_at = p.created_at LIMIT 1) AS a
 	WHERE EXISTS (SELECT 1 FROM instance WHERE id = $1 AND lease_until > now())),
 claimed AS (
 	UPDATE thread t SET ready = false, attempt = attempt + 1, claimed_by = $1,
 		status = CASE WHEN t.lane = ANY ($5) THEN t.status ELSE 3 END, seq = CASE WHEN t.lane = ANY ($5) THEN t.seq ELSE t.seq + 1 END,
 		lease = now() + attempt_limit, started_at = CASE WHEN t.lane = ANY ($5) THEN started_at ELSE coalesce(started_at, now()) END
-	WHERE t.ctid = ANY (ARRAY(
-		SELECT place FROM picked WHERE (SELECT sum(bytes) FROM picked) <= $7
-		UNION ALL
+	FROM picked a
+	WHERE t.ctid = a.place AND ((SELECT sum(bytes) FROM picked) <= $7 OR a.place IN (
 		SELECT place FROM (
 			SELECT place, sum(bytes) OVER (ORDER BY nth, lane ROWS UNBOUNDED PRECEDING) - bytes AS before
 			FROM (SELECT place, lane, bytes, row_number() OVER (PARTITION BY lane ORDER BY rank, id) AS nth FROM picked) AS turns) AS sums
-		WHERE (SELECT sum(bytes) FROM picked) > $7 AND before < $7)) RETURNING t.*),
+		WHERE before < $7))
+	RETURNING ` + threadColumns + ", t.rank, " + actionColumns + `),
 logged AS (
 	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source)
 	SELECT id, created_at, seq, status, attempt, spent, now(), $2 FROM claimed WHERE status = 3)
-SELECT ` + threadColumns + ", t.rank, " + actionColumns + ` FROM claimed t JOIN picked a ON a.id = t.id`
+SELECT * FROM claimed`
 
 // Claim takes ready rows for the owner, and returns them in the order of their rank.
 func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger.Claimed, full bool, err error) {
