@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,12 +20,17 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// maxArtifact is how many bytes of a workflow's artifacts are read, unpacked, all together.
-const maxArtifact = 8 << 20
+// maxArtifact is how many bytes of a workflow's artifacts are kept, unpacked, all together. maxRead is how many bytes are
+// fetched and unpacked for them, whether they can be kept or not.
+const (
+	maxArtifact = 8 << 20
+	maxRead     = 8 * maxArtifact
+)
 
 // codeArtifact is the code of a successful end some of whose artifacts could not be read, and never will be.
 const codeArtifact = "artifact_missing"
@@ -66,6 +73,12 @@ func artifactsOf(w *unstructured.Unstructured) []artifact {
 	return all
 }
 
+// isLog reports whether Argo added the artifact because the template has archiveLogs; its content is the log of a container.
+func (a artifact) isLog() bool {
+	container, found := strings.CutSuffix(a.name, "-logs")
+	return found && path.Base(a.key) == container+".log"
+}
+
 // outputLists returns the outputs of one kind of the entry point, then the global ones.
 func outputLists(w *unstructured.Unstructured, kind string) []any {
 	entry, _ := kube.Nodes(w)[w.GetName()].(map[string]any)
@@ -82,36 +95,30 @@ type made struct {
 
 // collect reads what a workflow has made. It fails while an artifact cannot be read; a later call may succeed.
 func (w *watcher) collect(ctx context.Context, id action.ID, full *unstructured.Unstructured, process string) (made, error) {
-	c := collector{watcher: w, id: id, left: maxArtifact, outputs: parametersOf(full)}
+	c := collector{watcher: w, bucket: w.cfg.Buckets[w.handler], id: id, left: maxArtifact, unread: maxRead, outputs: parametersOf(full)}
 	if phaseOf(full) != phaseSucceeded {
-		return c.made(""), nil
+		return c.result(""), nil
 	}
-	bucket := w.cfg.Buckets[w.handler]
-	if bucket.Store != nil {
-		for _, a := range artifactsOf(full) {
-			if err := c.add(ctx, bucket, a); err != nil {
-				return made{}, err
-			}
-		}
+	var whole *catalog.ArgoOutput
+	if w.cfg.Output != nil && process != "" {
+		whole = w.cfg.Output(process)
 	}
-	if w.cfg.Output == nil || process == "" {
-		return c.made(""), nil
-	}
-	whole := w.cfg.Output(process)
 	switch {
 	case whole == nil:
-		return c.made(""), nil
-	case whole.Key == nil:
-		return c.made(whole.Parameter + whole.Artifact), nil
-	case bucket.Store == nil:
-		return c.made(wholeOutput), nil
+		err := c.addAll(ctx, artifactsOf(full))
+		return c.result(""), err
+	case whole.Parameter != "":
+		return c.result(whole.Parameter), nil
+	case whole.Artifact != "":
+		err := c.addOnly(ctx, whole.Artifact, artifactsOf(full))
+		return c.result(whole.Artifact), err
 	}
 	key, err := whole.Key.Render(map[string]any{"id": id.String()})
 	if err != nil {
 		return made{}, err
 	}
-	err = c.add(ctx, bucket, artifact{name: wholeOutput, key: key, archive: "none"})
-	return c.made(wholeOutput), err
+	err = c.addOnly(ctx, wholeOutput, []artifact{{name: wholeOutput, key: key, archive: "none"}})
+	return c.result(wholeOutput), err
 }
 
 // wholeOutput is the name of an output that the workflow does not declare. No other output has it.
@@ -120,14 +127,16 @@ const wholeOutput = "output document"
 // collector gathers the outputs of one workflow.
 type collector struct {
 	*watcher
+	bucket  Bucket
 	id      action.ID
 	outputs map[string]any
 	missing []string
-	left    int64 // bytes that may still be read
+	left    int64 // bytes that may still be kept
+	unread  int64 // bytes that may still be fetched and unpacked
 }
 
-// made returns all outputs as one object, or the one with the name.
-func (c *collector) made(whole string) made {
+// result returns all outputs as one object, or the one with the name.
+func (c *collector) result(whole string) made {
 	var output any = c.outputs
 	if whole != "" {
 		value, there := c.outputs[whole]
@@ -139,18 +148,49 @@ func (c *collector) made(whole string) made {
 	return made{output: raw, missing: c.missing}
 }
 
+// addAll reads the artifacts that are outputs. An output parameter keeps its name.
+func (c *collector) addAll(ctx context.Context, artifacts []artifact) error {
+	if c.bucket.Store == nil {
+		return nil
+	}
+	parameters := maps.Clone(c.outputs)
+	for _, a := range artifacts {
+		if _, taken := parameters[a.name]; taken {
+			c.missing = append(c.missing, fmt.Sprintf("artifact %s: an output parameter has the same name", a.name))
+			continue
+		}
+		if a.isLog() {
+			continue
+		}
+		if err := c.add(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addOnly reads the artifact with the name, which is the only output.
+func (c *collector) addOnly(ctx context.Context, name string, artifacts []artifact) error {
+	c.outputs = map[string]any{}
+	i := slices.IndexFunc(artifacts, func(a artifact) bool { return a.name == name })
+	if i < 0 || c.bucket.Store == nil {
+		return nil
+	}
+	return c.add(ctx, artifacts[i])
+}
+
 // add reads one artifact. What will never be there is null, and named.
-func (c *collector) add(ctx context.Context, bucket Bucket, a artifact) error {
+func (c *collector) add(ctx context.Context, a artifact) error {
 	c.outputs[a.name] = nil
 	why := ""
 	switch {
 	case a.key == "":
 		why = "is not in S3"
-	case a.bucket != "" && a.bucket != bucket.Name:
-		why = fmt.Sprintf("is in the bucket %q, not in %q", a.bucket, bucket.Name)
+	case a.bucket != "" && a.bucket != c.bucket.Name:
+		why = fmt.Sprintf("is in the bucket %q, not in %q", a.bucket, c.bucket.Name)
 	}
 	if why == "" {
-		content, err := c.read(ctx, bucket.Store, a)
+		content, err := c.read(ctx, a)
 		switch {
 		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Invalid):
 			why = err.Error()
@@ -179,13 +219,16 @@ func (c *collector) keep(ctx context.Context, name string, content []byte) error
 }
 
 // read fetches and unpacks an artifact. An artifact that is too big, or not what it is said to be, is fault.Invalid.
-func (c *collector) read(ctx context.Context, store Getter, a artifact) ([]byte, error) {
-	r, _, err := store.Get(ctx, a.key)
+func (c *collector) read(ctx context.Context, a artifact) ([]byte, error) {
+	if c.unread <= 0 {
+		return nil, errTooMuch
+	}
+	r, _, err := c.bucket.Store.Get(ctx, a.key)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // what was read counts
-	packed, err := c.limited(r)
+	packed, err := c.limited(charged{c, r})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +248,25 @@ func (c *collector) read(ctx context.Context, store Getter, a artifact) ([]byte,
 	return content, nil
 }
 
-// limited reads no more than may still be read.
+// errTooMuch is the fault of an artifact that is not read because others used up what may be fetched and unpacked.
+var errTooMuch = fault.New(fault.Invalid, "want at most %d bytes of artifacts fetched and unpacked", maxRead)
+
+// charged is a reader that takes what it reads from its collector's unread bytes, and fails when they are used up.
+type charged struct {
+	*collector
+	from io.Reader
+}
+
+func (r charged) Read(p []byte) (int, error) {
+	if r.unread <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := r.from.Read(p[:min(int64(len(p)), r.unread)])
+	r.unread -= int64(n)
+	return n, err
+}
+
+// limited reads no more than may still be kept.
 func (c *collector) limited(r io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, c.left+1))
 	if err == nil && int64(len(content)) > c.left {
@@ -222,7 +283,7 @@ func (c *collector) untar(packed []byte) (content []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files := tar.NewReader(unpacked)
+	files := tar.NewReader(charged{c, unpacked}) // also bounds an archive of headers alone
 	found := false
 	for {
 		header, err := files.Next()
@@ -260,5 +321,5 @@ func (c *collector) unzip(packed []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // what was read counts
-	return c.limited(r)
+	return c.limited(charged{c, r})
 }

@@ -73,16 +73,22 @@ func zipped(t *testing.T, content string) []byte {
 func TestArtifactsAreOutputs(t *testing.T) {
 	t.Parallel()
 	id := action.DerivedID(time.Date(2026, 11, 20, 10, 1, 0, 0, time.UTC), "w")
+	half := strings.Repeat("1", maxArtifact/2+1)
 	bucket := objects{
 		"a.json": []byte(`{"n": 1}`), "a.tgz": tarred(t, `{"n": 2}`), "a.zip": zipped(t, `[3]`), "two.tgz": tarred(t, "1", "2"), "none.tgz": tarred(t),
 		"text": []byte("plain text"), "big": bytes.Repeat([]byte("1"), maxArtifact+1), "bomb.tgz": tarred(t, strings.Repeat("1", maxArtifact+1)),
-		"away": nil, "executions/" + id.String() + "/output.json": []byte(`{"features": []}`), "half": bytes.Repeat([]byte("1"), maxArtifact/2+1),
+		"away": nil, "executions/" + id.String() + "/output.json": []byte(`{"features": []}`), "half": []byte(half),
+		"x/main.log": []byte("[4]"),
 	}
 	key, err := webhook.ParseTemplate("key", "executions/{{ .id }}/output.json", webhook.Names{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	nowhere, err := webhook.ParseTemplate("key", "nowhere", webhook.Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := webhook.ParseTemplate("key", "half", webhook.Names{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,13 +117,21 @@ func TestArtifactsAreOutputs(t *testing.T) {
 		"away":             {from("a", "away", none), nil, "", nil, "the bucket is away"},
 		"elsewhere": {`{"name": "a", "s3": {"bucket": "others", "key": "a.json"}}`, nil, `{"a":null,"p":"1"}`,
 			[]string{`artifact a: is in the bucket "others", not in "flows"`}, ""},
-		"not in S3":        {`{"name": "a", "gcs": {"key": "a.json"}}`, nil, `{"a":null,"p":"1"}`, []string{"artifact a: is not in S3"}, ""},
-		"one parameter":    {from("a", "a.json", none), &catalog.ArgoOutput{Parameter: "p"}, `"1"`, nil, ""},
-		"one artifact":     {from("a", "a.json", none), &catalog.ArgoOutput{Artifact: "a"}, `{"n": 1}`, nil, ""},
-		"one of none":      {from("a", "a.json", none), &catalog.ArgoOutput{Artifact: "b"}, `null`, []string{`the workflow has no output "b"`}, ""},
-		"an object":        {"", &catalog.ArgoOutput{Key: key}, `{"features": []}`, nil, ""},
-		"no such object":   {"", &catalog.ArgoOutput{Key: nowhere}, `null`, []string{"artifact output document: no object nowhere"}, ""},
-		"too big together": {from("a", "half", none) + ", " + from("b", "half", none), &catalog.ArgoOutput{Artifact: "b"}, `null`, []string{"artifact b: want at most 8388608 bytes of artifacts"}, ""},
+		"not in S3":             {`{"name": "a", "gcs": {"key": "a.json"}}`, nil, `{"a":null,"p":"1"}`, []string{"artifact a: is not in S3"}, ""},
+		"one parameter":         {from("a", "a.json", none), &catalog.ArgoOutput{Parameter: "p"}, `"1"`, nil, ""},
+		"one artifact":          {from("a", "a.json", none), &catalog.ArgoOutput{Artifact: "a"}, `{"n": 1}`, nil, ""},
+		"one of none":           {from("a", "a.json", none), &catalog.ArgoOutput{Artifact: "b"}, `null`, []string{`the workflow has no output "b"`}, ""},
+		"an object":             {"", &catalog.ArgoOutput{Key: key}, `{"features": []}`, nil, ""},
+		"no such object":        {"", &catalog.ArgoOutput{Key: nowhere}, `null`, []string{"artifact output document: no object nowhere"}, ""},
+		"one of two":            {from("a", "half", none) + ", " + from("b", "half", none), &catalog.ArgoOutput{Artifact: "b"}, half, nil, ""},
+		"too big together":      {from("a", "half", none) + ", " + from("b", "half", none), nil, `{"a":` + half + `,"b":null,"p":"1"}`, []string{"artifact b: want at most 8388608 bytes of artifacts"}, ""},
+		"an object beside":      {from("a", "half", none), &catalog.ArgoOutput{Key: long}, half, nil, ""},
+		"one beside a lost one": {from("a", "nowhere", none) + ", " + from("b", "a.json", none), &catalog.ArgoOutput{Artifact: "b"}, `{"n": 1}`, nil, ""},
+		"a log":                 {from("main-logs", "x/main.log", none) + ", " + from("audit-logs", "a.json", none), nil, `{"audit-logs":{"n": 1},"p":"1"}`, nil, ""},
+		"the log":               {from("main-logs", "x/main.log", none), &catalog.ArgoOutput{Artifact: "main-logs"}, `[4]`, nil, ""},
+		"a parameter's name": {from("p", "a.json", none) + ", " + from("b", "a.json", none), nil, `{"b":{"n": 1},"p":"1"}`,
+			[]string{"artifact p: an output parameter has the same name"}, ""},
+		"wanted with a parameter's name": {from("p", "a.json", none), &catalog.ArgoOutput{Artifact: "p"}, `{"n": 1}`, nil, ""},
 	} {
 		archive, err := blob.OpenDir(t.TempDir())
 		if err != nil {
@@ -144,6 +158,73 @@ func TestArtifactsAreOutputs(t *testing.T) {
 		}
 		if o := outcomeOf(full, got); (o.Code == codeArtifact) != (len(c.missing) > 0) || o.Kind != action.Done {
 			t.Errorf("%s: the end says %s %q", name, o.Code, o.Error)
+		}
+	}
+}
+
+// fetched counts the bytes that are read from a bucket.
+type fetched struct {
+	objects
+	bytes int
+}
+
+func (f *fetched) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
+	r, size, err := f.objects.Get(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	return io.NopCloser(counted{r, &f.bytes}), size, nil
+}
+
+type counted struct {
+	io.Reader
+	bytes *int
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	*c.bytes += n
+	return n, err
+}
+
+// TestArtifactsThatAreDroppedCostToo: what is fetched and unpacked is bounded, whether it is kept or not.
+func TestArtifactsThatAreDroppedCostToo(t *testing.T) {
+	t.Parallel()
+	var folders bytes.Buffer
+	packed := gzip.NewWriter(&folders)
+	archive := tar.NewWriter(packed)
+	var err error
+	folder := &tar.Header{Name: "folder/", Typeflag: tar.TypeDir}
+	for range maxRead/512 + 1 {
+		err = errors.Join(err, archive.WriteHeader(folder))
+	}
+	if err := errors.Join(err, archive.Close(), packed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	big := bytes.Repeat([]byte("1"), maxArtifact+1)
+	for name, c := range map[string]struct {
+		object []byte
+		n      int
+		want   string
+	}{
+		"too big":      {big, 100, ""},
+		"no archives":  {big[:maxArtifact], 100, ""},
+		"folders only": {folders.Bytes(), 1, "want at most 67108864 bytes of artifacts fetched and unpacked"},
+	} {
+		bucket := &fetched{objects: objects{"key": c.object}}
+		w := &watcher{handler: "flows", Caboose: &Caboose{cfg: Config{Buckets: map[string]Bucket{"flows": {Name: "flows", Store: bucket}}}}}
+		id := action.DerivedID(time.Date(2026, 11, 20, 10, 1, 0, 0, time.UTC), name)
+		full := workflow(t, `{"metadata": {"name": "`+id.String()+`"}, "status": {"phase": "Succeeded", "outputs": {"artifacts": [`+
+			strings.TrimSuffix(strings.Repeat(`{"name": "a", "s3": {"key": "key"}},`, c.n), ",")+`]}}}`)
+		got, err := w.collect(t.Context(), id, full, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.missing) != c.n || !strings.Contains(strings.Join(got.missing, "\n"), c.want) {
+			t.Errorf("%s: %d artifacts are missing, want %d:\n%.300q", name, len(got.missing), c.n, got.missing)
+		}
+		if bucket.bytes > maxRead {
+			t.Errorf("%s: %d bytes were fetched, want at most %d", name, bucket.bytes, maxRead)
 		}
 	}
 }
