@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -128,4 +129,53 @@ func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host ledger.Instan
 		t.Fatal(err)
 	}
 	return (after - before) / 5
+}
+
+// TestListsCostTheSameForEachRow counts the buffers of lists of ended actions, of which each part is found by its key, however
+// many actions one list has.
+func TestListsCostTheSameForEachRow(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	l := ledger.New(open(t, url))
+	const stored = 30_000
+	fillEnded(t, url, stored)
+	execute(t, url, "CREATE EXTENSION pg_stat_statements")
+	db := connect(t, url)
+	for name, q := range map[string]ledger.ActionQuery{
+		"all":        {},
+		"successful": {Statuses: []action.Status{action.Successful}},
+		"jobs":       {Kind: action.KindJob},
+		"of a name":  {Kind: action.KindJob, Name: "mirror", Statuses: []action.Status{action.Successful}},
+	} {
+		for _, q.Limit = range []int{100, 1_000, 10_001} {
+			if _, err := db.Exec(t.Context(), "SELECT pg_stat_statements_reset(0, (SELECT oid FROM pg_database WHERE datname = current_database()), 0)"); err != nil {
+				t.Fatal(err)
+			}
+			if found, err := l.Actions(t.Context(), q); err != nil || len(found) != q.Limit {
+				t.Fatalf("%s: %d actions, want %d: %v", name, len(found), q.Limit, err)
+			}
+			var buffers float64
+			if err := db.QueryRow(t.Context(), `SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8 FROM pg_stat_statements s
+				JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database() AND query LIKE '%AS page%'`).Scan(&buffers); err != nil {
+				t.Fatal(err)
+			}
+			if each := buffers / float64(q.Limit); each == 0 || each > 60 {
+				t.Errorf("%s: a list of %d costs %.0f buffers for each action, want at most 60", name, q.Limit, each)
+			}
+		}
+	}
+}
+
+// fillEnded stores ended jobs with their events, and settles the tables.
+func fillEnded(t *testing.T, url string, n int) {
+	t.Helper()
+	execute(t, url, "CREATE TABLE made AS SELECT n, at, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 5, 15))::uuid AS id"+
+		" FROM (SELECT n, date_trunc('milliseconds', now()) - n * interval '2 ms' AS at, md5(n::text) AS h FROM generate_series(1, "+strconv.Itoa(n)+") AS n) AS g")
+	execute(t, url, `INSERT INTO action (id, created_at, enqueued_at, kind, name, handler, lane, priority, parameters, policy, delivery, created_by, version)
+		SELECT id, at, at, 'job', 'mirror', 'noop', 'noop', 100, '{}', '{"retries": 5}', 'at-least-once', 'ana', 1 FROM made`)
+	execute(t, url, `INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source)
+		SELECT id, at, seq, CASE seq WHEN 1 THEN 3 ELSE 5 END, 1, 0, at, 'host-a/1' FROM made, generate_series(1, 2) AS seq`)
+	execute(t, url, `INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, started_at, finished_at, code, error, ref, job)
+		SELECT id, at, 'noop', 5, 2, 1, 0, 0, at, at, '', '', '', true FROM made`)
+	execute(t, url, "VACUUM ANALYZE")
 }

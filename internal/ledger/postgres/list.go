@@ -14,10 +14,15 @@ const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, 
 	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
 	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at), a.enqueued_at`
 
-// stateJoins find what stateColumns need of actions a.
-const stateJoins = ` LEFT JOIN thread t ON t.id = a.id
-	LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq AND l.created_at = a.created_at
-	LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at`
+// Joins of one row each to actions a. OFFSET 0 has the planner look each of them up by its key. Otherwise, for a list of many
+// actions, it may read a whole index for each of them.
+const (
+	threadJoin = " LEFT JOIN LATERAL (SELECT * FROM thread WHERE id = a.id OFFSET 0) AS t ON true"
+	endJoin    = " LEFT JOIN LATERAL (SELECT * FROM thread_done WHERE id = a.id AND created_at = a.created_at OFFSET 0) AS d ON true"
+	// stateJoins find what stateColumns need.
+	stateJoins = threadJoin + endJoin +
+		" LEFT JOIN LATERAL (SELECT * FROM event WHERE action_id = t.id AND seq = t.seq AND created_at = a.created_at OFFSET 0) AS l ON true"
+)
 
 // ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q ledger.ActionQuery) ([]ledger.ActionState, error) {
@@ -61,11 +66,10 @@ func (f *filter) branch(b ledger.Branch, q ledger.ActionQuery, conditions []stri
 			own.conditions = append(own.conditions, "d.status = "+strconv.Itoa(int(b.Status))) // a literal, for the partial index of failures
 		}
 	case ledger.Dismissals:
-		walked, from = "x", "(SELECT id, uuid_v7_time(id) AS created_at FROM dismissal) AS x"+actionOf("x")+
-			" JOIN thread_done d ON d.id = x.id AND d.created_at = x.created_at LEFT JOIN thread t ON false"
+		walked, from = "x", "(SELECT id, uuid_v7_time(id) AS created_at FROM dismissal) AS x"+actionOf("x")+endJoin+" LEFT JOIN thread t ON false"
 	default:
 		if len(q.Statuses)+len(q.Phases) > 0 || q.LiveOnly || q.Shortest+q.Longest > 0 {
-			from += " LEFT JOIN thread t ON t.id = a.id LEFT JOIN thread_done d ON d.id = a.id AND d.created_at = a.created_at"
+			from += threadJoin + endJoin
 		}
 		own.when(b.Name != "", "a.name = ?", b.Name)
 		if b.Jobs {
