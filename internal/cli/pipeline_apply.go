@@ -96,6 +96,7 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 	p, err := a.projectFrom(arguments)
 	if err == nil {
 		err = a.checkIgnored(ctx, p)
+		p.warnings = append(p.warnings, a.secretWarnings(ctx, p)...)
 	}
 	problems, wrong := problemsOf(err)
 	if err != nil && !wrong {

@@ -90,7 +90,7 @@ func (a *app) plan(ctx context.Context, arguments []string, flags planFlags) err
 	if err != nil {
 		return err
 	}
-	a.printProblems(p.warnings)
+	a.printProblems(append(p.warnings, a.secretWarnings(ctx, p)...))
 	if err := a.checkIgnored(ctx, p); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -106,9 +107,49 @@ func (a *app) checkIgnored(ctx context.Context, p project) error {
 	return nil
 }
 
-// tree labels what the project's folder holds now. The home is no part of it.
+// tree labels what the project's folder holds now. The home and the secrets of services are no part of it.
 func (p project) tree(ctx context.Context, h home) (git.Tree, error) {
-	return git.Open(p.dir, h.dir, filepath.Join(p.dir, homeName)).Tree(ctx)
+	exclude := []string{h.dir, filepath.Join(p.dir, homeName)}
+	for _, name := range p.secretFiles() {
+		exclude = append(exclude, filepath.Join(p.dir, filepath.FromSlash(name)))
+	}
+	return git.Open(p.dir, exclude...).Tree(ctx)
+}
+
+// secretFiles returns the files of the project's folder from which services get secrets, behind links too: sorted slash paths.
+func (p project) secretFiles() []string {
+	dir, err := filepath.EvalSymlinks(p.dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for place := range p.definition.EachHost() {
+		for _, file := range p.definition.ServiceOf(place.Stage, place.Group, place.Host).Secrets {
+			if !filepath.IsAbs(file) {
+				file = filepath.Join(p.dir, file)
+			}
+			file, err := filepath.EvalSymlinks(file)
+			if err != nil {
+				continue // the deployment reports a secret that it cannot read
+			}
+			if name, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(name) {
+				names = append(names, filepath.ToSlash(name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// secretWarnings names the secrets in the project's folder that git does not ignore.
+func (a *app) secretWarnings(ctx context.Context, p project) (warnings fault.Problems) {
+	for _, name := range p.secretFiles() {
+		if !git.Open(p.dir).Ignored(ctx, name) {
+			warnings.Add(fault.Problem{Position: fault.Position{File: p.file}, Code: "secret-in-folder", Warning: true,
+				Text: "the secret file " + name + " is in the project's folder and git does not ignore it; revisions leave it out: keep it elsewhere, or add it to .gitignore"})
+		}
+	}
+	return warnings
 }
 
 // proposal offers the project's definition.

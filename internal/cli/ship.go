@@ -91,6 +91,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	}
 	defer s.close()
 	s.warnPrivateBlobs(a)
+	a.printProblems(a.secretWarnings(ctx, p))
 	tree, err := p.tree(ctx, s.home)
 	if err != nil {
 		return err
