@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,9 @@ func (a *app) showPipeline(p server.PipelineView) error {
 		if h.Service != nil && (h.Service.State != "up" || h.Service.Restarts > 0) {
 			fmt.Fprintf(a.out, "%s %s is %s\n", s.warn("service:"), name, h.Service)
 		}
+	}
+	if slices.ContainsFunc(p.Hosts, func(h server.HostView) bool { return h.Service != nil && h.Service.State == server.ServiceDown }) {
+		fmt.Fprintln(a.out, "waybill ship --again starts the services that are down")
 	}
 	for _, d := range p.Drift {
 		fmt.Fprintf(a.out, "%s %s %s\n", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason)

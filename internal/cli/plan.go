@@ -10,7 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -74,11 +73,12 @@ func (a *app) planWhy(c *cobra.Command, deployment string, arguments []string) e
 type planDocument struct {
 	Pipeline   string              `json:"pipeline"`
 	Revision   string              `json:"revision,omitempty"`   // label of this folder
-	Deployment string              `json:"deployment,omitempty"` // of that revision, when there is one
+	Deployment string              `json:"deployment,omitempty"` // that ship would take further, or that has ended with the revision
 	Todo       string              `json:"todo"`                 // ship, continue, retry, apply, or nothing
 	Edit       *server.EditView    `json:"edit,omitempty"`
 	Steps      []schedule.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
 	Total      action.Duration     `json:"total"` // of all steps; at least, where some are unmeasured
+	next       nextStep            // of the revision, when it is registered
 }
 
 // plan answers for this folder, for a file, or for a pipeline of the log.
@@ -124,7 +124,7 @@ func (a *app) planStored(ctx context.Context, pipeline string) error {
 	if err != nil {
 		return err
 	}
-	return a.showPlan(planDocument{Pipeline: pipeline, Todo: "ship", Steps: workOf(v.Steps), Total: v.Total})
+	return a.showPlan(planDocument{Pipeline: pipeline, Todo: todoShip, Steps: workOf(v.Steps), Total: v.Total})
 }
 
 // openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
@@ -164,16 +164,16 @@ func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool)
 	if err != nil {
 		return planDocument{}, err
 	}
-	d := planDocument{Pipeline: name, Todo: "nothing", Edit: &edit, Steps: []schedule.PlanStep{}}
+	d := planDocument{Pipeline: name, Todo: todoNothing, Edit: &edit, Steps: []schedule.PlanStep{}}
 	if !edit.Unchanged {
-		d.Todo = "apply"
+		d.Todo = todoApply
 	}
 	if !editOnly {
 		if err := a.planRevision(ctx, s, p, &d); err != nil {
 			return d, err
 		}
 	}
-	if d.Todo != "ship" && (!editOnly || edit.Unchanged) {
+	if d.Todo != todoShip && (!editOnly || edit.Unchanged) {
 		return d, nil
 	}
 	v, err := s.Plan(ctx, name, &proposal)
@@ -190,26 +190,25 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDo
 	d.Revision = tree.Label
 	known, err := s.Revision(ctx, d.Pipeline, tree.Label)
 	if fault.Is(err, fault.NotFound) {
-		d.Todo = "ship"
+		d.Todo = todoShip
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	made, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Revision: known.Seq, Limit: 1})
-	if err != nil {
+	if newest, err := isNewest(ctx, s, known); err != nil {
+		return err
+	} else if !newest { // ship does not apply its file
+		d.Todo, d.Edit = todoNothing, nil
+	}
+	if d.next, err = a.nextStep(ctx, s, known, shipFlags{}); err != nil {
 		return err
 	}
-	if len(made) == 0 {
-		d.Todo = "ship"
-		return nil
+	if d.next.deployment != nil {
+		d.Deployment = refOf(*d.next.deployment).String()
 	}
-	d.Deployment = refOf(made[0]).String()
-	switch made[0].Status {
-	case schedule.Active:
-		d.Todo = "continue"
-	case schedule.FailedRun:
-		d.Todo = "retry"
+	if d.next.todo != todoNothing {
+		d.Todo = d.next.todo
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (a *app) showPlan(d planDocument) error {
 	} else {
 		err = a.printShipPlan(d)
 	}
-	if err != nil || d.Todo == "nothing" {
+	if err != nil || d.Todo == todoNothing {
 		return err
 	}
 	return errPending()
@@ -28,11 +28,14 @@ func (a *app) printShipPlan(d planDocument) error {
 		writeEdit(a.out, *d.Edit, a.style(a.out))
 	}
 	switch d.Todo {
-	case "nothing":
+	case todoNothing:
 		fmt.Fprintln(a.out, nothingText(d))
-	case "continue":
-		fmt.Fprintf(a.out, "ship would go on with %s: waybill deployment why %s says what is open\n", d.Deployment, d.Deployment)
-	case "retry":
+		for _, text := range d.next.differs {
+			fmt.Fprintln(a.out, "but "+text)
+		}
+	case todoContinue:
+		fmt.Fprintf(a.out, "ship would resume %s: waybill deployment why %s lists what is open\n", d.Deployment, d.Deployment)
+	case todoRetry:
 		fmt.Fprintf(a.out, "ship would offer to retry %s, which failed: waybill deployment show %s\n", d.Deployment, d.Deployment)
 	}
 	if len(d.Steps) == 0 {
@@ -60,6 +63,9 @@ func (a *app) printShipPlan(d planDocument) error {
 }
 
 func nothingText(d planDocument) string {
+	if d.next.refused != nil {
+		return "nothing to do: " + oneLine(d.next.refused.Error()) + "; waybill ship --again deploys it once more"
+	}
 	if d.Deployment != "" {
 		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -120,7 +119,7 @@ func (s *shipment) run(ctx context.Context) error {
 	for {
 		v, err := s.follow(ctx, ref)
 		if err != nil {
-			return s.left(ctx, ref, err)
+			return s.left(ctx, ref, v, err)
 		}
 		again, err := s.outcome(ctx, v)
 		if err != nil || !again {
@@ -210,49 +209,27 @@ const ancestryLimit = 50
 // applyAgain applies the file of the newest revision when it differs from what is in force: it may be one that git
 // ignores. The file of an older revision is history and changes nothing.
 func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error {
-	newest, err := s.Revisions(ctx, known.Pipeline, 1)
-	if err != nil || len(newest) == 0 || newest[0].Seq != known.Seq {
+	if newest, err := isNewest(ctx, s.session, known); err != nil || !newest {
 		return err
 	}
 	return s.apply(ctx, s.session, s.project, s.flags.yes)
 }
 
-// goOn says how the revision's newest deployment stands, and makes another one where that is wanted.
+// goOn takes a registered revision further, as nextStep decides.
 func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
-	made, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
-	if err != nil {
+	next, err := s.nextStep(ctx, s.session, r, s.flags)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(made) == 0 {
+	case next.refused != nil:
+		return nil, next.refused
+	case next.todo == todoShip:
 		return s.once(ctx, r)
+	case next.todo == todoNothing:
+		return s.nothingToDo(ctx, r, next)
 	}
-	d := made[0]
-	if s.flags.again && d.Status != schedule.Active {
-		return s.once(ctx, r)
-	}
-	if d.Status != schedule.Active && !s.flags.detach {
-		if other, err := s.active(ctx, r.Pipeline); other != nil || err != nil {
-			return other, err
-		}
-	}
-	switch d.Status {
-	case schedule.Active, schedule.FailedRun:
-		return &d, s.inProgress(ctx, d)
-	case schedule.Finished:
-		return nil, s.nothingToDo(ctx, d)
-	default:
-		return nil, s.endedBefore(ctx, d)
-	}
-}
-
-// active returns the newest active deployment of the pipeline, such as one of `waybill deployment create`; nil without one.
-func (s *shipment) active(ctx context.Context, pipeline string) (*ledger.Deployment, error) {
-	found, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active, Limit: 1})
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	s.resumed = true
-	return &found[0], s.inProgress(ctx, found[0])
+	s.resumed = next.deployment.Revision != r.Seq
+	return next.deployment, s.inProgress(ctx, *next.deployment)
 }
 
 // once makes one more deployment of a registered revision.
@@ -265,11 +242,13 @@ func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 }
 
 // left prints what becomes of a deployment whose ship ended before it did.
-func (s *shipment) left(ctx context.Context, ref server.Ref, err error) error {
+func (s *shipment) left(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
 	if !interrupted(ctx) {
 		return err
 	}
-	if s.works {
+	if v.State.Held != "" {
+		fmt.Fprintf(s.err, "waybill: %s; %s stays active and held %s: %s\n", endedBy(ctx), ref, v.State.Held, v.State.Resume)
+	} else if s.works {
 		fmt.Fprintf(s.err, "waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it\n", endedBy(ctx), ref)
 	} else {
 		fmt.Fprintf(s.err, "waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s\n", endedBy(ctx), ref, ref)

@@ -30,40 +30,41 @@ func refOf(d ledger.Deployment) server.Ref {
 	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
 }
 
-// inProgress says that an earlier run left something to go on with.
+// inProgress prints what a deployment that an earlier run left active continues with.
 func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
 	v, err := s.Deployment(ctx, refOf(d))
 	if err != nil || v.State.Status != schedule.Active {
 		return err
 	}
-	s.note("%s is in progress: %d of %d done; going on", refOf(d), v.State.Done, v.State.Total)
+	next := "resuming it"
+	if v.State.Held != "" {
+		next = "held " + v.State.Held + "; waiting for: " + v.State.Resume
+	}
+	s.note("%s is in progress: %d of %d done; %s", refOf(d), v.State.Done, v.State.Total, next)
 	return nil
 }
 
-// nothingToDo answers for a revision that has finished. It is refused when a newer one has replaced it since.
-func (s *shipment) nothingToDo(ctx context.Context, d ledger.Deployment) error {
-	newer, err := s.replacement(ctx, d)
-	if err != nil {
-		return err
-	}
-	if newer != nil {
-		return fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, refOf(d), refOf(*newer), newer.Label).
-			WithHint("waybill ship --again, to deploy %s once more", d.Label)
+// nothingToDo prints that a revision has finished. When hosts differ from that, it offers at a terminal to deploy again.
+func (s *shipment) nothingToDo(ctx context.Context, r ledger.Revision, next nextStep) (*ledger.Deployment, error) {
+	d := *next.deployment
+	if s.json() {
+		if err := s.printJSONLine(d); err != nil {
+			return nil, err
+		}
 	}
 	s.note("nothing to do: %s finished as %s, %s", d.Label, refOf(d), ago(time.Now(), d.EndedAt))
-	view, err := s.Pipeline(ctx, d.Pipeline)
-	if err != nil {
-		return err
+	for _, text := range next.differs {
+		s.note("but %s", text)
 	}
-	for _, drift := range view.Drift {
-		s.note("but %s %s: waybill ship --again deploys to it once more", strings.TrimPrefix(drift.Target, d.Pipeline+"/"), drift.Reason)
+	if len(next.differs) > 0 && !s.json() && !s.flags.detach && s.ask(ctx, "deploy it again now?") {
+		return s.once(ctx, r)
 	}
-	return nil
+	return nil, nil
 }
 
 // replacement is the newest deployment of another revision that is under way or has finished after d; nil without one.
-func (s *shipment) replacement(ctx context.Context, d ledger.Deployment) (*ledger.Deployment, error) {
-	recent, err := s.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
+func replacement(ctx context.Context, ops operations, d ledger.Deployment) (*ledger.Deployment, error) {
+	recent, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
 	if err != nil {
 		return nil, err
 	}
@@ -75,17 +76,8 @@ func (s *shipment) replacement(ctx context.Context, d ledger.Deployment) (*ledge
 	return nil, nil
 }
 
-// endedBefore refuses to go on with a deployment that is superseded or canceled.
-func (s *shipment) endedBefore(ctx context.Context, d ledger.Deployment) error {
-	v, err := s.Deployment(ctx, refOf(d))
-	if err != nil {
-		return err
-	}
-	return s.stopped(v)
-}
-
 // stopped is the error for a deployment that is superseded or canceled.
-func (s *shipment) stopped(v server.DeploymentView) error {
+func stopped(v server.DeploymentView) error {
 	how := "was canceled"
 	if v.State.Status == schedule.Superseded {
 		how = "was superseded"
@@ -115,7 +107,7 @@ func (s *shipment) outcome(ctx context.Context, v server.DeploymentView) (again 
 		s.halfway(v)
 		return false, nil
 	default:
-		return false, s.stopped(v)
+		return false, stopped(v)
 	}
 }
 

@@ -86,16 +86,35 @@ func headline(v server.StatusView) string {
 	if !v.KeepsUp {
 		text = "not keeping up: "
 	}
-	if live == 0 {
-		return text + "nothing to do"
-	}
 	switch {
+	case live == 0 && len(v.Troubles) > 0:
+		return text + "no live action, " + troubleCounts(v.Troubles)
+	case live == 0:
+		return text + "nothing to do"
 	case oldest == 0 && !v.KeepsUp:
 		return text + count(live, "live action")
 	case oldest == 0:
 		return text + count(live, "live action") + ", none is ready and waits"
 	}
 	return text + fmt.Sprintf("%s, the oldest ready one waits %s", count(live, "live action"), server.Took(oldest))
+}
+
+// troubleCounts is "1 problem, 2 warnings".
+func troubleCounts(troubles []server.Trouble) string {
+	problems := 0
+	for _, t := range troubles {
+		if !t.Warning {
+			problems++
+		}
+	}
+	var parts []string
+	if problems > 0 {
+		parts = append(parts, count(problems, "problem"))
+	}
+	if warnings := len(troubles) - problems; warnings > 0 {
+		parts = append(parts, count(warnings, "warning"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) showProcesses(v server.StatusView) error {

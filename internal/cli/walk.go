@@ -66,7 +66,7 @@ func waitingFor(v server.DeploymentView) string {
 		return ""
 	}
 	if v.State.Held != "" {
-		return "held " + v.State.Held
+		return "held " + v.State.Held + " (" + v.State.Resume + ")"
 	}
 	for _, stage := range v.Stages {
 		if stage.State == server.RunFinished || stage.State == server.RunSkipped {

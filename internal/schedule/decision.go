@@ -75,6 +75,7 @@ type DeploymentState struct {
 	Version    int       `json:"version"` // definition version in force for it
 	Status     Status    `json:"status"`
 	Held       string    `json:"held,omitempty"`   // "by ana: checking dashboards"
+	Resume     string    `json:"resume,omitempty"` // the command that lifts the hold
 	Until      string    `json:"until,omitempty"`  // goes no further than this stage, until what is beyond it is resumed
 	By         int64     `json:"by,omitempty"`     // superseded: by this deployment
 	Reason     string    `json:"reason,omitempty"` // of the last status row

@@ -89,6 +89,18 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 	return e.state(t), true
 }
 
+// resumeCommand returns the command that lets a stage of a held or bounded deployment start.
+func (e *Engine) resumeCommand(t *trip, stage int32) string {
+	command := "waybill deployment resume " + e.label(t)
+	if _, whole := t.held[t.plan.def.Pipeline]; whole {
+		return command
+	}
+	if path := t.plan.stages[stage].path; t.held[path] != (hold{}) {
+		command += " " + t.plan.short(path)
+	}
+	return command
+}
+
 func (e *Engine) state(t *trip) DeploymentState {
 	s := DeploymentState{
 		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
@@ -97,12 +109,13 @@ func (e *Engine) state(t *trip) DeploymentState {
 	if h, ok := t.heldAt(-1); t.status != Active && t.status != FailedRun {
 		return s
 	} else if ok {
-		s.Held = h.String()
+		s.Held, s.Resume = h.String(), "waybill deployment resume "+e.label(t)
 		return s
 	}
 	for _, target := range sortedKeys(t.held) {
 		if _, there := t.plan.targets[target]; there { // else its stage has left the pipeline
 			s.Held = t.plan.short(target) + " " + t.held[target].String()
+			s.Resume = "waybill deployment resume " + e.label(t) + " " + t.plan.short(target)
 			break
 		}
 	}

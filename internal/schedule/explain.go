@@ -107,7 +107,7 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 		}
 	case isHeld:
 		h, _ := t.heldAt(p.nodes[n].stage)
-		text, who = "held by "+h.by, "waybill deployment resume "+e.label(t)
+		text, who = "held by "+h.by, e.resumeCommand(t, p.nodes[n].stage)
 		if h.until != "" {
 			text = e.label(t) + " goes no further than " + h.until
 		}

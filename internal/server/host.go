@@ -50,6 +50,9 @@ type Services struct {
 	Error    string `json:"error,omitempty"` // why the state is not known
 }
 
+// ServiceDown is the state of a service that neither runs nor is restarted, as after a restart of its machine.
+const ServiceDown = "down"
+
 // String is such as "up, 3 restarts, last exit status 1".
 func (s Services) String() string {
 	text := s.State
@@ -194,7 +197,7 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 		left--
 		wait.Go(func() {
 			view.Service = s.look(ctx, *view.place.Host, view.service.Name)
-			if view.Service != nil && view.Service.State == "down" && view.stopped {
+			if view.Service != nil && view.Service.State == ServiceDown && view.stopped {
 				view.Service = &Services{State: "stopped", Release: view.Service.Release}
 			}
 		})
@@ -271,7 +274,7 @@ func serviceOf(state step.State) *Services {
 	s := &Services{State: "up", Release: state.Running, Restarts: state.Restarts, Exit: state.Exit}
 	switch {
 	case state.Service == 0 && state.Supervisor == 0:
-		s.State, s.Release = "down", state.Release
+		s.State, s.Release = ServiceDown, state.Release
 	case state.Service == 0:
 		s.State = "restarting"
 	}
@@ -308,8 +311,11 @@ func (s *Service) services(ctx context.Context) ([]Trouble, error) {
 			continue
 		}
 		pipeline, host, _ := strings.Cut(v.Target, "/")
-		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(),
-			Hint: "waybill service log " + pipeline + " " + host})
+		hint := "waybill service log " + pipeline + " " + host
+		if v.Service.State == ServiceDown {
+			hint = "waybill ship --again starts it; " + hint + " prints its output"
+		}
+		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
 	}
 	return all, nil
 }

@@ -105,7 +105,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	if err != nil {
 		return StatusView{}, err
 	}
-	v.Troubles = slices.Concat(v.Troubles, services, away, v.unserved(), v.laneTroubles(), v.late(lanes), blobTroubles(s.reports(now)), v.strained(), v.partitioned(), told(s.reports(now)))
+	v.Troubles = slices.Concat([]Trouble{}, v.Troubles, services, away, v.unserved(), v.laneTroubles(), v.late(lanes), blobTroubles(s.reports(now)), v.strained(), v.partitioned(), told(s.reports(now)))
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil

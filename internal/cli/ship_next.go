@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// What ship does, as `waybill plan -o json` names it.
+const (
+	todoShip     = "ship"     // make a deployment of the revision
+	todoContinue = "continue" // take an active deployment further
+	todoRetry    = "retry"    // offer to retry the failed deployment
+	todoApply    = "apply"    // apply the definition alone
+	todoNothing  = "nothing"
+)
+
+// nextStep is what ship does with a revision that is registered.
+type nextStep struct {
+	todo       string
+	deployment *ledger.Deployment // that is taken further, or has ended; nil to make one
+	refused    error              // why ship ends with an error, although there is nothing to do
+	differs    []string           // what hosts lack, and the command that brings it, when the revision has finished
+}
+
+// nextStep decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
+func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, flags shipFlags) (nextStep, error) {
+	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
+	if err != nil {
+		return nextStep{}, err
+	}
+	if len(made) == 0 || flags.again && made[0].Status != schedule.Active {
+		return nextStep{todo: todoShip}, nil
+	}
+	d := &made[0]
+	if d.Status != schedule.Active && !flags.detach {
+		active, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Status: schedule.Active, Limit: 1})
+		if err != nil {
+			return nextStep{}, err
+		}
+		if len(active) > 0 {
+			d = &active[0]
+		}
+	}
+	switch d.Status {
+	case schedule.Active:
+		return nextStep{todo: todoContinue, deployment: d}, nil
+	case schedule.FailedRun:
+		return nextStep{todo: todoRetry, deployment: d}, nil
+	case schedule.Finished:
+		return finishedBefore(ctx, ops, d)
+	default:
+		v, err := ops.Deployment(ctx, refOf(*d))
+		return nextStep{todo: todoNothing, deployment: d, refused: stopped(v)}, err
+	}
+}
+
+// finishedBefore is the step of a revision that has finished: none. It is refused when a newer one has replaced it since.
+func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (nextStep, error) {
+	next := nextStep{todo: todoNothing, deployment: d}
+	newer, err := replacement(ctx, ops, *d)
+	if err != nil {
+		return next, err
+	}
+	if newer != nil {
+		next.refused = fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, refOf(*d), refOf(*newer), newer.Label).
+			WithHint("waybill ship --again, to deploy %s once more", d.Label)
+		return next, nil
+	}
+	p, err := ops.Pipeline(ctx, d.Pipeline)
+	if err != nil {
+		return next, err
+	}
+	drift := map[string]bool{}
+	for _, each := range p.Drift {
+		drift[each.Target] = true
+		next.differs = append(next.differs, strings.TrimPrefix(each.Target, d.Pipeline+"/")+" "+each.Reason+": waybill ship --again deploys to it once more")
+	}
+	for _, h := range p.Hosts {
+		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {
+			next.differs = append(next.differs, "the service on "+strings.TrimPrefix(h.Target, d.Pipeline+"/")+" is down: waybill ship --again starts it")
+		}
+	}
+	return next, nil
+}
+
+// isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
+func isNewest(ctx context.Context, ops operations, r ledger.Revision) (bool, error) {
+	newest, err := ops.Revisions(ctx, r.Pipeline, 1)
+	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
+}
