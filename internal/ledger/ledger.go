@@ -60,13 +60,14 @@ type core struct {
 	joined      map[action.ID]Instance   // those of this process
 	watched     map[action.ID]vigil      // all of them, as far as this process looks after others
 	passed      passed                   // deadlines that Due need not look at now
+	swept       map[string]bool          // old hours whose unused uploads this process has deleted
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
 	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), planning: newPlanning(),
 		lists:  semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
-		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}}
+		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}, swept: map[string]bool{}}
 	driver.Listen(c.wakes.poke)
 	return &Ledger{core: c, seen: newPositions()}
 }

@@ -17,7 +17,7 @@ const (
 	uploadHour = "20060102T15"
 	uploadAge  = 24 * time.Hour          // how long an upload can be registered, from the end of its hour
 	sweepAfter = uploadAge + 2*time.Hour // later than any transaction that still registers it can last
-	sweepUntil = 8 * 24 * time.Hour      // uploads that no instance swept in that time stay
+	sweepOften = 8 * 24 * time.Hour      // hours younger than that are swept again and again, since an upload may take long
 )
 
 // UploadKey returns a new key for an upload. It ends in a slash: the blob store adds the digest.
@@ -51,14 +51,30 @@ func (l *Ledger) sweepUploads(ctx context.Context, stored Folders) error {
 	var faults []error
 	for _, hour := range hours {
 		at, err := time.Parse(uploadHour, hour)
-		if age := now.Sub(at); err != nil || age < sweepAfter || age > sweepUntil {
+		age := now.Sub(at)
+		if err != nil || age < sweepAfter || l.isSwept(hour) {
 			continue
 		}
 		if err := l.sweepHour(ctx, path.Join(uploads, hour), stored); err != nil {
 			faults = append(faults, err)
+		} else if age > sweepOften {
+			l.setSwept(hour)
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// isSwept reports whether this process has swept an old hour: what is left of it is in use.
+func (l *Ledger) isSwept(hour string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.swept[hour]
+}
+
+func (l *Ledger) setSwept(hour string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.swept[hour] = true
 }
 
 // sweepHour deletes the unused uploads of one hour, and its folder when none is left.

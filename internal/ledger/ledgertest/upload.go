@@ -1,7 +1,9 @@
 package ledgertest
 
 import (
+	"context"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,12 +32,24 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	}
 	fresh, used, artifact := upload(time.Hour), upload(27*time.Hour), upload(29*time.Hour)
 	beside, alone, older := upload(27*time.Hour+time.Millisecond), upload(30*time.Hour), upload(9*24*time.Hour)
+	first, usedFirst := upload(60*24*time.Hour), upload(60*24*time.Hour+time.Millisecond)
 	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+used+"'"))
+	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "first", By: "ana"}, true, "")
+	check(t, err)
+	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+usedFirst+"' WHERE label = 'first'"))
 	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
 		return tx.InsertArtifact(1, 1, ledger.Artifact{Label: "any", Digest: path.Base(artifact), Blob: artifact})
 	}))
-	check(t, s.Retain(s.ctx, 0, store))
-	for key, want := range map[string]bool{fresh: true, used: true, artifact: true, beside: false, alone: false, older: true} {
+	listed := &listing{store: store, fails: path.Join("upload", now.Add(-9*24*time.Hour).Format("20060102T15"))}
+	if err := s.Retain(s.ctx, 0, listed); err == nil {
+		t.Error("a store that refuses to delete is no error")
+	}
+	listed.fails, listed.hours = "", nil
+	check(t, s.Retain(s.ctx, 0, listed))
+	if hour := path.Join("upload", now.Add(-60*24*time.Hour).Format("20060102T15")); slices.Contains(listed.hours, hour) {
+		t.Errorf("%s is swept again", hour)
+	}
+	for key, want := range map[string]bool{fresh: true, used: true, artifact: true, beside: false, alone: false, older: false, first: false, usedFirst: true} {
 		if has, err := store.Has(s.ctx, key); err != nil || has != want {
 			t.Errorf("%s is there: %v, %v; want %v", key, has, err, want)
 		}
@@ -43,6 +57,25 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	if hours, err := store.Folders(s.ctx, "upload"); err != nil || len(hours) != 4 {
 		t.Errorf("folders %v, %v, want those of the four uploads that are left", hours, err)
 	}
+}
+
+// listing notes the folders that are listed, and refuses to delete one.
+type listing struct {
+	store ledger.Folders
+	hours []string
+	fails string
+}
+
+func (l *listing) Folders(ctx context.Context, folder string) ([]string, error) {
+	l.hours = append(l.hours, folder)
+	return l.store.Folders(ctx, folder)
+}
+
+func (l *listing) Clear(ctx context.Context, folder string) error {
+	if folder == l.fails {
+		return fault.New(fault.Unavailable, "the store refuses")
+	}
+	return l.store.Clear(ctx, folder)
 }
 
 // uploadsAreRegisteredWithinADay: before an upload may be swept, it can no longer be registered.
