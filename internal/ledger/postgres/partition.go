@@ -164,6 +164,7 @@ const (
 	retainFor  = 10 * time.Minute       // one call of Retain; after it, another process may take its turn
 	dropWait   = 500 * time.Millisecond // for the locks of a drop, and so how long it may hold up those who use the tables
 	dropWithin = time.Minute            // how long one drop is tried again because a lock was not free
+	endWithin  = 5 * time.Second        // for recording that this process is done
 )
 
 // Retain drops the partitions that end before a moment and have no live action, each period in a transaction of its own:
@@ -184,7 +185,9 @@ func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 		return coded(err)
 	}
 	err = retain(ctx, c, before, d.log)
-	_, ended := d.writes.Exec(context.WithoutCancel(ctx), "UPDATE meta SET retaining_until = now()") // c may be closed
+	last, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), endWithin, fmt.Errorf("PostgreSQL did not answer within %s", endWithin))
+	defer stop()
+	_, ended := d.writes.Exec(last, "UPDATE meta SET retaining_until = now()") // c may be closed
 	return coded(errors.Join(err, ended))
 }
 
