@@ -128,7 +128,7 @@ func (s *session) reportBlobs(ctx context.Context, log *slog.Logger) error {
 }
 
 func (s *session) blobIdentity(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, identityWait)
+	ctx, cancel := context.WithTimeoutCause(ctx, identityWait, fmt.Errorf("the blob store did not answer within %s", identityWait))
 	defer cancel()
 	return blob.Identity(ctx, s.blobs)
 }

@@ -166,6 +166,8 @@ const (
 	lookTakes   = 5 * time.Second
 )
 
+var errUnseen = fmt.Errorf("not seen within %s", lookTakes)
+
 // looks are what was seen of services lately, by host and service, and what is being looked at.
 type looks struct {
 	mu    sync.Mutex
@@ -185,7 +187,7 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 	if s.Inspect == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTakes)
+	ctx, cancel := context.WithTimeoutCause(ctx, lookTakes, errUnseen)
 	defer cancel()
 	var wait sync.WaitGroup
 	left := mostLooks
@@ -211,11 +213,14 @@ func (s *Service) look(ctx context.Context, host schedule.Host, service string) 
 	l, mine := s.looks.join(host.URL + "\x00" + host.Root + "\x00" + service)
 	if mine {
 		// Others may wait for this look: the end of this request does not cut it short.
-		whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTakes)
+		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
 		defer cancel()
+		l.found = &Services{State: "unknown", Error: "the look at it failed"} // unless it returns
+		defer func() {
+			l.at = time.Now()
+			close(l.done)
+		}()
 		l.found = s.lookNow(whole, host, service)
-		l.at = time.Now()
-		close(l.done)
 		return l.found
 	}
 	select {
@@ -266,7 +271,7 @@ func (s *Service) lookNow(ctx context.Context, host schedule.Host, service strin
 
 // unseen is a service that was not looked at in time.
 func unseen(ctx context.Context) *Services {
-	return &Services{State: "unknown", Error: fmt.Sprintf("not seen within %s: %s", lookTakes, context.Cause(ctx))}
+	return &Services{State: "unknown", Error: context.Cause(ctx).Error()}
 }
 
 // serviceOf says what a host's state means.

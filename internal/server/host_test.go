@@ -105,9 +105,36 @@ func TestALookThatTakesTooLongIsReported(t *testing.T) {
 		views := supervised(2 * looksAtOnce)
 		s.inspect(t.Context(), views)
 		for _, view := range views {
-			if view.Service == nil || view.Service.State != "unknown" || view.Service.Error == "" {
-				t.Errorf("%s: %+v, want unknown with an error", view.Target, view.Service)
+			if view.Service == nil || view.Service.State != "unknown" || view.Service.Error != "not seen within 5s" {
+				t.Errorf("%s: %+v, want unknown, not seen within 5s", view.Target, view.Service)
 			}
+		}
+	})
+}
+
+func TestALookThatPanicsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewService(nil, nil, Offers{})
+		s.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) { panic("broken") }
+		host := schedule.Host{Name: "oak", URL: "local://oak"}
+		func() {
+			defer func() { _ = recover() }()
+			s.look(t.Context(), host, "web")
+		}()
+		s.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) {
+			return step.State{Service: 1}, true, nil
+		}
+		if got := s.look(t.Context(), host, "web"); got == nil || got.State != "unknown" {
+			t.Errorf("a moment after: %+v, want unknown", got)
+		}
+		s.looks.mu.Lock()
+		for _, l := range s.looks.all {
+			l.at = l.at.Add(-lookLasts)
+		}
+		s.looks.mu.Unlock()
+		if got := s.look(t.Context(), host, "web"); got == nil || got.State != "up" {
+			t.Errorf("later: %+v, want up", got)
 		}
 	})
 }
