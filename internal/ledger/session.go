@@ -43,5 +43,8 @@ func (l *Ledger) SessionByHash(ctx context.Context, hash [32]byte) (session Sess
 
 // EndSession deletes a session. It returns nil for one that has ended already.
 func (l *Ledger) EndSession(ctx context.Context, hash [32]byte) error {
-	return l.write(ctx, "end a session", func(t *txn) error { return t.DeleteSession(hash) })
+	return l.write(ctx, "end a session", func(t *txn) error {
+		t.touch(TopicAccess)
+		return t.DeleteSession(hash)
+	})
 }

@@ -58,6 +58,7 @@ func (l *Ledger) RevokeToken(ctx context.Context, name string) error {
 		if err == nil && n == 0 {
 			err = fault.New(fault.NotFound, "there is no token named %q", name)
 		}
+		t.touch(TopicAccess)
 		return err
 	})
 }

@@ -16,10 +16,11 @@ const (
 	TopicAction Topic = "action" // an action was made, or stands elsewhere; claims aside
 	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than was known
 	TopicCancel Topic = "cancel" // somebody asked to cancel a claimed action
+	TopicAccess Topic = "access" // a token was revoked, or a session ended
 )
 
 // Topics lists them all.
-func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel} }
+func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess} }
 
 // Signal is what waiters of a topic are woken for.
 type Signal struct {

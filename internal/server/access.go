@@ -33,6 +33,7 @@ type access struct {
 // tokens is what access needs of the ledger.
 type tokens interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
+	View() *ledger.Ledger
 	sessionStore
 }
 
@@ -74,7 +75,43 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/logout":
 		a.logout(w, r)
 	default:
-		a.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, identity)))
+		a.serve(w, r, identity)
+	}
+}
+
+// A request that lasts, such as a stream, ends when what it was let in by is valid no longer: at once where this server hears
+// that a token was revoked or a session ended, and for a token or a session that expires within accessAge.
+const (
+	lasting   = time.Second
+	accessAge = 10 * time.Second
+)
+
+var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has expired, or the session has ended")
+
+// serve hands a request over with its identity.
+func (a *access) serve(w http.ResponseWriter, r *http.Request, identity Identity) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), identityKey{}, identity))
+	defer cancel(nil)
+	if identity.Known() {
+		credentials := &http.Request{Host: r.Host, Header: http.Header{"Authorization": r.Header["Authorization"], "Cookie": r.Header["Cookie"]}}
+		watch := time.AfterFunc(lasting, func() { a.watch(ctx, cancel, credentials.WithContext(ctx)) })
+		defer watch.Stop()
+	}
+	a.next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// watch cancels a request when its credentials are valid no longer. While the ledger does not answer it changes nothing.
+func (a *access) watch(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
+	waiter := &Waiter{a.stored.View()}
+	for {
+		if err := waiter.Wait(ctx, accessAge, ledger.TopicAccess); err != nil {
+			return
+		}
+		identity, err := a.identify(credentials)
+		if fault.Is(err, fault.Unauthorized) || err == nil && !identity.Known() {
+			cancel(errAccessEnded)
+			return
+		}
 	}
 }
 

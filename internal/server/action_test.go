@@ -32,7 +32,7 @@ func serveOrders(t *testing.T) *served {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return &served{w, s, api}
+	return &served{World: w, Server: s, api: api}
 }
 
 func TestOrdersOverHTTP(t *testing.T) {

@@ -27,19 +27,20 @@ const homeToken = "wb_the-token-of-the-home"
 type served struct {
 	*servertest.World
 	*httptest.Server
-	api *server.Server
+	api  *server.Server
+	logs string // the folder of builds
 }
 
 func serve(t *testing.T, listen string) *served {
 	t.Helper()
-	w := servertest.Start(t)
-	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3"})
+	w, logs := servertest.Start(t), t.TempDir()
+	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3", Builds: logs})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
 		s.CloseClientConnections() // followers never end by themselves
 		s.Close()
 	})
-	return &served{w, s, api}
+	return &served{w, s, api, logs}
 }
 
 func (s *served) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }

@@ -177,7 +177,7 @@ func TestBehindAProxy(t *testing.T) {
 			rewrite(r)
 		}})
 		t.Cleanup(front.Close)
-		return &served{w, front, api}
+		return &served{World: w, Server: front, api: api}
 	}
 	silent := proxy(func(*httputil.ProxyRequest) {})
 	if status, _, _ := silent.ask(t, "GET", "/api/v1/pipelines", ""); status != 401 {
