@@ -20,7 +20,7 @@ func (a *app) serviceLogCommand() *cobra.Command {
 		Use:   "log [PIPELINE] HOST",
 		Short: "Print what the service on a host printed last",
 		Long: `Prints the newest output of the service on a host, at most 1 MiB, also that from before its last
-start. HOST is the host's path below the pipeline. Control characters and sequences are left out;
+start. HOST is STAGE/GROUP/HOST. Control characters and sequences are left out;
 on a terminal colours stay. The output is on the machine that runs the service: with --server a
 server on that machine reads it, which needs a token. Without PIPELINE: this folder's pipeline.`,
 		Example: examples("waybill service log beta/all/oak", "waybill service log greeter beta/all/oak | tail",

@@ -153,8 +153,11 @@ func (s *shipment) storeAgain(ctx context.Context, known ledger.Revision) error 
 	if err != nil || view.Stored || view.Key == "" {
 		return err
 	}
-	_, err = s.snapshot(ctx, known.Pipeline, known.Label)
-	return err
+	if _, err = s.snapshot(ctx, known.Pipeline, known.Label); err != nil {
+		return err
+	}
+	s.note("stored the files of %s again: the blob store did not have them", known.Label)
+	return nil
 }
 
 // register applies the definition, stores the files, and makes the revision with its deployment.
