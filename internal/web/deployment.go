@@ -50,13 +50,14 @@ func (d deploymentPage) Causes() (causes []*cause) {
 
 // Brief returns an entry's detail without the errors that the page shows above it.
 func (d deploymentPage) Brief(raw json.RawMessage) string {
-	text := detail(raw)
-	for _, f := range d.Failures {
-		if f.Why != "" {
-			text = strings.ReplaceAll(text, f.Why, "see above")
+	return detailWith(raw, func(text string) string {
+		for _, f := range d.Failures {
+			if before, found := strings.CutSuffix(": "+text, ": "+f.Why); found && f.Why != "" {
+				return strings.TrimPrefix(before+": see above", ": ")
+			}
 		}
-	}
-	return text
+		return text
+	})
 }
 
 // CanHold, CanResume, CanRetry and CanCancel say which buttons make sense now; the server judges again.

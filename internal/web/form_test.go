@@ -136,7 +136,7 @@ func TestButtonsSteerLanes(t *testing.T) {
 	browser := browsertest.Start(t)
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login()), chromedp.Navigate(s.URL+"/lanes"),
 		chromedp.Click("#ask-pause summary", chromedp.ByQuery),
-		chromedp.SendKeys("#lane-pause", "notify/hooks.example.org", chromedp.ByQuery),
+		chromedp.SendKeys("#input-lane-pause", "notify/hooks.example.org", chromedp.ByQuery),
 		chromedp.SendKeys("#for-pause", "2h", chromedp.ByQuery),
 		chromedp.SendKeys("#reason-pause", "maintenance", chromedp.ByQuery),
 		chromedp.Click("#ask-pause button", chromedp.ByQuery),

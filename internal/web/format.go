@@ -96,6 +96,11 @@ func compact(value any) string { return strings.TrimSpace(string(mustJSON(value)
 
 // detail is an entry's detail in one line.
 func detail(raw json.RawMessage) string {
+	return detailWith(raw, func(text string) string { return text })
+}
+
+// detailWith writes errors and reasons by a function of its own.
+func detailWith(raw json.RawMessage, why func(string) string) string {
 	var fields struct {
 		Text, Event, Status, Error, Reason, By, Label, Digest string
 		Size                                                  int64
@@ -103,7 +108,7 @@ func detail(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &fields) != nil {
 		return string(raw)
 	}
-	parts := []string{fields.Text, fields.Event, fields.Label, strings.ToLower(fields.Status), fields.Error, fields.Reason}
+	parts := []string{fields.Text, fields.Event, fields.Label, strings.ToLower(fields.Status), why(fields.Error), why(fields.Reason)}
 	if fields.Size > 0 {
 		parts = append(parts, server.Size(fields.Size))
 	}

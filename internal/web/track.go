@@ -82,10 +82,16 @@ func trackOf(pipeline string, stages []server.StageView) track {
 func depthsOf(stages []server.StageView) map[string]int {
 	depths := map[string]int{}
 	for range stages {
+		changed := false
 		for _, stage := range stages {
 			for _, name := range stage.After {
-				depths[stage.Name] = min(max(depths[stage.Name], depths[name]+1), len(stages)-1)
+				depth := min(max(depths[stage.Name], depths[name]+1), len(stages)-1)
+				changed = changed || depth != depths[stage.Name]
+				depths[stage.Name] = depth
 			}
+		}
+		if !changed { // after one more round than the order of the stages needs
+			break
 		}
 	}
 	return depths
