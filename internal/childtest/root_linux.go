@@ -1,6 +1,7 @@
 package childtest
 
 import (
+	"bytes"
 	"os"
 	"syscall"
 	"testing"
@@ -20,7 +21,7 @@ func AsRoot(t *testing.T) bool {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
-	if out, err := command.CombinedOutput(); err != nil {
+	if out, err := command.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name()+" ")) {
 		t.Fatalf("this test mounts a file system; as root of namespaces of its own: %v\n%s\n"+
 			"try: run it as root, or let users make namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)", err, out)
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -157,7 +158,9 @@ func TestInstancesAreReadAlone(t *testing.T) {
 		t.Error("a program looked at a service")
 		return step.State{}, false, nil
 	}
-	c, ctx := s.client(), t.Context()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the deployer has not joined within a minute"))
+	defer cancel()
+	c := s.client()
 	got, err := c.Instances(ctx)
 	for view := s.Ledger.View(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
 		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {

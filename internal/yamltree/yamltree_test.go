@@ -104,6 +104,7 @@ copy: *l
 	}
 }
 
+// TestBombsCostLittleMemory is not parallel: it measures what the whole process allocates.
 func TestBombsCostLittleMemory(t *testing.T) {
 	var laughs strings.Builder
 	laughs.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
@@ -145,6 +146,7 @@ func TestBombsCostLittleMemory(t *testing.T) {
 	}
 }
 
+// TestASyntaxErrorIsParsedOnce is not parallel: it measures what the whole process allocates.
 func TestASyntaxErrorIsParsedOnce(t *testing.T) {
 	allocated := func(file string) uint64 {
 		var before, after runtime.MemStats

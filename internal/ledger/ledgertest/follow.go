@@ -505,8 +505,10 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 		t.Fatalf("deferred %v while the plan hangs", turned.Deferred)
 	}
 	release()
-	for len(turn(completions).Deferred.IDs) > 0 { // until the plan is ready
-		runtime.Gosched()
+	for until := time.Now().Add(time.Minute); len(turn(completions).Deferred.IDs) > 0; runtime.Gosched() { // until the plan is ready
+		if time.Now().After(until) {
+			t.Fatal("the plan is not ready within a minute of its release")
+		}
 	}
 	if s.statusOf(t, slow) != action.Successful || len(s.followers(t, slow)) != 1 {
 		t.Errorf("it is %s with %d followers", s.statusOf(t, slow), len(s.followers(t, slow)))

@@ -119,6 +119,9 @@ func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host ledger.Instan
 	if err := db.QueryRow(t.Context(), sum).Scan(&before); err != nil {
 		t.Fatal(err)
 	}
+	if err := l.Heartbeat(t.Context(), host); err != nil { // filling may take longer than the lease
+		t.Fatal(err)
+	}
 	for range 5 {
 		turned, err := l.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: 100}})
 		if err != nil || len(turned.Claimed) != 100 {

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -19,9 +20,9 @@ func TestBackupsNeedNoHardLinks(t *testing.T) {
 	t.Parallel()
 	const inChild = "WAYBILL_TEST_WITHOUT_LINKS"
 	if os.Getenv(inChild) == "" {
-		child := childtest.Command(t, os.Args[0], "-test.run=^TestBackupsNeedNoHardLinks$")
+		child := childtest.Command(t, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		child.Env = append(os.Environ(), inChild+"=1")
-		if out, err := child.CombinedOutput(); err != nil {
+		if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name()+" ")) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return

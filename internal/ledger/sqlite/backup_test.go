@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -56,7 +57,11 @@ func TestABackupEndsWhileTheLogIsWritten(t *testing.T) {
 			}
 		}
 	})
-	<-began
+	select {
+	case <-began:
+	case <-time.After(time.Minute):
+		t.Fatal("11 actions are not stored within a minute")
+	}
 	backup := filepath.Join(dir, "copy.db")
 	if err := sqlite.Backup(t.Context(), filepath.Join(dir, "waybill.db"), backup); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -83,7 +84,11 @@ workflows:
 	failed := make(chan struct{}, 100)
 	w.buckets["argo"] = caboose.Bucket{Name: at.Bucket(), Store: noticing{store, failed}}
 	w.observe(nil)
-	<-failed
+	select {
+	case <-failed:
+	case <-time.After(time.Minute):
+		t.Fatal("no artifact was asked for within a minute")
+	}
 	w.wantHistory(declared, action.Queued)
 	bucket.Start(t)
 
