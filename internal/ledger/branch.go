@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/waybill-dev/waybill/internal/action"
+import (
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
 
 // Branch is one way to the rows of an ActionQuery: a table that is walked in the order of ids by an index, until the list
 // is full. The list is what its branches find together; a row may be found by several.
@@ -23,7 +27,8 @@ const (
 )
 
 // Branches are the ways to the rows. The filter that leaves the fewest rows decides: a parent, a retried action or a
-// pipeline has few actions, and of most statuses there are few among all actions.
+// pipeline has few actions, and of most statuses there are few among all actions. Of successful ones there are many, and a
+// handler, a name or a kind leaves fewer.
 func (q ActionQuery) Branches() []Branch {
 	switch {
 	case !q.Parent.IsZero(), !q.RetryOf.IsZero(), q.Pipeline != "":
@@ -32,18 +37,34 @@ func (q ActionQuery) Branches() []Branch {
 		return []Branch{{From: Threads}}
 	case q.Shortest > 0 || q.Longest > 0:
 		return []Branch{{From: Threads}, {From: Ends}}
+	case q.common() && q.narrow():
+		return q.byName()
 	case len(q.Statuses) > 0:
 		return q.byStatus(len(q.Live()) > 0, q.Ended())
 	case len(q.Phases) > 0:
 		return q.byPhase()
-	case len(q.Names) > 0:
-		var branches []Branch
-		for _, name := range q.Names {
-			branches = append(branches, Branch{From: Actions, Name: name})
-		}
-		return branches
 	}
-	return []Branch{{From: Actions, Jobs: q.Kind == action.KindJob && q.Name == ""}}
+	return q.byName()
+}
+
+// common reports whether the query wants actions by how they ended, and successful ones among them.
+func (q ActionQuery) common() bool {
+	return slices.Contains(q.Statuses, action.Successful) || len(q.Statuses) == 0 && slices.Contains(q.Phases, Successful)
+}
+
+// narrow reports whether the query names what has an index of actions. Ends have one of jobs.
+func (q ActionQuery) narrow() bool {
+	return q.Handler != "" || q.Name != "" || len(q.Names) > 0 || q.Kind != "" && q.Kind != action.KindJob
+}
+
+func (q ActionQuery) byName() (branches []Branch) {
+	for _, name := range q.Names {
+		branches = append(branches, Branch{From: Actions, Name: name})
+	}
+	if len(branches) == 0 {
+		branches = []Branch{{From: Actions, Jobs: q.Kind == action.KindJob && q.Name == "" && q.Handler == ""}}
+	}
+	return branches
 }
 
 func (q ActionQuery) byStatus(live bool, ended []action.Status) (branches []Branch) {

@@ -5,6 +5,9 @@ import (
 	"math"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -151,22 +154,45 @@ func TestListsCostTheSameForEachRow(t *testing.T) {
 		"of a name":  {Kind: action.KindJob, Name: "mirror", Statuses: []action.Status{action.Successful}},
 	} {
 		for _, q.Limit = range []int{100, 1_000, 10_001} {
-			if _, err := db.Exec(t.Context(), "SELECT pg_stat_statements_reset(0, (SELECT oid FROM pg_database WHERE datname = current_database()), 0)"); err != nil {
-				t.Fatal(err)
-			}
-			if found, err := l.Actions(t.Context(), q); err != nil || len(found) != q.Limit {
-				t.Fatalf("%s: %d actions, want %d: %v", name, len(found), q.Limit, err)
-			}
-			var buffers float64
-			if err := db.QueryRow(t.Context(), `SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8 FROM pg_stat_statements s
-				JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database() AND query LIKE '%AS page%'`).Scan(&buffers); err != nil {
-				t.Fatal(err)
-			}
-			if each := buffers / float64(q.Limit); each == 0 || each > 60 {
-				t.Errorf("%s: a list of %d costs %.0f buffers for each action, want at most 60", name, q.Limit, each)
+			buffers, found := listBuffers(t, db, l, q)
+			if each := buffers / float64(q.Limit); each == 0 || each > 60 || found != q.Limit {
+				t.Errorf("%s: a list of %d has %d and costs %.0f buffers for each action, want at most 60", name, q.Limit, found, each)
 			}
 		}
 	}
+	successful := []action.Status{action.Successful}
+	for name, c := range map[string]struct {
+		query ledger.ActionQuery
+		most  float64
+	}{
+		"of no such handler": {ledger.ActionQuery{Handler: "x", Statuses: successful}, 1_000},
+		"of no such name":    {ledger.ActionQuery{Kind: action.KindJob, Name: "x", Statuses: successful}, 1_000},
+		"of no such process": {ledger.ActionQuery{Kind: action.KindJob, Names: []string{"x"}, Phases: []ledger.Phase{ledger.Successful}}, 1_000},
+		"of no such kind":    {ledger.ActionQuery{Kind: "x", Statuses: append(successful, action.Failed)}, 2 * stored},
+		"of no such lane":    {ledger.ActionQuery{Lane: "x", Statuses: successful, Since: time.Now().Add(-time.Hour)}, 2 * stored},
+	} {
+		c.query.Limit = 50
+		if buffers, found := listBuffers(t, db, l, c.query); buffers == 0 || buffers > c.most || found > 0 {
+			t.Errorf("successful %s: %d found at %.0f buffers, want none at most at %.0f", name, found, buffers, c.most)
+		}
+	}
+}
+
+// listBuffers counts the buffers that a list touches, and what it has.
+func listBuffers(t *testing.T, db *pgx.Conn, l *ledger.Ledger, q ledger.ActionQuery) (buffers float64, found int) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), "SELECT pg_stat_statements_reset(0, (SELECT oid FROM pg_database WHERE datname = current_database()), 0)"); err != nil {
+		t.Fatal(err)
+	}
+	some, err := l.Actions(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.QueryRow(t.Context(), `SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8 FROM pg_stat_statements s
+		JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database() AND query LIKE '%AS page%'`).Scan(&buffers); err != nil {
+		t.Fatal(err)
+	}
+	return buffers, len(some)
 }
 
 // fillEnded stores ended jobs with their events, and settles the tables.

@@ -57,6 +57,7 @@ func (f *filter) branch(b ledger.Branch, q ledger.ActionQuery, conditions []stri
 		walked, from = "t", "thread t"+actionOf("t")+" LEFT JOIN thread_done d ON false"
 	case ledger.Ends:
 		walked, from = "d", "thread_done d"+actionOf("d")+" LEFT JOIN thread t ON false"
+		own.when(q.Lane != "", "d.lane = ?", q.Lane) // before the action is looked up
 		if q.Kind == action.KindJob {
 			own.conditions = append(own.conditions, "d.job IS NOT FALSE")
 			own.when(q.Shortest > 0, "d.finished_at - d.started_at >= ?", interval(q.Shortest))

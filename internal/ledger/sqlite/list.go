@@ -65,6 +65,9 @@ func branch(b ledger.Branch, q ledger.ActionQuery, wanted []condition, order str
 		if b.Status != 0 {
 			and(`d.status = ` + strconv.Itoa(int(b.Status))) // a literal, for the partial index of failures
 		}
+		if q.Lane != "" {
+			and(`d.lane = ?`, q.Lane) // before the action is looked up
+		}
 		walked, from = `d`, `thread_done d`+indexed+` CROSS JOIN action a ON a.id = d.id LEFT JOIN thread t ON 0`
 	case ledger.Dismissals:
 		walked, from = `x`, `dismissal x CROSS JOIN action a ON a.id = x.id JOIN thread_done d ON d.id = x.id LEFT JOIN thread t ON 0`
