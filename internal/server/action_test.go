@@ -92,6 +92,11 @@ func TestOrdersOverHTTP(t *testing.T) {
 	if status, answer, _ := s.ask(t, "GET", at+"?"+strings.Repeat("status=canceled&", 1000), ""); status != 200 {
 		t.Errorf("a list with a status that is repeated: %d %s", status, answer)
 	}
+	for _, body := range []string{`{"handler": ` + strings.Repeat("9", 100_000) + `}`, `{"handler": {"x": "` + strings.Repeat("x", 100_000) + `"}}`, `{"status": [` + strings.Repeat("1,", 20_000) + `1]}`} {
+		if status, answer, _ := s.ask(t, "POST", at+"/replay", body, "Authorization", bearer, "Content-Type", "application/json"); status != 400 || len(answer) > 4_000 {
+			t.Errorf("a bad body of %d bytes: %d with %d bytes: %.300s", len(body), status, len(answer), answer)
+		}
+	}
 	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": []}`, "Authorization", bearer, "Content-Type", "application/json"); status < 400 || status >= 500 {
 		t.Errorf("replay of nothing: %d %s", status, answer)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -160,11 +161,28 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	case status >= http.StatusInternalServerError:
 		code = fault.Internal
 	}
-	details := []string{model.Detail}
-	for _, e := range model.Errors {
-		details = append(details, e.Error())
+	details := []string{clip(model.Detail)}
+	for _, e := range model.Errors[:min(mostFaults, len(model.Errors))] {
+		details = append(details, clip(e.Error()))
+	}
+	if more := len(model.Errors) - mostFaults; more > 0 {
+		details = append(details, fmt.Sprintf("and %d more", more))
 	}
 	return &Problem{Type: problemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
+}
+
+// Bounds of what a Problem repeats of bad input, which may be long and may hold secrets.
+const (
+	mostFaults   = 10
+	mostRepeated = 200 // bytes of one fault
+)
+
+// clip returns the beginning of a fault's text.
+func clip(text string) string {
+	if len(text) <= mostRepeated {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostRepeated], "") + "…"
 }
 
 // inputContext is a request on its way through huma. Its status is that of the Problem that answers it.
