@@ -99,7 +99,12 @@ func (a *app) checkIgnored(ctx context.Context, p project) error {
 		if stage.Build == nil || stage.Build.External {
 			continue
 		}
-		if name := stage.Build.File; git.Open(p.dir).Ignored(ctx, name) {
+		name := stage.Build.File
+		ignored, err := git.Open(p.dir).Ignored(ctx, name)
+		if err != nil {
+			return err
+		}
+		if ignored {
 			shown := a.shorten(filepath.Join(p.dir, name))
 			return fault.New(fault.Invalid, "git ignores %s, so no revision has it", shown).WithHint("git add -f %s", shown)
 		}
@@ -144,7 +149,7 @@ func (p project) secretFiles() []string {
 // secretWarnings names the secrets in the project's folder that git does not ignore.
 func (a *app) secretWarnings(ctx context.Context, p project) (warnings fault.Problems) {
 	for _, name := range p.secretFiles() {
-		if !git.Open(p.dir).Ignored(ctx, name) {
+		if ignored, err := git.Open(p.dir).Ignored(ctx, name); err != nil || !ignored {
 			warnings.Add(fault.Problem{Position: fault.Position{File: p.file}, Code: "secret-in-folder", Warning: true,
 				Text: "the secret file " + name + " is in the project's folder and git does not ignore it; revisions leave it out: keep it elsewhere, or add it to .gitignore"})
 		}

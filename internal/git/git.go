@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,9 +123,21 @@ func (f *Folder) Files(ctx context.Context) ([]string, error) {
 
 // Ignored reports whether git leaves a file of the folder out of Files because an ignore rule matches it; name is a slash
 // path from the folder. It is false without a repository, and for tracked files.
-func (f *Folder) Ignored(ctx context.Context, name string) bool {
+func (f *Folder) Ignored(ctx context.Context, name string) (bool, error) {
 	_, err := f.git(ctx, "check-ignore", "-q", "--", name)
-	return err == nil
+	if err == nil {
+		return true, nil
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return false, nil
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if _, err := f.git(ctx, "rev-parse", "--git-dir"); err != nil {
+		return false, nil
+	}
+	return false, fmt.Errorf("see whether git ignores %s: %w", filepath.Join(f.dir, name), err)
 }
 
 // listed asks git. A submodule is listed as a folder of its own.

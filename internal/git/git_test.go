@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -195,5 +196,26 @@ func TestPrecedesIsProperAncestry(t *testing.T) {
 		if got := repository.Precedes(ctx, c.older, c.newer); got != c.want {
 			t.Errorf("Precedes(%.7s, %.7s) = %v, want %v", c.older, c.newer, got, c.want)
 		}
+	}
+}
+
+func TestAFailureOfGitDoesNotMeanThatAFileIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.write(".gitignore", "*.out\n")
+	f.write("service/main.go", "package main")
+	f.commit("first")
+	folder := git.Open(f.dir)
+	for name, want := range map[string]bool{"main.go": false, "a.out": true} {
+		if got, err := folder.Ignored(t.Context(), name); got != want || err != nil {
+			t.Errorf("%s is ignored: %t, %v; want %t", name, got, err, want)
+		}
+	}
+	if got, err := git.Open(t.TempDir()).Ignored(t.Context(), "a.out"); got || err != nil {
+		t.Errorf("without a repository: %t, %v", got, err)
+	}
+	f.write(".git/index", "damaged")
+	if _, err := folder.Ignored(t.Context(), "main.go"); err == nil || !strings.Contains(err.Error(), "see whether git ignores") {
+		t.Errorf("with a damaged index: %v", err)
 	}
 }

@@ -78,9 +78,19 @@ func run(ctx context.Context, dir string, settings []setting, arguments ...strin
 	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(settings)))
 	if err := c.Run(); err != nil {
 		if said := strings.TrimSpace(stderr.String()); said != "" {
-			return nil, fmt.Errorf("git %s: %s", arguments[0], said)
+			return nil, &failure{fmt.Sprintf("git %s: %s", arguments[0], said), err}
 		}
 		return nil, fmt.Errorf("git %s: %w", arguments[0], err)
 	}
 	return stdout.Bytes(), nil
 }
+
+// failure is what git wrote about the failure of a command, with how the command ended.
+type failure struct {
+	text string
+	err  error
+}
+
+func (f *failure) Error() string { return f.text }
+
+func (f *failure) Unwrap() error { return f.err }
