@@ -134,10 +134,16 @@ func (f *Folder) Ignored(ctx context.Context, name string) (bool, error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if _, err := f.git(ctx, "rev-parse", "--git-dir"); err != nil {
+	if !f.inRepository(ctx) {
 		return false, nil
 	}
 	return false, fmt.Errorf("see whether git ignores %s: %w", filepath.Join(f.dir, name), err)
+}
+
+// inRepository reports whether the folder belongs to a repository that git can open.
+func (f *Folder) inRepository(ctx context.Context) bool {
+	_, err := f.git(ctx, "rev-parse", "--git-dir")
+	return err == nil
 }
 
 // listed asks git. A submodule is listed as a folder of its own.

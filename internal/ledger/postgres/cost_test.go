@@ -201,10 +201,10 @@ func fillEnded(t *testing.T, url string, n int) {
 	execute(t, url, "CREATE TABLE made AS SELECT n, at, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 5, 15))::uuid AS id"+
 		" FROM (SELECT n, date_trunc('milliseconds', now()) - n * interval '2 ms' AS at, md5(n::text) AS h FROM generate_series(1, "+strconv.Itoa(n)+") AS n) AS g")
 	execute(t, url, `INSERT INTO action (id, created_at, enqueued_at, kind, name, handler, lane, priority, parameters, policy, delivery, created_by, version)
-		SELECT id, at, at, 'job', 'mirror', 'noop', 'noop', 100, '{}', '{"retries": 5}', 'at-least-once', 'ana', 1 FROM made`)
+		SELECT id, at, made.at, 'job', 'mirror', 'noop', 'noop', 100, '{}', '{"retries": 5}', 'at-least-once', 'ana', 1 FROM made`)
 	execute(t, url, `INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source)
 		SELECT id, at, seq, CASE seq WHEN 1 THEN 3 ELSE 5 END, 1, 0, at, 'host-a/1' FROM made, generate_series(1, 2) AS seq`)
 	execute(t, url, `INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost, started_at, finished_at, code, error, ref, job)
-		SELECT id, at, 'noop', 5, 2, 1, 0, 0, at, at, '', '', '', true FROM made`)
+		SELECT id, at, 'noop', 5, 2, 1, 0, 0, at, made.at, '', '', '', true FROM made`)
 	execute(t, url, "VACUUM ANALYZE")
 }

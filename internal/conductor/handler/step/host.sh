@@ -68,7 +68,7 @@ enter() {
 		read -r their_ledger their_rank their_name <.waybill/fence && [ "$their_rank" -ge 0 ] 2>/dev/null ||
 			die 73 "$PWD/.waybill/fence is damaged: if no other deployment uses this folder, remove the file"
 		[ "$their_ledger" = "$ledger" ] || refuse "$their_name of another ledger was here; to take the host over, remove $PWD/.waybill/fence"
-		[ "$their_rank" -le "$rank" ] || refuse "$their_name was here; if the log was restored from an older backup, remove $PWD/.waybill/fence"
+		[ "$their_rank" -le "$rank" ] || refuse "$their_name was here; if the log was restored from an older backup, or that pipeline gave the service up, remove $PWD/.waybill/fence"
 	fi
 	result=.waybill/results/$action
 	if [ -n "$action" ] && mkdir -p .waybill/results; then
