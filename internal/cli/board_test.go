@@ -174,8 +174,8 @@ func TestWaitingForNamesTheFirstReasonWhenNothingRuns(t *testing.T) {
 	if got, want := waitingFor(v), "1 of 1 hosts in flight"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	v.State.Held = `by ana: "checking"`
-	if got, want := waitingFor(v), `held by ana: "checking"`; got != want {
+	v.State.Held, v.State.Resume = `by ana: "checking"`, "waybill deployment resume notes#7"
+	if got, want := waitingFor(v), `held by ana: "checking" (waybill deployment resume notes#7)`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
