@@ -112,7 +112,7 @@ func (s *State) make(now time.Time) (t Turn) {
 	t.At = now
 	t.GiveBack = s.expired(now)
 	t.Record = min(s.ended, max(1, s.cfg.Rows-len(t.GiveBack)))
-	if !s.mayClaim() {
+	if !s.mayClaim() || len(t.GiveBack) == s.mostExpired() { // more may have to be given back, and they are in the way of new claims
 		return t
 	}
 	rows := s.cfg.Rows
@@ -151,14 +151,17 @@ func (t *Turn) more(l *lane, n int) {
 	t.Want = append(t.Want, Want{Lane: l.key, N: n, Metered: l.tokens != action.Unlimited, bytes: n * l.size})
 }
 
-// expired returns the claims that have waited too long, as many as leave half of a turn to ends.
+// mostExpired returns how many claims a turn gives back at most: as many as leave half of it to ends.
+func (s *State) mostExpired() int { return (s.cfg.Rows + 1) / 2 }
+
+// expired returns the claims that have waited too long, at most mostExpired of them.
 func (s *State) expired(now time.Time) (all []*Claim) {
 	if s.waiting == 0 || now.Before(s.expiry) {
 		return nil
 	}
 	for _, l := range s.lanes {
 		for _, c := range l.waiting {
-			if !now.Before(c.expires) && len(all) < (s.cfg.Rows+1)/2 {
+			if !now.Before(c.expires) && len(all) < s.mostExpired() {
 				all = append(all, c)
 			}
 		}
