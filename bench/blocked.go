@@ -6,8 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -65,16 +63,11 @@ func blockedRound(ctx context.Context, o Options, lanes int) (Round, error) {
 	if s.dsn == "" {
 		return s.latencies(ctx, o)
 	}
-	db, err := pgx.Connect(ctx, s.dsn)
+	db, err := s.settle(ctx)
 	if err != nil {
 		return Round{}, err
 	}
 	defer db.Close(ctx)
-	for _, statement := range []string{"VACUUM (ANALYZE)", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements", "SELECT pg_stat_statements_reset()"} {
-		if _, err := db.Exec(ctx, statement); err != nil {
-			return Round{}, fmt.Errorf("%s: %w", statement, err)
-		}
-	}
 	round, err := s.latencies(ctx, o)
 	if err != nil {
 		return round, err

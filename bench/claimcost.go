@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -62,21 +63,30 @@ func judgeClaims(o Options, results []Result) {
 	}
 }
 
+// settle vacuums the tables and sets what PostgreSQL counts of each statement to zero. The caller closes the connection.
+func (s *store) settle(ctx context.Context) (*pgx.Conn, error) {
+	db, err := pgx.Connect(ctx, s.dsn)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{"VACUUM (ANALYZE)", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements", "SELECT pg_stat_statements_reset()"} {
+		if _, err := db.Exec(ctx, statement); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", statement, err), db.Close(ctx))
+		}
+	}
+	return db, nil
+}
+
 // claimOnce claims 100 on settled tables.
 func (s *store) claimOnce(ctx context.Context, host ledger.Instance) (Round, error) {
 	if s.dsn == "" {
 		return s.claimTimed(ctx, host)
 	}
-	db, err := pgx.Connect(ctx, s.dsn)
+	db, err := s.settle(ctx)
 	if err != nil {
 		return Round{}, err
 	}
 	defer db.Close(ctx)
-	for _, statement := range []string{"VACUUM (ANALYZE)", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements", "SELECT pg_stat_statements_reset()"} {
-		if _, err := db.Exec(ctx, statement); err != nil {
-			return Round{}, fmt.Errorf("%s: %w", statement, err)
-		}
-	}
 	round, err := s.claimTimed(ctx, host)
 	if err != nil {
 		return round, err
