@@ -113,9 +113,14 @@ func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
 		t.Errorf("retry of %s by %s, %v", v.RetryOf, v.CreatedBy, err)
 	}
 	var words string
+	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/actions/replay")); err != nil {
+		t.Fatal(err)
+	}
+	// The next click wants the whole page, whose layout no longer moves.
+	if _, err := chromedp.RunResponse(browser, chromedp.Click("#filter button", chromedp.ByQuery)); err != nil {
+		t.Fatal(err)
+	}
 	err = chromedp.Run(browser,
-		chromedp.Navigate(s.URL+"/actions/replay"),
-		chromedp.Click("#filter button", chromedp.ByQuery),
 		chromedp.WaitVisible("#h-consequence", chromedp.ByQuery),
 		chromedp.Text("#h-consequence", &words, chromedp.ByQuery),
 		chromedp.Click("#replay button", chromedp.ByQuery),
