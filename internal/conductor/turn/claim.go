@@ -121,7 +121,7 @@ func (s *State) lower(l *lane, now time.Time) {
 	if l.isLow {
 		return
 	}
-	if n := s.aheadOf(l, now); n > 0 && 2*n >= l.pace.ahead(now) {
+	if n := s.aheadOf(l, now); n > 0 && 2*n >= min(l.pace.ahead(now), maxAhead) {
 		l.isLow = true
 		s.low = append(s.low, l)
 	}

@@ -172,6 +172,37 @@ func TestLanesThatWereDroppedAreFoundAgain(t *testing.T) {
 	}
 }
 
+// TestAQuickLaneIsClaimedFarAhead: what a lane may have claimed ahead is asked for in few turns, however many times over
+// it runs that in the time that its pace is taken from.
+func TestAQuickLaneIsClaimedFarAhead(t *testing.T) {
+	t.Parallel()
+	const actions = 100_000
+	w := newWorld(Config{Workers: 100, Rows: 1000}, map[string]Limits{"free": {}})
+	w.add("free/a", actions)
+	claiming := 0
+	for done := 0; done < actions; w.now = w.now.Add(time.Millisecond) { // 50,000 a second
+		for {
+			next, _ := w.step()
+			if next.Empty() {
+				break
+			}
+			if len(next.Want) > 0 {
+				claiming++
+			}
+		}
+		for n := min(len(w.running), 50); n > 0; n-- {
+			w.end(0, action.Outcome{Kind: action.Done}, time.Millisecond)
+			done++
+		}
+		if len(w.flights) > 0 {
+			w.answer(0, false)
+		}
+	}
+	if most := actions / 500; claiming > most {
+		t.Errorf("%d actions took %d turns that claim; they should take at most %d", actions, claiming, most)
+	}
+}
+
 // TestEveryLaneHasItsTurn: between two claims that a worker begins of one lane, each other lane with work has had one.
 func TestEveryLaneHasItsTurn(t *testing.T) {
 	t.Parallel()
