@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -41,6 +42,29 @@ func blocked(ctx context.Context, o Options) ([]Result, error) {
 	return results, nil
 }
 
+// pause pauses the lanes of actions, some at a time.
+func (s *store) pause(ctx context.Context, actions []action.Action) error {
+	const atOnce = 8
+	part := (len(actions) + atOnce - 1) / atOnce
+	errs := make(chan error, atOnce)
+	for i := range atOnce {
+		go func() {
+			for _, a := range actions[min(i*part, len(actions)):min((i+1)*part, len(actions))] {
+				if _, err := s.Limit(ctx, a.Lane, ledger.LimitCommand{Kind: "pause", By: "bench", For: time.Hour}); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	var err error
+	for range atOnce {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
 func blockedRound(ctx context.Context, o Options, lanes int) (Round, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
@@ -51,9 +75,9 @@ func blockedRound(ctx context.Context, o Options, lanes int) (Round, error) {
 	for i := range batch {
 		batch[i] = job()
 		batch[i].Lane = fmt.Sprintf("noop/%06d", i)
-		if _, err := s.Limit(ctx, batch[i].Lane, ledger.LimitCommand{Kind: "pause", By: "bench", For: time.Hour}); err != nil {
-			return Round{}, err
-		}
+	}
+	if err := s.pause(ctx, batch); err != nil {
+		return Round{}, err
 	}
 	for ; len(batch) > 0; batch = batch[min(1000, len(batch)):] {
 		if _, err := s.Enqueue(ctx, batch[:min(1000, len(batch))]...); err != nil {

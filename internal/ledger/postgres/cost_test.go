@@ -30,10 +30,33 @@ func TestClaimsCostTheSameAtAnySize(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, url, "CREATE EXTENSION pg_stat_statements")
-	small := claimBuffers(t, l, url, host, 3_000)
-	large := claimBuffers(t, l, url, host, 30_000)
+	small := claimBuffers(t, l, url, host, 3_000, 100)
+	large := claimBuffers(t, l, url, host, 30_000, 100)
 	if small == 0 || math.Abs(large/small-1) > 0.2 {
 		t.Errorf("a claim of 100 costs %.0f buffers with 3,000 pending and %.0f with 30,000, want the same within a fifth", small, large)
+	}
+}
+
+// TestBlockedLanesCostAClaimNothing counts the buffers of claims of one action: lanes that are paused beside its own are
+// not looked at.
+func TestBlockedLanesCostAClaimNothing(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	l := ledger.New(open(t, url))
+	now, err := l.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := ledger.Instance{ID: action.DerivedID(now, t.Name()), Name: "host-a"}
+	if err := l.Join(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, "CREATE EXTENSION pg_stat_statements")
+	none := claimBuffers(t, l, url, host, 1_000, 1)
+	execute(t, url, "INSERT INTO limiter (key, paused_by) SELECT 'noop/' || n, 'ana' FROM generate_series(1, 10000) AS n")
+	many := claimBuffers(t, l, url, host, 1_000, 1)
+	if none == 0 || many > 1.1*none {
+		t.Errorf("a claim costs %.0f buffers, and %.0f beside 10,000 lanes that are paused, want at most a tenth more", none, many)
 	}
 }
 
@@ -101,8 +124,8 @@ func (n planNode) inVain() float64 {
 	return sum
 }
 
-// claimBuffers fills the queue, settles the tables, and counts what five claims of 100 touch, each.
-func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host ledger.Instance, pending int) float64 {
+// claimBuffers fills the queue, settles the tables, and counts what claims of n actions touch, each.
+func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host ledger.Instance, pending, n int) float64 {
 	t.Helper()
 	batch := make([]action.Action, 1_000)
 	for i := range batch {
@@ -113,7 +136,7 @@ func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host ledger.Instan
 			t.Fatal(err)
 		}
 	}
-	execute(t, url, "VACUUM (ANALYZE) thread")
+	execute(t, url, "VACUUM (ANALYZE) thread, limiter")
 	db := connect(t, url)
 	const counted = `FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
 		WHERE d.datname = current_database() AND query LIKE '%SKIP LOCKED) AS p%'`
@@ -125,16 +148,17 @@ func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host ledger.Instan
 	if err := l.Heartbeat(t.Context(), host); err != nil { // filling may take longer than the lease
 		t.Fatal(err)
 	}
-	for range 5 {
-		turned, err := l.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: 100}})
-		if err != nil || len(turned.Claimed) != 100 {
+	const claims = 5
+	for range claims {
+		turned, err := l.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: n}})
+		if err != nil || len(turned.Claimed) != n {
 			t.Fatalf("claimed %d: %v", len(turned.Claimed), err)
 		}
 	}
 	if err := db.QueryRow(t.Context(), sum).Scan(&after); err != nil {
 		t.Fatal(err)
 	}
-	return (after - before) / 5
+	return (after - before) / claims
 }
 
 // TestListsCostTheSameForEachRow counts the buffers of lists of ended actions, of which each part is found by its key, however

@@ -63,8 +63,8 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 // until they do. The size of a text is known without reading it. Nothing is taken of a lane that may start nothing now.
 const claim = `WITH want AS (
 	SELECT * FROM unnest($3::text[], $4::int[], $6::timestamptz[], $8::boolean[]) AS w (lane, n, floor, metered)
-	WHERE NOT EXISTS (SELECT FROM limiter b WHERE b.key IN (w.lane COLLATE "C", split_part(w.lane, '/', 1) || '/*' COLLATE "C") AND ` + closed + `)
-		AND (w.metered OR NOT EXISTS (SELECT FROM limiter b WHERE b.key = w.lane COLLATE "C" AND ` + blocked + `))),
+	WHERE NOT EXISTS (SELECT FROM limiter b WHERE b.key IN (w.lane COLLATE "C", split_part(w.lane, '/', 1) || '/*' COLLATE "C")
+		AND (` + closed + ` OR NOT w.metered AND b.key = w.lane AND ` + blocked + `))),
 picked AS MATERIALIZED (
 	SELECT p.place, p.rank, coalesce(octet_length(a.parameters::text), 0) AS bytes, a.* FROM want w CROSS JOIN LATERAL (
 		SELECT t.ctid AS place, t.rank, t.id, t.created_at FROM thread t WHERE t.lane = w.lane AND t.ready AND t.rank >= coalesce(w.floor, '-infinity')

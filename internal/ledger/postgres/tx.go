@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// tx is one transaction on one connection. A statement whose answer nobody reads is kept, and goes to the server with the
+// next one that is read, or with the commit: the way there and back takes longer than most of them. So what is wrong with
+// one may be the error of another.
+type tx struct {
+	ctx      context.Context // of the transaction; its methods take none
+	mode     mode
+	conn     *pgxpool.Conn
+	kept     []statement
+	begun    bool  // the server has answered
+	failed   error // no statement is sent any more
+	listener *listener
+	now      time.Time
+	floors   *floors
+	plans    *[]string // where Explain collects
+}
+
+// statement is one that is to be sent.
+type statement struct {
+	query string
+	args  []any
+	read  func(pgx.Rows) error // nil: nobody reads the answer
+}
+
+// planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
+// that was made while a table was small would read all of it when it is large. What writes is planned once for each
+// connection: left to itself the server plans a claim anew each time, which takes a fifth of its time. And a process that freezes or vanishes
+// inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
+// the ledger may take. These are no settings of the connection, since a pooler in between may refuse those.
+const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', $1, true), set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
+
+// Values of plan_cache_mode.
+const (
+	onePlan = "force_generic_plan"
+	anyPlan = "auto"
+)
+
+// begin keeps the statements that begin the transaction.
+func (t *tx) begin() {
+	t.keep(t.mode.begin)
+	if t.mode.within > 0 {
+		t.keep(fmt.Sprintf("SET LOCAL statement_timeout = %d", t.mode.within.Milliseconds()))
+	}
+	t.kept = append(t.kept, statement{planned, []any{t.mode.plans}, func(rows pgx.Rows) error {
+		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (none struct{}, err error) {
+			return none, row.Scan(timeOf{&t.now})
+		})
+		return err
+	}})
+}
+
+func (t *tx) keep(query string, args ...any) {
+	t.kept = append(t.kept, statement{query: query, args: args})
+}
+
+// commit ends the transaction. What begins it goes before, since that may be sent twice and a commit may not.
+func (t *tx) commit() error {
+	if !t.begun {
+		if err := t.send(); err != nil {
+			return err
+		}
+	}
+	t.keep(t.mode.end)
+	return t.send()
+}
+
+// send sends what is kept, and reads the answers. A connection that turns out to be dead when the transaction begins, as
+// all of the pool are after a restart of the server, is replaced: nothing was begun on it.
+func (t *tx) send() error {
+	if len(t.kept) == 0 {
+		return t.failed
+	}
+	for tries := 0; t.failed == nil; tries++ {
+		batch := new(pgx.Batch)
+		for _, s := range t.kept {
+			if queued := batch.Queue(s.query, s.args...); s.read != nil {
+				queued.Query(s.read)
+			}
+		}
+		err := t.conn.SendBatch(t.ctx, batch).Close()
+		if err == nil {
+			break
+		}
+		if t.begun || tries == int(t.mode.pool.Config().MaxConns) || t.ctx.Err() != nil || !stale(err) {
+			t.failed = err
+			break
+		}
+		rollBack(context.WithoutCancel(t.ctx), t.conn)
+		t.conn.Release()
+		t.conn, t.failed = t.mode.pool.Acquire(t.ctx)
+	}
+	t.kept, t.begun = t.kept[:0], true
+	return t.failed
+}
+
+// rollBack gives the connection back clean, or ends it.
+func rollBack(ctx context.Context, conn *pgxpool.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if conn.Conn().IsClosed() {
+		return
+	}
+	if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+		_ = conn.Conn().Close(ctx)
+	}
+}
+
+// Now is the transaction's time, UTC; zero when there is none, and then whatever the transaction does fails.
+func (t *tx) Now() time.Time {
+	if !t.begun {
+		_ = t.send() // what it fails with, the transaction does
+	}
+	return t.now
+}
+
+// LedgerID is this log's own id, made with it.
+func (t *tx) LedgerID() (action.ID, error) {
+	ids, err := query(t, scanID, "SELECT ledger_id FROM meta")
+	if err != nil || len(ids) == 0 {
+		return action.ID{}, err
+	}
+	return ids[0], nil
+}
+
+// newer says that the schema is of a version that does not exist yet.
+const newer = "(SELECT schema > %d FROM meta)"
+
+// Newer reports whether a newer Waybill has migrated the database.
+func (t *tx) Newer() (bool, error) {
+	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
+		err = row.Scan(&yes)
+		return yes, err
+	}, "SELECT "+fmt.Sprintf(newer, schema))
+	return len(found) > 0 && found[0], err
+}
+
+// do runs one statement whose answer nobody reads, with a later one.
+func (t *tx) do(query string, args ...any) error {
+	if err := t.explain(query, args); err != nil {
+		return err
+	}
+	t.keep(query, args...)
+	return t.failed
+}
+
+// count runs one statement, and returns how many rows it was about.
+func (t *tx) count(query string, args ...any) (n int64, err error) {
+	err = t.ask(query, args, func(rows pgx.Rows) error {
+		rows.Close()
+		n = rows.CommandTag().RowsAffected()
+		return rows.Err()
+	})
+	return n, err
+}
+
+// ask runs one statement, and those that were kept before it, and has its answer read.
+func (t *tx) ask(query string, args []any, read func(pgx.Rows) error) error {
+	if err := t.explain(query, args); err != nil {
+		return err
+	}
+	t.kept = append(t.kept, statement{query, args, read})
+	return t.send()
+}
+
+// query reads every row by scan.
+func query[T any](t *tx, scan func(pgx.Row) (T, error), query string, args ...any) (all []T, err error) {
+	err = t.ask(query, args, func(rows pgx.Rows) (err error) {
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
+		return err
+	})
+	return all, err
+}
+
+// explain collects a statement's plan, under Explain.
+func (t *tx) explain(query string, args []any) error {
+	if t.plans == nil {
+		return nil
+	}
+	if err := t.send(); err != nil {
+		return err
+	}
+	lines, err := t.conn.Query(t.ctx, "EXPLAIN "+query, args...)
+	if err != nil {
+		return err
+	}
+	plan := ""
+	_, err = pgx.CollectRows(lines, func(row pgx.CollectableRow) (struct{}, error) {
+		var line string
+		err := row.Scan(&line)
+		plan += line + "\n"
+		return struct{}{}, err
+	})
+	*t.plans = append(*t.plans, plan)
+	return err
+}
