@@ -13,8 +13,15 @@ import (
 // silent is a driver that tells other processes nothing.
 type silent struct{ ledger.Driver }
 
-// Notify does nothing.
-func (silent) Notify([]ledger.Signal) {}
+// Write is the driver's.
+func (s silent) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+	return s.Driver.Write(ctx, func(tx ledger.Tx) error { return fn(silentTx{tx}) })
+}
+
+type silentTx struct{ ledger.Tx }
+
+// Tell does nothing.
+func (silentTx) Tell([]ledger.Signal) {}
 
 // enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and without telling other
 // processes (T4), on SQLite, where these look for themselves, beside a single caller.

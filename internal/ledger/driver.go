@@ -31,8 +31,6 @@ type Driver interface {
 	Explain(ctx context.Context, fn func(Tx) error) ([]string, error)
 	// Listen calls changed for what other processes commit, until Close.
 	Listen(changed func(Signal))
-	// Notify tells other processes what this one has committed. It never blocks.
-	Notify(signals []Signal)
 	// Poll is how long a waiter may sleep although nobody wakes it.
 	Poll() time.Duration
 	// Maintain makes what the next weeks need, such as partitions.
@@ -54,7 +52,8 @@ type Driver interface {
 }
 
 // Tx is the only handle inside a transaction. Methods work on many rows at
-// once. pipeline arguments of type int64 are HeadRow.ID.
+// once. pipeline arguments of type int64 are HeadRow.ID. What is wrong with a
+// method that only writes may be the error of a later one, or of the commit.
 type Tx interface {
 	entryTx
 	actionTx
@@ -66,6 +65,8 @@ type Tx interface {
 	sessionTx
 	cacheTx
 
+	// Tell tells other processes once the transaction is committed. It is called last.
+	Tell(signals []Signal)
 	// Now is the transaction's time, UTC, in microseconds.
 	Now() time.Time
 	// LedgerID tells this log from every other one.
@@ -130,8 +131,8 @@ type entryTx interface {
 
 // actionTx is the actions, their threads and their history.
 type actionTx interface {
-	// InsertThreads stores live rows and returns the ids of those whose id and unique key are not live already.
-	InsertThreads(rows []ThreadRow) ([]action.ID, error)
+	// InsertThreads stores live rows. The transaction runs again when another one has just stored an id or a unique key of them.
+	InsertThreads(rows []ThreadRow) error
 	InsertActions(actions []action.Action) error
 	InsertEvents(events []action.Event) error
 	UpdateThreads(rows []ThreadRow) error

@@ -183,7 +183,11 @@ func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn fu
 	}
 	err := write(ctx, func(tx Tx) error {
 		done = &txn{Tx: tx, core: l.core, plans: planned, began: time.Now()}
-		return fn(done)
+		if err := fn(done); err != nil {
+			return err
+		}
+		tx.Tell(done.touched)
+		return nil
 	})
 	if err != nil {
 		return Deferred{}, named(ctx, what, err)
@@ -191,7 +195,6 @@ func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn fu
 	for _, change := range done.touched {
 		l.wakes.poke(change)
 	}
-	l.driver.Notify(done.touched)
 	return done.deferred, nil
 }
 

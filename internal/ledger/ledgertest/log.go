@@ -352,6 +352,9 @@ func illegalEntriesAreRefused(t *testing.T, s setup) {
 			if err := tx.InsertEntries(heads[0].ID, []schedule.Entry{e}); err != nil {
 				return err
 			}
+			if _, err := tx.Heads(nil); err != nil { // what is only written may go with what is read next
+				return err
+			}
 			return errTaken
 		})
 		if err == nil || errors.Is(err, errTaken) {

@@ -179,7 +179,7 @@ var unplanned = map[string]string{
 	"BindHost": "adds a row by its key, and reads it", "HostHomes": "reads local hosts, which people name",
 	"LockDefinitions": "reads no table",
 	"CreateHead":      "adds a row", "InsertVersion": "adds a row", "InsertEntries": "adds rows", "InsertRevision": "adds a row",
-	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row", "InsertThreads": "adds rows",
+	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row", "InsertThreads": "adds rows", "Tell": "reads nothing",
 	"InsertActions": "adds rows", "InsertEvents": "adds rows", "InsertToken": "adds a row", "InsertSession": "adds a row",
 	"InsertSubscriber": "adds a row", "InsertDismissal": "adds a row",
 	"RollUp": "adds rows, or changes them by their key", "PutStageRun": "adds a row, or changes it by its key",

@@ -11,15 +11,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// InsertThreads stores live rows and returns the ids of those whose id and unique key are not live already.
-func (t *tx) InsertThreads(rows []ledger.ThreadRow) ([]action.ID, error) {
-	return query(t, scanID, `INSERT INTO thread (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled,
+// InsertThreads stores live rows. Where an id or a unique key is live already the transaction runs again.
+func (t *tx) InsertThreads(rows []ledger.ThreadRow) error {
+	return t.do(`INSERT INTO thread (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled,
 			attempt_limit, deadline, draining, unique_key)
 		SELECT id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, false, unique_key
 		FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::smallint[], $5::boolean[], $6::timestamptz[], $7::timestamptz[], $8::int[], $9::int[],
 			$10::smallint[], $11::smallint[], $12::smallint[], $13::interval[], $14::timestamptz[], $15::text[])
-			AS n (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, unique_key)
-		ON CONFLICT DO NOTHING RETURNING id`,
+			AS n (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled, attempt_limit, deadline, unique_key)`,
 		ids(rows, func(r *ledger.ThreadRow) action.ID { return r.ID }),
 		times(rows, func(r *ledger.ThreadRow) time.Time { return r.ID.Time() }),
 		texts(rows, func(r *ledger.ThreadRow) string { return r.Lane }),
@@ -68,7 +67,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		return *a.Step
 	}
 	number := func(a *action.Action, n int64) (int64, bool) { return n, a.Step != nil }
-	_, err := t.exec(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
+	err := t.do(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
 			version, cache_key, subscriber, answer, width)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
@@ -113,7 +112,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 
 // InsertEvents appends to the histories of actions.
 func (t *tx) InsertEvents(events []action.Event) error {
-	_, err := t.exec(`INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)
+	err := t.do(`INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)
 		SELECT id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref
 		FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::timestamptz[], $8::text[], $9::timestamptz[],
 			$10::text[], $11::text[], $12::text[]) AS n (id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)`,
@@ -134,7 +133,7 @@ func (t *tx) InsertEvents(events []action.Event) error {
 
 // UpdateThreads writes where live actions stand now.
 func (t *tx) UpdateThreads(rows []ledger.ThreadRow) error {
-	done, err := t.exec(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
+	done, err := t.count(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
 			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,
 			cancel_at = n.cancel_at, draining = n.draining, progress = n.progress
 		FROM (SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::boolean[], $4::timestamptz[], $5::timestamptz[], $6::int[], $7::int[],

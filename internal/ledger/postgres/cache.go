@@ -59,27 +59,27 @@ func (t *tx) CacheEntries(keys []action.ID, q ledger.CacheQuery) ([]ledger.Cache
 
 // SetInvalidAfter writes the time of the entry under e.Key, where e.ActionID is zero or the entry's.
 func (t *tx) SetInvalidAfter(e ledger.CacheEntry) error {
-	_, err := t.exec(`UPDATE cache_entry SET invalid_after = $1 WHERE key = $2 AND scope = 'payload' AND ($3::uuid IS NULL OR action_id = $3)`,
+	err := t.do(`UPDATE cache_entry SET invalid_after = $1 WHERE key = $2 AND scope = 'payload' AND ($3::uuid IS NULL OR action_id = $3)`,
 		stamp(e.InvalidAfter), uuid(e.Key), uuid(e.ActionID))
 	return err
 }
 
 // InsertDismissal stores who dismissed an action now, unless somebody has.
 func (t *tx) InsertDismissal(id action.ID, by string) error {
-	_, err := t.exec("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
+	err := t.do("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
 	return err
 }
 
 // ForgetRequests deletes old idempotency keys.
 func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
-	n, err := t.exec(`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
+	n, err := t.count(`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
 		ORDER BY created_at LIMIT $2))`, before, limit)
 	return int(n), err
 }
 
 // InsertSubscriber adds a subscriber to a live job.
 func (t *tx) InsertSubscriber(job action.ID, s ledger.Subscriber) error {
-	_, err := t.exec("INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
+	err := t.do("INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
 		uuid(job), uuid(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI)
 	return err
 }
@@ -98,6 +98,6 @@ func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]ledger.Subscriber, e
 
 // DeleteSubscribers removes all that were added to jobs.
 func (t *tx) DeleteSubscribers(jobs []action.ID) error {
-	_, err := t.exec("DELETE FROM subscriber WHERE action_id = ANY ($1)", uuids(jobs))
+	err := t.do("DELETE FROM subscriber WHERE action_id = ANY ($1)", uuids(jobs))
 	return err
 }

@@ -30,14 +30,14 @@ func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, 
 // InsertEntries appends rows that are numbered and new; their targets are made on the way.
 func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 	paths := column(entries, func(e schedule.Entry) string { return e.Target })
-	_, err := t.exec(`INSERT INTO target (pipeline_id, path)
+	err := t.do(`INSERT INTO target (pipeline_id, path)
 		SELECT $1, path FROM (SELECT DISTINCT path COLLATE "C" AS path FROM unnest($2::text[]) AS p (path)) AS wanted
 		WHERE (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = wanted.path) IS NULL
 		ORDER BY path ON CONFLICT (pipeline_id, path) DO NOTHING`, pipeline, paths)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
+	err = t.do(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
 			definition_version, created_at, detail)
 		SELECT $1, n.seq, n.deployment, (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = n.path), n.event, n.occurrence,
 			n.class, n.revision, n.version, n.at, n.detail::json
@@ -113,7 +113,7 @@ func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
 		if failed {
 			statement = rollUpFailed
 		}
-		_, err := t.exec(strings.ReplaceAll(statement, "$passages", `(SELECT path, max(deployment) AS deployment,
+		err := t.do(strings.ReplaceAll(statement, "$passages", `(SELECT path, max(deployment) AS deployment,
 				(array_agg(revision ORDER BY deployment DESC, n DESC))[1] AS revision, max(revision) AS highest,
 				(array_agg(at ORDER BY deployment DESC, n DESC))[1] AS at
 			FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) WITH ORDINALITY AS p (path, deployment, revision, at, n)
@@ -141,7 +141,7 @@ const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.a
 
 // PutStageRun writes a deployment's way through a stage; the time of its start is kept.
 func (t *tx) PutStageRun(pipeline int64, r ledger.StageRun) error {
-	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
+	err := t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
 		pipeline, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
@@ -162,7 +162,7 @@ func (t *tx) StageRuns(pipeline string, deployment int64) ([]ledger.StageRun, er
 // newer one of the same pipeline, and what finished there only grows.
 func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
 	for _, r := range resources {
-		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
 				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
@@ -189,7 +189,7 @@ func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
 
 // InsertIntroduction keeps what an edit brought into a stage.
 func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
-	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
+	err := t.do(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
 	return err
 }

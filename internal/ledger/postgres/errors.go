@@ -61,6 +61,8 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 		return fault.New(fault.LedgerAway, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
 	case answer.Code == "22021":
 		return fmt.Errorf("%w: %w", ledger.ErrNotText, err)
+	case answer.Code == "23505" && answer.TableName == "thread":
+		return fmt.Errorf("%w: %w", ledger.ErrRace, err)
 	case answer.Code == "57014":
 		return fault.New(fault.LedgerAway, "PostgreSQL ended a statement that took too long: %w", err).
 			WithHint("ask for less, such as a shorter time or fewer rows")

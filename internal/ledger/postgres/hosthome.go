@@ -20,7 +20,7 @@ func scanBoundHost(row pgx.Row) (b boundHost, err error) {
 
 // BindHost keeps an address for a home unless another home has it, and returns the one that has it.
 func (t *tx) BindHost(address string, home ledger.HostHome) (ledger.HostHome, error) {
-	if _, err := t.exec("INSERT INTO host_home (address, home, place) VALUES ($1, $2, $3) ON CONFLICT (address) DO NOTHING",
+	if err := t.do("INSERT INTO host_home (address, home, place) VALUES ($1, $2, $3) ON CONFLICT (address) DO NOTHING",
 		address, home.ID, home.Place); err != nil {
 		return ledger.HostHome{}, err
 	}

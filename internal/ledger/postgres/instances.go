@@ -17,7 +17,7 @@ func (t *tx) PutInstance(i ledger.Instance, lease time.Duration, guard int64) er
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report, application)
+	err = t.do(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report, application)
 		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9, current_setting('application_name'))
 		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL,
 			handlers = excluded.handlers, draining = excluded.draining, report = excluded.report`,
@@ -51,7 +51,7 @@ func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there, outda
 
 // DeleteInstance removes a process.
 func (t *tx) DeleteInstance(id action.ID) error {
-	_, err := t.exec("DELETE FROM instance WHERE id = $1", uuid(id))
+	err := t.do("DELETE FROM instance WHERE id = $1", uuid(id))
 	return err
 }
 
@@ -111,19 +111,19 @@ func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]le
 		return application, err
 	}, bury, uuid(self), uuids(silent), t.listener.judges(), interval(ledger.InstanceLease))
 	if err == nil && len(dead) > 0 {
-		_, err = t.exec(disconnect, applications)
+		err = t.do(disconnect, applications)
 	}
 	if err != nil {
 		return nil, err
 	}
-	_, err = t.exec("UPDATE instance SET unguarded = CASE WHEN unguarded IS NULL THEN now() END WHERE id <> $1 AND ("+
+	err = t.do("UPDATE instance SET unguarded = CASE WHEN unguarded IS NULL THEN now() END WHERE id <> $1 AND ("+
 		unguarded+") = (unguarded IS NULL)", uuid(self))
 	return dead, err
 }
 
 // InsertToken stores an access token.
 func (t *tx) InsertToken(token ledger.Token) error {
-	_, err := t.exec("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
+	err := t.do("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
 		token.Hash[:], token.Name, filled(token.Scopes), token.CreatedAt, stamp(token.ExpiresAt), stamp(token.RevokedAt))
 	return err
 }
@@ -142,13 +142,13 @@ func (t *tx) Tokens(hash []byte) ([]ledger.Token, error) {
 
 // RevokeToken makes the tokens of a name worthless and says how many there were.
 func (t *tx) RevokeToken(name string) (int, error) {
-	revoked, err := t.exec("UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE name = $1", name)
+	revoked, err := t.count("UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE name = $1", name)
 	return int(revoked), err
 }
 
 // InsertSession stores a browser's session.
 func (t *tx) InsertSession(s ledger.Session) error {
-	_, err := t.exec("INSERT INTO session (hash, started_by, token, expires_at) VALUES ($1, $2, $3, $4)", s.Hash[:], s.By, s.Token, s.ExpiresAt)
+	err := t.do("INSERT INTO session (hash, started_by, token, expires_at) VALUES ($1, $2, $3, $4)", s.Hash[:], s.By, s.Token, s.ExpiresAt)
 	return err
 }
 
@@ -164,12 +164,12 @@ func (t *tx) Sessions(hash [32]byte) ([]ledger.Session, error) {
 
 // DeleteSession ends a session.
 func (t *tx) DeleteSession(hash [32]byte) error {
-	_, err := t.exec("DELETE FROM session WHERE hash = $1", hash[:])
+	err := t.do("DELETE FROM session WHERE hash = $1", hash[:])
 	return err
 }
 
 // DeleteExpiredSessions deletes the sessions whose time is over.
 func (t *tx) DeleteExpiredSessions() error {
-	_, err := t.exec("DELETE FROM session WHERE expires_at <= now()")
+	err := t.do("DELETE FROM session WHERE expires_at <= now()")
 	return err
 }

@@ -35,7 +35,7 @@ func (t *tx) LockLimiters(keys []string) ([]ledger.LimiterRow, error) {
 	missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		return slices.ContainsFunc(found, func(r ledger.LimiterRow) bool { return r.Key == key })
 	})
-	if _, err := t.exec("INSERT INTO limiter (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", missing); err != nil {
+	if err := t.do("INSERT INTO limiter (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", missing); err != nil {
 		return nil, err
 	}
 	found, err = query(t, scanLimiter, lock, keys)
@@ -60,7 +60,7 @@ func (t *tx) PutLimiters(rows []ledger.LimiterRow) error {
 		return nil
 	}
 	type limiter = ledger.LimiterRow
-	_, err := t.exec(`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
+	err := t.do(`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
 			tokens = n.tokens, refilled_at = n.refilled_at, window_at = n.window_at, ok = n.ok, bad = n.bad, peak = n.peak,
 			paused_by = n.paused_by, pause_until = n.pause_until, disabled_at = n.disabled_at, reason = n.reason, span_us = n.span_us
 		FROM unnest($1::text[], $2::float8[], $3::int[], $4::int[], $5::float8[], $6::timestamptz[], $7::float8[], $8::timestamptz[],
@@ -92,7 +92,7 @@ func (t *tx) DeleteLimiters(keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	_, err := t.exec("DELETE FROM limiter WHERE key = ANY ($1)", keys)
+	err := t.do("DELETE FROM limiter WHERE key = ANY ($1)", keys)
 	return err
 }
 
@@ -114,7 +114,7 @@ func (t *tx) PutHolds(rows []ledger.HoldRow) error {
 	key := func(h ledger.HoldRow) string { return h.Key }
 	instance := func(h ledger.HoldRow) pgtype.UUID { return uuid(h.Instance) }
 	if len(nothing) > 0 {
-		_, err := t.exec(`DELETE FROM limiter_hold WHERE (key, instance_id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))`,
+		err := t.do(`DELETE FROM limiter_hold WHERE (key, instance_id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))`,
 			column(nothing, key), column(nothing, instance))
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (t *tx) PutHolds(rows []ledger.HoldRow) error {
 	if len(some) == 0 {
 		return nil
 	}
-	_, err := t.exec(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
+	err := t.do(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
 		ON CONFLICT (key, instance_id) DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`,
 		column(some, key), column(some, instance),
 		column(some, func(h ledger.HoldRow) int32 { return int32(h.Slots) }),

@@ -25,9 +25,6 @@ const channel = "waybill"
 // Listen calls changed for what other processes commit, until Close.
 func (d *Driver) Listen(changed func(ledger.Signal)) { d.listener.start(d.notifier.self, changed) }
 
-// Notify tells other processes what this one has committed. It never blocks.
-func (d *Driver) Notify(signals []ledger.Signal) { d.notifier.add(signals) }
-
 // Measure says where it is shown how quick notifications are.
 func (d *Driver) Measure(m *obs.Ledger) { d.listener.measure(m, d.notifier) }
 
@@ -352,8 +349,8 @@ func (l *listener) hold(ctx context.Context, key int64) bool {
 	}
 }
 
-// notifier sends other processes what changed: at once while changes are few, and one statement every 10 ms for all of them while they are
-// many. It is never part of the transaction: a commit with a pending notification takes a lock of the whole cluster.
+// notifier sends other processes what changed: right behind the commit while changes are few, and one statement every 10 ms for all of them
+// while they are many. It is never part of the transaction: a commit with a pending notification takes a lock of the whole cluster.
 type notifier struct {
 	pool *pgxpool.Pool
 	self string // so that this process knows its own
@@ -404,10 +401,23 @@ func newNotifier(pool *pgxpool.Pool, self string) *notifier {
 	return n
 }
 
-func (n *notifier) add(signals []ledger.Signal) {
-	if len(signals) == 0 {
-		return
+// behind returns what to send right behind the commit of a change; nil: the change goes with others, by add.
+func (n *notifier) behind(signals []ledger.Signal) (payloads []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if n.load.add(now); n.load.many() || len(n.pending) > 0 {
+		return nil
 	}
+	for _, c := range signals {
+		payloads = append(payloads, payload(c, n.self))
+		n.sent[c.Topic] = now
+	}
+	return payloads
+}
+
+// add sends signals soon. It never blocks.
+func (n *notifier) add(signals []ledger.Signal) {
 	n.mu.Lock()
 	for _, c := range signals {
 		if before, there := n.pending[c.Topic]; there {
@@ -415,7 +425,6 @@ func (n *notifier) add(signals []ledger.Signal) {
 		}
 		n.pending[c.Topic] = c
 	}
-	n.load.add(time.Now())
 	n.mu.Unlock()
 	select {
 	case n.poked <- struct{}{}:
@@ -453,11 +462,12 @@ func (n *notifier) send(ctx context.Context) (many bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	// A notification is a commit, and does not outlive a crash of the server: it waits for no disk.
-	_, _ = n.pool.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'",
-		channel, payloads)
+	_, _ = n.pool.Exec(ctx, notify, channel, payloads)
 	return many
 }
+
+// notify sends payloads. It is a commit of its own, and does not outlive a crash of the server: it waits for no disk.
+const notify = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload WHERE set_config('synchronous_commit', 'off', true) = 'off'"
 
 // maxPayload is how many bytes a notification may carry; the server refuses 8,000.
 const maxPayload = 7900

@@ -239,6 +239,9 @@ func (d *Driver) Explain(ctx context.Context, fn func(ledger.Tx) error) ([]strin
 	var plans []string
 	err := d.transact(ctx, mode{pool: d.writes, begin: beginWrite, plans: onePlan, end: "ROLLBACK"}, func(t ledger.Tx) error {
 		explained := t.(*tx)
+		if err := explained.send(); err != nil {
+			return err
+		}
 		if _, err := explained.conn.Exec(ctx, "RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin; RESET plan_cache_mode"); err != nil {
 			return err
 		}
@@ -261,147 +264,23 @@ const (
 	beginRead  = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 )
 
-// transact runs fn between two statements on one connection. What fn or the
-// commit fails with is rolled back under a context of its own.
+// transact runs fn in one transaction. What fn or the commit fails with is rolled back under a context of its own.
 func (d *Driver) transact(ctx context.Context, m mode, fn func(ledger.Tx) error) error {
-	conn, t, err := d.begin(ctx, m)
+	conn, err := m.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	if err = fn(t); err == nil {
-		_, err = conn.Exec(ctx, m.end)
+	t := &tx{ctx: ctx, mode: m, conn: conn, listener: d.listener, notifier: d.notifier, floors: d.floors}
+	defer func() { t.conn.Release() }()
+	t.begin()
+	if err = fn(t); t.failed != nil {
+		err = t.failed // whatever fn made of it
+	}
+	if err == nil {
+		err = t.commit()
 	}
 	if err != nil {
-		d.rollBack(context.WithoutCancel(ctx), conn)
+		rollBack(context.WithoutCancel(ctx), t.conn)
 	}
-	return err
-}
-
-// begin starts a transaction. A connection that turns out to be dead, as all of
-// the pool are after a restart of the server, is replaced: nothing was begun on it.
-func (d *Driver) begin(ctx context.Context, m mode) (*pgxpool.Conn, *tx, error) {
-	for tries := 0; ; tries++ {
-		conn, err := m.pool.Acquire(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		t := &tx{ctx: ctx, conn: conn.Conn(), listener: d.listener, floors: d.floors}
-		start := new(pgx.Batch)
-		start.Queue(m.begin)
-		if m.within > 0 {
-			start.Queue(fmt.Sprintf("SET LOCAL statement_timeout = %d", m.within.Milliseconds()))
-		}
-		start.Queue(planned, m.plans).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
-		if err = conn.SendBatch(ctx, start).Close(); err == nil {
-			t.now = t.now.UTC()
-			return conn, t, nil
-		}
-		d.rollBack(context.WithoutCancel(ctx), conn)
-		conn.Release()
-		if tries == int(m.pool.Config().MaxConns) || ctx.Err() != nil || !stale(err) {
-			return nil, nil, err
-		}
-	}
-}
-
-// planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
-// that was made while a table was small would read all of it when it is large. What writes is planned once for each
-// connection: left to itself the server plans a claim anew each time, which takes a fifth of its time. And a process that freezes or vanishes
-// inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
-// the ledger may take. These are no settings of the connection, since a pooler in between may refuse those.
-const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', $1, true), set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
-
-// Values of plan_cache_mode.
-const (
-	onePlan = "force_generic_plan"
-	anyPlan = "auto"
-)
-
-// rollBack gives the connection back clean, or ends it.
-func (d *Driver) rollBack(ctx context.Context, conn *pgxpool.Conn) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if conn.Conn().IsClosed() {
-		return
-	}
-	if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
-		_ = conn.Conn().Close(ctx)
-	}
-}
-
-// tx is one transaction on one connection.
-type tx struct {
-	ctx      context.Context // of the transaction; its methods take none
-	conn     *pgx.Conn
-	listener *listener
-	now      time.Time
-	floors   *floors
-	plans    *[]string // where Explain collects
-}
-
-// Now is the transaction's time, UTC.
-func (t *tx) Now() time.Time { return t.now }
-
-// LedgerID is this log's own id, made with it.
-func (t *tx) LedgerID() (action.ID, error) {
-	ids, err := query(t, scanID, "SELECT ledger_id FROM meta")
-	if err != nil || len(ids) == 0 {
-		return action.ID{}, err
-	}
-	return ids[0], nil
-}
-
-// newer says that the schema is of a version that does not exist yet.
-const newer = "(SELECT schema > %d FROM meta)"
-
-// Newer reports whether a newer Waybill has migrated the database.
-func (t *tx) Newer() (bool, error) {
-	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
-		err = row.Scan(&yes)
-		return yes, err
-	}, "SELECT "+fmt.Sprintf(newer, schema))
-	return len(found) > 0 && found[0], err
-}
-
-// exec runs one statement.
-func (t *tx) exec(query string, args ...any) (int64, error) {
-	if err := t.explain(query, args); err != nil {
-		return 0, err
-	}
-	done, err := t.conn.Exec(t.ctx, query, args...)
-	return done.RowsAffected(), err
-}
-
-// query reads every row by scan.
-func query[T any](t *tx, scan func(pgx.Row) (T, error), query string, args ...any) ([]T, error) {
-	if err := t.explain(query, args); err != nil {
-		return nil, err
-	}
-	rows, err := t.conn.Query(t.ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
-}
-
-// explain collects a statement's plan, under Explain.
-func (t *tx) explain(query string, args []any) error {
-	if t.plans == nil {
-		return nil
-	}
-	lines, err := t.conn.Query(t.ctx, "EXPLAIN "+query, args...)
-	if err != nil {
-		return err
-	}
-	plan := ""
-	_, err = pgx.CollectRows(lines, func(row pgx.CollectableRow) (struct{}, error) {
-		var line string
-		err := row.Scan(&line)
-		plan += line + "\n"
-		return struct{}{}, err
-	})
-	*t.plans = append(*t.plans, plan)
 	return err
 }

@@ -22,14 +22,15 @@ type reader struct {
 }
 
 // read reads every row of a query by scan.
-func read[T any](t *tx, scan func(*reader) (T, error), query string, args ...any) ([]T, error) {
-	if err := t.explain(query, args); err != nil {
-		return nil, err
-	}
-	rows, err := t.conn.Query(t.ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
+func read[T any](t *tx, scan func(*reader) (T, error), query string, args ...any) (all []T, err error) {
+	err = t.ask(query, args, func(rows pgx.Rows) (err error) {
+		all, err = scanned(rows, scan)
+		return err
+	})
+	return all, err
+}
+
+func scanned[T any](rows pgx.Rows, scan func(*reader) (T, error)) (all []T, err error) {
 	defer rows.Close()
 	r := reader{texts: make([]string, len(rows.FieldDescriptions()))}
 	for _, f := range rows.FieldDescriptions() {
@@ -37,7 +38,6 @@ func read[T any](t *tx, scan func(*reader) (T, error), query string, args ...any
 			return nil, fmt.Errorf("column %s comes in format %d", f.Name, f.Format)
 		}
 	}
-	var all []T
 	for rows.Next() {
 		r.values, r.next = rows.RawValues(), 0
 		one, err := scan(&r)

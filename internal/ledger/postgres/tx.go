@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
 // tx is one transaction on one connection. A statement whose answer nobody reads is kept, and goes to the server with the
@@ -22,6 +23,8 @@ type tx struct {
 	begun    bool  // the server has answered
 	failed   error // no statement is sent any more
 	listener *listener
+	notifier *notifier
+	signals  []ledger.Signal // to other processes
 	now      time.Time
 	floors   *floors
 	plans    *[]string // where Explain collects
@@ -66,16 +69,36 @@ func (t *tx) keep(query string, args ...any) {
 	t.kept = append(t.kept, statement{query: query, args: args})
 }
 
-// commit ends the transaction. What begins it goes before, since that may be sent twice and a commit may not.
+// commit ends the transaction. What begins it goes before, since that may be sent twice and a commit may not; what tells
+// others of it goes behind, and is sent again when that fails.
 func (t *tx) commit() error {
 	if !t.begun {
 		if err := t.send(); err != nil {
 			return err
 		}
 	}
-	t.keep(t.mode.end)
-	return t.send()
+	committed := false
+	t.kept = append(t.kept, statement{query: t.mode.end, read: func(rows pgx.Rows) error {
+		rows.Close()
+		committed = rows.Err() == nil
+		return rows.Err()
+	}})
+	payloads := t.notifier.behind(t.signals)
+	if len(payloads) > 0 {
+		t.keep(notify, channel, payloads)
+	}
+	err := t.send()
+	if !committed {
+		return err
+	}
+	if len(t.signals) > 0 && (err != nil || len(payloads) == 0) {
+		t.notifier.add(t.signals)
+	}
+	return nil
 }
+
+// Tell tells other processes once the transaction is committed.
+func (t *tx) Tell(signals []ledger.Signal) { t.signals = signals }
 
 // send sends what is kept, and reads the answers. A connection that turns out to be dead when the transaction begins, as
 // all of the pool are after a restart of the server, is replaced: nothing was begun on it.
@@ -87,7 +110,12 @@ func (t *tx) send() error {
 		batch := new(pgx.Batch)
 		for _, s := range t.kept {
 			if queued := batch.Queue(s.query, s.args...); s.read != nil {
-				queued.Query(s.read)
+				queued.Query(func(rows pgx.Rows) error {
+					if rows.Err() != nil {
+						return rows.Err() // there are no columns to read
+					}
+					return s.read(rows)
+				})
 			}
 		}
 		err := t.conn.SendBatch(t.ctx, batch).Close()

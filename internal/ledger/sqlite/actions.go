@@ -10,16 +10,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-func (t *tx) InsertThreads(threads []ledger.ThreadRow) ([]action.ID, error) {
-	ids := make([]action.ID, len(threads))
+func (t *tx) InsertThreads(threads []ledger.ThreadRow) error {
 	values := make([][]any, len(threads))
 	for i, r := range threads {
-		ids[i] = r.ID
 		values[i] = []any{id(r.ID), r.Lane, text(r.UniqueKey), r.AttemptLimit.Microseconds(), r.Thread.Status, r.Ready, micros(r.Rank),
 			micros(r.Thread.RunAt), r.Thread.Seq, r.Thread.Attempt, r.Thread.Spent, r.Thread.Lost, r.Thread.Throttled,
 			r.Thread.Draining, micros(r.Thread.Deadline)}
 	}
-	return ids, t.insert(table{name: "thread", columns: []string{"id", "lane", "unique_key", "attempt_limit", "status", "ready", "rank",
+	return t.insert(table{name: "thread", columns: []string{"id", "lane", "unique_key", "attempt_limit", "status", "ready", "rank",
 		"run_at", "seq", "attempt", "spent", "lost", "throttled", "draining", "deadline"}}, values)
 }
 

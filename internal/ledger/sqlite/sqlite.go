@@ -292,9 +292,6 @@ func (d *Driver) version(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// Notify does nothing: other processes look for themselves.
-func (d *Driver) Notify([]ledger.Signal) {}
-
 // Poll is the time after which a waiter looks although nothing was heard.
 func (d *Driver) Poll() time.Duration { return 5 * time.Second }
 
