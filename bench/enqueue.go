@@ -13,7 +13,7 @@ import (
 // silent is a driver that tells other processes nothing.
 type silent struct{ ledger.Driver }
 
-// Write is the driver's.
+// Write hands fn a transaction that tells nobody.
 func (s silent) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	return s.Driver.Write(ctx, func(tx ledger.Tx) error { return fn(silentTx{tx}) })
 }

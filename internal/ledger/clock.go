@@ -21,5 +21,10 @@ func (t *txn) corrected(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}
-	return at.Add(skew(t.Now(), t.began))
+	now := t.Now()
+	before, after := skew(now, t.began), skew(now, time.Now()) // the transaction began in between
+	if after.Abs() < before.Abs() {
+		return at.Add(after)
+	}
+	return at.Add(before)
 }

@@ -52,8 +52,8 @@ type Driver interface {
 }
 
 // Tx is the only handle inside a transaction. Methods work on many rows at
-// once. pipeline arguments of type int64 are HeadRow.ID. What is wrong with a
-// method that only writes may be the error of a later one, or of the commit.
+// once. pipeline arguments of type int64 are HeadRow.ID. The error of a method
+// that only writes may be returned by a later one, or by the commit.
 type Tx interface {
 	entryTx
 	actionTx

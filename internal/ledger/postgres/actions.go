@@ -67,7 +67,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		return *a.Step
 	}
 	number := func(a *action.Action, n int64) (int64, bool) { return n, a.Step != nil }
-	err := t.do(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
+	return t.do(`INSERT INTO action (id, created_at, kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters,
 			policy, delivery, run_at, created_by, trace, parameters_ref, pipeline, deployment, target, event_name, revision, definition_version,
 			version, cache_key, subscriber, answer, width)
 		SELECT id, uuid_v7_time(id), kind, name, handler, lane, priority, unique_key, parent_id, retry_of, parameters::json,
@@ -107,12 +107,11 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		optionals(subscribers, self),
 		optionals(answers, self),
 		ints(actions, func(a *action.Action) int { return a.Width }))
-	return err
 }
 
 // InsertEvents appends to the histories of actions.
 func (t *tx) InsertEvents(events []action.Event) error {
-	err := t.do(`INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)
+	return t.do(`INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)
 		SELECT id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref
 		FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::smallint[], $5::int[], $6::smallint[], $7::timestamptz[], $8::text[], $9::timestamptz[],
 			$10::text[], $11::text[], $12::text[]) AS n (id, created_at, seq, status, attempt, spent, at, source, until, code, error, ref)`,
@@ -128,7 +127,6 @@ func (t *tx) InsertEvents(events []action.Event) error {
 		optionals(events, func(e *action.Event) string { return e.Code }),
 		optionals(events, func(e *action.Event) string { return e.Error }),
 		optionals(events, func(e *action.Event) string { return e.Ref }))
-	return err
 }
 
 // UpdateThreads writes where live actions stand now.

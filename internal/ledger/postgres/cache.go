@@ -59,15 +59,13 @@ func (t *tx) CacheEntries(keys []action.ID, q ledger.CacheQuery) ([]ledger.Cache
 
 // SetInvalidAfter writes the time of the entry under e.Key, where e.ActionID is zero or the entry's.
 func (t *tx) SetInvalidAfter(e ledger.CacheEntry) error {
-	err := t.do(`UPDATE cache_entry SET invalid_after = $1 WHERE key = $2 AND scope = 'payload' AND ($3::uuid IS NULL OR action_id = $3)`,
+	return t.do(`UPDATE cache_entry SET invalid_after = $1 WHERE key = $2 AND scope = 'payload' AND ($3::uuid IS NULL OR action_id = $3)`,
 		stamp(e.InvalidAfter), uuid(e.Key), uuid(e.ActionID))
-	return err
 }
 
 // InsertDismissal stores who dismissed an action now, unless somebody has.
 func (t *tx) InsertDismissal(id action.ID, by string) error {
-	err := t.do("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
-	return err
+	return t.do("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
 }
 
 // ForgetRequests deletes old idempotency keys.
@@ -79,9 +77,8 @@ func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
 
 // InsertSubscriber adds a subscriber to a live job.
 func (t *tx) InsertSubscriber(job action.ID, s ledger.Subscriber) error {
-	err := t.do("INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
+	return t.do("INSERT INTO subscriber (action_id, id, success_uri, in_progress_uri, failed_uri, created_at) VALUES ($1, $2, $3, $4, $5, now())",
 		uuid(job), uuid(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI)
-	return err
 }
 
 // Subscribers reads who was added to jobs, in the order of their ids.
@@ -98,6 +95,5 @@ func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]ledger.Subscriber, e
 
 // DeleteSubscribers removes all that were added to jobs.
 func (t *tx) DeleteSubscribers(jobs []action.ID) error {
-	err := t.do("DELETE FROM subscriber WHERE action_id = ANY ($1)", uuids(jobs))
-	return err
+	return t.do("DELETE FROM subscriber WHERE action_id = ANY ($1)", uuids(jobs))
 }

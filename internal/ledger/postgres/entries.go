@@ -37,7 +37,7 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 	if err != nil {
 		return err
 	}
-	err = t.do(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
+	return t.do(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
 			definition_version, created_at, detail)
 		SELECT $1, n.seq, n.deployment, (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = n.path), n.event, n.occurrence,
 			n.class, n.revision, n.version, n.at, n.detail::json
@@ -54,7 +54,6 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 		column(entries, func(e schedule.Entry) int32 { return int32(e.Version) }),
 		column(entries, func(e schedule.Entry) pgtype.Timestamptz { return stamp(e.At) }),
 		column(entries, func(e schedule.Entry) pgtype.Text { return document(e.Detail) }))
-	return err
 }
 
 // Entries reads the log in the order of seq.
@@ -141,11 +140,10 @@ const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.a
 
 // PutStageRun writes a deployment's way through a stage; the time of its start is kept.
 func (t *tx) PutStageRun(pipeline int64, r ledger.StageRun) error {
-	err := t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
+	return t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
 		pipeline, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
-	return err
 }
 
 // StageRuns lists a deployment's ways through its stages, in the order of their starts.
@@ -189,9 +187,8 @@ func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
 
 // InsertIntroduction keeps what an edit brought into a stage.
 func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
-	err := t.do(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
+	return t.do(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
-	return err
 }
 
 // Introductions lists what edits brought into stages, oldest first.

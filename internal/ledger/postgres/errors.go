@@ -44,10 +44,11 @@ func coded(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && !unconnected {
 		return codedAnswer(answer, err)
 	}
-	if away(err) {
+	if unconnected || away(err) {
 		return fault.New(fault.LedgerAway, "PostgreSQL does not answer: %w", err).
 			WithHint("nothing is lost; it goes on when the database is back")
 	}

@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/jackc/pgx/v5"
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+)
 
 // Setting reads a setting of the server as it is inside the transaction.
 func (t *tx) Setting(name string) (string, error) {
@@ -20,3 +24,21 @@ const (
 	PlanSettings   = planned
 	PlanOnce       = onePlan
 )
+
+// Ask runs a statement and reads its answer.
+func Ask(t ledger.Tx, statement string) error {
+	return t.(*tx).ask(statement, nil, func(rows pgx.Rows) error {
+		rows.Close()
+		return rows.Err()
+	})
+}
+
+// Do runs a statement whose answer nobody reads.
+func Do(t ledger.Tx, statement string) error { return t.(*tx).do(statement) }
+
+// Busy reports whether changes are so many that their notifications are sent together.
+func (d *Driver) Busy() bool {
+	d.notifier.mu.Lock()
+	defer d.notifier.mu.Unlock()
+	return d.notifier.load.many()
+}

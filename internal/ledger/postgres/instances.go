@@ -17,12 +17,11 @@ func (t *tx) PutInstance(i ledger.Instance, lease time.Duration, guard int64) er
 	if err != nil {
 		return err
 	}
-	err = t.do(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report, application)
+	return t.do(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report, application)
 		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9, current_setting('application_name'))
 		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL,
 			handlers = excluded.handlers, draining = excluded.draining, report = excluded.report`,
 		uuid(i.ID), i.Name, i.Version, filled(i.Roles), filled(i.Handlers), interval(lease), guard, i.Draining, report)
-	return err
 }
 
 func filled(list []string) []string { return append([]string{}, list...) }
@@ -51,8 +50,7 @@ func (t *tx) RenewInstance(i ledger.Instance, lease time.Duration) (there, outda
 
 // DeleteInstance removes a process.
 func (t *tx) DeleteInstance(id action.ID) error {
-	err := t.do("DELETE FROM instance WHERE id = $1", uuid(id))
-	return err
+	return t.do("DELETE FROM instance WHERE id = $1", uuid(id))
 }
 
 // Instances reads all that have a row.
@@ -123,9 +121,8 @@ func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]le
 
 // InsertToken stores an access token.
 func (t *tx) InsertToken(token ledger.Token) error {
-	err := t.do("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
+	return t.do("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
 		token.Hash[:], token.Name, filled(token.Scopes), token.CreatedAt, stamp(token.ExpiresAt), stamp(token.RevokedAt))
-	return err
 }
 
 // Tokens reads one by hash, or all when hash is nil.
@@ -148,8 +145,7 @@ func (t *tx) RevokeToken(name string) (int, error) {
 
 // InsertSession stores a browser's session.
 func (t *tx) InsertSession(s ledger.Session) error {
-	err := t.do("INSERT INTO session (hash, started_by, token, expires_at) VALUES ($1, $2, $3, $4)", s.Hash[:], s.By, s.Token, s.ExpiresAt)
-	return err
+	return t.do("INSERT INTO session (hash, started_by, token, expires_at) VALUES ($1, $2, $3, $4)", s.Hash[:], s.By, s.Token, s.ExpiresAt)
 }
 
 // Sessions reads the session of a hash, if there is one.
@@ -164,12 +160,10 @@ func (t *tx) Sessions(hash [32]byte) ([]ledger.Session, error) {
 
 // DeleteSession ends a session.
 func (t *tx) DeleteSession(hash [32]byte) error {
-	err := t.do("DELETE FROM session WHERE hash = $1", hash[:])
-	return err
+	return t.do("DELETE FROM session WHERE hash = $1", hash[:])
 }
 
 // DeleteExpiredSessions deletes the sessions whose time is over.
 func (t *tx) DeleteExpiredSessions() error {
-	err := t.do("DELETE FROM session WHERE expires_at <= now()")
-	return err
+	return t.do("DELETE FROM session WHERE expires_at <= now()")
 }

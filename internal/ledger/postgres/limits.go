@@ -60,7 +60,7 @@ func (t *tx) PutLimiters(rows []ledger.LimiterRow) error {
 		return nil
 	}
 	type limiter = ledger.LimiterRow
-	err := t.do(`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
+	return t.do(`UPDATE limiter l SET configured = n.configured, burst = n.burst, slots = n.slots, slowed = n.slowed, slowed_at = n.slowed_at,
 			tokens = n.tokens, refilled_at = n.refilled_at, window_at = n.window_at, ok = n.ok, bad = n.bad, peak = n.peak,
 			paused_by = n.paused_by, pause_until = n.pause_until, disabled_at = n.disabled_at, reason = n.reason, span_us = n.span_us
 		FROM unnest($1::text[], $2::float8[], $3::int[], $4::int[], $5::float8[], $6::timestamptz[], $7::float8[], $8::timestamptz[],
@@ -84,7 +84,6 @@ func (t *tx) PutLimiters(rows []ledger.LimiterRow) error {
 		column(rows, func(r limiter) pgtype.Timestamptz { return stamp(r.DisabledAt) }),
 		column(rows, func(r limiter) string { return r.Reason }),
 		column(rows, func(r limiter) int64 { return time.Duration(r.Window).Microseconds() }))
-	return err
 }
 
 // DeleteLimiters drops limiters and what instances hold of them.
@@ -92,8 +91,7 @@ func (t *tx) DeleteLimiters(keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	err := t.do("DELETE FROM limiter WHERE key = ANY ($1)", keys)
-	return err
+	return t.do("DELETE FROM limiter WHERE key = ANY ($1)", keys)
 }
 
 // Holds reads the slots of living instances; keys nil: of all. A row lives no longer than its instance.
@@ -123,10 +121,9 @@ func (t *tx) PutHolds(rows []ledger.HoldRow) error {
 	if len(some) == 0 {
 		return nil
 	}
-	err := t.do(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
+	return t.do(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
 		ON CONFLICT (key, instance_id) DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`,
 		column(some, key), column(some, instance),
 		column(some, func(h ledger.HoldRow) int32 { return int32(h.Slots) }),
 		column(some, func(h ledger.HoldRow) int32 { return int32(h.Wanted) }))
-	return err
 }

@@ -403,17 +403,27 @@ func newNotifier(pool *pgxpool.Pool, self string) *notifier {
 
 // behind returns what to send right behind the commit of a change; nil: the change goes with others, by add.
 func (n *notifier) behind(signals []ledger.Signal) (payloads []string) {
+	if len(signals) == 0 {
+		return nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := time.Now()
-	if n.load.add(now); n.load.many() || len(n.pending) > 0 {
+	if n.load.add(time.Now()); n.load.many() || len(n.pending) > 0 {
 		return nil
 	}
 	for _, c := range signals {
 		payloads = append(payloads, payload(c, n.self))
-		n.sent[c.Topic] = now
 	}
 	return payloads
+}
+
+// sending notes that signals are being sent, behind a commit.
+func (n *notifier) sending(signals []ledger.Signal) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range signals {
+		n.sent[c.Topic] = time.Now()
+	}
 }
 
 // add sends signals soon. It never blocks.

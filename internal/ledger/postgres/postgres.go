@@ -271,16 +271,13 @@ func (d *Driver) transact(ctx context.Context, m mode, fn func(ledger.Tx) error)
 		return err
 	}
 	t := &tx{ctx: ctx, mode: m, conn: conn, listener: d.listener, notifier: d.notifier, floors: d.floors}
-	defer func() { t.conn.Release() }()
+	defer t.release()
 	t.begin()
 	if err = fn(t); t.failed != nil {
 		err = t.failed // whatever fn made of it
 	}
 	if err == nil {
 		err = t.commit()
-	}
-	if err != nil {
-		rollBack(context.WithoutCancel(ctx), t.conn)
 	}
 	return err
 }

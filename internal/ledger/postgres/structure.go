@@ -14,8 +14,7 @@ import (
 
 // CreateHead makes a pipeline unless it is there.
 func (t *tx) CreateHead(pipeline string) error {
-	err := t.do("INSERT INTO pipeline_head (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", pipeline)
-	return err
+	return t.do("INSERT INTO pipeline_head (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", pipeline)
 }
 
 const headColumns = "id, name, version, seq, newest, deployed, owner, epoch"
@@ -40,15 +39,13 @@ func (t *tx) Heads(pipelines []string) ([]ledger.HeadRow, error) {
 
 // UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h ledger.HeadRow) error {
-	err := t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7 WHERE id = $1",
+	return t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7 WHERE id = $1",
 		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch)
-	return err
 }
 
 // LockDefinitions takes a lock that ends with the transaction.
 func (t *tx) LockDefinitions() error {
-	err := t.do("SELECT pg_advisory_xact_lock($1)", int64(definitionLock))
-	return err
+	return t.do("SELECT pg_advisory_xact_lock($1)", int64(definitionLock))
 }
 
 // InsertVersion stores one definition version.
@@ -57,9 +54,8 @@ func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
 	if err != nil {
 		return fmt.Errorf("encode definition %d of %s: %w", v.Version, v.Pipeline, err)
 	}
-	err = t.do("INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES ($1, $2, $3::json, $4, $5, $6)",
+	return t.do("INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES ($1, $2, $3::json, $4, $5, $6)",
 		pipeline, v.Version, string(definition), v.Source, v.By, v.At)
-	return err
 }
 
 // Versions reads one definition version, or all with version 0, oldest first.
@@ -82,16 +78,14 @@ func scanVersion(row pgx.Row) (v ledger.Version, err error) {
 
 // InsertRevision stores a registered revision.
 func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
-	err := t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at)
+	return t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		pipeline, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt)
-	return err
 }
 
 // SetRevisionState writes open, sealed or rejected.
 func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
-	err := t.do("UPDATE revision SET state = $3 WHERE pipeline_id = $1 AND seq = $2", pipeline, revision, state)
-	return err
+	return t.do("UPDATE revision SET state = $3 WHERE pipeline_id = $1 AND seq = $2", pipeline, revision, state)
 }
 
 // Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
@@ -125,24 +119,21 @@ func scanRevision(row pgx.Row) (r ledger.Revision, err error) {
 
 // InsertArtifact stores one result of a revision's build.
 func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
-	err := t.do(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
+	return t.do(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, pipeline, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
-	return err
 }
 
 // InsertDeployment stores one trip of a revision.
 func (t *tx) InsertDeployment(pipeline int64, d ledger.Deployment) error {
-	err := t.do(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
+	return t.do(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		pipeline, d.Number, uuid(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, d.CreatedAt, stamp(d.EndedAt))
-	return err
 }
 
 // SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
 func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error {
-	err := t.do("UPDATE deployment SET status = $3, ended_at = $4 WHERE pipeline_id = $1 AND number = $2",
+	return t.do("UPDATE deployment SET status = $3, ended_at = $4 WHERE pipeline_id = $1 AND number = $2",
 		pipeline, number, string(status), stamp(ended))
-	return err
 }
 
 // Deployments lists by query, newest first.

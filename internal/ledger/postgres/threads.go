@@ -93,7 +93,7 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger
 		ledger.Claimed
 		rank time.Time
 	}
-	began := time.Now()
+	began, alone := time.Now(), len(t.kept) <= t.begins
 	from := column(wants, func(w ledger.Want) time.Time { return t.floors.of(w.Lane, began) })
 	rows, err := read(t, func(r *reader) (c ranked, err error) {
 		c.Thread, c.rank = r.thread(), r.time()
@@ -110,7 +110,7 @@ func (t *tx) Claim(owner ledger.Instance, wants []ledger.Want) (claimed []ledger
 			highest[r.Lane] = r.rank
 		}
 	}
-	if err == nil {
+	if err == nil && alone { // else what took long may be what was kept
 		t.floors.learn(wants, from, highest, len(rows), time.Since(began), began)
 	}
 	slices.SortStableFunc(rows, func(a, b ranked) int { return a.rank.Compare(b.rank) })

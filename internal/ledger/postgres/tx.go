@@ -13,14 +13,16 @@ import (
 )
 
 // tx is one transaction on one connection. A statement whose answer nobody reads is kept, and goes to the server with the
-// next one that is read, or with the commit: the way there and back takes longer than most of them. So what is wrong with
-// one may be the error of another.
+// next one that is read, or with the commit: the round trip takes longer than most of them. So the error of one may be
+// returned by a later one.
 type tx struct {
 	ctx      context.Context // of the transaction; its methods take none
 	mode     mode
-	conn     *pgxpool.Conn
+	conn     *pgxpool.Conn // nil: the pool has it back
 	kept     []statement
-	begun    bool  // the server has answered
+	begins   int   // of kept, the first ones that begin the transaction
+	sent     bool  // something was sent on conn
+	begun    bool  // the server has begun the transaction
 	failed   error // no statement is sent any more
 	listener *listener
 	notifier *notifier
@@ -39,11 +41,12 @@ type statement struct {
 
 // planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
 // that was made while a table was small would read all of it when it is large. What writes is planned once for each
-// connection: left to itself the server plans a claim anew each time, which takes a fifth of its time. And a process that freezes or vanishes
-// inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
+// connection: left to itself the server plans a claim anew each time, which takes a fifth of its time. And a process that freezes or
+// vanishes inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
 // the ledger may take. These are no settings of the connection, since a pooler in between may refuse those.
 const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', $1, true), set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
+	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', $1, true),
+	set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
 
 // Values of plan_cache_mode.
 const (
@@ -61,8 +64,10 @@ func (t *tx) begin() {
 		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (none struct{}, err error) {
 			return none, row.Scan(timeOf{&t.now})
 		})
+		t.begun = err == nil
 		return err
 	}})
+	t.begins = len(t.kept)
 }
 
 func (t *tx) keep(query string, args ...any) {
@@ -78,12 +83,14 @@ func (t *tx) commit() error {
 		}
 	}
 	committed := false
+	payloads := t.notifier.behind(t.signals)
 	t.kept = append(t.kept, statement{query: t.mode.end, read: func(rows pgx.Rows) error {
 		rows.Close()
-		committed = rows.Err() == nil
+		if committed = rows.Err() == nil; committed && len(payloads) > 0 {
+			t.notifier.sending(t.signals)
+		}
 		return rows.Err()
 	}})
-	payloads := t.notifier.behind(t.signals)
 	if len(payloads) > 0 {
 		t.keep(notify, channel, payloads)
 	}
@@ -100,53 +107,80 @@ func (t *tx) commit() error {
 // Tell tells other processes once the transaction is committed.
 func (t *tx) Tell(signals []ledger.Signal) { t.signals = signals }
 
-// send sends what is kept, and reads the answers. A connection that turns out to be dead when the transaction begins, as
-// all of the pool are after a restart of the server, is replaced: nothing was begun on it.
+// send sends what is kept, and reads the answers.
 func (t *tx) send() error {
-	if len(t.kept) == 0 {
+	if len(t.kept) == 0 || t.failed != nil {
 		return t.failed
 	}
-	for tries := 0; t.failed == nil; tries++ {
-		batch := new(pgx.Batch)
-		for _, s := range t.kept {
-			if queued := batch.Queue(s.query, s.args...); s.read != nil {
-				queued.Query(func(rows pgx.Rows) error {
-					if rows.Err() != nil {
-						return rows.Err() // there are no columns to read
-					}
-					return s.read(rows)
-				})
-			}
+	err := t.exchange(t.kept)
+	if err != nil && !t.begun && stale(err) && t.ctx.Err() == nil {
+		if err = t.beginAgain(); err == nil {
+			err = t.exchange(t.kept[t.begins:])
 		}
-		err := t.conn.SendBatch(t.ctx, batch).Close()
-		if err == nil {
-			break
-		}
-		if t.begun || tries == int(t.mode.pool.Config().MaxConns) || t.ctx.Err() != nil || !stale(err) {
-			t.failed = err
-			break
-		}
-		rollBack(context.WithoutCancel(t.ctx), t.conn)
-		t.conn.Release()
-		t.conn, t.failed = t.mode.pool.Acquire(t.ctx)
 	}
-	t.kept, t.begun = t.kept[:0], true
-	return t.failed
+	t.kept, t.failed = t.kept[:0], err
+	return err
 }
 
-// rollBack gives the connection back clean, or ends it.
-func rollBack(ctx context.Context, conn *pgxpool.Conn) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if conn.Conn().IsClosed() {
+// beginAgain begins on another connection, since this one turned out to be dead, as all of the pool are after a restart of
+// the server. Nothing else is sent until the server has answered: what kills its connection is sent twice at most.
+func (t *tx) beginAgain() error {
+	for tries := 1; ; tries++ {
+		t.release()
+		conn, err := t.mode.pool.Acquire(t.ctx)
+		if err != nil {
+			return err
+		}
+		t.conn = conn
+		err = t.exchange(t.kept[:t.begins])
+		if err == nil || tries == int(t.mode.pool.Config().MaxConns) || t.ctx.Err() != nil || !stale(err) {
+			return err
+		}
+	}
+}
+
+// exchange sends statements at once, and reads their answers.
+func (t *tx) exchange(statements []statement) error {
+	if len(statements) == 0 {
+		return nil
+	}
+	batch := new(pgx.Batch)
+	for _, s := range statements {
+		if queued := batch.Queue(s.query, s.args...); s.read != nil {
+			queued.Query(func(rows pgx.Rows) error {
+				if rows.Err() != nil {
+					return rows.Err() // there are no columns to read
+				}
+				return s.read(rows)
+			})
+		}
+	}
+	t.sent = true
+	return t.conn.SendBatch(t.ctx, batch).Close()
+}
+
+// release gives the connection back to the pool, clean or closed.
+func (t *tx) release() {
+	if t.conn == nil {
 		return
 	}
-	if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
-		_ = conn.Conn().Close(ctx)
+	if t.sent && !t.conn.Conn().IsClosed() && t.conn.Conn().PgConn().TxStatus() != 'I' {
+		t.rollBack()
+	}
+	t.conn.Release()
+	t.conn, t.sent = nil, false
+}
+
+// rollBack ends the transaction on the server, or the connection.
+func (t *tx) rollBack() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
+	defer cancel()
+	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		_ = t.conn.Conn().Close(ctx)
 	}
 }
 
-// Now is the transaction's time, UTC; zero when there is none, and then whatever the transaction does fails.
+// Now is the transaction's time, UTC; zero when it could not begin, and then every statement and the commit fail.
 func (t *tx) Now() time.Time {
 	if !t.begun {
 		_ = t.send() // what it fails with, the transaction does
@@ -184,7 +218,7 @@ func (t *tx) do(query string, args ...any) error {
 	return t.failed
 }
 
-// count runs one statement, and returns how many rows it was about.
+// count runs one statement, and returns how many rows it changed.
 func (t *tx) count(query string, args ...any) (n int64, err error) {
 	err = t.ask(query, args, func(rows pgx.Rows) error {
 		rows.Close()
