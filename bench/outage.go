@@ -15,10 +15,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -160,7 +160,7 @@ func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 
 // hook is a webhook's handler as server.yaml has it.
 type hook struct {
-	handler catalog.Handler
+	handler config.Handler
 	archive evidence.Archive
 	remove  func()
 }
@@ -173,7 +173,7 @@ func hookTo(ctx context.Context, address string, rate float64) (hook, action.Act
     request: {url: "%s/hook", allowNetworks: [127.0.0.0/8]}
     limits: {lane: {rate: %g/s}}
 `, address, rate)
-	config, err := catalog.Read("server.yaml", file)
+	config, err := config.Read("server.yaml", file)
 	if err != nil {
 		return hook{}, action.Action{}, err
 	}

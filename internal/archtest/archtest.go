@@ -35,9 +35,9 @@ const (
 
 // layers places every folder under internal/; what is below a folder lies in its layer.
 var layers = map[string]Layer{
-	"fault": Pure, "action": Pure, "payload": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure, "window": Pure,
+	"fault": Pure, "action": Pure, "cachekey": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure,
 	"ledger": Log, "semaphore": Log,
-	"blob": Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "process": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "catalog": Adapter,
+	"blob": Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "config": Adapter,
 	"secret": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"server": Face, "web": Face,

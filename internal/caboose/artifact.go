@@ -20,7 +20,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
@@ -99,7 +99,7 @@ func (w *watcher) collect(ctx context.Context, id action.ID, full *unstructured.
 	if phaseOf(full) != phaseSucceeded {
 		return c.result(""), nil
 	}
-	var whole *catalog.ArgoOutput
+	var whole *config.ArgoOutput
 	if w.cfg.Output != nil && process != "" {
 		whole = w.cfg.Output(process)
 	}

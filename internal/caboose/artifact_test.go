@@ -18,7 +18,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -98,7 +98,7 @@ func TestArtifactsAreOutputs(t *testing.T) {
 	const none, zip = `"none": {}`, `"zip": {}`
 	for name, c := range map[string]struct {
 		artifacts string
-		output    *catalog.ArgoOutput
+		output    *config.ArgoOutput
 		want      string
 		missing   []string
 		err       string
@@ -118,27 +118,27 @@ func TestArtifactsAreOutputs(t *testing.T) {
 		"elsewhere": {`{"name": "a", "s3": {"bucket": "others", "key": "a.json"}}`, nil, `{"a":null,"p":"1"}`,
 			[]string{`artifact a: is in the bucket "others", not in "flows"`}, ""},
 		"not in S3":             {`{"name": "a", "gcs": {"key": "a.json"}}`, nil, `{"a":null,"p":"1"}`, []string{"artifact a: is not in S3"}, ""},
-		"one parameter":         {from("a", "a.json", none), &catalog.ArgoOutput{Parameter: "p"}, `"1"`, nil, ""},
-		"one artifact":          {from("a", "a.json", none), &catalog.ArgoOutput{Artifact: "a"}, `{"n": 1}`, nil, ""},
-		"one of none":           {from("a", "a.json", none), &catalog.ArgoOutput{Artifact: "b"}, `null`, []string{`the workflow has no output "b"`}, ""},
-		"an object":             {"", &catalog.ArgoOutput{Key: key}, `{"features": []}`, nil, ""},
-		"no such object":        {"", &catalog.ArgoOutput{Key: nowhere}, `null`, []string{"artifact output document: no object nowhere"}, ""},
-		"one of two":            {from("a", "half", none) + ", " + from("b", "half", none), &catalog.ArgoOutput{Artifact: "b"}, half, nil, ""},
+		"one parameter":         {from("a", "a.json", none), &config.ArgoOutput{Parameter: "p"}, `"1"`, nil, ""},
+		"one artifact":          {from("a", "a.json", none), &config.ArgoOutput{Artifact: "a"}, `{"n": 1}`, nil, ""},
+		"one of none":           {from("a", "a.json", none), &config.ArgoOutput{Artifact: "b"}, `null`, []string{`the workflow has no output "b"`}, ""},
+		"an object":             {"", &config.ArgoOutput{Key: key}, `{"features": []}`, nil, ""},
+		"no such object":        {"", &config.ArgoOutput{Key: nowhere}, `null`, []string{"artifact output document: no object nowhere"}, ""},
+		"one of two":            {from("a", "half", none) + ", " + from("b", "half", none), &config.ArgoOutput{Artifact: "b"}, half, nil, ""},
 		"too big together":      {from("a", "half", none) + ", " + from("b", "half", none), nil, `{"a":` + half + `,"b":null,"p":"1"}`, []string{"artifact b: want at most 8388608 bytes of artifacts"}, ""},
-		"an object beside":      {from("a", "half", none), &catalog.ArgoOutput{Key: long}, half, nil, ""},
-		"one beside a lost one": {from("a", "nowhere", none) + ", " + from("b", "a.json", none), &catalog.ArgoOutput{Artifact: "b"}, `{"n": 1}`, nil, ""},
+		"an object beside":      {from("a", "half", none), &config.ArgoOutput{Key: long}, half, nil, ""},
+		"one beside a lost one": {from("a", "nowhere", none) + ", " + from("b", "a.json", none), &config.ArgoOutput{Artifact: "b"}, `{"n": 1}`, nil, ""},
 		"a log":                 {from("main-logs", "x/main.log", none) + ", " + from("audit-logs", "a.json", none), nil, `{"audit-logs":{"n": 1},"p":"1"}`, nil, ""},
-		"the log":               {from("main-logs", "x/main.log", none), &catalog.ArgoOutput{Artifact: "main-logs"}, `[4]`, nil, ""},
+		"the log":               {from("main-logs", "x/main.log", none), &config.ArgoOutput{Artifact: "main-logs"}, `[4]`, nil, ""},
 		"a parameter's name": {from("p", "a.json", none) + ", " + from("b", "a.json", none), nil, `{"b":{"n": 1},"p":"1"}`,
 			[]string{"artifact p: an output parameter has the same name"}, ""},
-		"wanted with a parameter's name": {from("p", "a.json", none), &catalog.ArgoOutput{Artifact: "p"}, `{"n": 1}`, nil, ""},
+		"wanted with a parameter's name": {from("p", "a.json", none), &config.ArgoOutput{Artifact: "p"}, `{"n": 1}`, nil, ""},
 	} {
 		archive, err := blob.OpenDir(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := &watcher{handler: "flows", Caboose: &Caboose{archive: archive, cfg: Config{Buckets: map[string]Bucket{"flows": {Name: "flows", Store: bucket}},
-			Output: func(string) *catalog.ArgoOutput { return c.output }}}}
+			Output: func(string) *config.ArgoOutput { return c.output }}}}
 		full := workflow(t, `{"metadata": {"name": "`+id.String()+`"}, "status": {"phase": "Succeeded",
 			"artifactRepositoryRef": {"artifactRepository": {"s3": {"bucket": "flows"}}},
 			"nodes": {"`+id.String()+`": {"outputs": {"artifacts": [`+c.artifacts+`]}}}, "outputs": {"parameters": [{"name": "p", "value": "1"}]}}}`)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -36,7 +36,7 @@ type Config struct {
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
 	Buckets  map[string]Bucket        // where the workflows of a handler put their artifacts, by its name; none: artifacts are not read
 	// Output says which of its outputs is the whole output of a process's job; nil: all of them together.
-	Output  func(process string) *catalog.ArgoOutput
+	Output  func(process string) *config.ArgoOutput
 	Cirrus  map[string]Cirrus // where the work of each handler that hands it to Cirrus is, by its name
 	Workers int               // workflows handled at a time, of each cluster; default 4
 	Pace    Pace              // see withDefaults

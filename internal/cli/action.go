@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -68,7 +68,7 @@ func (a *app) actionListCommand() *cobra.Command {
 	c.Flags().StringVar(&flags.after, "after", "", "only those older than the action with this id: the next page")
 	c.Flags().BoolVar(&query.LiveOnly, "live", false, "only those that have not ended")
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
-	offer(c, "kind", catalog.KindAction, catalog.KindJob, "callback", "step", "build")
+	offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build")
 	offer(c, "status", statusNames(action.Pending)...)
 	offerFrom(c, a.configured(handlerNames), "handler")
 	offerFrom(c, a.completeLimits, "lane")

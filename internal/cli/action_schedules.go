@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -67,7 +67,7 @@ func (a *app) showSchedules(views []server.ScheduleView) error {
 const tickForm = "Mon 2006-01-02 15:04"
 
 // ticking is what a conductor goes by.
-func ticking(schedules map[string]catalog.Schedule) []conductor.Schedule {
+func ticking(schedules map[string]config.Schedule) []conductor.Schedule {
 	var all []conductor.Schedule
 	for _, s := range schedules {
 		all = append(all, conductor.Schedule{Name: s.Name, Window: s.Window, Action: s.Action})

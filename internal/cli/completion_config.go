@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // configured completes with what the configuration says. given are the arguments so far.
-func (a *app) configured(words func(cfg catalog.Config, given []string) []string) completer {
+func (a *app) configured(words func(cfg config.Config, given []string) []string) completer {
 	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		cfg, _, err := a.config(a.homeOf(a.dir))
 		if err != nil {
@@ -26,22 +26,22 @@ func sortedKeys[V any](m map[string]V, more ...string) []string {
 }
 
 // handlerNames are the handlers that actions may have.
-func handlerNames(cfg catalog.Config, _ []string) []string {
-	return sortedKeys(cfg.Handlers, catalog.TypeNoop, catalog.SubscriberHandler, "step", "build")
+func handlerNames(cfg config.Config, _ []string) []string {
+	return sortedKeys(cfg.Handlers, config.TypeNoop, config.SubscriberHandler, "step", "build")
 }
 
 // orderNames are the handlers that people order actions of.
-func orderNames(cfg catalog.Config, _ []string) []string {
-	return sortedKeys(cfg.Handlers, catalog.TypeNoop)
+func orderNames(cfg config.Config, _ []string) []string {
+	return sortedKeys(cfg.Handlers, config.TypeNoop)
 }
 
-func processNames(cfg catalog.Config, _ []string) []string { return sortedKeys(cfg.Workflows) }
+func processNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Processes) }
 
-func conductorNames(cfg catalog.Config, _ []string) []string { return sortedKeys(cfg.Conductors) }
+func conductorNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Conductors) }
 
 // assignments completes the beginning of NAME=VALUE.
-func (a *app) assignments(names func(cfg catalog.Config, of string) []string) completer {
-	begin := a.configured(func(cfg catalog.Config, given []string) []string {
+func (a *app) assignments(names func(cfg config.Config, of string) []string) completer {
+	begin := a.configured(func(cfg config.Config, given []string) []string {
 		if len(given) == 0 {
 			return nil
 		}
@@ -57,7 +57,7 @@ func (a *app) assignments(names func(cfg catalog.Config, of string) []string) co
 	}
 }
 
-func parameterNames(cfg catalog.Config, handler string) []string {
+func parameterNames(cfg config.Config, handler string) []string {
 	var names []string
 	for _, p := range cfg.Handlers[handler].Parameters {
 		names = append(names, p.Name)
@@ -65,9 +65,9 @@ func parameterNames(cfg catalog.Config, handler string) []string {
 	return names
 }
 
-func inputNames(cfg catalog.Config, process string) []string {
+func inputNames(cfg config.Config, process string) []string {
 	var names []string
-	for _, v := range cfg.Workflows[process].Inputs() {
+	for _, v := range cfg.Processes[process].Inputs() {
 		names = append(names, v.Name)
 	}
 	return names

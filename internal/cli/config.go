@@ -8,15 +8,15 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it. source
 // is what the file says; nil: there is none.
-func (a *app) config(h home) (cfg catalog.Config, source []byte, err error) {
+func (a *app) config(h home) (cfg config.Config, source []byte, err error) {
 	path, required := a.configPath(h)
-	cfg = catalog.Default()
+	cfg = config.Default()
 	if h.found {
 		if err := a.trust(filepath.Join(filepath.Dir(h.dir), projectFile), h.dir); err != nil {
 			return cfg, nil, err
@@ -35,7 +35,7 @@ func (a *app) config(h home) (cfg catalog.Config, source []byte, err error) {
 	case err != nil:
 		source = nil
 	default:
-		if cfg, err = catalog.Read(path, source); err != nil {
+		if cfg, err = config.Read(path, source); err != nil {
 			return cfg, nil, err
 		}
 	}
@@ -43,7 +43,7 @@ func (a *app) config(h home) (cfg catalog.Config, source []byte, err error) {
 }
 
 // override puts what flags say over what the file says.
-func (a *app) override(cfg *catalog.Config) error {
+func (a *app) override(cfg *config.Config) error {
 	if a.flags.store != "" {
 		cfg.Ledger.URL = a.flags.store
 	}

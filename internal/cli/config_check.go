@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
@@ -62,7 +62,7 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		}
 		return wrong
 	}
-	config, problems := catalog.Check(path, source)
+	config, problems := config.Check(path, source)
 	problems = append(problems, regionProblems(ctx, path, source, config)...)
 	problems.Sort()
 	if live && problems.Err() == nil {
@@ -82,17 +82,17 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		return err
 	}
 	callbacks := 0
-	for _, w := range config.Workflows {
+	for _, w := range config.Processes {
 		callbacks += len(w.Callbacks)
 	}
 	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"),
-		count(len(config.Workflows), "process"), count(callbacks, "callback"), count(len(config.Schedules), "schedule"))
+		count(len(config.Processes), "process"), count(callbacks, "callback"), count(len(config.Schedules), "schedule"))
 	return err
 }
 
 // regionProblems reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
 // serves one of them would not start.
-func regionProblems(ctx context.Context, path string, source []byte, cfg catalog.Config) (problems fault.Problems) {
+func regionProblems(ctx context.Context, path string, source []byte, cfg config.Config) (problems fault.Problems) {
 	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
 	for name, h := range cfg.Handlers {
 		if h.Cirrus == nil {

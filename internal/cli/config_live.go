@@ -19,7 +19,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
@@ -46,7 +46,7 @@ type looker struct {
 }
 
 // lookFor reports what a sound file names and is not there.
-func lookFor(ctx context.Context, path string, source []byte, cfg catalog.Config) fault.Problems {
+func lookFor(ctx context.Context, path string, source []byte, cfg config.Config) fault.Problems {
 	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
 	l := &looker{root: root}
 	if strings.HasPrefix(cfg.Blob.URL, "s3://") {
@@ -138,7 +138,7 @@ func absent(err error) error {
 
 // findHost resolves the host of a webhook whose host is the same for every action, and asks the address guard. A proxy
 // looks for the host itself: then it is the proxy's that is resolved.
-func findHost(ctx context.Context, h catalog.Handler) error {
+func findHost(ctx context.Context, h config.Handler) error {
 	if !h.Request.URL.HostConstant() {
 		return nil
 	}
@@ -191,7 +191,7 @@ func findBucket(ctx context.Context, url string) error {
 }
 
 // cluster looks for the templates that processes name, or asks whether the cluster knows workflows where they name none.
-func (l *looker) cluster(ctx context.Context, at []string, cfg catalog.Config, h catalog.Handler) {
+func (l *looker) cluster(ctx context.Context, at []string, cfg config.Config, h config.Handler) {
 	cluster, err := openCluster(h)
 	if err != nil {
 		l.ask(ctx, append(at, "argoConf", "k8sOptions", "kubeconfig"), func(context.Context) error { return absent(err) })
@@ -230,7 +230,7 @@ func refusedBy(err error, doing string) error {
 }
 
 // cirrus looks for a handler's queues, and for the state machines of its processes.
-func (l *looker) cirrus(ctx context.Context, at []string, cfg catalog.Config, h catalog.Handler) {
+func (l *looker) cirrus(ctx context.Context, at []string, cfg config.Config, h config.Handler) {
 	conf := append(at, "cirrusConf")
 	account, err := openAccount(ctx, h)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/aws/awstest"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // cluster stands in for an API server that has one workflow template, mirror, in the namespace flows.
@@ -82,7 +82,7 @@ workflows:
   reproject: {handler: cirrus, cirrusOpts: {sfnArn: %q}}
   absent: {handler: cirrus, cirrusOpts: {sfnArn: "arn:aws:states:eu-north-1:123456789012:stateMachine:absent"}}
 `, cluster(t), amazon.URL, amazon.Queue("process"), amazon.URL+"/123456789012/absent", amazon.Machine("reproject"))
-	cfg, problems := catalog.Check("server.yaml", []byte(source))
+	cfg, problems := config.Check("server.yaml", []byte(source))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/cirrus"
@@ -19,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -42,30 +42,30 @@ type duties struct {
 }
 
 // concern reports whether the instance has to set up a handler. The others may lack here what they need.
-func (d duties) concern(h catalog.Handler, serving catalog.Conductor) bool {
-	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == catalog.TypeArgo || h.Type == catalog.TypeCirrus)
+func (d duties) concern(h config.Handler, serving config.Conductor) bool {
+	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == config.TypeArgo || h.Type == config.TypeCirrus)
 }
 
 // equip makes what the roles need of a configuration.
-func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log *slog.Logger) (*equipment, error) {
+func (s *session) equip(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*equipment, error) {
 	e := &equipment{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
 	// Every token that may order actions may order this one, however long it sleeps: it must not take all workers.
-	e.table.Limits[catalog.TypeNoop] = conductor.Limits{Workers: noopWorkers}
+	e.table.Limits[config.TypeNoop] = conductor.Limits{Workers: noopWorkers}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
-	e.table.Handlers[catalog.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
+	e.table.Handlers[config.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
 		if !d.concern(h, cfg.Conductors[s.serving]) {
 			continue
 		}
 		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
 		switch h.Type {
-		case catalog.TypeShell:
+		case config.TypeShell:
 			e.table.Handlers[name] = shell.New(h, archive)
-		case catalog.TypeWebhook:
+		case config.TypeWebhook:
 			e.table.Handlers[name] = webhook.New(h, archive)
-		case catalog.TypeArgo:
+		case config.TypeArgo:
 			cluster, err := openCluster(h)
 			if err != nil {
 				return nil, err
@@ -84,7 +84,7 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log 
 			}
 			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
 				Processes: cfg.ArgoProcesses(name)})
-		case catalog.TypeCirrus:
+		case config.TypeCirrus:
 			account, err := openAccount(ctx, h)
 			if err != nil {
 				return nil, err
@@ -92,7 +92,7 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log 
 			e.cirrus[name] = caboose.Cirrus{Account: account, Events: h.Cirrus.EventsQueueURL}
 			e.table.Handlers[name] = cirrus.New(cirrus.Config{Account: account, Queue: h.Cirrus.SqsURL, Observed: h.Cirrus.EventsQueueURL != "",
 				Processes: cfg.CirrusProcesses(name), Blobs: s.blobs, Ledger: s.ledger})
-		case catalog.TypeNoop:
+		case config.TypeNoop:
 			e.table.Handlers[name] = noop.Handler{}
 		}
 	}
@@ -101,7 +101,7 @@ func (s *session) equip(ctx context.Context, cfg *catalog.Config, d duties, log 
 }
 
 // openCluster makes a client of the cluster where a handler's workflows are.
-func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
+func openCluster(cfg config.Handler) (*kube.Cluster, error) {
 	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Argo.Kubeconfig, Context: cfg.Argo.Context, Namespace: cfg.Argo.Namespace})
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
@@ -110,7 +110,7 @@ func openCluster(cfg catalog.Handler) (*kube.Cluster, error) {
 }
 
 // openAccount makes a client of the account where a handler's work is done.
-func openAccount(ctx context.Context, cfg catalog.Handler) (*aws.Account, error) {
+func openAccount(ctx context.Context, cfg config.Handler) (*aws.Account, error) {
 	account, err := aws.Open(ctx, aws.Config{Region: cfg.Cirrus.Region, Endpoint: cfg.Cirrus.Endpoint, Profile: cfg.Cirrus.Profile})
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
@@ -120,15 +120,15 @@ func openAccount(ctx context.Context, cfg catalog.Handler) (*aws.Account, error)
 
 // offers are what people can have done.
 func (s *session) offers() server.Offers {
-	return server.Offers{Handlers: s.orderable, Processes: func() map[string]catalog.Workflow { return s.live.Now().Workflows },
-		Schedules: func() map[string]catalog.Schedule { return s.live.Now().Schedules }}
+	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.live.Now().Processes },
+		Schedules: func() map[string]config.Schedule { return s.live.Now().Schedules }}
 }
 
 // orderable are the handlers that people may order actions of now: the configured ones, and noop.
 func (s *session) orderable() server.Handlers {
 	c := s.live.Now()
-	table := server.Handlers{catalog.TypeNoop: prepared(catalog.Handler{
-		Name: catalog.TypeNoop, Type: catalog.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
+	table := server.Handlers{config.TypeNoop: prepared(config.Handler{
+		Name: config.TypeNoop, Type: config.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
 	for name, h := range c.Handlers {
 		table[name] = prepared(h)
 	}
@@ -136,8 +136,8 @@ func (s *session) orderable() server.Handlers {
 }
 
 // prepared makes actions of a handler, once its type has checked what no schema says.
-func prepared(h catalog.Handler) func(json.RawMessage) (action.Action, error) {
-	check := map[string]func(json.RawMessage) fault.Problems{catalog.TypeNoop: noop.Check, catalog.TypeCirrus: cirrus.Check}[h.Type]
+func prepared(h config.Handler) func(json.RawMessage) (action.Action, error) {
+	check := map[string]func(json.RawMessage) fault.Problems{config.TypeNoop: noop.Check, config.TypeCirrus: cirrus.Check}[h.Type]
 	return func(parameters json.RawMessage) (action.Action, error) {
 		a, err := h.Prepare(parameters)
 		if err == nil && check != nil {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/callback"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
@@ -31,7 +31,7 @@ type session struct {
 	kind    sessionKind
 	ledger  *ledger.Ledger // nil with --server
 	blobs   blob.Store     // nil with --server
-	live    *catalog.Live  // the configuration in force; nil with --server
+	live    *config.Live   // the configuration in force; nil with --server
 	source  []byte         // of it, as the file was at the start; nil: there was none
 	serving string         // which of the configuration's conductors this process is
 	url     string         // of the ledger or the server, for messages
@@ -40,9 +40,9 @@ type session struct {
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
 	ledgerID  string
-	equipment atomic.Pointer[equipment]                                         // what they need of the configuration in force
-	reequip   func(context.Context, *catalog.Config) (commit func(), err error) // makes another one; nil: no role needs any
-	serves    []func(conductor.Table)                                           // who is told of it
+	equipment atomic.Pointer[equipment]                                        // what they need of the configuration in force
+	reequip   func(context.Context, *config.Config) (commit func(), err error) // makes another one; nil: no role needs any
+	serves    []func(conductor.Table)                                          // who is told of it
 }
 
 // sessionKind says who can do the work.
@@ -95,7 +95,7 @@ func (a *app) locate(dir string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{home: h, dir: a.projectDir(dir), live: catalog.NewLive(cfg), source: source, serving: catalog.DefaultConductor, kind: embedded, url: h.database(), log: a.log}
+	s := &session{home: h, dir: a.projectDir(dir), live: config.NewLive(cfg), source: source, serving: config.DefaultConductor, kind: embedded, url: h.database(), log: a.log}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.kind, s.url = shared, cfg.Ledger.URL

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -141,7 +141,7 @@ func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), er
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
 	}
-	s := &session{home: home{dir: folder}, kind: embedded, url: home{dir: folder}.database(), live: catalog.NewLive(catalog.Default())}
+	s := &session{home: home{dir: folder}, kind: embedded, url: home{dir: folder}.database(), live: config.NewLive(config.Default())}
 	if err := s.connect(ctx); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, nil, err

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -26,7 +26,7 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 	case !d.observes:
 		return nil // the others go by the file alone
 	}
-	s.reequip = func(ctx context.Context, cfg *catalog.Config) (commit func(), err error) {
+	s.reequip = func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 		next, err := s.equip(ctx, cfg, d, o.log)
 		if err != nil {
 			return nil, err
@@ -49,10 +49,10 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 // reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
 func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifecycle.Role {
 	path, _ := a.configPath(s.home)
-	reloader := catalog.NewReloader(catalog.ReloadOptions{
+	reloader := config.NewReloader(config.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
 		Tell: func(now ledger.Reload) { s.ledger.Tell(func(r *ledger.Report) { r.Reload = &now }) },
-		Prepare: func(ctx context.Context, cfg *catalog.Config) (commit func(), err error) {
+		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := a.override(cfg); err != nil {
 				return nil, err
 			}
@@ -72,13 +72,13 @@ func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Ca
 		cfg := s.live.Now()
 		c := caboose.New(s.ledger.View(), s.blobs, caboose.Config{
 			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Buckets: s.equipment.Load().buckets,
-			Output: func(process string) *catalog.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.equipment.Load().cirrus, Workers: cfg.Caboose.Workers,
+			Output: func(process string) *config.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.equipment.Load().cirrus, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)
 		var follower sync.WaitGroup
 		follower.Go(func() {
-			s.until(own, func(now *catalog.Config) bool { return !reflect.DeepEqual(watched(now), watched(cfg)) })
+			s.until(own, func(now *config.Config) bool { return !reflect.DeepEqual(watched(now), watched(cfg)) })
 			cancel()
 		})
 		err := c.Run(own)
@@ -92,7 +92,7 @@ func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Ca
 }
 
 // until returns when the configuration in force is as wanted, or ctx ends.
-func (s *session) until(ctx context.Context, wanted func(*catalog.Config) bool) {
+func (s *session) until(ctx context.Context, wanted func(*config.Config) bool) {
 	for {
 		changed := s.live.Changed()
 		if wanted(s.live.Now()) {
@@ -107,12 +107,12 @@ func (s *session) until(ctx context.Context, wanted func(*catalog.Config) bool) 
 }
 
 // watched is what a caboose goes by.
-func watched(cfg *catalog.Config) (parts struct {
-	caboose  catalog.Caboose
-	clusters map[string]catalog.Argo
-	cirrus   map[string]catalog.Cirrus
+func watched(cfg *config.Config) (parts struct {
+	caboose  config.Caboose
+	clusters map[string]config.Argo
+	cirrus   map[string]config.Cirrus
 }) {
-	parts.caboose, parts.clusters, parts.cirrus = cfg.Caboose, map[string]catalog.Argo{}, map[string]catalog.Cirrus{}
+	parts.caboose, parts.clusters, parts.cirrus = cfg.Caboose, map[string]config.Argo{}, map[string]config.Cirrus{}
 	for name, h := range cfg.Handlers {
 		if h.Argo != nil && !h.Argo.Resume {
 			parts.clusters[name] = *h.Argo

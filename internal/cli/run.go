@@ -15,9 +15,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
@@ -61,7 +61,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
 	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time")
 	f.DurationVar(&flags.timeout, "timeout", build.DefaultTimeout, "end the build after this long")
-	f.DurationVar(&flags.grace, "grace", process.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
+	f.DurationVar(&flags.grace, "grace", command.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
 	f.Int64Var(&flags.maxStepLog, "max-step-log", 4<<30, "fail a step whose log grows beyond this many bytes")
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
 	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
@@ -261,12 +261,12 @@ func (a *app) work(ctx context.Context, j job) error {
 }
 
 // newProcessRunner runs steps under `waybill supervise`, which is this binary.
-func newProcessRunner(flags runFlags) (*process.Runner, error) {
+func newProcessRunner(flags runFlags) (*command.Runner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return &process.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env}, nil
+	return &command.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env}, nil
 }
 
 // outcomeOf is the exit status of a build, whose end has been shown.

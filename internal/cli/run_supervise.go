@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/process"
 )
 
 // superviseName is the word by which a build step's supervisor is started: waybill supervise GRACE ARGV….
@@ -20,7 +20,7 @@ func supervise(arguments []string) (status int, ok bool) {
 	}
 	grace, err := time.ParseDuration(arguments[1])
 	if err == nil {
-		status, err = process.Supervise(arguments[2:], grace)
+		status, err = command.Supervise(arguments[2:], grace)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "waybill: %v\n", err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -82,7 +82,7 @@ without --listen uses a free port of the same host when the address is taken, an
 		},
 	}
 	flags.add(c)
-	c.Flags().StringVar(&flags.conductor, "conductor", catalog.DefaultConductor, "which of server.yaml's conductors the role conductor is")
+	c.Flags().StringVar(&flags.conductor, "conductor", config.DefaultConductor, "which of server.yaml's conductors the role conductor is")
 	offerFrom(c, a.configured(conductorNames), "conductor")
 	return c
 }

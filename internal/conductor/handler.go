@@ -15,7 +15,7 @@ type Attempt struct {
 }
 
 // Handler does the work of actions that name it. What people and other systems say is checked before it is stored, where no
-// handler need be: by the configuration (catalog.Handler.Prepare), and what only a handler knows by its package.
+// handler need be: by the configuration (config.Handler.Prepare), and what only a handler knows by its package.
 type Handler interface {
 	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrCanceled, ErrShutdown or ErrLeaseLost.
 	Do(ctx context.Context, a Attempt) action.Outcome

@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/window"
 )
 
 // Schedule is an action that is made again and again.
 type Schedule struct {
 	Name   string
-	Window window.Schedule
+	Window cron.Schedule
 	Action action.Action // what each tick makes, without its id
 }
 
@@ -24,7 +24,7 @@ type Schedule struct {
 type Ticks interface {
 	Now(ctx context.Context) (time.Time, error)
 	Tick(ctx context.Context, schedule string, at time.Time, a action.Action) (ledger.Enqueued, error)
-	LastTick(ctx context.Context, a action.Action) (ledger.ActionState, window.Past, error)
+	LastTick(ctx context.Context, a action.Action) (ledger.ActionState, cron.Past, error)
 	Cancel(ctx context.Context, id action.ID, mode ledger.CancelMode) error
 }
 

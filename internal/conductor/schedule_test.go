@@ -14,9 +14,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/window"
 )
 
 // Ticks of a fake: its clock may differ from this machine's.
@@ -48,7 +48,7 @@ func (f *fake) Tick(_ context.Context, schedule string, at time.Time, a action.A
 	return ledger.Enqueued{ID: a.ID, Created: true}, nil
 }
 
-func (f *fake) LastTick(_ context.Context, a action.Action) (ledger.ActionState, window.Past, error) {
+func (f *fake) LastTick(_ context.Context, a action.Action) (ledger.ActionState, cron.Past, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var last *row
@@ -58,9 +58,9 @@ func (f *fake) LastTick(_ context.Context, a action.Action) (ledger.ActionState,
 		}
 	}
 	if last == nil {
-		return ledger.ActionState{}, window.Past{}, nil
+		return ledger.ActionState{}, cron.Past{}, nil
 	}
-	past := window.Past{At: last.action.ID.Time(), Lives: last.Status.Live()}
+	past := cron.Past{At: last.action.ID.Time(), Lives: last.Status.Live()}
 	if !past.Lives {
 		past.Ended = last.ended.Add(f.ahead).UTC()
 	}
@@ -95,14 +95,14 @@ func stockholm(t *testing.T) *time.Location {
 	return zone
 }
 
-func schedule(t *testing.T, name, cron string, overlap window.Overlap, catchUp window.CatchUp) conductor.Schedule {
+func schedule(t *testing.T, name, text string, overlap cron.Overlap, catchUp cron.CatchUp) conductor.Schedule {
 	t.Helper()
-	c, err := window.ParseCron(cron)
+	c, err := cron.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return conductor.Schedule{Name: name, Action: action.Action{Name: name, Handler: "work"},
-		Window: window.Schedule{Cron: c, Zone: stockholm(t), Overlap: overlap, CatchUp: catchUp}}
+		Window: cron.Schedule{Cron: c, Zone: stockholm(t), Overlap: overlap, CatchUp: catchUp}}
 }
 
 // conducted runs a conductor with schedules; the fake's clock shows start.
@@ -157,7 +157,7 @@ func TestSchedulesFollowTheWall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.setClock(t, c.start)
-				s := schedule(t, "nightly", "30 2 * * *", window.Skip, window.CatchLast)
+				s := schedule(t, "nightly", "30 2 * * *", cron.Skip, cron.CatchLast)
 				stop, other := conducted(t, f, at(time.Second), s), conducted(t, f, at(time.Second), s)
 				settle(52 * time.Hour)
 				stop()
@@ -171,20 +171,20 @@ func TestSchedulesFollowTheWall(t *testing.T) {
 }
 
 func TestOverlapIsSkippedQueuedOrReplaced(t *testing.T) {
-	for overlap, want := range map[window.Overlap]struct {
+	for overlap, want := range map[cron.Overlap]struct {
 		ticks             string
 		ended, canceled   int
 		atATime, queuedBy int
 	}{
-		window.Skip:    {"10:10 10:40 11:10", 2, 0, 1, 0},
-		window.Queue:   {"10:10 10:20 10:30", 2, 0, 1, 0},
-		window.Replace: {"10:10 10:20 10:30 10:40 10:50 11:00 11:10", 0, 6, 1, 0},
+		cron.Skip:    {"10:10 10:40 11:10", 2, 0, 1, 0},
+		cron.Queue:   {"10:10 10:20 10:30", 2, 0, 1, 0},
+		cron.Replace: {"10:10 10:20 10:30 10:40 10:50 11:00 11:10", 0, 6, 1, 0},
 	} {
 		t.Run(string(overlap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.setClock(t, "2026-01-10T09:05:00Z")
-				stop := conducted(t, f, at(25*time.Minute), schedule(t, "often", "*/10 * * * *", overlap, window.CatchLast))
+				stop := conducted(t, f, at(25*time.Minute), schedule(t, "often", "*/10 * * * *", overlap, cron.CatchLast))
 				settle(67 * time.Minute)
 				var short []string
 				for _, tick := range f.ticks("often", stockholm(t)) {
@@ -203,14 +203,14 @@ func TestOverlapIsSkippedQueuedOrReplaced(t *testing.T) {
 }
 
 func TestMissedTicksAreMadeUpFor(t *testing.T) {
-	for catchUp, want := range map[window.CatchUp]string{
-		window.CatchLast: "10:00 14:00 15:00", window.CatchNone: "10:00 15:00", window.CatchAll: "10:00 11:00 12:00 13:00 14:00 15:00",
+	for catchUp, want := range map[cron.CatchUp]string{
+		cron.CatchLast: "10:00 14:00 15:00", cron.CatchNone: "10:00 15:00", cron.CatchAll: "10:00 11:00 12:00 13:00 14:00 15:00",
 	} {
 		t.Run(string(catchUp), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.setClock(t, "2026-01-10T08:30:00Z")
-				s := schedule(t, "hourly", "@hourly", window.Queue, catchUp)
+				s := schedule(t, "hourly", "@hourly", cron.Queue, catchUp)
 				stop := conducted(t, f, at(time.Second), s)
 				settle(time.Hour)
 				stop()
@@ -238,7 +238,7 @@ func TestSchedulesOutliveTheLedger(t *testing.T) {
 		f.setClock(t, "2026-01-10T08:55:00Z")
 		handlers := map[string]conductor.Handler{"work": at(time.Second)}
 		c := conductor.New(f, conductor.Config{Workers: 10, Handlers: handlers})
-		one := schedule(t, "one", "@hourly", window.Skip, window.CatchNone)
+		one := schedule(t, "one", "@hourly", cron.Skip, cron.CatchNone)
 		c.Serve(conductor.Table{Handlers: handlers, Schedules: []conductor.Schedule{one}})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -252,7 +252,7 @@ func TestSchedulesOutliveTheLedger(t *testing.T) {
 		f.set(func() { f.away, f.refuseTick = false, func(string, time.Time) error { return errors.New("refused") } })
 		settle(2 * time.Minute)
 		f.set(func() { f.refuseTick = nil })
-		c.Serve(conductor.Table{Handlers: handlers, Schedules: []conductor.Schedule{one, schedule(t, "two", "@hourly", window.Queue, window.CatchAll)}})
+		c.Serve(conductor.Table{Handlers: handlers, Schedules: []conductor.Schedule{one, schedule(t, "two", "@hourly", cron.Queue, cron.CatchAll)}})
 		settle(5 * time.Minute)
 		if diff := cmp.Diff([]string{"01-10 10:00 CET"}, f.ticks("one", stockholm(t))); diff != "" {
 			t.Errorf("late (-want +got):\n%s", diff)
@@ -284,8 +284,8 @@ func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
 			}
 			return nil
 		}
-		stop := conducted(t, f, at(time.Second), schedule(t, "first", "@hourly", window.Skip, window.CatchLast),
-			schedule(t, "second", "@hourly", window.Skip, window.CatchLast))
+		stop := conducted(t, f, at(time.Second), schedule(t, "first", "@hourly", cron.Skip, cron.CatchLast),
+			schedule(t, "second", "@hourly", cron.Skip, cron.CatchLast))
 		settle(70 * time.Minute)
 		if diff := cmp.Diff([]string{"01-10 10:00 CET", "01-10 11:00 CET"}, f.ticks("second", stockholm(t))); diff != "" {
 			t.Errorf("ticks (-want +got):\n%s", diff)
@@ -304,7 +304,7 @@ func TestTicksWithoutAPartitionAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.setClock(t, "2026-01-10T08:30:00Z")
-		s := schedule(t, "daily", "@daily", window.Queue, window.CatchAll)
+		s := schedule(t, "daily", "@daily", cron.Queue, cron.CatchAll)
 		stop := conducted(t, f, at(time.Second), s)
 		settle(24 * time.Hour)
 		stop()

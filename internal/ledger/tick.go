@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/window"
+	"github.com/waybill-dev/waybill/internal/cron"
 )
 
 // Tick stores the action of one tick of a schedule. Its id comes from the tick and the schedule's name, so that one tick
@@ -21,11 +21,11 @@ func (l *Ledger) Tick(ctx context.Context, schedule string, at time.Time, a acti
 
 // LastTick is the newest action of a schedule whose ticks make such actions, and what that means to the next tick; no
 // id: there is none.
-func (l *Ledger) LastTick(ctx context.Context, a action.Action) (ActionState, window.Past, error) {
+func (l *Ledger) LastTick(ctx context.Context, a action.Action) (ActionState, cron.Past, error) {
 	some, err := l.Actions(ctx, ActionQuery{Kind: a.Kind, Name: a.Name, CreatedBy: a.CreatedBy, Limit: 1})
 	if err != nil || len(some) == 0 {
-		return ActionState{}, window.Past{}, err
+		return ActionState{}, cron.Past{}, err
 	}
 	last := some[0]
-	return last, window.Past{At: last.ID.Time(), Lives: last.Thread.Status.Live(), Ended: last.FinishedAt}, nil
+	return last, cron.Past{At: last.ID.Time(), Lives: last.Thread.Status.Live(), Ended: last.FinishedAt}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // ProcessOffering is a process for people.
@@ -32,7 +32,7 @@ type ValueView struct {
 }
 
 // ControlsOf are the ways in which a process is executed, as OGC API – Processes names them.
-func ControlsOf(w catalog.Workflow) []string {
+func ControlsOf(w config.Process) []string {
 	if w.Sync > 0 {
 		return []string{"sync-execute", "async-execute", "dismiss"}
 	}
@@ -49,7 +49,7 @@ func (s *Service) ListProcesses(ctx context.Context) ([]ProcessOffering, error) 
 	return views, err
 }
 
-func offeringOf(w catalog.Workflow) ProcessOffering {
+func offeringOf(w config.Process) ProcessOffering {
 	return ProcessOffering{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version), Executed: ControlsOf(w)}
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -31,23 +31,23 @@ type Execution struct {
 }
 
 // Processes lists what jobs can be made of, by id.
-func (s *Service) Processes(context.Context) ([]catalog.Workflow, error) {
+func (s *Service) Processes(context.Context) ([]config.Process, error) {
 	all := slices.Collect(maps.Values(s.offers.Processes()))
-	slices.SortFunc(all, func(a, b catalog.Workflow) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b config.Process) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // Process is one of them; fault.NoSuchProcess, with the nearest id as the hint, when there is none.
-func (s *Service) Process(_ context.Context, id string) (catalog.Workflow, error) {
+func (s *Service) Process(_ context.Context, id string) (config.Process, error) {
 	all := s.offers.Processes()
 	if w, ok := all[id]; ok {
 		return w, nil
 	}
 	unknown := fault.New(fault.NoSuchProcess, "there is no process %q", id)
 	if near := fault.Nearest(id, slices.Sorted(maps.Keys(all))); near != "" {
-		return catalog.Workflow{}, unknown.WithHint("did you mean %q?", near)
+		return config.Process{}, unknown.WithHint("did you mean %q?", near)
 	}
-	return catalog.Workflow{}, unknown.WithHint("processes are described under workflows in server.yaml")
+	return config.Process{}, unknown.WithHint("processes are described under workflows in server.yaml")
 }
 
 // Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.BadParameters with
@@ -73,9 +73,9 @@ func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
 	return s.once(ctx, e.Idempotency, job, ledger.ReturnExisting)
 }
 
-// PrepareJob is catalog.Workflow.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
+// PrepareJob is config.Process.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
 // many times its size.
-func (s *Service) PrepareJob(ctx context.Context, w catalog.Workflow, inputs json.RawMessage) (action.Action, error) {
+func (s *Service) PrepareJob(ctx context.Context, w config.Process, inputs json.RawMessage) (action.Action, error) {
 	leave, err := s.decode(ctx, inputs)
 	if err != nil {
 		return action.Action{}, err
@@ -158,14 +158,14 @@ func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.Ra
 
 // Jobs lists jobs by query, whose Kind it sets.
 func (s *Service) Jobs(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
-	q.Kind = catalog.KindJob
+	q.Kind = config.KindJob
 	return s.ledger.Actions(ctx, q)
 }
 
 // Job is one of them; fault.NoSuchAction for an action that is none.
 func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, error) {
 	state, err := s.ledger.Action(ctx, id)
-	if err == nil && state.Kind != catalog.KindJob {
+	if err == nil && state.Kind != config.KindJob {
 		err = fault.New(fault.NoSuchAction, "there is no job %s", id)
 	}
 	return state, err
@@ -239,7 +239,7 @@ func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEn
 }
 
 // CacheKey is the key of a process's inputs, whether the cache knows it or not; fault.NotFound for a process without a cache.
-func (s *Service) CacheKey(ctx context.Context, w catalog.Workflow, inputs json.RawMessage) (action.ID, error) {
+func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.RawMessage) (action.ID, error) {
 	leave, err := s.decode(ctx, inputs)
 	if err != nil {
 		return action.ID{}, err

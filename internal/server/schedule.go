@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // ScheduleView is a schedule: what it does, when it did so last, and when it will next.
@@ -52,7 +52,7 @@ func (s *Service) Schedules(ctx context.Context) ([]ScheduleView, error) {
 	return views, nil
 }
 
-func (s *Service) scheduleView(ctx context.Context, c catalog.Schedule, now time.Time) (ScheduleView, error) {
+func (s *Service) scheduleView(ctx context.Context, c config.Schedule, now time.Time) (ScheduleView, error) {
 	view := ScheduleView{Name: c.Name, Cron: c.Cron, Timezone: c.Timezone, Handler: c.Handler, Process: c.Process,
 		Overlap: string(c.Window.Overlap), CatchUp: string(c.Window.CatchUp)}
 	last, past, err := s.ledger.LastTick(ctx, c.Action)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/schedule"
 	"github.com/waybill-dev/waybill/internal/semaphore"
@@ -48,8 +48,8 @@ type Service struct {
 // Offers are what people can have done: those that there are at the time of asking. A nil function offers nothing.
 type Offers struct {
 	Handlers  func() Handlers
-	Processes func() map[string]catalog.Workflow
-	Schedules func() map[string]catalog.Schedule
+	Processes func() map[string]config.Process
+	Schedules func() map[string]config.Schedule
 }
 
 // NewService makes the service of a ledger and its blob store.
@@ -58,10 +58,10 @@ func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 		offers.Handlers = func() Handlers { return nil }
 	}
 	if offers.Processes == nil {
-		offers.Processes = func() map[string]catalog.Workflow { return nil }
+		offers.Processes = func() map[string]config.Process { return nil }
 	}
 	if offers.Schedules == nil {
-		offers.Schedules = func() map[string]catalog.Schedule { return nil }
+		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}},
 		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/browsertest"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -44,11 +44,11 @@ workflows:
 func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	t.Helper()
 	w := alone(t) // no conductor, which would take back what this test claims
-	config, err := catalog.Read("server.yaml", []byte(processes))
+	configuration, err := config.Read("server.yaml", []byte(processes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{Processes: func() map[string]catalog.Workflow { return config.Workflows }})
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{Processes: func() map[string]config.Process { return configuration.Processes }})
 	pages := ogc.New(ogc.Config{Service: w.Service, Pages: web.New(w.Service), Version: "test"})
 	s = listen(t, w, pages)
 	jobs = map[string]action.ID{}

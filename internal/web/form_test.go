@@ -14,7 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/browsertest"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/web"
@@ -30,12 +30,12 @@ schedules:
 func serveActions(t *testing.T) (*site, ledger.Instance) {
 	t.Helper()
 	w := alone(t)
-	config, err := catalog.Read("server.yaml", []byte(scheduled))
+	configuration, err := config.Read("server.yaml", []byte(scheduled))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{
-		Schedules: func() map[string]catalog.Schedule { return config.Schedules },
+		Schedules: func() map[string]config.Schedule { return configuration.Schedules },
 		Handlers: func() server.Handlers {
 			return server.Handlers{"noop": func(json.RawMessage) (action.Action, error) {
 				return action.Action{Kind: "action", Name: "noop", Handler: "noop", Lane: "noop", Delivery: action.AtLeastOnce, Policy: action.Policy{Retries: 2}}, nil

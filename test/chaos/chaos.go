@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/callback"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
@@ -58,7 +58,7 @@ type World struct {
 	Target *Target
 	Ledger *ledger.Ledger // always direct; on the embedded log, beside the process
 
-	config catalog.Config
+	config config.Config
 
 	mu      sync.Mutex
 	ordered map[action.ID]action.Action
@@ -82,7 +82,7 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 	if err := os.WriteFile(w.file(), []byte(source), 0o600); err != nil {
 		return nil, err
 	}
-	if w.config, err = catalog.Read(w.file(), []byte(source)); err != nil {
+	if w.config, err = config.Read(w.file(), []byte(source)); err != nil {
 		return nil, err
 	}
 	driver, err := w.driver(ctx)

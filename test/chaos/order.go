@@ -53,7 +53,7 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 
 // prepare makes an action or a job. No job answers for another.
 func (w *World) prepare(name string, parameters json.RawMessage) (action.Action, error) {
-	process, ok := w.config.Workflows[name]
+	process, ok := w.config.Processes[name]
 	if !ok {
 		return w.config.Handlers[name].Prepare(parameters)
 	}

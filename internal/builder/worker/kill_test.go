@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/childtest"
-	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -43,7 +43,7 @@ func workToBeKilled(dir string) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		_, err = worker.New(worker.Config{ID: "1", Plan: plan, Workspace: worker.Folder{Root: filepath.Join(dir, "src")},
-			Runner: &process.Runner{Supervisor: []string{os.Args[0], "supervise", "1m"}, Keep: []string{"WAYBILL_TEST_PIPE"}},
+			Runner: &command.Runner{Supervisor: []string{os.Args[0], "supervise", "1m"}, Keep: []string{"WAYBILL_TEST_PIPE"}},
 			Store:  store, Observer: &watch{}, Scratch: filepath.Join(dir, "scratch")}).Run(ctx)
 	}
 	if err != nil {

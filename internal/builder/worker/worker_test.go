@@ -16,7 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
-	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/workspace"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		code, err := process.Supervise(os.Args[3:], grace)
+		code, err := command.Supervise(os.Args[3:], grace)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 97
@@ -117,7 +117,7 @@ func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Re
 	if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
 		s.t.Fatal(err)
 	}
-	runner := &process.Runner{Supervisor: []string{os.Args[0], "supervise", "300ms"}, Grace: 300 * time.Millisecond}
+	runner := &command.Runner{Supervisor: []string{os.Args[0], "supervise", "300ms"}, Grace: 300 * time.Millisecond}
 	if problems := runner.Check(ctx, plan.Steps); problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
@@ -389,7 +389,7 @@ func TestASnapshotIsBuilt(t *testing.T) {
 }
 
 // brokenRunner has a bug.
-type brokenRunner struct{ *process.Runner }
+type brokenRunner struct{ *command.Runner }
 
 func (brokenRunner) Run(context.Context, build.Run, build.Sink) (build.Exit, error) { panic("oops") }
 

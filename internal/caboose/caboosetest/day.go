@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/callback"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -74,7 +74,7 @@ func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day,
 	if err != nil {
 		return Day{}, err
 	}
-	config, err := catalog.Read("server.yaml", []byte(file))
+	config, err := config.Read("server.yaml", []byte(file))
 	if err != nil {
 		return Day{}, err
 	}
@@ -90,13 +90,13 @@ func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day,
 }
 
 // handOff makes jobs whose workflows the cluster has accepted.
-func (d *day) handOff(ctx context.Context, config catalog.Config) error {
+func (d *day) handOff(ctx context.Context, config config.Config) error {
 	host := ledger.Instance{ID: action.DerivedID(time.Now(), "caboosetest"), Name: "hand"}
 	if err := d.ledger.Join(ctx, host); err != nil {
 		return err
 	}
 	for i := range d.Jobs {
-		job, err := config.Workflows["mirror"].Prepare([]byte(`{}`))
+		job, err := config.Processes["mirror"].Prepare([]byte(`{}`))
 		if err != nil {
 			return err
 		}

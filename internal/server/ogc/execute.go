@@ -16,7 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -64,7 +64,7 @@ func (a *API) execute(r *http.Request) (reply, error) {
 }
 
 // understand reads an execution's body, and follows the links of its inputs.
-func (a *API) understand(ctx context.Context, body []byte, w catalog.Workflow) (asked request, inputs json.RawMessage, err error) {
+func (a *API) understand(ctx context.Context, body []byte, w config.Process) (asked request, inputs json.RawMessage, err error) {
 	release, err := a.await(ctx, body)
 	if err != nil {
 		return asked, nil, err
@@ -96,7 +96,7 @@ func created(r *http.Request, made server.Added, header http.Header) reply {
 }
 
 // executeSync waits for the job's end and answers with what it made. One that takes longer goes on.
-func (a *API) executeSync(r *http.Request, w catalog.Workflow, asked request, made server.Added, p preference) (reply, error) {
+func (a *API) executeSync(r *http.Request, w config.Process, asked request, made server.Added, p preference) (reply, error) {
 	patience := w.Sync
 	header := http.Header{}
 	if p.wait > 0 && p.wait < patience {
@@ -185,7 +185,7 @@ func read(r *http.Request) ([]byte, error) {
 }
 
 // parseRequest reads the request and reports every fault of its frame at once; the inputs' own are found later.
-func parseRequest(body []byte, w catalog.Workflow) (request, error) {
+func parseRequest(body []byte, w config.Process) (request, error) {
 	var q request
 	var frame map[string]json.RawMessage
 	if err := json.Unmarshal(body, &frame); err != nil {
@@ -251,7 +251,7 @@ func plainJSON(err error) string {
 	return strings.TrimPrefix(text, "json: ")
 }
 
-func named(values []catalog.Value) []string {
+func named(values []config.Value) []string {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = v.Name

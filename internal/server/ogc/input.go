@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -37,11 +37,11 @@ const (
 
 // resolve makes the inputs' values of what the request says of them: values as they are, qualified values, and what
 // links lead to. The error is every fault at once; nothing is fetched for inputs that the process does not know.
-func (a *API) resolve(ctx context.Context, q request, w catalog.Workflow) (json.RawMessage, error) {
+func (a *API) resolve(ctx context.Context, q request, w config.Process) (json.RawMessage, error) {
 	if n := len(q.Inputs); n > mostInputs {
 		return nil, fault.New(fault.TooLarge, "the request has %d inputs: want at most %d", n, mostInputs)
 	}
-	declared := map[string]catalog.Value{}
+	declared := map[string]config.Value{}
 	for _, v := range w.Inputs() {
 		declared[v.Name] = v
 	}
@@ -64,7 +64,7 @@ func (a *API) resolve(ctx context.Context, q request, w catalog.Workflow) (json.
 }
 
 // assemble makes one JSON object of the inputs; the error is what is wrong with any of them.
-func (a *API) assemble(ctx context.Context, all []*input, w catalog.Workflow) (json.RawMessage, error) {
+func (a *API) assemble(ctx context.Context, all []*input, w config.Process) (json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(all))
 	unread := map[string]bool{}
 	var problems fault.Problems
@@ -107,12 +107,12 @@ type input struct {
 type piece struct {
 	value     json.RawMessage // nil: not read
 	link      *qualified      // nil: it is given here
-	described catalog.Value
+	described config.Value
 	err       error
 }
 
 // readInput reads what the request says of an input, without what links lead to.
-func readInput(name string, raw json.RawMessage, described catalog.Value) *input {
+func readInput(name string, raw json.RawMessage, described config.Value) *input {
 	in := &input{name: name}
 	items := []json.RawMessage{raw}
 	if list, ok := listOf(raw); ok {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/semaphore"
 )
@@ -22,7 +22,7 @@ func TestLargeRequestsAreReadAFewAtATime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, _, err := a.understand(t.Context(), large, catalog.Workflow{}); !fault.Is(err, fault.Unavailable) {
+		if _, _, err := a.understand(t.Context(), large, config.Process{}); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("one large request too many: %v, want it unavailable", err)
 		}
 		release, err := a.await(t.Context(), []byte(`{"inputs": {}}`))

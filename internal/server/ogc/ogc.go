@@ -1,7 +1,7 @@
 // Package ogc is the job API: OGC API – Processes, part 1, version 1.0 (OGC 18-062r2), with the requirements classes
 // core, ogc-process-description, json, html, oas30, job-list, callback and dismiss, and Waybill's payload cache beside it.
 //
-// A process is a workflow of the catalog, a job is an action of kind job. The document at /api
+// A process is one that the configuration describes, a job is an action of kind job. The document at /api
 // says what there is; what it does not name is refused.
 package ogc
 

@@ -16,14 +16,14 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // outputs are what a job made.
-type outputs struct{ catalog.Outputs }
+type outputs struct{ config.Outputs }
 
 // The words of execute.yaml and transmissionMode.yaml.
 const (
@@ -71,7 +71,7 @@ func (o outputs) only(names []string) (outputs, error) {
 	if len(names) == 0 {
 		return o, nil
 	}
-	some := outputs{catalog.Outputs{Values: map[string]json.RawMessage{}, Schemas: o.Schemas}}
+	some := outputs{config.Outputs{Values: map[string]json.RawMessage{}, Schemas: o.Schemas}}
 	for _, name := range names {
 		value, ok := o.Values[name]
 		if !ok {

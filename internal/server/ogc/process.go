@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -55,7 +55,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 }
 
 // summary is what a list says of a process.
-func summary(r *http.Request, w catalog.Workflow) Process {
+func summary(r *http.Request, w config.Process) Process {
 	at := join("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
 		JobControlOptions: server.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
@@ -96,17 +96,17 @@ func text(schema map[string]any, keyword string) string {
 }
 
 func (a *API) inputsSchema(r *http.Request) (reply, error) {
-	return a.schema(r, func(w catalog.Workflow) (map[string]any, []catalog.Value) { return w.Input.Document, w.Inputs() })
+	return a.schema(r, func(w config.Process) (map[string]any, []config.Value) { return w.Input.Document, w.Inputs() })
 }
 
 func (a *API) outputsSchema(r *http.Request) (reply, error) {
-	return a.schema(r, func(w catalog.Workflow) (map[string]any, []catalog.Value) {
+	return a.schema(r, func(w config.Process) (map[string]any, []config.Value) {
 		return w.Output.Document, w.Output.Values()
 	})
 }
 
 // schema is one of a process's JSON Schemas (2020-12), as it stands in the configuration or made of what is known.
-func (a *API) schema(r *http.Request, of func(catalog.Workflow) (map[string]any, []catalog.Value)) (reply, error) {
+func (a *API) schema(r *http.Request, of func(config.Process) (map[string]any, []config.Value)) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {
 		return reply{}, err

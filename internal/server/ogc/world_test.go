@@ -17,9 +17,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
@@ -127,11 +127,11 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := catalog.Read("server.yaml", []byte(processes))
+	configuration, err := config.Read("server.yaml", []byte(processes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := server.NewService(l, blobs, server.Offers{Processes: func() map[string]catalog.Workflow { return config.Workflows }})
+	service := server.NewService(l, blobs, server.Offers{Processes: func() map[string]config.Process { return configuration.Processes }})
 	api := ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: "test", Guard: guard})
 	face := server.New(service, server.Options{Token: token, Pages: api, Version: "test"})
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}

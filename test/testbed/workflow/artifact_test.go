@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
@@ -41,7 +41,7 @@ func TestArtifactsAreOutputs(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", bucket.SecretKey)
 	cluster := testbed.Kubernetes(t)
 	cluster.InstallWorkflows(t)
-	cfg, err := catalog.Read("server.yaml", fmt.Appendf(nil, `
+	cfg, err := config.Read("server.yaml", fmt.Appendf(nil, `
 handlers:
   argo: {type: argo, argoConf: {artifacts: "s3://%s?endpoint=%s&region=%s"}}
 workflows:

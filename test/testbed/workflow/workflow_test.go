@@ -13,9 +13,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/callback"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
@@ -152,7 +152,7 @@ func TestWorkflowsAreWoken(t *testing.T) {
 	testbed.Argo(t, cluster)
 	w := newWorld(t, cluster, t.TempDir())
 	cluster.Apply(t, fmt.Sprintf(templates+waits, w.cluster.Namespace))
-	cfg, err := catalog.Read("server.yaml", []byte(`
+	cfg, err := config.Read("server.yaml", []byte(`
 handlers:
   argo: {type: argo}
   wake: {type: argo, argoConf: {mode: resume}, parameters: {zone: {type: string}, by: {type: string}}, backoff: {initial: 200ms, factor: 1, retries: 100}}
@@ -178,7 +178,7 @@ workflows:
 	w.start(c.Run)
 	w.observe(nil)
 
-	waiting := w.add(action.Action{Kind: catalog.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(),
+	waiting := w.add(action.Action{Kind: config.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(),
 		Parameters: []byte(`{"template": "workflowtemplate/waits"}`)})
 	job, err := cfg.Workflows["mirror"].Prepare([]byte(`{"features": [], "zone": "north", "waiting": "` + waiting.String() + `"}`))
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
@@ -37,7 +37,7 @@ type world struct {
 	cluster *kube.Cluster
 	blobs   blob.Store
 	buckets map[string]caboose.Bucket
-	output  func(process string) *catalog.ArgoOutput
+	output  func(process string) *config.ArgoOutput
 }
 
 func newWorld(t *testing.T, cluster *testbed.Cluster, archive string) *world {
@@ -122,7 +122,7 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 // enqueue makes an action for the handler "argo".
 func (w *world) enqueue(parameters string) action.ID {
 	w.t.Helper()
-	return w.add(action.Action{Kind: catalog.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
+	return w.add(action.Action{Kind: config.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(), Parameters: []byte(parameters)})
 }
 
 // add stores an action.

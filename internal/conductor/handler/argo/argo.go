@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
@@ -27,9 +27,9 @@ const labelInstance = "workflows.argoproj.io/controller-instanceid"
 // Config is how workflows are made.
 type Config struct {
 	Cluster     *kube.Cluster
-	InstanceID  string                          // of the controller that runs them; "": the one without
-	NoFinalizer bool                            // leave the finalizer off: a workflow that is deleted before it was archived is then lost
-	Processes   map[string]*catalog.ArgoOptions // what jobs' processes say, by their ids
+	InstanceID  string                         // of the controller that runs them; "": the one without
+	NoFinalizer bool                           // leave the finalizer off: a workflow that is deleted before it was archived is then lost
+	Processes   map[string]*config.ArgoOptions // what jobs' processes say, by their ids
 }
 
 // Handler creates and stops workflows.

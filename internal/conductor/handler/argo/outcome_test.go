@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // TestAttemptsThatAreCutOffAreJudged: what no answer of a cluster says.
@@ -54,8 +54,8 @@ func TestParametersAreChecked(t *testing.T) {
 
 func TestAJobGetsWhatItsProcessSaysAndItsInputs(t *testing.T) {
 	t.Parallel()
-	h := New(Config{Processes: map[string]*catalog.ArgoOptions{"mirror": {Template: "workflowtemplate/mirror", ServiceAccount: "m"}}})
-	job := action.Action{Kind: catalog.KindJob, Name: "mirror", Parameters: []byte(`{"payload": {"b": 1, "a": 2}, "mode": "fast"}`)}
+	h := New(Config{Processes: map[string]*config.ArgoOptions{"mirror": {Template: "workflowtemplate/mirror", ServiceAccount: "m"}}})
+	job := action.Action{Kind: config.KindJob, Name: "mirror", Parameters: []byte(`{"payload": {"b": 1, "a": 2}, "mode": "fast"}`)}
 	p, err := h.parameters(conductor.Attempt{Action: job})
 	want := []any{map[string]any{"name": "mode", "value": "fast"}, map[string]any{"name": "payload", "value": `{"b": 1, "a": 2}`}}
 	if diff := cmp.Diff(want, p.arguments()); err != nil || diff != "" || p.Template != "workflowtemplate/mirror" || p.ServiceAccount != "m" {

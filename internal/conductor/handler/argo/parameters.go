@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -31,7 +31,7 @@ type parameters struct {
 
 // parameters is what an attempt's action says, or of a job its process with the job's inputs.
 func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
-	if a.Action.Kind != catalog.KindJob {
+	if a.Action.Kind != config.KindJob {
 		return read(a.Action.Parameters)
 	}
 	o := h.cfg.Processes[a.Action.Name]

@@ -17,8 +17,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
@@ -31,13 +31,13 @@ import (
 type Resumer struct {
 	cluster    *kube.Cluster
 	archive    blob.Store
-	parameters catalog.Parameters
+	parameters config.Parameters
 }
 
 var _ conductor.Handler = (*Resumer)(nil)
 
 // NewResumer makes a handler of what the file says of it. archive is where the caboose keeps workflows.
-func NewResumer(c *kube.Cluster, archive blob.Store, cfg catalog.Handler) *Resumer {
+func NewResumer(c *kube.Cluster, archive blob.Store, cfg config.Handler) *Resumer {
 	return &Resumer{cluster: c, archive: archive, parameters: cfg.Parameters}
 }
 
@@ -60,9 +60,9 @@ func (h *Resumer) read(raw json.RawMessage) (resumption, error) {
 		}
 		r.outputs[name] = argument(text)
 	}
-	r.workflow, r.node = r.outputs[catalog.ResumeWorkflow], r.outputs[catalog.ResumeNode]
-	delete(r.outputs, catalog.ResumeWorkflow)
-	delete(r.outputs, catalog.ResumeNode)
+	r.workflow, r.node = r.outputs[config.ResumeWorkflow], r.outputs[config.ResumeNode]
+	delete(r.outputs, config.ResumeWorkflow)
+	delete(r.outputs, config.ResumeNode)
 	return r, nil
 }
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
@@ -88,7 +88,7 @@ func newResumer(t *testing.T, schemas, status string) (*Resumer, *apiServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := catalog.Read("server.yaml", []byte(`handlers: {wake: {type: argo, argoConf: {mode: resume}, parameters: `+schemas+`}}`))
+	c, err := config.Read("server.yaml", []byte(`handlers: {wake: {type: argo, argoConf: {mode: resume}, parameters: `+schemas+`}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

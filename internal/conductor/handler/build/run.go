@@ -16,9 +16,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -29,7 +29,7 @@ const (
 )
 
 // childGrace is how long `waybill run` has to end its steps and to write the results, beyond the steps' own grace.
-const childGrace = process.DefaultGrace + 10*time.Second
+const childGrace = command.DefaultGrace + 10*time.Second
 
 // id names an attempt's build: it is unique, and the name of a folder.
 func (t *task) id(attempt int) string {
@@ -77,8 +77,8 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 		return nil, fmt.Errorf("fetch the snapshot of revision %s: %w", t.revision.Label, err)
 	}
 	defer os.Remove(snapshot) // it stays in the blob store
-	said := &process.Tail{Limit: 4 << 10}
-	exit, err := process.Command{
+	said := &command.Tail{Limit: 4 << 10}
+	exit, err := command.Command{
 		Argv:   append(append([]string{}, t.Program...), t.arguments(dir, snapshot)...),
 		Dir:    dir,
 		Env:    t.environment(),
@@ -149,7 +149,7 @@ func (t *task) environment() []string {
 func short(commit string) string { return commit[:min(7, len(commit))] }
 
 // neverBegan is what a build comes to that left no results: its file is at fault, or this computer is.
-func neverBegan(exit process.Exit, said string) error {
+func neverBegan(exit command.Exit, said string) error {
 	text := strings.TrimSpace(said)
 	if text == "" {
 		text = exit.String()

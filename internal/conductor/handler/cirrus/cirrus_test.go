@@ -18,9 +18,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/aws/awstest"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/cirrus"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 )
@@ -67,9 +67,9 @@ func TestStateMachinesAreStartedOnce(t *testing.T) {
 	arn := aws.ExecutionARN(w.machine, testID.String())
 	want := action.Outcome{Kind: action.Done, Ref: arn}
 	for _, a := range []conductor.Attempt{
-		attempt(catalog.KindAction, "cirrus", fmt.Sprintf(`{"payload": {"n": 1.0}, "sfnArn": %q}`, w.machine)),
-		attempt(catalog.KindJob, "direct", `{"payload": {"n": 1.0}}`),
-		attempt(catalog.KindJob, "direct", `{"n": 2}`), // another input by the same name: it is there already
+		attempt(config.KindAction, "cirrus", fmt.Sprintf(`{"payload": {"n": 1.0}, "sfnArn": %q}`, w.machine)),
+		attempt(config.KindJob, "direct", `{"payload": {"n": 1.0}}`),
+		attempt(config.KindJob, "direct", `{"n": 2}`), // another input by the same name: it is there already
 	} {
 		if diff := cmp.Diff(want, h.Do(t.Context(), a)); diff != "" {
 			t.Errorf("outcome (-want +got):\n%s", diff)
@@ -84,10 +84,10 @@ func TestQueueGetsAProcessPayload(t *testing.T) {
 	t.Parallel()
 	id := testID.String()
 	for name, c := range map[string]struct{ kind, process, parameters, want string }{
-		"a job's payload": {catalog.KindJob, "mirror", `{"payload": {"features": [{"id": "a", "collection": "s2"}, {"collection": "l8"}, {"collection": "s2"}]}, "mode": 1}`,
+		"a job's payload": {config.KindJob, "mirror", `{"payload": {"features": [{"id": "a", "collection": "s2"}, {"collection": "l8"}, {"collection": "s2"}]}, "mode": 1}`,
 			`{"features":[{"collection":"s2","id":"a"},{"collection":"l8"},{"collection":"s2"}],"id":"l8/s2/workflow-mirror/` + id + `","process":[{"workflow":"mirror"}]}`},
-		"a job's inputs": {catalog.KindJob, "mirror", `{"n": 1.50}`, `{"id":"none/workflow-mirror/` + id + `","n":1.50,"process":[{"workflow":"mirror"}]}`},
-		"a process definition": {catalog.KindAction, "cirrus", `{"payload": {"id": "x", "process": [{"workflow": "cog", "collections": "a/b"}, {"workflow": "next"}]}}`,
+		"a job's inputs": {config.KindJob, "mirror", `{"n": 1.50}`, `{"id":"none/workflow-mirror/` + id + `","n":1.50,"process":[{"workflow":"mirror"}]}`},
+		"a process definition": {config.KindAction, "cirrus", `{"payload": {"id": "x", "process": [{"workflow": "cog", "collections": "a/b"}, {"workflow": "next"}]}}`,
 			`{"id":"a/b/workflow-cog/` + id + `","process":[{"collections":"a/b","workflow":"cog"},{"workflow":"next"}]}`},
 	} {
 		w := setup(t)
@@ -107,10 +107,10 @@ func TestAcceptanceIsTheEndWithoutEvents(t *testing.T) {
 	w := setup(t)
 	w.cfg.Observed = false
 	h := cirrus.New(w.cfg)
-	if o := h.Do(t.Context(), attempt(catalog.KindJob, "mirror", `{}`)); o.Kind != action.Done || !o.Final {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "mirror", `{}`)); o.Kind != action.Done || !o.Final {
 		t.Errorf("by the queue: %+v", o)
 	}
-	if o := h.Do(t.Context(), attempt(catalog.KindJob, "direct", `{}`)); o.Kind != action.Done || o.Final {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "direct", `{}`)); o.Kind != action.Done || o.Final {
 		t.Errorf("by the state machine: %+v", o)
 	}
 }
@@ -137,18 +137,18 @@ func TestBigPayloadsAreUploaded(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	big := fmt.Sprintf(`{"payload": {"text": %q}}`, strings.Repeat("x", aws.MaxMessage))
-	if o := cirrus.New(w.cfg).Do(t.Context(), attempt(catalog.KindJob, "mirror", big)); o.Kind != action.Fatal || !strings.Contains(o.Error, "blob.url") {
+	if o := cirrus.New(w.cfg).Do(t.Context(), attempt(config.KindJob, "mirror", big)); o.Kind != action.Fatal || !strings.Contains(o.Error, "blob.url") {
 		t.Errorf("without a shared store: %s %s", o.Kind, o.Error)
 	}
 	store := &shared{kept: map[string]string{}, fails: true}
 	w.cfg.Blobs = store
 	h := cirrus.New(w.cfg)
-	if o := h.Do(t.Context(), attempt(catalog.KindJob, "mirror", big)); o.Kind != action.RetryAfter || o.At.IsZero() {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "mirror", big)); o.Kind != action.RetryAfter || o.At.IsZero() {
 		t.Errorf("while the store is away: %s %s", o.Kind, o.Error)
 	}
 	store.fails = false
 	for process, want := range map[string]string{"mirror": "none/workflow-mirror/" + testID.String(), "direct": aws.ExecutionARN(w.machine, testID.String())} {
-		if o := h.Do(t.Context(), attempt(catalog.KindJob, process, big)); o.Kind != action.Done || o.Ref != want {
+		if o := h.Do(t.Context(), attempt(config.KindJob, process, big)); o.Kind != action.Done || o.Ref != want {
 			t.Errorf("%s: %+v", process, o)
 		}
 	}
@@ -185,7 +185,7 @@ func TestRefusalsOfAWSAreJudged(t *testing.T) {
 	} {
 		w.Fail(func(string, int) *awstest.Fault { return c.fault })
 		for _, process := range []string{"direct", "mirror"} {
-			if o := h.Do(t.Context(), attempt(catalog.KindJob, process, `{}`)); o.Kind != c.want || o.Error == "" || o.Code == "" || o.Ref == "" {
+			if o := h.Do(t.Context(), attempt(config.KindJob, process, `{}`)); o.Kind != c.want || o.Error == "" || o.Code == "" || o.Ref == "" {
 				t.Errorf("%s, %s: %+v, want %s", name, process, o, c.want)
 			}
 		}
@@ -201,18 +201,18 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 		if len(cirrus.Check(json.RawMessage(bad))) == 0 {
 			t.Errorf("%s: nothing is found wrong", bad)
 		}
-		if o := h.Do(t.Context(), attempt(catalog.KindAction, "cirrus", bad)); o.Kind != action.BadInput || o.Error == "" {
+		if o := h.Do(t.Context(), attempt(config.KindAction, "cirrus", bad)); o.Kind != action.BadInput || o.Error == "" {
 			t.Errorf("%s: %+v", bad, o)
 		}
 	}
 	if problems := cirrus.Check(json.RawMessage(`{"payload": {}}`)); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if o := h.Do(t.Context(), attempt(catalog.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `no process "gone"`) {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `no process "gone"`) {
 		t.Errorf("a job without its process: %+v", o)
 	}
 	w.cfg.Queue = ""
-	if o := cirrus.New(w.cfg).Do(t.Context(), attempt(catalog.KindJob, "mirror", `{}`)); o.Kind != action.Fatal {
+	if o := cirrus.New(w.cfg).Do(t.Context(), attempt(config.KindJob, "mirror", `{}`)); o.Kind != action.Fatal {
 		t.Errorf("without a queue: %+v", o)
 	}
 	if made := w.Calls(""); len(made) > 0 {
@@ -240,7 +240,7 @@ func (w *world) enqueue(t *testing.T, process, parameters string) action.ID {
 	t.Helper()
 	policy := action.DefaultPolicy()
 	policy.Initial, policy.Max = action.Duration(time.Millisecond), action.Duration(10*time.Millisecond)
-	made, err := w.Enqueue(t.Context(), action.Action{Kind: catalog.KindJob, Name: process, Handler: "cirrus", Policy: policy, Parameters: []byte(parameters)})
+	made, err := w.Enqueue(t.Context(), action.Action{Kind: config.KindJob, Name: process, Handler: "cirrus", Policy: policy, Parameters: []byte(parameters)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -45,7 +45,7 @@ func (h *Handler) read(a action.Action) (work, fault.Problems) {
 // asked is the payload and the state machine: of a job its input payload, or all inputs, and what its process says; else
 // what the parameters say.
 func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine string, err error) {
-	if a.Kind == catalog.KindJob {
+	if a.Kind == config.KindJob {
 		machine, known := h.cfg.Processes[a.Name]
 		if !known {
 			return nil, "", fmt.Errorf("there is no process %q any more that this handler does", a.Name)

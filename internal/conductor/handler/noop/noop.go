@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -42,7 +42,7 @@ func Check(raw json.RawMessage) fault.Problems {
 
 // Do sleeps, then returns the outcome; it comes back at once when ctx ends.
 func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
-	p, err := read(a.Action.Parameters, a.Action.Kind == catalog.KindJob)
+	p, err := read(a.Action.Parameters, a.Action.Kind == config.KindJob)
 	if err != nil {
 		return action.Outcome{Kind: action.BadInput, Error: err.Error()}
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 func attempt(parameters string) conductor.Attempt {
@@ -60,7 +60,7 @@ func TestAJobMayHaveOtherInputsAndAnOutput(t *testing.T) {
 	if got := (noop.Handler{}).Do(t.Context(), a); got.Kind != action.BadInput {
 		t.Errorf("an action of unknown parameters: %s", got.Kind)
 	}
-	a.Action.Kind = catalog.KindJob
+	a.Action.Kind = config.KindJob
 	if got := (noop.Handler{}).Do(t.Context(), a); got.Kind != action.Done || string(got.Output) != `{"features": []}` {
 		t.Errorf("a job: %s, %s", got.Kind, got.Output)
 	}

@@ -23,11 +23,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -48,12 +48,12 @@ var exits = map[int]webhook.Verdict{0: webhook.Success, 75: webhook.Throttle, 78
 
 // Handler runs one configured command.
 type Handler struct {
-	cfg     catalog.Handler
+	cfg     config.Handler
 	archive evidence.Archive
 }
 
 // New makes the handler of a configuration whose type is shell.
-func New(cfg catalog.Handler, archive evidence.Archive) *Handler { return &Handler{cfg, archive} }
+func New(cfg config.Handler, archive evidence.Archive) *Handler { return &Handler{cfg, archive} }
 
 // exchange is what is archived of an attempt.
 type exchange struct {
@@ -85,7 +85,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		return action.Outcome{Kind: action.Throttle, Code: codeNotStarted, Error: fmt.Sprintf("make a folder for the output: %s", err)}
 	}
 	defer os.RemoveAll(dir)
-	run := run{handler: h, attempt: a, output: filepath.Join(dir, "output"), stdout: process.Tail{Limit: maxStream}, stderr: process.Tail{Limit: maxStream}}
+	run := run{handler: h, attempt: a, output: filepath.Join(dir, "output"), stdout: command.Tail{Limit: maxStream}, stderr: command.Tail{Limit: maxStream}}
 	return run.do(ctx, stdin)
 }
 
@@ -94,13 +94,13 @@ type run struct {
 	handler        *Handler
 	attempt        conductor.Attempt
 	output         string // path of the file that the command may write
-	stdout, stderr process.Tail
+	stdout, stderr command.Tail
 }
 
 func (r *run) do(ctx context.Context, stdin []byte) action.Outcome {
 	argv := r.handler.cfg.Command.Argv
 	seen := exchange{Action: r.attempt.Action.ID.String(), Attempt: r.attempt.Number, Argv: argv, StartedAt: time.Now().UTC()}
-	exit, err := process.Command{Argv: argv, Env: r.environment(), Stdin: bytes.NewReader(stdin),
+	exit, err := command.Command{Argv: argv, Env: r.environment(), Stdin: bytes.NewReader(stdin),
 		Stdout: &r.stdout, Stderr: &r.stderr, Grace: grace}.Run(ctx)
 	seen.DurationMS = time.Since(seen.StartedAt).Milliseconds()
 	outcome := r.outcome(ctx, exit, err)
@@ -126,7 +126,7 @@ func (r *run) environment() []string {
 }
 
 // outcome says how it went. Why the context ended, if it did, is for the conductor to judge.
-func (r *run) outcome(ctx context.Context, exit process.Exit, err error) action.Outcome {
+func (r *run) outcome(ctx context.Context, exit command.Exit, err error) action.Outcome {
 	cause := context.Cause(ctx)
 	switch {
 	case err != nil && cause != nil:
@@ -160,7 +160,7 @@ func (r *run) outcome(ctx context.Context, exit process.Exit, err error) action.
 
 // lastLine is the last thing that the command said, on standard error if it said something there.
 func (r *run) lastLine() string {
-	for _, stream := range []*process.Tail{&r.stderr, &r.stdout} {
+	for _, stream := range []*command.Tail{&r.stderr, &r.stdout} {
 		text, _ := stream.Text()
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

@@ -16,10 +16,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // world is a handler with its store.
@@ -33,7 +33,7 @@ func setup(t *testing.T, script, more string) world {
 	t.Helper()
 	file := "handlers: {tidy: {type: shell, parameters: {path: {type: string, default: /srv}}, command: {argv: [sh, -c, " +
 		strconv.Quote(script) + "]" + more + "}}}"
-	config, err := catalog.Read("server.yaml", []byte(file))
+	config, err := config.Read("server.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestBadParametersAreInvalid(t *testing.T) {
 
 func TestAMissingProgramSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
-	config, err := catalog.Read("server.yaml", []byte("handlers: {a: {type: shell, command: {argv: [/no/such/program]}}}"))
+	config, err := config.Read("server.yaml", []byte("handlers: {a: {type: shell, command: {argv: [/no/such/program]}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

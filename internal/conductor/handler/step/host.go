@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"path/filepath"
 
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
@@ -29,7 +29,7 @@ func connect(c *Config, h schedule.Host, service string) (Host, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return &process.Local{Env: c.Env}, filepath.Join(dir, service), nil
+	return &command.Local{Env: c.Env}, filepath.Join(dir, service), nil
 }
 
 // localDir is the folder that holds the services of a local host.

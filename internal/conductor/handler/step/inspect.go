@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/process"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
@@ -79,7 +79,7 @@ func Inspect(ctx context.Context, folder string) (State, error) {
 	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
 		return State{}, nil
 	}
-	p := &program{host: &process.Local{}, name: filepath.Base(filepath.Dir(folder)), folder: folder}
+	p := &program{host: &command.Local{}, name: filepath.Base(filepath.Dir(folder)), folder: folder}
 	answer, err := p.call(ctx, nil, "status")
 	if err != nil {
 		return State{}, err

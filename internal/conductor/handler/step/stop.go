@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/process"
 	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
@@ -92,7 +92,7 @@ func isUp(ctx context.Context, host, folder string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	answer, err := (&program{host: &process.Local{}, name: host, folder: folder}).call(ctx, nil, "status")
+	answer, err := (&program{host: &command.Local{}, name: host, folder: folder}).call(ctx, nil, "status")
 	return err == nil && (answer.first("supervisor") != "" || answer.first("service") != ""), err
 }
 
@@ -121,7 +121,7 @@ func (s Stopper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if stop.Machine != here {
 		return outcomeOf(ctx, throttled{fault.New(fault.Unavailable, "the service is on %s, and this is %s", stop.Machine, here)})
 	}
-	p := &program{host: &process.Local{}, name: stop.Target, folder: stop.Folder}
+	p := &program{host: &command.Local{}, name: stop.Target, folder: stop.Folder}
 	if _, err := p.call(ctx, nil, "stop", pair("action", a.Action.ID), pair("attempt", a.Number)); err != nil {
 		return outcomeOf(ctx, err)
 	}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
@@ -25,7 +25,7 @@ import (
 type site struct {
 	*ledger.Ledger
 	t       *testing.T
-	handler catalog.Handler
+	handler config.Handler
 
 	mu     sync.Mutex
 	answer http.HandlerFunc
@@ -44,7 +44,7 @@ func newSite(t *testing.T, conductors int, settings string, answer http.HandlerF
 		s.asked <- r.URL.Path
 	}))
 	t.Cleanup(server.Close)
-	config, err := catalog.Read("server.yaml", fmt.Appendf(nil, `handlers: {notify: {type: webhook, parameters: {key: {default: x}},
+	config, err := config.Read("server.yaml", fmt.Appendf(nil, `handlers: {notify: {type: webhook, parameters: {key: {default: x}},
 		request: {url: "%s/{{ .parameters.key }}", allowNetworks: [127.0.0.0/8]}, %s}}`, server.URL, settings))
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // TestEachRequestIsAClientSpan: it is in its attempt's trace, the target is told of it, and it tells no secret.
@@ -77,7 +77,7 @@ func TestSpansShowNoSecretOfAnAddress(t *testing.T) {
 	if err := os.WriteFile(token, []byte("hunter2/hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := catalog.Read("server.yaml", fmt.Appendf(nil, `
+	config, err := config.Read("server.yaml", fmt.Appendf(nil, `
 handlers:
   notify:
     type: webhook

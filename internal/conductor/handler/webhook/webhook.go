@@ -28,9 +28,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/secret"
@@ -48,14 +48,14 @@ const maxQuote = 200
 
 // Handler asks one configured target.
 type Handler struct {
-	cfg     catalog.Handler
+	cfg     config.Handler
 	secrets *secret.Store
 	client  *webhook.Client
 	archive evidence.Archive
 }
 
 // New makes the handler of a configuration whose type is webhook.
-func New(cfg catalog.Handler, archive evidence.Archive) *Handler {
+func New(cfg config.Handler, archive evidence.Archive) *Handler {
 	return &Handler{
 		cfg: cfg, archive: archive, secrets: secret.NewStore(cfg.Secrets...),
 		client: webhook.NewClient(webhook.ClientConfig{Guard: cfg.Request.Guard, Proxy: cfg.Request.Proxy, Once: cfg.Delivery == action.AtMostOnce}),

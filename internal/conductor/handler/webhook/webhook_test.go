@@ -21,10 +21,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/catalog"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/config"
 )
 
 // world is a handler with its store, its secret's file, and its target.
@@ -43,7 +43,7 @@ func setup(t *testing.T, address, delivery string) world {
 	if err := os.WriteFile(w.token, []byte("hunter2-hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := catalog.Read("server.yaml", fmt.Appendf(nil, `
+	config, err := config.Read("server.yaml", fmt.Appendf(nil, `
 handlers:
   notify:
     type: webhook
@@ -192,7 +192,7 @@ func TestRetryAfterIsTheEarliestTime(t *testing.T) {
 // configured makes a handler of one line of server.yaml; %s in it is the target's address.
 func configured(t *testing.T, address, line string) *webhook.Handler {
 	t.Helper()
-	config, err := catalog.Read("server.yaml", fmt.Appendf(nil, "handlers: {notify: {type: webhook, parameters: {p: {default: x}}, "+line+"}}", address))
+	config, err := config.Read("server.yaml", fmt.Appendf(nil, "handlers: {notify: {type: webhook, parameters: {p: {default: x}}, "+line+"}}", address))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,130 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Command is a program to run in a session of its own, so that it and all it
+// starts can be ended together and no terminal reaches them.
+type Command struct {
+	Argv   []string // Argv[0] is a path, or looked up in this process's PATH
+	Dir    string   // working directory; "" is this process's
+	Env    []string // NAME=value, all of it; nil is an empty environment
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Grace  time.Duration // between SIGTERM and SIGKILL once the context has ended; 0: SIGKILL at once
+
+	// OnParentDeath is sent to the program when this process dies, however it dies; 0 is SIGKILL. Linux only.
+	OnParentDeath syscall.Signal
+}
+
+// Exit is how a program ended.
+type Exit struct {
+	Code   int            // exit status; 128 + signal when a signal ended it, as a shell counts
+	Signal syscall.Signal // 0: it exited by itself
+}
+
+func (e Exit) String() string {
+	if e.Signal != 0 {
+		return "ended by signal: " + e.Signal.String()
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// outputDelay is how long the output may stay open after the program and its group are gone.
+const outputDelay = 2 * time.Second
+
+// Run runs the program to its end and kills what is left of its process group.
+// When ctx ends first, the group gets SIGTERM and after Grace SIGKILL. The error
+// is about starting and about reading output; a program that fails is an Exit.
+func (c Command) Run(ctx context.Context) (Exit, error) {
+	if len(c.Argv) == 0 {
+		return Exit{}, errors.New("run a program: its argv is empty")
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Exit{}, err
+	}
+	// The kernel sends the parent-death signal when the thread ends that started
+	// the child, so that thread must stay as long as the child.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // the end of ctx is SIGTERM first: see endWith
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr
+	if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	cmd.WaitDelay = outputDelay
+	cmd.SysProcAttr = c.attributes()
+	if err := cmd.Start(); err != nil {
+		return Exit{}, fmt.Errorf("start %s: %w", c.Argv[0], err)
+	}
+	ended := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.endWith(ctx, cmd.Process.Pid, ended)
+	}()
+	err := cmd.Wait()
+	close(ended)
+	<-watched
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody left is the usual case
+	return exitOf(cmd.ProcessState), waitError(err)
+}
+
+// endWith ends the group when ctx ends before the program does.
+func (c Command) endWith(ctx context.Context, pid int, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	if c.Grace > 0 {
+		_ = syscall.Kill(-pid, syscall.SIGTERM) // gone already: Wait tells
+		timer := time.NewTimer(c.Grace)
+		defer timer.Stop()
+		select {
+		case <-ended:
+			return
+		case <-timer.C:
+		}
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+}
+
+func (c Command) attributes() *syscall.SysProcAttr {
+	signal := c.OnParentDeath
+	if signal == 0 {
+		signal = syscall.SIGKILL
+	}
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	setParentDeath(attributes, signal)
+	return attributes
+}
+
+func exitOf(state *os.ProcessState) Exit {
+	if state == nil {
+		return Exit{Code: -1}
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return Exit{Code: 128 + int(status.Signal()), Signal: status.Signal()}
+	}
+	return Exit{Code: state.ExitCode()}
+}
+
+// waitError is what remains of Wait's error when an exit status is none.
+func waitError(err error) error {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok || err == nil || errors.Is(err, exec.ErrWaitDelay) {
+		return nil
+	}
+	return fmt.Errorf("wait for a program: %w", err)
+}

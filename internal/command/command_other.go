@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package command
+
+import "syscall"
+
+// Only Linux signals a child whose parent dies, and only it has subreapers.
+
+func setParentDeath(*syscall.SysProcAttr, syscall.Signal) {}
+
+func becomeSubreaper() error { return nil }

@@ -1,0 +1,127 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/workspace"
+)
+
+// DefaultGrace is how long a step has between SIGTERM and SIGKILL.
+const DefaultGrace = 10 * time.Second
+
+// Runner runs build steps as processes on this computer, with its shell and its
+// tools; images are ignored. Each step works in a copy of the workspace of its own.
+type Runner struct {
+	Supervisor []string      // argv in front of a step's own, such as waybill supervise; it calls Supervise
+	Grace      time.Duration // told to the supervisor by its argv as well; see Command.Grace
+	Keep       []string      // names of further environment variables that steps get
+}
+
+// Check lists what this computer cannot run, all at once.
+func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems {
+	var problems fault.Problems
+	for _, step := range steps {
+		if step.Spec.OS == "windows" && runtime.GOOS != "windows" {
+			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(),
+				Text: "the step wants windows, and steps run as processes on this computer, which has " + runtime.GOOS})
+			continue
+		}
+		if _, err := exec.LookPath(step.Spec.Argv[0]); err != nil {
+			problems = append(problems, fault.Problem{Position: step.At, Code: "tool-missing", Scope: step.Path(),
+				Text: fmt.Sprintf("there is no program %s on this computer", step.Spec.Argv[0])})
+		}
+	}
+	problems.Sort()
+	return problems
+}
+
+// Run makes one attempt at a step. When ctx ends the step gets SIGTERM, and
+// SIGKILL after the grace; nothing that it started is alive when Run returns.
+func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit build.Exit, err error) {
+	folder := filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID))
+	repo := filepath.Join(folder, "repo")
+	defer func() { err = errors.Join(err, workspace.Remove(folder)) }()
+	if err := sink.Phase(build.Initializing); err != nil {
+		return build.Exit{}, err
+	}
+	if _, err := workspace.Copy(ctx, run.Tree, repo); err != nil {
+		return build.Exit{}, err
+	}
+	if err := sink.Phase(build.Running); err != nil {
+		return build.Exit{}, err
+	}
+	exit, err = r.execute(ctx, run, repo, sink)
+	if err != nil {
+		return exit, err
+	}
+	succeeded := exit.Code == 0 && ctx.Err() == nil
+	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)
+}
+
+// execute runs the step's program and hands its output on until both streams have ended.
+func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink build.Sink) (build.Exit, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	streams, err := readOutputs(sink, cancel)
+	if err != nil {
+		return build.Exit{}, err
+	}
+	exit, err := Command{
+		Argv:          append(slices.Clone(r.Supervisor), run.Step.Spec.Argv...),
+		Dir:           repo,
+		Env:           r.environment(run, repo),
+		Stdout:        streams[0].writer,
+		Stderr:        streams[1].writer,
+		Grace:         r.Grace + supervisorGrace,
+		OnParentDeath: terminate,
+	}.Run(ctx)
+	for _, s := range streams {
+		err = errors.Join(err, s.end())
+	}
+	return build.Exit{Code: exit.Code}, err
+}
+
+// supervisorGrace is what the supervisor may take beyond the step's own grace.
+const supervisorGrace = 5 * time.Second
+
+// kept is the environment variables that every step gets from this process.
+func kept() []string {
+	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TRACEPARENT",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"}
+}
+
+// environment is all that a step sees: a few of this process's variables and what tells it where it runs.
+func (r *Runner) environment(run build.Run, repo string) []string {
+	var env []string
+	names := append(kept(), r.Keep...)
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if slices.Contains(names, name) || strings.HasPrefix(name, "LC_") {
+			env = append(env, pair)
+		}
+	}
+	return append(env,
+		"CI=true",
+		"WAYBILL=true",
+		"WAYBILL_BUILD_ID="+run.Build,
+		"WAYBILL_STEP_ID="+strconv.Itoa(run.Step.ID),
+		"WAYBILL_STAGE="+run.Step.Stage,
+		"WAYBILL_STEP="+run.Step.Name,
+		"WAYBILL_ATTEMPT="+strconv.Itoa(run.Attempt),
+		"WAYBILL_WORKSPACE="+repo,
+		"PWD="+repo,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0="+repo,
+	)
+}

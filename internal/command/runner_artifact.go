@@ -1,0 +1,148 @@
+package command
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// Kinds of artifacts, as the results name them.
+const (
+	kindFile    = "file"
+	kindArchive = "archive"
+)
+
+// keepArtifacts hands the files that the step's rules select to the sink. Links are followed inside the workspace only.
+func keepArtifacts(ctx context.Context, step build.PlanStep, repo string, succeeded bool, sink build.Sink) error {
+	if len(step.Artifacts) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(repo)
+	if err != nil {
+		return fmt.Errorf("collect artifacts: %w", err)
+	}
+	defer root.Close()
+	files, err := regularFiles(root, repo)
+	if err != nil {
+		return fmt.Errorf("collect artifacts: %w", err)
+	}
+	for _, kept := range build.Collect(step.Artifacts, succeeded, files) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := keepRule(root, step, kept, sink); err != nil {
+			return fmt.Errorf("collect artifacts: %w", err)
+		}
+	}
+	return nil
+}
+
+// regularFiles lists the files of a workspace, slash-separated, links to files inside it included.
+func regularFiles(root *os.Root, repo string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(repo, path)
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if info, err := root.Stat(relative); err == nil && info.Mode().IsRegular() {
+			files = append(files, filepath.ToSlash(relative))
+		}
+		return nil
+	})
+	return files, err
+}
+
+func keepRule(root *os.Root, step build.PlanStep, kept build.Kept, sink build.Sink) error {
+	name := kept.Rule.Name
+	switch {
+	case len(kept.Files) == 0:
+		return sink.Note(fmt.Sprintf("artifacts: %s matches no file", kept.Rule.Path))
+	case kept.Rule.Archive:
+		if name == "" {
+			name = step.Name + ".tar.gz"
+		}
+		return keepArchive(root, name, kept.Files, sink)
+	case name != "" && len(kept.Files) > 1:
+		if err := sink.Note(fmt.Sprintf("artifacts: %s matches %d files, so they keep their own names", kept.Rule.Path, len(kept.Files))); err != nil {
+			return err
+		}
+		name = ""
+	}
+	for _, file := range kept.Files {
+		if err := keepFile(root, file, name, sink); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keepFile(root *os.Root, file, name string, sink build.Sink) error {
+	f, err := root.Open(filepath.FromSlash(file))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if name == "" {
+		name = file
+	}
+	return sink.Artifact(name, kindFile, f)
+}
+
+// keepArchive packs the files into one .tar.gz as it is stored.
+func keepArchive(root *os.Root, name string, files []string, sink build.Sink) error {
+	reader, writer := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := packArchive(root, files, writer)
+		_ = writer.CloseWithError(err) // never fails
+		packed <- err
+	}()
+	err := sink.Artifact(name, kindArchive, reader)
+	_ = reader.CloseWithError(errors.New("the archive is not wanted any more")) // never fails
+	if packErr := <-packed; err == nil {
+		return packErr
+	}
+	return err
+}
+
+func packArchive(root *os.Root, files []string, w io.Writer) error {
+	compressed := gzip.NewWriter(w)
+	archive := tar.NewWriter(compressed)
+	for _, file := range files {
+		if err := packFile(archive, root, file); err != nil {
+			return fmt.Errorf("pack %s: %w", file, err)
+		}
+	}
+	return errors.Join(archive.Close(), compressed.Close())
+}
+
+func packFile(archive *tar.Writer, root *os.Root, file string) error {
+	f, err := root.Open(filepath.FromSlash(file))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: file, Size: info.Size(), Mode: int64(info.Mode().Perm()),
+		ModTime: info.ModTime(), Format: tar.FormatPAX}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.CopyN(archive, f, header.Size)
+	return err
+}

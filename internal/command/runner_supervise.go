@@ -1,0 +1,151 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Supervise stands between a worker and one step: it runs argv in a session of
+// its own with this process's directory, environment and streams, and returns
+// its exit status only when nothing that argv started is alive any more. It is
+// the subreaper of all of them, so that one that left its session is found too.
+//
+// SIGTERM and SIGINT go on to argv's group, and grace later everything is
+// killed. When the worker is dead there is no grace: nobody reads the output.
+func Supervise(argv []string, grace time.Duration) (int, error) {
+	if len(argv) == 0 {
+		return 0, errors.New("supervise a program: its argv is empty")
+	}
+	if err := becomeSubreaper(); err != nil {
+		return 0, fmt.Errorf("become the subreaper of %s: %w", argv[0], err)
+	}
+	worker := os.Getppid()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // there is no context: signals and the worker end it
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = Command{}.attributes()
+	runtime.LockOSThread() // see Command.Run
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	go func() {
+		if endWhenAsked(ctx, asked, worker, cmd.Process.Pid, grace) {
+			killDescendants(cmd.Process.Pid)
+		}
+	}()
+	_ = cmd.Wait() // the state says it all: the streams are files
+	cancel()
+	if reap(syscall.WNOHANG) {
+		killDescendants(cmd.Process.Pid)
+		reap(0)
+	}
+	return exitOf(cmd.ProcessState).Code, nil
+}
+
+// endWhenAsked hands the first signal on to the group, and returns true when everything is to be
+// killed: after the grace, or at once when the worker is dead. It returns false when ctx ends first.
+func endWhenAsked(ctx context.Context, asked <-chan os.Signal, worker, group int, grace time.Duration) bool {
+	var over <-chan time.Time // begins with the first signal
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over:
+			return true
+		case <-asked:
+		}
+		if os.Getppid() != worker {
+			return true
+		}
+		if over == nil {
+			_ = syscall.Kill(-group, syscall.SIGTERM)
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			over = timer.C
+		}
+	}
+}
+
+// killDescendants kills the group and every process below this one. A process
+// that is killed hands its children up to here, so it looks again until there is none.
+func killDescendants(group int) {
+	_ = syscall.Kill(-group, syscall.SIGKILL)
+	for range 100 { // a fork bomb is not won by going round for ever
+		below := descendants(os.Getpid())
+		if len(below) == 0 {
+			return
+		}
+		for _, pid := range below {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// reap collects children that have ended, with WNOHANG only those, and reports
+// whether there may be more. The program itself must have been waited for.
+func reap(options int) bool {
+	for {
+		pid, err := syscall.Wait4(-1, nil, options, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return false // ECHILD: none left
+		case pid == 0:
+			return true // alive, all of them
+		}
+	}
+}
+
+// descendants lists the living processes below pid, zombies aside; nil where there is no /proc.
+func descendants(pid int) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	children := map[int][]int{}
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if parent, alive := parentOf(child); alive {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var below []int
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		below = append(below, children[queue[0]]...)
+		queue = append(queue, children[queue[0]]...)
+	}
+	return below
+}
+
+// parentOf reads /proc/PID/stat: the state and the parent stand after the name, which is in
+// parentheses and may hold anything.
+func parentOf(pid int) (parent int, alive bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
+	fields := strings.Fields(rest)
+	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
+		return 0, false
+	}
+	parent, err = strconv.Atoi(fields[1])
+	return parent, err == nil
+}

@@ -1,0 +1,37 @@
+package config
+
+import "sync"
+
+// Live is the configuration in force. It is swapped whole: whoever does something asks Now once, and goes by that to
+// its end.
+type Live struct {
+	mu      sync.Mutex
+	now     *Config
+	changed chan struct{}
+}
+
+// NewLive makes a configuration in force.
+func NewLive(c Config) *Live { return &Live{now: &c, changed: make(chan struct{})} }
+
+// Now is the configuration in force. It is never changed; another one takes its place.
+func (l *Live) Now() *Config {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
+
+// Changed is closed when the one that is in force now no longer is. Ask for it before Now, so that no change is missed.
+func (l *Live) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// Swap puts another configuration in force.
+func (l *Live) Swap(c Config) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = &c
+	close(l.changed)
+	l.changed = make(chan struct{})
+}

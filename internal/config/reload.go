@@ -1,0 +1,163 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// lookEvery is how often the file is read to see whether it is another one: mounted ConfigMaps swap links, which no
+// watch of a file sees.
+const lookEvery = 5 * time.Second
+
+// ReloadOptions is what a Reloader works with.
+type ReloadOptions struct {
+	File string // path of server.yaml; it need not be there until it once was
+	Read []byte // its content when Live was made of it; nil: it was not there
+	Live *Live  // what it keeps up to date
+	// Prepare changes and checks a configuration that was read, before anything is in force, and makes what the roles
+	// need of it; commit puts that in place, just before the configuration is in force. Either may be nil.
+	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
+	Asked   <-chan os.Signal    // reload now, whatever the content; nil: nobody asks
+	Tell    func(ledger.Reload) // how it went, at first and whenever that changes; nil: nobody is told
+	Log     *slog.Logger        // default: none
+	Metrics *obs.Reload         // default: unregistered
+}
+
+// Reloader puts a changed file in force while everything runs. A file with faults changes nothing.
+type Reloader struct {
+	o   ReloadOptions
+	log *slog.Logger
+
+	last ledger.Reload
+	seen [sha256.Size]byte // of the content that was looked at last; zero: there was none
+}
+
+// NewReloader makes the reloader of a configuration that has just come into force.
+func NewReloader(o ReloadOptions) *Reloader {
+	if o.Metrics == nil {
+		o.Metrics = obs.NewReload(nil)
+	}
+	if o.Tell == nil {
+		o.Tell = func(ledger.Reload) {}
+	}
+	now := time.Now()
+	o.Metrics.OK.Set(1)
+	o.Metrics.Timestamp.Set(float64(now.Unix()))
+	r := &Reloader{o: o, log: obs.Component(o.Log, "config"), last: ledger.Reload{Since: now.UTC()}}
+	if o.Read != nil {
+		r.last.File, r.seen = o.File, sha256.Sum256(o.Read)
+	}
+	o.Tell(r.last)
+	return r
+}
+
+// Run looks at the file until ctx ends, and returns nil.
+func (r *Reloader) Run(ctx context.Context) error {
+	for {
+		timer := time.NewTimer(lookEvery - time.Duration(rand.Int64N(int64(lookEvery/10))))
+		asked := false
+		select {
+		case <-timer.C:
+		case <-r.o.Asked:
+			asked = true
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		timer.Stop()
+		r.look(ctx, asked)
+	}
+}
+
+// look reloads a file that changed, or that somebody asked to reload.
+func (r *Reloader) look(ctx context.Context, asked bool) {
+	source, err := os.ReadFile(r.o.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && r.seen == [sha256.Size]byte{}:
+		return // there never was one
+	case err != nil:
+		r.refuse(fault.New(fault.Invalid, "read the configuration: %w", err), sha256.Sum256([]byte(err.Error())), asked)
+		return
+	}
+	sum := sha256.Sum256(source)
+	if sum == r.seen && !asked {
+		return
+	}
+	if err := r.reload(ctx, source); err != nil {
+		r.refuse(err, sum, true)
+		return
+	}
+	r.seen = sum
+}
+
+// reload checks a file whole, then puts it in force.
+func (r *Reloader) reload(ctx context.Context, source []byte) error {
+	began := time.Now()
+	next, err := Read(r.o.File, source)
+	if err != nil {
+		return err
+	}
+	commit := func() {}
+	var restart []string
+	if r.o.Prepare != nil {
+		given, err := r.o.Prepare(ctx, &next)
+		if err != nil {
+			return err
+		}
+		if given != nil {
+			commit = given
+		}
+	}
+	restart = next.keepStarted(r.o.Live.Now())
+	commit()
+	r.o.Live.Swap(next)
+	r.o.Metrics.OK.Set(1)
+	r.o.Metrics.Timestamp.Set(float64(time.Now().Unix()))
+	r.last = ledger.Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
+	r.o.Tell(r.last)
+	r.log.Info("configuration reloaded", obs.KeyFile, r.o.File, obs.KeyCount, len(next.Handlers), obs.KeyDuration, time.Since(began).Milliseconds())
+	if len(restart) > 0 {
+		r.log.Warn("changed, and in force from the next start only", obs.KeyFile, r.o.File, obs.KeySections, strings.Join(restart, " "))
+	}
+	return nil
+}
+
+// refuse notes why what the file says is not in force. It is told once for each content.
+func (r *Reloader) refuse(err error, sum [sha256.Size]byte, tell bool) {
+	if sum == r.seen && !tell {
+		return
+	}
+	r.seen = sum
+	r.o.Metrics.OK.Set(0)
+	r.last.File, r.last.TriedAt, r.last.Faults = r.o.File, time.Now().UTC(), strings.Split(err.Error(), "\n")
+	r.o.Tell(r.last)
+	r.log.Error("configuration refused; what was in force stays", obs.KeyFile, r.o.File, obs.Error(err))
+}
+
+// keepStarted keeps what a process starts with as it is, and says which sections say something else now.
+func (c *Config) keepStarted(old *Config) (restart []string) {
+	keep := func(name string, next, started any) {
+		to, from := reflect.ValueOf(next).Elem(), reflect.ValueOf(started).Elem()
+		if !reflect.DeepEqual(to.Interface(), from.Interface()) {
+			restart = append(restart, name)
+			to.Set(from)
+		}
+	}
+	keep("ledger", &c.Ledger, &old.Ledger)
+	keep("blob", &c.Blob, &old.Blob)
+	keep("server", &c.Server, &old.Server)
+	keep("conductors", &c.Conductors, &old.Conductors)
+	return restart
+}

@@ -1,0 +1,220 @@
+package config_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// reloading is a reloader that runs in a bubble.
+type reloading struct {
+	t       *testing.T
+	file    string
+	live    *config.Live
+	last    ledger.Reload // what was told
+	asked   chan os.Signal
+	log     *bytes.Buffer
+	metrics *obs.Reload
+}
+
+// reload runs a reloader on a file with the content. prepare may be nil.
+func reload(t *testing.T, source string, prepare func(context.Context, *config.Config) (func(), error)) *reloading {
+	t.Helper()
+	r := &reloading{t: t, file: filepath.Join(t.TempDir(), "server.yaml"), asked: make(chan os.Signal, 1), log: &bytes.Buffer{}, metrics: obs.NewReload(nil)}
+	r.write(source)
+	read, err := config.Read(r.file, []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.live = config.NewLive(read)
+	reloader := config.NewReloader(config.ReloadOptions{File: r.file, Read: []byte(source), Live: r.live, Prepare: prepare, Asked: r.asked,
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics, Tell: func(now ledger.Reload) { r.last = now }})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- reloader.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return r
+}
+
+func (r *reloading) write(source string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.file, []byte(source), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// look lets the reloader look once more.
+func (r *reloading) look() {
+	<-time.After(5 * time.Second)
+	synctest.Wait()
+}
+
+func (r *reloading) lines() int { return strings.Count(r.log.String(), "\n") }
+
+const (
+	wait   = "handlers: {wait: {type: noop}}\n"
+	broken = "handlers: {wait: {type: noop, retires: 3}}\nfoo: 1\n"
+)
+
+func TestAChangedFileComesIntoForceWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reload(t, wait, nil)
+		before, changed := r.live.Now(), r.live.Changed()
+		r.look()
+		if r.live.Now() != before || r.lines() != 0 {
+			t.Errorf("nothing changed, and yet: %s", r.log)
+		}
+		r.write("handlers: {wait: {type: noop}, rest: {type: noop}}\ndefaults: {attemptTimeout: 7}\n")
+		r.look()
+		select {
+		case <-changed:
+		default:
+			t.Error("nobody was told of the change")
+		}
+		now := r.live.Now()
+		if len(now.Handlers) != 2 || time.Duration(now.Handlers["wait"].Policy.AttemptTimeout) != 7*time.Second {
+			t.Errorf("got %+v", now.Handlers)
+		}
+		if len(before.Handlers) != 1 {
+			t.Error("what was in force was changed; whoever goes by it sees half of each")
+		}
+		if got := testutil.ToFloat64(r.metrics.Timestamp); got != float64(r.last.Since.Unix()) {
+			t.Errorf("timestamp %v, want that of the reload", got)
+		}
+		if r.lines() != 1 {
+			t.Errorf("want one line for one reload, got\n%s", r.log)
+		}
+	})
+}
+
+func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reload(t, wait, nil)
+		before := r.live.Now()
+		r.write(broken)
+		r.look()
+		r.look()
+		if r.live.Now() != before || testutil.ToFloat64(r.metrics.OK) != 0 {
+			t.Error("a file with faults is in force")
+		}
+		want := []string{
+			r.file + `:1:31: unknown key "retires" in handlers.wait`,
+			r.file + `:2:1: unknown key "foo"`,
+		}
+		if diff := cmp.Diff(want, r.last.Faults); diff != "" {
+			t.Error(diff)
+		}
+		if r.lines() != 1 {
+			t.Errorf("want one line, got\n%s", r.log)
+		}
+		r.write(wait) // back to what is in force: that counts as well, for it is what the file says
+		r.look()
+		if last := r.last; testutil.ToFloat64(r.metrics.OK) != 1 || last.Faults != nil || !last.TriedAt.IsZero() {
+			t.Errorf("it was mended, and stays %+v", last)
+		}
+	})
+}
+
+func TestAFileThatIsGoneChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reload(t, wait, nil)
+		before := r.live.Now()
+		if err := os.Remove(r.file); err != nil {
+			t.Fatal(err)
+		}
+		r.look()
+		r.look()
+		if r.live.Now() != before || testutil.ToFloat64(r.metrics.OK) != 0 || r.lines() != 1 {
+			t.Errorf("log: %s", r.log)
+		}
+		r.write(wait)
+		r.look()
+		if testutil.ToFloat64(r.metrics.OK) != 1 {
+			t.Error("it is back, and nobody sees it")
+		}
+	})
+}
+
+// A ConfigMap is mounted as links to a folder that is replaced; the file itself is never written.
+func TestASwappedLinkIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reload(t, wait, nil)
+		other := filepath.Join(t.TempDir(), "server.yaml")
+		if err := os.WriteFile(other, []byte("handlers: {}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Symlink(other, r.file+".new"), os.Rename(r.file+".new", r.file)); err != nil {
+			t.Fatal(err)
+		}
+		r.look()
+		if got := len(r.live.Now().Handlers); got != 0 {
+			t.Errorf("%d handlers, want none", got)
+		}
+	})
+}
+
+func TestWhatAProcessStartsWithNeedsARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reload(t, wait, nil)
+		r.write(wait + `
+ledger: {url: other.db}
+blob: {url: other}
+server: {listen: 127.0.0.1:1}
+conductors: {default: {workers: 3}}
+`)
+		r.look()
+		if diff := cmp.Diff([]string{"ledger", "blob", "server", "conductors"}, r.last.Restart); diff != "" {
+			t.Error(diff)
+		}
+		if now := r.live.Now(); now.Ledger.URL != "" || now.Server != config.Default().Server || now.Conductors[config.DefaultConductor].Workers != 200 {
+			t.Errorf("they are in force without a restart: %+v", now)
+		}
+		if !strings.Contains(r.log.String(), "from the next start only") {
+			t.Errorf("nobody is told: %s", r.log)
+		}
+	})
+}
+
+func TestWhatCannotBePreparedIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var unsound error
+		committed := 0
+		r := reload(t, wait, func(context.Context, *config.Config) (func(), error) { return func() { committed++ }, unsound })
+		r.asked <- os.Interrupt
+		synctest.Wait()
+		if committed != 1 {
+			t.Errorf("committed %d times, want once: somebody asked, whatever the content", committed)
+		}
+		before := r.live.Now()
+		unsound = errors.New("no such cluster")
+		r.asked <- os.Interrupt
+		synctest.Wait()
+		want := ledger.Reload{File: r.file, Faults: []string{"no such cluster"}}
+		if diff := cmp.Diff(want, r.last, cmpopts.IgnoreFields(ledger.Reload{}, "Since", "TriedAt")); diff != "" {
+			t.Error(diff)
+		}
+		if r.live.Now() != before || committed != 1 {
+			t.Error("it is in force all the same")
+		}
+	})
+}

@@ -1,0 +1,212 @@
+// Package cron says when something is to happen again and again: times of day by the fields of cron, in a time
+// zone, and which of them are due given what has happened. It has no clock; whoever asks says what time it is.
+package cron
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Expression is a set of minutes of the local time: minute, hour, day of the month, month and day of the week. Where both
+// days are restricted, either of them suffices, as cron has it. The zero value has no minutes.
+type Expression struct {
+	minute, hour, day, month, weekday uint64 // a bit for each value
+	anyDay, anyWeekday                bool
+}
+
+// field is what one of the five may say.
+type field struct {
+	name        string
+	least, most int
+	names       []string // of the values from least
+}
+
+var (
+	months   = []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
+	weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+)
+
+func fields() [5]field {
+	return [5]field{{"minute", 0, 59, nil}, {"hour", 0, 23, nil}, {"day of the month", 1, 31, nil}, {"month", 1, 12, months},
+		{"day of the week", 0, 7, weekdays}}
+}
+
+// macros are words for whole expressions.
+var macros = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *"}
+
+// Parse reads five fields such as "0 3 * * mon-fri": *, a value, a range a-b, a step */n or a-b/n, or a list of
+// these; months and days of the week also by their first three letters, and 7 is Sunday as 0 is. @hourly, @daily,
+// @weekly, @monthly and @yearly are words for the obvious. An expression that no date fits is an error.
+func Parse(text string) (Expression, error) {
+	expression := strings.ToLower(strings.TrimSpace(text))
+	if strings.HasPrefix(expression, "@") {
+		whole, ok := macros[expression]
+		if !ok {
+			return Expression{}, fmt.Errorf("%q is not known: want @hourly, @daily, @weekly, @monthly, @yearly or five fields", text)
+		}
+		expression = whole
+	}
+	words := strings.Fields(expression)
+	if len(words) != 5 {
+		return Expression{}, fmt.Errorf("want five fields (minute hour day month weekday), found %d", len(words))
+	}
+	var sets [5]uint64
+	for i, f := range fields() {
+		var err error
+		if sets[i], err = f.parse(words[i]); err != nil {
+			return Expression{}, fmt.Errorf("%s %q: %w", f.name, words[i], err)
+		}
+	}
+	c := Expression{minute: sets[0], hour: sets[1], day: sets[2], month: sets[3], weekday: sets[4],
+		anyDay: strings.HasPrefix(words[2], "*"), anyWeekday: strings.HasPrefix(words[4], "*")}
+	if c.weekday&(1<<7) != 0 {
+		c.weekday |= 1
+	}
+	if _, ok := c.nextLocal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); !ok {
+		return Expression{}, fmt.Errorf("no date has day %s in month %s", words[2], words[3])
+	}
+	return c, nil
+}
+
+// parse reads a list into the set of its values.
+func (f field) parse(text string) (set uint64, err error) {
+	for _, part := range strings.Split(text, ",") {
+		some, err := f.parsePart(part)
+		if err != nil {
+			return 0, err
+		}
+		set |= some
+	}
+	return set, nil
+}
+
+// parsePart reads a value, a range or all, each with or without a step.
+func (f field) parsePart(part string) (set uint64, err error) {
+	what, every, stepped := strings.Cut(part, "/")
+	step := 1
+	if stepped {
+		if step, err = strconv.Atoi(every); err != nil || step < 1 || step > f.most {
+			return 0, fmt.Errorf("want a step from 1 to %d, found %q", f.most, every)
+		}
+	}
+	from, to := f.least, f.most
+	if what != "*" {
+		first, last, ranged := strings.Cut(what, "-")
+		if from, err = f.value(first); err != nil {
+			return 0, err
+		}
+		switch {
+		case ranged:
+			if to, err = f.value(last); err != nil {
+				return 0, err
+			}
+			if to < from {
+				return 0, fmt.Errorf("%q ends before it begins", what)
+			}
+		case !stepped:
+			to = from
+		}
+	}
+	for v := from; v <= to; v += step {
+		set |= 1 << v
+	}
+	return set, nil
+}
+
+func (f field) value(text string) (int, error) {
+	for i, name := range f.names {
+		if text == name {
+			return f.least + i, nil
+		}
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v < f.least || v > f.most {
+		return 0, fmt.Errorf("want %d to %d, found %q", f.least, f.most, text)
+	}
+	return v, nil
+}
+
+// Next is the first minute after a moment, in a time zone. A local time that is skipped when clocks go forward is taken
+// as the moment at which they do; one that comes twice when clocks go back counts the first time only. The zero Expression
+// has no next minute: the zero time.
+func (c Expression) Next(after time.Time, zone *time.Location) time.Time {
+	y, m, d := after.In(zone).Date()
+	h, min, _ := after.In(zone).Clock()
+	local := time.Date(y, m, d, h, min, 0, 0, time.UTC) // what the clock on the wall says, as if it were UTC
+	for {
+		var ok bool
+		if local, ok = c.nextLocal(local); !ok {
+			return time.Time{}
+		}
+		if at := moment(local, zone); at.After(after) {
+			return at
+		}
+	}
+}
+
+// horizon is how many years ahead a date is looked for: the 29th of February may be eight years away, and on a
+// certain day of the week it is never asked for alone.
+const horizon = 9
+
+// nextLocal is the next local minute after one.
+func (c Expression) nextLocal(after time.Time) (time.Time, bool) {
+	t := after.Add(time.Minute)
+	for last := t.Year() + horizon; t.Year() < last; {
+		y, m, d := t.Date()
+		switch {
+		case c.month&(1<<m) == 0:
+			t = time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC)
+		case !c.onDay(t):
+			t = time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
+		case c.hour&(1<<t.Hour()) == 0:
+			t = time.Date(y, m, d, t.Hour()+1, 0, 0, 0, time.UTC)
+		default:
+			rest := c.minute >> t.Minute()
+			if rest != 0 {
+				return t.Add(time.Duration(bits.TrailingZeros64(rest)) * time.Minute), true
+			}
+			t = time.Date(y, m, d, t.Hour()+1, 0, 0, 0, time.UTC)
+		}
+	}
+	return time.Time{}, false
+}
+
+func (c Expression) onDay(t time.Time) bool {
+	day, weekday := c.day&(1<<t.Day()) != 0, c.weekday&(1<<t.Weekday()) != 0
+	if c.anyDay || c.anyWeekday {
+		return day && weekday
+	}
+	return day || weekday
+}
+
+// moment is when the clocks of a zone first show a local time, which is given as if it were UTC; or, when they never
+// do, when they jump over it.
+func moment(local time.Time, zone *time.Location) time.Time {
+	y, m, d := local.Date()
+	t := time.Date(y, m, d, local.Hour(), local.Minute(), 0, 0, zone)
+	begin, end := t.ZoneBounds()
+	shown := shows(t)
+	switch {
+	case shown.Before(local):
+		return end // the gap is ahead of t
+	case shown.After(local):
+		return begin
+	case begin.IsZero():
+		return t
+	}
+	_, offset := begin.Add(-time.Second).Zone()
+	if earlier := local.Add(-time.Duration(offset) * time.Second); earlier.Before(begin) {
+		return earlier.In(zone) // it was shown before the clocks went back
+	}
+	return t
+}
+
+// shows is what the clock on the wall shows at a moment, as if it were UTC.
+func shows(t time.Time) time.Time {
+	y, m, d := t.Date()
+	return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+}

@@ -1,0 +1,96 @@
+package cron
+
+import "time"
+
+// Overlap says what becomes of a tick while the work of the one before is still going on.
+type Overlap string
+
+// The ways.
+const (
+	Skip    Overlap = "skip"    // it is left out
+	Queue   Overlap = "queue"   // it waits for its turn, one after another
+	Replace Overlap = "replace" // the work of the one before is canceled
+)
+
+// CatchUp says what becomes of ticks for whose time nobody ran.
+type CatchUp string
+
+// The ways.
+const (
+	CatchLast CatchUp = "last" // the last of them is made up for
+	CatchNone CatchUp = "none" // they are left out
+	CatchAll  CatchUp = "all"  // all are made up for, at most MostMissed
+)
+
+// MostMissed is how many ticks at most are made up for, or wait for their turn.
+const MostMissed = 1000
+
+// Schedule is when something is to be done, and what if that cannot be.
+type Schedule struct {
+	Cron    Expression
+	Zone    *time.Location
+	Overlap Overlap
+	CatchUp CatchUp
+}
+
+// Past is the last tick that led to work.
+type Past struct {
+	At    time.Time // zero: there was none
+	Lives bool      // its work is still going on
+	Ended time.Time // else when its work ended
+}
+
+// Due is what a schedule asks for now.
+type Due struct {
+	Tick    time.Time // zero: nothing
+	Replace bool      // cancel the work of the past tick
+	Waiting int       // ticks that wait until the past one's work has ended
+}
+
+// Due decides what is to be done at a moment, given the past tick, and since when somebody has been there to see to
+// the schedule. Whoever asks, and however often, gets the same tick until it is done: a tick that fell into the time of
+// its forerunner's work is skipped by that, and not by having been asked.
+func (s Schedule) Due(past Past, since, now time.Time) Due {
+	ticks := s.open(past, since, now)
+	if len(ticks) == 0 {
+		return Due{}
+	}
+	if s.Overlap == Queue {
+		if past.Lives {
+			return Due{Waiting: len(ticks)}
+		}
+		return Due{Tick: ticks[0], Waiting: len(ticks) - 1}
+	}
+	return Due{Tick: ticks[len(ticks)-1], Replace: past.Lives}
+}
+
+// open lists the ticks after the past one that are not left out, at most MostMissed, oldest first.
+func (s Schedule) open(past Past, since, now time.Time) []time.Time {
+	from := past.At
+	switch {
+	case from.IsZero():
+		from = since // a schedule that is new makes up for nothing
+	case s.Overlap == Skip && past.Lives:
+		return nil
+	case s.Overlap == Skip && past.Ended.After(from):
+		from = past.Ended
+	}
+	var ticks []time.Time
+	lastMissed := -1
+	for at := s.Cron.Next(from, s.Zone); !at.IsZero() && !at.After(now); at = s.Cron.Next(at, s.Zone) {
+		waited := s.Overlap == Queue && !past.At.IsZero() && (past.Lives || !at.After(past.Ended))
+		if missed := !at.After(since) && !waited; missed {
+			if s.CatchUp == CatchNone {
+				continue
+			}
+			if s.CatchUp == CatchLast && lastMissed >= 0 {
+				ticks = append(ticks[:lastMissed], ticks[lastMissed+1:]...)
+			}
+			lastMissed = len(ticks)
+		}
+		if ticks = append(ticks, at); len(ticks) >= 2*MostMissed {
+			ticks, lastMissed = append(ticks[:0], ticks[len(ticks)-MostMissed:]...), lastMissed-len(ticks)+MostMissed
+		}
+	}
+	return ticks[max(0, len(ticks)-MostMissed):]
+}
