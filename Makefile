@@ -26,7 +26,7 @@ test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 # explains is compared after every row with the rules computed word by word.
 ROUNDS ?= 1000
 fuzz: ## 100,000 random programs of the pipeline engine; ROUNDS=10 for 1,000
-	$(GO) test ./internal/schedule -run TestEngineFollowsTheDefinitions -rounds $(ROUNDS) -failfast -timeout 0
+	$(GO) test ./internal/pipeline -run TestEngineFollowsTheDefinitions -rounds $(ROUNDS) -failfast -timeout 0
 
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
 	@scripts/e2e

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // engine measures the scheduler alone, in memory: one deployment through one
@@ -30,16 +30,16 @@ func engine(_ context.Context, o Options) ([]Result, error) {
 
 // decideAll takes one deployment to its end and counts the rows that were decided.
 func decideAll(hosts int) (Round, error) {
-	plan, problems := schedule.Compile(fleet(hosts))
+	plan, problems := pipeline.Compile(fleet(hosts))
 	if err := problems.Err(); err != nil {
 		return Round{}, err
 	}
-	e := schedule.New("fleet")
+	e := pipeline.New("fleet")
 	e.AddVersion(1, plan)
 	now := time.Now()
-	for i, row := range []schedule.Entry{
-		{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 1},
-		{Event: schedule.DeploymentCreated, Class: schedule.Note, Deployment: 1, Revision: 1, Version: 1, Occurrence: 1},
+	for i, row := range []pipeline.Entry{
+		{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1},
+		{Event: pipeline.DeploymentCreated, Class: pipeline.Note, Deployment: 1, Revision: 1, Version: 1, Occurrence: 1},
 	} {
 		row.Pipeline, row.Target, row.Seq, row.At = "fleet", "fleet", int64(i+1), now
 		if err := e.Apply(row); err != nil {
@@ -62,37 +62,37 @@ func decideAll(hosts int) (Round, error) {
 			break
 		}
 	}
-	if d, _ := e.Deployment(1); d.Status != schedule.Finished {
+	if d, _ := e.Deployment(1); d.Status != pipeline.Finished {
 		return Round{}, fmt.Errorf("fleet of %d hosts: the deployment is %s, not finished", hosts, d.Status)
 	}
 	return measured(decided, start), nil
 }
 
 // end is the fact that the work's action succeeded.
-func end(e *schedule.Engine, w schedule.Work, now time.Time) schedule.Entry {
-	return schedule.Entry{
+func end(e *pipeline.Engine, w pipeline.Work, now time.Time) pipeline.Entry {
+	return pipeline.Entry{
 		Pipeline: "fleet", Seq: e.Seq() + 1, Deployment: w.Deployment, Target: w.Target, Event: w.Event,
-		Class: schedule.Fact, Revision: w.Revision, Version: w.Version, At: now,
+		Class: pipeline.Fact, Revision: w.Revision, Version: w.Version, At: now,
 	}
 }
 
 // fleet is a pipeline of one stage with one group of so many hosts, a quarter of them in flight.
-func fleet(hosts int) schedule.Definition {
-	group := schedule.Group{Name: "all", MaxParallel: schedule.Limit{N: 25, Percent: true}}
+func fleet(hosts int) pipeline.Definition {
+	group := pipeline.Group{Name: "all", MaxParallel: pipeline.Limit{N: 25, Percent: true}}
 	for i := range hosts {
 		name := fmt.Sprintf("h%06d", i)
-		group.Hosts = append(group.Hosts, schedule.Host{Name: name, URL: "local://" + name})
+		group.Hosts = append(group.Hosts, pipeline.Host{Name: name, URL: "local://" + name})
 	}
-	return schedule.Definition{
+	return pipeline.Definition{
 		Pipeline: "fleet",
-		Order:    schedule.Runnable,
-		Service:  schedule.Service{Name: "fleet", Manager: "none"},
-		Stages: []schedule.Stage{{
-			Name: "prod", Kind: schedule.HostStage, After: []string{}, Groups: []schedule.Group{group},
-			Queue: schedule.FIFO, OnFailure: schedule.Release,
-			Chain: []schedule.Step{
-				{Name: schedule.Replicate, Event: schedule.HostReplicated},
-				{Name: schedule.Deploy, Event: schedule.HostDeployed},
+		Order:    pipeline.Runnable,
+		Service:  pipeline.Service{Name: "fleet", Manager: "none"},
+		Stages: []pipeline.Stage{{
+			Name: "prod", Kind: pipeline.HostStage, After: []string{}, Groups: []pipeline.Group{group},
+			Queue: pipeline.FIFO, OnFailure: pipeline.Release,
+			Chain: []pipeline.Step{
+				{Name: pipeline.Replicate, Event: pipeline.HostReplicated},
+				{Name: pipeline.Deploy, Event: pipeline.HostDeployed},
 			},
 		}},
 	}

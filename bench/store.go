@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // onLedger opens an empty ledger for one round and removes it afterwards.
@@ -24,8 +24,8 @@ func onLedger(ctx context.Context, o Options, use func(*ledger.Ledger) (Round, e
 func registered(ctx context.Context, l *ledger.Ledger) error {
 	definition := fleet(1)
 	_, err := l.Define(ctx, definition.Pipeline, 0, func(at ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: &definition, By: "bench", Entries: []schedule.Entry{{
-			Target: definition.Pipeline, Event: schedule.PipelineDefined, Class: schedule.Change, Version: at.Version + 1,
+		return ledger.Change{Definition: &definition, By: "bench", Entries: []pipeline.Entry{{
+			Target: definition.Pipeline, Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: at.Version + 1,
 		}}}, nil
 	})
 	if err != nil {
@@ -37,7 +37,7 @@ func registered(ctx context.Context, l *ledger.Ledger) error {
 
 // step is the i-th fact of a deployment: five of each host.
 func step(i int) (target, event string) {
-	events := [...]string{schedule.HostReplicated, schedule.HostDeployed, schedule.HostTested, "host-cache-warmed", "host-announced"}
+	events := [...]string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, "host-cache-warmed", "host-announced"}
 	return fmt.Sprintf("fleet/prod/all/h%08d", i/len(events)), events[i%len(events)]
 }
 
@@ -92,11 +92,11 @@ func appendFacts(ctx context.Context, l *ledger.Ledger, n, batch int) (Round, er
 	start := time.Now()
 	for done := 0; done < n; done += batch {
 		head, err = l.Append(ctx, "fleet", head.Seq, func(ledger.Locked) (ledger.Change, error) {
-			rows := make([]schedule.Entry, batch)
+			rows := make([]pipeline.Entry, batch)
 			for i := range rows {
 				target, event := step(done + i)
-				rows[i] = schedule.Entry{
-					Deployment: 1, Target: target, Event: event, Class: schedule.Fact, Revision: 1, Version: 1, Detail: detail(done + i),
+				rows[i] = pipeline.Entry{
+					Deployment: 1, Target: target, Event: event, Class: pipeline.Fact, Revision: 1, Version: 1, Detail: detail(done + i),
 				}
 			}
 			return ledger.Change{Entries: rows}, nil

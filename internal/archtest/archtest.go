@@ -35,7 +35,7 @@ const (
 
 // layers places every folder under internal/; what is below a folder lies in its layer.
 var layers = map[string]Layer{
-	"fault": Pure, "action": Pure, "cachekey": Pure, "schedule": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure,
+	"fault": Pure, "action": Pure, "cachekey": Pure, "pipeline": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure,
 	"ledger": Log, "semaphore": Log,
 	"blob": Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "config": Adapter,
 	"secret": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -44,13 +44,13 @@ func buildLines(stage server.StageRun, now time.Time) []line {
 	for _, step := range stage.Steps {
 		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
 		switch {
-		case step.Event == schedule.BuildCompleted && step.State == schedule.Complete:
+		case step.Event == pipeline.BuildCompleted && step.State == pipeline.Complete:
 			build = stepTook(step, now)
 			if len(stage.Steps) > 1 {
 				continue
 			}
 			l.took = build
-		case step.Event == schedule.BuildCompleted:
+		case step.Event == pipeline.BuildCompleted:
 			l.took = stepTook(step, now)
 		case step.Artifact != nil:
 			l.detail = artifactText(step.Artifact.Size, step.Artifact.Digest)
@@ -72,17 +72,17 @@ func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun,
 	var parts []string
 	for _, step := range host.Steps {
 		switch step.State {
-		case schedule.Complete:
+		case pipeline.Complete:
 			parts = append(parts, doneText(step, now))
-		case schedule.Claimed, schedule.Broken:
+		case pipeline.Claimed, pipeline.Broken:
 			l.word = step.Word
 			if remark := stepRemark(step, now); remark != "" {
 				parts = append(parts, remark)
 			}
-			if step.State == schedule.Claimed {
+			if step.State == pipeline.Claimed {
 				l.took = stepTook(step, now)
 			}
-		case schedule.Excluded:
+		case pipeline.Excluded:
 			parts = append(parts, step.Name+" left out")
 		}
 	}
@@ -128,13 +128,13 @@ func attemptText(step server.StepRun) string {
 // stepRemark is what there is to say about a step that is not done: its attempt, its last error, when it goes on.
 func stepRemark(step server.StepRun, now time.Time) string {
 	switch {
-	case step.State == schedule.Broken:
+	case step.State == pipeline.Broken:
 		return firstOf(step.Error, step.Reason)
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
-	case step.State == schedule.Claimed:
+	case step.State == pipeline.Claimed:
 		return liveRemark(step)
-	case step.State == schedule.Waiting:
+	case step.State == pipeline.Waiting:
 		return step.Reason
 	}
 	return ""
@@ -155,7 +155,7 @@ func liveRemark(step server.StepRun) string {
 // endedAttempts is how many attempts of a live step have ended; 0 when it is not live.
 func endedAttempts(step server.StepRun) int {
 	switch {
-	case step.State != schedule.Claimed:
+	case step.State != pipeline.Claimed:
 		return 0
 	case step.Status == action.Running:
 		return step.Attempt - 1
@@ -196,13 +196,13 @@ func stepTook(step server.StepRun, now time.Time) time.Duration {
 // stepState is a build's step as a row's state.
 func stepState(step server.StepRun) server.RunState {
 	switch step.State {
-	case schedule.Complete:
+	case pipeline.Complete:
 		return server.RunFinished
-	case schedule.Claimed:
+	case pipeline.Claimed:
 		return server.RunRunning
-	case schedule.Broken:
+	case pipeline.Broken:
 		return server.RunFailed
-	case schedule.Elided, schedule.Excluded:
+	case pipeline.Elided, pipeline.Excluded:
 		return server.RunSkipped
 	default:
 		return server.RunWaiting

@@ -6,15 +6,15 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 // parseDefinition reads and judges a waybill.yaml. The problems may be warnings only.
-func parseDefinition(file string, source []byte) (schedule.Definition, fault.Problems) {
+func parseDefinition(file string, source []byte) (pipeline.Definition, fault.Problems) {
 	root, problems := yamltree.Parse(file, source, yamltree.PipelineFile)
 	if root == nil {
-		return schedule.Definition{}, problems
+		return pipeline.Definition{}, problems
 	}
 	d, more := definition.Read(root)
 	return d, append(problems, more...)

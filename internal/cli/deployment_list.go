@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -45,14 +45,14 @@ func (a *app) deploymentListCommand() *cobra.Command {
 
 // deploymentStatuses are those that a deployment may have.
 func deploymentStatuses() []string {
-	return []string{string(schedule.Active), string(schedule.Finished), string(schedule.FailedRun), string(schedule.Superseded), string(schedule.CanceledRun)}
+	return []string{string(pipeline.Active), string(pipeline.Finished), string(pipeline.FailedRun), string(pipeline.Superseded), string(pipeline.CanceledRun)}
 }
 
 // parseStatus reads a deployment's status; "" is any.
-func parseStatus(text string) (schedule.Status, error) {
+func parseStatus(text string) (pipeline.Status, error) {
 	known := deploymentStatuses()
 	if text == "" || slices.Contains(known, text) {
-		return schedule.Status(text), nil
+		return pipeline.Status(text), nil
 	}
 	wrong := fault.New(fault.Invalid, "there is no status %q", text)
 	if near := fault.Nearest(text, known); near != "" {
@@ -87,19 +87,19 @@ func tookOf(d ledger.Deployment, now time.Time) string {
 	switch {
 	case !d.EndedAt.IsZero():
 		return server.Took(d.EndedAt.Sub(d.CreatedAt))
-	case d.Status == schedule.Active:
+	case d.Status == pipeline.Active:
 		return server.Took(now.Sub(d.CreatedAt))
 	}
 	return "-"
 }
 
-func paintStatus(s style, status schedule.Status) string {
+func paintStatus(s style, status pipeline.Status) string {
 	switch status {
-	case schedule.Finished:
+	case pipeline.Finished:
 		return s.good(string(status))
-	case schedule.FailedRun:
+	case pipeline.FailedRun:
 		return s.bad(string(status))
-	case schedule.Active:
+	case pipeline.Active:
 		return s.busy(string(status))
 	default:
 		return s.warn(string(status))

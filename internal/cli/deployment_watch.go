@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -26,7 +26,7 @@ Ctrl-C stops the watching only.`,
 			}
 			shipped := &shipment{app: a, session: s}
 			shipped.header(v)
-			if v.State.Status == schedule.Active {
+			if v.State.Status == pipeline.Active {
 				s.warnIfIdle(ctx, a)
 			}
 			w, err := a.watcher(ctx, s, v, 0)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -42,14 +42,14 @@ func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target st
 	if err != nil {
 		return err
 	}
-	if v.State.Status == schedule.Active {
+	if v.State.Status == pipeline.Active {
 		s.warnIfIdle(ctx, a)
 	}
 	return a.showOpen(ref, open)
 }
 
 // showOpen prints open steps with their reasons.
-func (a *app) showOpen(ref server.Ref, open []schedule.StepState) error {
+func (a *app) showOpen(ref server.Ref, open []pipeline.StepState) error {
 	if a.json() {
 		return a.printJSON(list(open))
 	}
@@ -71,17 +71,17 @@ func (a *app) showOpen(ref server.Ref, open []schedule.StepState) error {
 
 // reasonGroup is the steps that do not run for the same reason.
 type reasonGroup struct {
-	first  schedule.StepState
+	first  pipeline.StepState
 	others int // how many more
 }
 
 // byReason puts steps with the same reason together, in the order of their first ones.
-func byReason(open []schedule.StepState) []reasonGroup {
+func byReason(open []pipeline.StepState) []reasonGroup {
 	var groups []reasonGroup
 	places := map[string]int{}
 	for _, step := range open {
 		text := whyText(step)
-		if at, known := places[text]; known && step.State == schedule.Waiting {
+		if at, known := places[text]; known && step.State == pipeline.Waiting {
 			groups[at].others++
 			continue
 		}
@@ -92,10 +92,10 @@ func byReason(open []schedule.StepState) []reasonGroup {
 }
 
 // whyText is a step's state with its reason and who can change it.
-func whyText(step schedule.StepState) string {
+func whyText(step pipeline.StepState) string {
 	text, reason := string(step.State), oneLine(step.Reason)
 	switch {
-	case reason != "" && (step.State == schedule.Waiting || strings.HasPrefix(reason, text+": ")):
+	case reason != "" && (step.State == pipeline.Waiting || strings.HasPrefix(reason, text+": ")):
 		text = reason
 	case reason != "":
 		text += ": " + reason

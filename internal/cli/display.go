@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -24,7 +24,7 @@ func (a *app) newDisplay(v server.DeploymentView) display {
 // entryDisplay writes each entry as one line of JSON.
 type entryDisplay struct{ app *app }
 
-func (d *entryDisplay) entry(e schedule.Entry) error     { return d.app.printJSONLine(e) }
+func (d *entryDisplay) entry(e pipeline.Entry) error     { return d.app.printJSONLine(e) }
 func (d *entryDisplay) view(server.DeploymentView) error { return nil }
 func (d *entryDisplay) tick(time.Time) error             { return nil }
 func (d *entryDisplay) close() error                     { return nil }
@@ -51,7 +51,7 @@ func (d *lineDisplay) print(text string) error {
 	return err
 }
 
-func (d *lineDisplay) entry(e schedule.Entry) error { return d.print(d.story.tell(e)) }
+func (d *lineDisplay) entry(e pipeline.Entry) error { return d.print(d.story.tell(e)) }
 
 // view tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
 func (d *lineDisplay) view(v server.DeploymentView) error {
@@ -95,7 +95,7 @@ type liveDisplay struct {
 	wait   patience
 }
 
-func (d *liveDisplay) entry(schedule.Entry) error { return nil }
+func (d *liveDisplay) entry(pipeline.Entry) error { return nil }
 
 func (d *liveDisplay) view(v server.DeploymentView) error {
 	d.last, d.read, d.reason = v, time.Now(), ""

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // joinWords is a difference in words; one that has none touches nothing that runs.
@@ -16,12 +16,12 @@ func joinWords(words []string) string {
 }
 
 // effectWords says what an edit does to one deployment: in the scheduler's words, else as counts of steps.
-func effectWords(e schedule.Effect) []string {
+func effectWords(e pipeline.Effect) []string {
 	if len(e.Words) > 0 {
 		return e.Words
 	}
 	var parts []string
-	add := func(steps []schedule.StepKey, what string) {
+	add := func(steps []pipeline.StepKey, what string) {
 		if len(steps) > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s (%s)", count(len(steps), "step"), what, sample(steps)))
 		}
@@ -41,7 +41,7 @@ func effectWords(e schedule.Effect) []string {
 }
 
 // sample names the first few steps.
-func sample(steps []schedule.StepKey) string {
+func sample(steps []pipeline.StepKey) string {
 	const most = 3
 	var names []string
 	for _, s := range steps[:min(most, len(steps))] {

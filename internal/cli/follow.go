@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -18,7 +18,7 @@ const takeOverEvery = time.Second
 // follow takes a deployment to its end: it does the work where this process may, else it watches.
 func (s *shipment) follow(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
 	v, err := s.Deployment(ctx, ref)
-	if err != nil || v.State.Status != schedule.Active {
+	if err != nil || v.State.Status != pipeline.Active {
 		return v, err
 	}
 	s.header(v)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -56,7 +56,7 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 func (a *app) logQuery(arguments []string, flags logFlags) (ledger.EntryQuery, error) {
 	q := ledger.EntryQuery{Limit: flags.limit, Newest: flags.limit > 0}
 	if flags.facts {
-		q.Class = schedule.Fact
+		q.Class = pipeline.Fact
 	}
 	name, err := a.pipelineName(arguments)
 	if err != nil {
@@ -77,19 +77,19 @@ func (a *app) logQuery(arguments []string, flags logFlags) (ledger.EntryQuery, e
 }
 
 // fullTarget puts the pipeline's name before a target that lacks it.
-func fullTarget(pipeline, target string) string {
+func fullTarget(name, target string) string {
 	target = strings.Trim(target, "/")
-	if target == pipeline || strings.HasPrefix(target, pipeline+"/") {
+	if target == name || strings.HasPrefix(target, name+"/") {
 		return target
 	}
-	return schedule.Path(pipeline, target)
+	return pipeline.Path(name, target)
 }
 
 // printLog prints entries in columns whose widths are those of most targets and events.
 func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery, follow bool) error {
-	each := func(e schedule.Entry) error { return a.printEntry(e) }
+	each := func(e pipeline.Entry) error { return a.printEntry(e) }
 	if a.json() {
-		each = func(e schedule.Entry) error { return a.printJSONLine(e) }
+		each = func(e pipeline.Entry) error { return a.printJSONLine(e) }
 	}
 	if follow {
 		return ops.Follow(ctx, q, each)
@@ -132,14 +132,14 @@ func (a *app) explainEmpty(ctx context.Context, ops operations, q ledger.EntryQu
 
 // likelyTarget is the stage, group or host that a target was to name: the one that it is the end of, such as the name of
 // a host alone, else the one with the nearest spelling; "" when there is none.
-func likelyTarget(d *schedule.Definition, target string) string {
+func likelyTarget(d *pipeline.Definition, target string) string {
 	var all []string
 	for _, stage := range d.Stages {
-		all = append(all, schedule.Path(d.Pipeline, stage.Name))
+		all = append(all, pipeline.Path(d.Pipeline, stage.Name))
 		for _, group := range stage.Groups {
-			all = append(all, schedule.Path(d.Pipeline, stage.Name, group.Name))
+			all = append(all, pipeline.Path(d.Pipeline, stage.Name, group.Name))
 			for _, host := range group.Hosts {
-				all = append(all, schedule.Path(d.Pipeline, stage.Name, group.Name, host.Name))
+				all = append(all, pipeline.Path(d.Pipeline, stage.Name, group.Name, host.Name))
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func likelyTarget(d *schedule.Definition, target string) string {
 	return fault.Nearest(target, all)
 }
 
-func (a *app) printEntry(e schedule.Entry) error {
+func (a *app) printEntry(e pipeline.Entry) error {
 	deployment := "-"
 	if e.Deployment > 0 {
 		deployment = fmt.Sprintf("#%d", e.Deployment)
@@ -160,7 +160,7 @@ func (a *app) printEntry(e schedule.Entry) error {
 	s := a.style(a.out)
 	event := fmt.Sprintf("%-31s", e.Event)
 	switch {
-	case e.Class == schedule.Fact:
+	case e.Class == pipeline.Fact:
 		event = s.good(event)
 	case strings.HasSuffix(e.Event, "-failed"):
 		event = s.bad(event)
@@ -173,7 +173,7 @@ func (a *app) printEntry(e schedule.Entry) error {
 }
 
 // entryText is what an entry's detail says, in words.
-func entryText(e schedule.Entry) string {
+func entryText(e pipeline.Entry) string {
 	d := detailOf(e)
 	var parts []string
 	add := func(text string) {

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -130,17 +130,17 @@ func (s *session) connect(ctx context.Context) error {
 }
 
 // inspectHost asks how a service on a host of this machine does.
-func (s *session) inspectHost(ctx context.Context, host schedule.Host, service string) (step.State, bool, error) {
+func (s *session) inspectHost(ctx context.Context, host pipeline.Host, service string) (step.State, bool, error) {
 	return step.Look(ctx, s.home.dir, host, service)
 }
 
 // currentRelease reads which release a host of this machine has switched to.
-func (s *session) currentRelease(host schedule.Host, service string) (string, bool, error) {
+func (s *session) currentRelease(host pipeline.Host, service string) (string, bool, error) {
 	return step.Current(s.home.dir, host, service)
 }
 
 // readServiceLog reads what a service on a host of this machine has printed.
-func (s *session) readServiceLog(host schedule.Host, service string, most int64) (step.ServiceLog, bool, error) {
+func (s *session) readServiceLog(host pipeline.Host, service string, most int64) (step.ServiceLog, bool, error) {
 	return step.ReadLog(s.home.dir, host, service, most)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func (a *app) pipelineApplyCommand() *cobra.Command {
@@ -121,7 +121,7 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 }
 
 // summary is a definition in a few words.
-func summary(d schedule.Definition) string {
+func summary(d pipeline.Definition) string {
 	hosts := 0
 	for range d.EachHost() {
 		hosts++

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -76,7 +76,7 @@ type planDocument struct {
 	Deployment string              `json:"deployment,omitempty"` // that ship would take further, or that has ended with the revision
 	Todo       string              `json:"todo"`                 // ship, continue, retry, apply, or nothing
 	Edit       *server.EditView    `json:"edit,omitempty"`
-	Steps      []schedule.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
+	Steps      []pipeline.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
 	Total      action.Duration     `json:"total"` // of all steps; at least, where some are unmeasured
 	next       nextStep            // of the revision, when it is registered
 }
@@ -114,17 +114,17 @@ func (a *app) planProject(flags planFlags) (project, error) {
 }
 
 // planStored is the plan for one more deployment of a pipeline as the log has it.
-func (a *app) planStored(ctx context.Context, pipeline string) error {
+func (a *app) planStored(ctx context.Context, name string) error {
 	s, err := a.open(ctx, a.dir, existing)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	v, err := s.Plan(ctx, pipeline, nil)
+	v, err := s.Plan(ctx, name, nil)
 	if err != nil {
 		return err
 	}
-	return a.showPlan(planDocument{Pipeline: pipeline, Todo: todoShip, Steps: workOf(v.Steps), Total: v.Total})
+	return a.showPlan(planDocument{Pipeline: name, Todo: todoShip, Steps: workOf(v.Steps), Total: v.Total})
 }
 
 // openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
@@ -164,7 +164,7 @@ func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool)
 	if err != nil {
 		return planDocument{}, err
 	}
-	d := planDocument{Pipeline: name, Todo: todoNothing, Edit: &edit, Steps: []schedule.PlanStep{}}
+	d := planDocument{Pipeline: name, Todo: todoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
 	if !edit.Unchanged {
 		d.Todo = todoApply
 	}
@@ -214,8 +214,8 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDo
 }
 
 // workOf leaves out the markers: they take no time.
-func workOf(steps []schedule.PlanStep) []schedule.PlanStep {
-	work := []schedule.PlanStep{}
+func workOf(steps []pipeline.PlanStep) []pipeline.PlanStep {
+	work := []pipeline.PlanStep{}
 	for _, s := range steps {
 		if s.Work {
 			work = append(work, s)

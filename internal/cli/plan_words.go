@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -91,7 +91,7 @@ func totalText(d planDocument) string {
 	}
 }
 
-func countUnmeasured(steps []schedule.PlanStep) int {
+func countUnmeasured(steps []pipeline.PlanStep) int {
 	n := 0
 	for _, s := range steps {
 		if s.Unmeasured {

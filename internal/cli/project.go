@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -19,7 +19,7 @@ type project struct {
 	dir        string // absolute
 	file       string // absolute path of waybill.yaml
 	source     string // what the file says
-	definition schedule.Definition
+	definition pipeline.Definition
 	warnings   fault.Problems
 }
 

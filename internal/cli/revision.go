@@ -37,8 +37,8 @@ func (a *app) revisionListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) listRevisions(ctx context.Context, ops operations, pipeline string, limit int) error {
-	found, err := ops.Revisions(ctx, pipeline, limit)
+func (a *app) listRevisions(ctx context.Context, ops operations, name string, limit int) error {
+	found, err := ops.Revisions(ctx, name, limit)
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ type revisionDocument struct {
 	Deployments []ledger.Deployment `json:"deployments"` // newest first
 }
 
-func (a *app) showRevision(ctx context.Context, ops operations, pipeline, label string) error {
-	r, err := ops.Revision(ctx, pipeline, label)
+func (a *app) showRevision(ctx context.Context, ops operations, name, label string) error {
+	r, err := ops.Revision(ctx, name, label)
 	if err != nil {
 		return err
 	}
-	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: pipeline, Revision: r.Seq})
+	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Revision: r.Seq})
 	if err != nil {
 		return err
 	}

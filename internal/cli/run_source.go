@@ -59,11 +59,11 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 
 // snapshotName is the revision that a deployment builds, as its handler tells it, else the snapshot's path.
 func (a *app) snapshotName(path string) string {
-	pipeline, revision := a.environment("WHARF_VAR_REPO_NAME"), a.environment("WHARF_VAR_WAYBILL_REVISION")
-	if pipeline == "" || revision == "" {
+	name, revision := a.environment("WHARF_VAR_REPO_NAME"), a.environment("WHARF_VAR_WAYBILL_REVISION")
+	if name == "" || revision == "" {
 		return path
 	}
-	return pipeline + " " + revision
+	return name + " " + revision
 }
 
 // shown is how the name of a file in the source is told: from the working directory, or as it stands in a snapshot.

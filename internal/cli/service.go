@@ -39,13 +39,13 @@ server on that machine reads it, which needs a token. Without PIPELINE: this fol
 	}
 }
 
-func (a *app) printServiceLog(ctx context.Context, ops operations, pipeline, host string) error {
-	target := fullTarget(pipeline, host)
-	view, err := ops.ServiceLog(ctx, pipeline, target)
+func (a *app) printServiceLog(ctx context.Context, ops operations, name, host string) error {
+	target := fullTarget(name, host)
+	view, err := ops.ServiceLog(ctx, name, target)
 	if fault.Is(err, fault.NotFound) {
-		if v, failed := ops.Version(ctx, pipeline, 0); failed == nil {
+		if v, failed := ops.Version(ctx, name, 0); failed == nil {
 			if likely := likelyTarget(&v.Definition, target); likely != "" {
-				err = fault.Wrap(fault.NotFound, err).WithHint("waybill service log %s %s", pipeline, strings.TrimPrefix(likely, pipeline+"/"))
+				err = fault.Wrap(fault.NotFound, err).WithHint("waybill service log %s %s", name, strings.TrimPrefix(likely, name+"/"))
 			}
 		}
 	}
@@ -66,12 +66,12 @@ func (a *app) printServiceLog(ctx context.Context, ops operations, pipeline, hos
 
 // completeServices offers the hosts of this folder's pipeline and the names of pipelines, then the hosts of the one named.
 func (a *app) completeServices(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
-	hosts := func(pipeline string) []string {
+	hosts := func(name string) []string {
 		found, _ := a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-			p, err := s.Pipeline(ctx, pipeline)
+			p, err := s.Pipeline(ctx, name)
 			var names []string
 			for _, h := range p.Hosts {
-				names = append(names, strings.TrimPrefix(h.Target, pipeline+"/"))
+				names = append(names, strings.TrimPrefix(h.Target, name+"/"))
 			}
 			return names, err
 		})

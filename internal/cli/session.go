@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -34,11 +34,11 @@ type operations interface {
 	Deploy(ctx context.Context, want server.NewDeployment) (ledger.Deployment, error)
 	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
 	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
-	Why(ctx context.Context, ref server.Ref, target string) ([]schedule.StepState, error)
+	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	Command(ctx context.Context, ref server.Ref, c server.Command) error
 
-	Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error)
-	Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error
+	Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error)
+	Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error

@@ -162,19 +162,19 @@ func (s *shipment) storeAgain(ctx context.Context, known ledger.Revision) error 
 
 // register applies the definition, stores the files, and makes the revision with its deployment.
 func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
-	pipeline, label := s.project.definition.Pipeline, s.tree.Label
+	name, label := s.project.definition.Pipeline, s.tree.Label
 	if err := s.refuseOlder(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.apply(ctx, s.session, s.project, s.flags.yes); err != nil {
 		return nil, err
 	}
-	key, err := s.snapshot(ctx, pipeline, label)
+	key, err := s.snapshot(ctx, name, label)
 	if err != nil {
 		return nil, err
 	}
 	registered, err := s.Register(ctx, ledger.Revision{
-		Pipeline: pipeline, Label: label, Snapshot: key, By: s.user(),
+		Pipeline: name, Label: label, Snapshot: key, By: s.user(),
 		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
 	}, true, s.flags.until)
 	if err != nil {

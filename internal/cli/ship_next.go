@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -33,12 +33,12 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 	if err != nil {
 		return nextStep{}, err
 	}
-	if len(made) == 0 || flags.again && made[0].Status != schedule.Active {
+	if len(made) == 0 || flags.again && made[0].Status != pipeline.Active {
 		return nextStep{todo: todoShip}, nil
 	}
 	d := &made[0]
-	if d.Status != schedule.Active && !flags.detach {
-		active, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Status: schedule.Active, Limit: 1})
+	if d.Status != pipeline.Active && !flags.detach {
+		active, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.Active, Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}
@@ -47,11 +47,11 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 		}
 	}
 	switch d.Status {
-	case schedule.Active:
+	case pipeline.Active:
 		return nextStep{todo: todoContinue, deployment: d}, nil
-	case schedule.FailedRun:
+	case pipeline.FailedRun:
 		return nextStep{todo: todoRetry, deployment: d}, nil
-	case schedule.Finished:
+	case pipeline.Finished:
 		return finishedBefore(ctx, ops, d)
 	default:
 		v, err := ops.Deployment(ctx, refOf(*d))

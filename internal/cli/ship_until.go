@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // checkUntil refuses a stage of --until that the pipeline does not have.
-func checkUntil(d schedule.Definition, until string) error {
+func checkUntil(d pipeline.Definition, until string) error {
 	names := make([]string, len(d.Stages))
 	for i, stage := range d.Stages {
 		names[i] = stage.Name
@@ -27,7 +27,7 @@ func checkUntil(d schedule.Definition, until string) error {
 // bound from the start.
 func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
 	v, err := s.Deployment(ctx, ref)
-	if err != nil || v.State.Status != schedule.Active || v.State.Until == s.flags.until {
+	if err != nil || v.State.Status != pipeline.Active || v.State.Until == s.flags.until {
 		return err
 	}
 	if err := s.Command(ctx, ref, server.Command{Kind: "until", Target: s.flags.until, By: s.user()}); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -15,14 +15,14 @@ type story struct {
 	layout
 	pipeline              string
 	stageWidth, nameWidth int
-	began                 map[schedule.StepKey]time.Time // claims, for durations
+	began                 map[pipeline.StepKey]time.Time // claims, for durations
 	done                  map[string][]string            // per host: what is over, for its last line
 }
 
 // newStory sizes the columns for a deployment.
 func newStory(v server.DeploymentView, s style) *story {
 	t := &story{layout: layout{style: s}, pipeline: v.Pipeline,
-		began: map[schedule.StepKey]time.Time{}, done: map[string][]string{}}
+		began: map[pipeline.StepKey]time.Time{}, done: map[string][]string{}}
 	for _, row := range boardLines(v) {
 		t.stageWidth = max(t.stageWidth, len(row.stage))
 		t.nameWidth = max(t.nameWidth, len(row.name))
@@ -36,13 +36,13 @@ type wordPair struct{ doing, done string }
 // words of a step's event: deploying, deployed. An own step goes by its name.
 func words(event string) wordPair {
 	switch event {
-	case schedule.BuildCompleted:
+	case pipeline.BuildCompleted:
 		return wordPair{"building", "built"}
-	case schedule.HostReplicated:
+	case pipeline.HostReplicated:
 		return wordPair{"replicating", "replicated"}
-	case schedule.HostDeployed:
+	case pipeline.HostDeployed:
 		return wordPair{"deploying", "deployed"}
-	case schedule.HostTested:
+	case pipeline.HostTested:
 		return wordPair{"testing", "tested"}
 	}
 	name := strings.TrimPrefix(event, "host-")
@@ -63,27 +63,27 @@ type entryDetail struct {
 	Spent   int    `json:"spent"`
 }
 
-func detailOf(e schedule.Entry) entryDetail {
+func detailOf(e pipeline.Entry) entryDetail {
 	var d entryDetail
 	_ = json.Unmarshal(e.Detail, &d) // what does not fit has nothing to say here
 	return d
 }
 
 // tell is the line of an entry; "" when there is nothing to tell.
-func (t *story) tell(e schedule.Entry) string {
-	if e.Class == schedule.Fact {
+func (t *story) tell(e pipeline.Entry) string {
+	if e.Class == pipeline.Fact {
 		return t.tellFact(e, detailOf(e))
 	}
 	return t.tellNote(e, detailOf(e))
 }
 
 // tellFact is the line of something completed.
-func (t *story) tellFact(e schedule.Entry, d entryDetail) string {
+func (t *story) tellFact(e pipeline.Entry, d entryDetail) string {
 	switch e.Event {
-	case schedule.HostFinished:
+	case pipeline.HostFinished:
 		return t.row(e.Target, t.good("finished"), strings.Join(t.done[e.Target], " "), 0)
-	case schedule.PipelineStarted, schedule.PipelineFinished, schedule.StageStarted, schedule.StageFinished,
-		schedule.GroupStarted, schedule.GroupFinished, schedule.HostStarted:
+	case pipeline.PipelineStarted, pipeline.PipelineFinished, pipeline.StageStarted, pipeline.StageFinished,
+		pipeline.GroupStarted, pipeline.GroupFinished, pipeline.HostStarted:
 		return ""
 	}
 	if label, ok := artifactLabel(e.Event); ok {
@@ -93,7 +93,7 @@ func (t *story) tellFact(e schedule.Entry, d entryDetail) string {
 		}
 		return t.row(e.Target+"/"+label, t.good("received"), text, 0)
 	}
-	key := schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+	key := pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
 	spent := time.Duration(0)
 	if began, ok := t.began[key]; ok {
 		spent = e.At.Sub(began)
@@ -119,28 +119,28 @@ func remarkOf(d entryDetail) string {
 }
 
 // tellNote is the line of an annotation.
-func (t *story) tellNote(e schedule.Entry, d entryDetail) string {
+func (t *story) tellNote(e pipeline.Entry, d entryDetail) string {
 	switch e.Event {
-	case schedule.StepClaimed:
-		t.began[schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: d.Event}] = e.At
+	case pipeline.StepClaimed:
+		t.began[pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: d.Event}] = e.At
 		return t.row(e.Target, t.busy(words(d.Event).doing), "", 0)
-	case schedule.StepReported:
+	case pipeline.StepReported:
 		return t.row(e.Target, t.busy(words(d.Event).doing), oneLine(d.Error), 0)
-	case schedule.StepFailed:
+	case pipeline.StepFailed:
 		return t.row(e.Target, t.bad("failed"), words(d.Event).doing+": "+firstOf(d.Error, d.Reason, "no reason given"), 0)
-	case schedule.StepCanceled:
+	case pipeline.StepCanceled:
 		return t.row(e.Target, t.warn("canceled"), words(d.Event).doing, 0)
-	case schedule.HostFailureTolerated:
+	case pipeline.HostFailureTolerated:
 		return t.row(e.Target, t.warn("tolerated"), firstOf(d.Reason, "this host is left as it is"), 0)
-	case schedule.StepExcluded, schedule.StepSkipped:
+	case pipeline.StepExcluded, pipeline.StepSkipped:
 		return t.row(e.Target, t.warn("left out"), firstOf(d.Reason, d.Event), 0)
-	case schedule.RetryRequested:
+	case pipeline.RetryRequested:
 		return t.row(e.Target, "retried", who(d), 0)
-	case schedule.HoldSet:
+	case pipeline.HoldSet:
 		return t.row(e.Target, t.warn("held"), who(d), 0)
-	case schedule.HoldCleared:
+	case pipeline.HoldCleared:
 		return t.row(e.Target, "resumed", who(d), 0)
-	case schedule.UntilSet:
+	case pipeline.UntilSet:
 		if d.Until == "" {
 			return t.row(e.Target, "resumed", who(d), 0)
 		}
@@ -172,8 +172,8 @@ func (t *story) row(target, word, detail string, d time.Duration) string {
 }
 
 // placeOf splits a target into its stage and what lies below.
-func placeOf(pipeline, target string) (stage, name string) {
-	rest := strings.TrimPrefix(strings.TrimPrefix(target, pipeline), "/")
+func placeOf(pipelineName, target string) (stage, name string) {
+	rest := strings.TrimPrefix(strings.TrimPrefix(target, pipelineName), "/")
 	stage, name, _ = strings.Cut(rest, "/")
 	return stage, name
 }

@@ -7,30 +7,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-func entry(tenths int, target string, class schedule.Class, event, detail string) schedule.Entry {
-	return schedule.Entry{Pipeline: "greeter", Deployment: 1, Target: target, Class: class, Event: event, At: at(tenths), Detail: json.RawMessage(detail)}
+func entry(tenths int, target string, class pipeline.Class, event, detail string) pipeline.Entry {
+	return pipeline.Entry{Pipeline: "greeter", Deployment: 1, Target: target, Class: class, Event: event, At: at(tenths), Detail: json.RawMessage(detail)}
 }
 
 func TestStoryTellsEachChangeInOneLine(t *testing.T) {
 	t.Parallel()
-	fact, note := schedule.Fact, schedule.Note
+	fact, note := pipeline.Fact, pipeline.Note
 	elm := "greeter/prod/east/elm"
-	entries := []schedule.Entry{
-		entry(0, "greeter", note, schedule.DeploymentCreated, `{"by":"ana"}`),
-		entry(0, "greeter", fact, schedule.PipelineStarted, ``),
-		entry(0, "greeter/build", note, schedule.StepClaimed, `{"event":"build-completed"}`),
-		entry(62, "greeter/build", fact, schedule.BuildCompleted, `{}`),
-		entry(62, "greeter/build", fact, schedule.ArtifactEvent("amd64"), `{"size":4100000,"digest":"9b1e07d2aa"}`),
-		entry(63, elm, fact, schedule.HostStarted, ``),
-		entry(63, elm, note, schedule.StepClaimed, `{"event":"host-deployed"}`),
-		entry(123, elm, fact, schedule.HostDeployed, `{"text":"already runs 88d0e17, not restarted","attempt":2,"spent":0}`),
-		entry(123, elm, note, schedule.StepClaimed, `{"event":"host-cache-warmed"}`),
-		entry(130, elm, note, schedule.StepFailed, `{"event":"host-cache-warmed","error":"exit 1\nlong"}`),
-		entry(140, "greeter", note, schedule.RetryRequested, `{"by":"ana","reason":"mended"}`),
-		entry(150, elm, fact, schedule.HostFinished, ``),
+	entries := []pipeline.Entry{
+		entry(0, "greeter", note, pipeline.DeploymentCreated, `{"by":"ana"}`),
+		entry(0, "greeter", fact, pipeline.PipelineStarted, ``),
+		entry(0, "greeter/build", note, pipeline.StepClaimed, `{"event":"build-completed"}`),
+		entry(62, "greeter/build", fact, pipeline.BuildCompleted, `{}`),
+		entry(62, "greeter/build", fact, pipeline.ArtifactEvent("amd64"), `{"size":4100000,"digest":"9b1e07d2aa"}`),
+		entry(63, elm, fact, pipeline.HostStarted, ``),
+		entry(63, elm, note, pipeline.StepClaimed, `{"event":"host-deployed"}`),
+		entry(123, elm, fact, pipeline.HostDeployed, `{"text":"already runs 88d0e17, not restarted","attempt":2,"spent":0}`),
+		entry(123, elm, note, pipeline.StepClaimed, `{"event":"host-cache-warmed"}`),
+		entry(130, elm, note, pipeline.StepFailed, `{"event":"host-cache-warmed","error":"exit 1\nlong"}`),
+		entry(140, "greeter", note, pipeline.RetryRequested, `{"by":"ana","reason":"mended"}`),
+		entry(150, elm, fact, pipeline.HostFinished, ``),
 	}
 	s := newStory(greeterView(), style{})
 	var lines []string

@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -21,7 +21,7 @@ const (
 // display shows how a deployment goes on.
 type display interface {
 	// entry is told of every row of the deployment, once, in order.
-	entry(e schedule.Entry) error
+	entry(e pipeline.Entry) error
 	// view is told where the deployment stands, again and again.
 	view(v server.DeploymentView) error
 	// tick is called often, for what moves by itself.
@@ -62,7 +62,7 @@ func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentVi
 func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
-	entries := make(chan schedule.Entry, 256)
+	entries := make(chan pipeline.Entry, 256)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -78,10 +78,10 @@ func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 }
 
 // follow hands over entries until its context ends; a ledger that is away is asked again.
-func (w *watcher) follow(ctx context.Context, after int64, entries chan<- schedule.Entry) {
+func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeline.Entry) {
 	for ctx.Err() == nil {
 		query := ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: after}
-		_ = w.Follow(ctx, query, func(e schedule.Entry) error { // the loop's own reading tells what is wrong
+		_ = w.Follow(ctx, query, func(e pipeline.Entry) error { // the loop's own reading tells what is wrong
 			select {
 			case entries <- e:
 				after = e.Seq
@@ -95,7 +95,7 @@ func (w *watcher) follow(ctx context.Context, after int64, entries chan<- schedu
 }
 
 // loop shows entries and views until the deployment is no longer active.
-func (w *watcher) loop(ctx context.Context, entries <-chan schedule.Entry) (server.DeploymentView, error) {
+func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (server.DeploymentView, error) {
 	ticker := time.NewTicker(frameEvery)
 	defer ticker.Stop()
 	var v server.DeploymentView
@@ -137,7 +137,7 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 	case err != nil:
 		return last, false, err
 	}
-	ended = v.State.Status != schedule.Active || w.enough != nil && w.enough(v)
+	ended = v.State.Status != pipeline.Active || w.enough != nil && w.enough(v)
 	return v, ended, w.display.view(v)
 }
 

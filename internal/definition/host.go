@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // hosts reads a list of mappings and of plain URLs.
-func (r *reader) hosts(n *document.Node, at string, base scope) []schedule.Host {
-	hosts := []schedule.Host{}
+func (r *reader) hosts(n *document.Node, at string, base scope) []pipeline.Host {
+	hosts := []pipeline.Host{}
 	if n == nil {
 		return hosts
 	}
@@ -26,10 +26,10 @@ func (r *reader) hosts(n *document.Node, at string, base scope) []schedule.Host 
 	return hosts
 }
 
-func (r *reader) host(n *document.Node, at string, names names, base scope) schedule.Host {
+func (r *reader) host(n *document.Node, at string, names names, base scope) pipeline.Host {
 	switch n.Kind {
 	case document.String:
-		h := schedule.Host{URL: n.Text}
+		h := pipeline.Host{URL: n.Text}
 		h.Name = r.hostURL(n, n.Text, at)
 		if h.Name != "" {
 			names.check(n, h.Name, at)
@@ -38,12 +38,12 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) sche
 	case document.Map:
 	default:
 		r.Add(n, "wrong-kind", at, "want a URL or a mapping, found %s", n.Kind)
-		return schedule.Host{}
+		return pipeline.Host{}
 	}
 	if !r.Check(n, document.Place{Path: at, At: n.At}, host) {
-		return schedule.Host{}
+		return pipeline.Host{}
 	}
-	h := schedule.Host{URL: n.Str("url"), Arch: n.Str("arch"), Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
+	h := pipeline.Host{URL: n.Str("url"), Arch: n.Str("arch"), Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
 	if own := r.overrideService(base, n, at); n.Get("service") != nil {
 		h.Service = &own.service
 	}

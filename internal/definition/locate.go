@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Locate is the position of a field path of schedule.Definition, such as
+// Locate is the position of a field path of pipeline.Definition, such as
 // stages[2].after[0]. A field that the file leaves out is at what encloses it.
 func Locate(root *document.Node, path string) fault.Position {
 	if root == nil {

@@ -1,8 +1,8 @@
 // Package definition reads waybill.yaml: from a document, whose every node knows
-// its place, to a schedule.Definition with every default and chain written out.
+// its place, to a pipeline.Definition with every default and chain written out.
 //
 // It reports every fault at once, each at its position. Whether the stages make
-// a pipeline is schedule.Compile's to judge; Locate turns its field paths into positions.
+// a pipeline is pipeline.Compile's to judge; Locate turns its field paths into positions.
 package definition
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Most of everything that a definition may have.
@@ -26,18 +26,18 @@ const (
 
 // Read turns a document into a definition. The problems are all of them, sorted, warnings included;
 // the definition may be used when problems.Err() is nil. A nil node yields nothing: its parser has said why.
-func Read(node *document.Node) (schedule.Definition, fault.Problems) {
+func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
 	if node == nil {
-		return schedule.Definition{}, nil
+		return pipeline.Definition{}, nil
 	}
 	r := newReader()
 	if !r.Check(node, document.Place{At: node.At}, file) {
-		return schedule.Definition{}, r.sorted()
+		return pipeline.Definition{}, r.sorted()
 	}
 	d := r.definition(node)
 	r.checkVars(node, &d)
 	r.warn(node, &d)
-	_, judged := schedule.Compile(d)
+	_, judged := pipeline.Compile(d)
 	r.judge(node, judged)
 	return d, r.sorted()
 }
@@ -103,10 +103,10 @@ func (r *reader) warnAt(at fault.Position, format string, args ...any) {
 	r.Problems.Add(fault.Problem{Position: at, Code: "doubtful", Text: fmt.Sprintf(format, args...), Warning: true})
 }
 
-func (r *reader) definition(n *document.Node) schedule.Definition {
-	d := schedule.Definition{
+func (r *reader) definition(n *document.Node) pipeline.Definition {
+	d := pipeline.Definition{
 		Pipeline: n.Str("pipeline"),
-		Order:    schedule.Order(orDefault(n.Str("order"), string(schedule.Runnable))),
+		Order:    pipeline.Order(orDefault(n.Str("order"), string(pipeline.Runnable))),
 		Pin:      isTrue(n.Get("pin")),
 		Keep:     r.keep(n.Get("keep")),
 		Vars:     r.vars(n.Get("vars"), "vars"),
@@ -114,7 +114,7 @@ func (r *reader) definition(n *document.Node) schedule.Definition {
 	if at := n.Get("pipeline"); at != nil && at.Kind == document.String && !pipelineName.MatchString(d.Pipeline) {
 		r.Add(at, "bad-name", "pipeline", `pipeline name %q: a-z, 0-9 and "-" only, at most 63`, d.Pipeline)
 	}
-	base := scope{service: schedule.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady}, policy: stepPolicy, testing: testPolicy}
+	base := scope{service: pipeline.Service{Name: d.Pipeline, Restart: "restart", Ready: defaultReady}, policy: stepPolicy, testing: testPolicy}
 	base = r.inherit(base, n, "")
 	d.Service = base.service
 	d.Stages = r.stages(n.Get("stages"), base)
@@ -122,8 +122,8 @@ func (r *reader) definition(n *document.Node) schedule.Definition {
 	return d
 }
 
-func (r *reader) keep(n *document.Node) schedule.Keep {
-	k := schedule.Keep{Releases: r.whole(n.Get("releases"), "keep.releases", 5, 1, 1000),
+func (r *reader) keep(n *document.Node) pipeline.Keep {
+	k := pipeline.Keep{Releases: r.whole(n.Get("releases"), "keep.releases", 5, 1, 1000),
 		Entries: r.duration(n.Get("entries"), "keep.entries", action.Duration(400*24*time.Hour))}
 	if n.Get("entries") != nil && k.Entries < action.Duration(time.Hour) {
 		r.Add(n.Get("entries"), "out-of-range", "keep.entries", "keep.entries must be at least 1h")
@@ -131,19 +131,19 @@ func (r *reader) keep(n *document.Node) schedule.Keep {
 	return k
 }
 
-func (r *reader) batches(n *document.Node) []schedule.Batch {
-	var out []schedule.Batch
+func (r *reader) batches(n *document.Node) []pipeline.Batch {
+	var out []pipeline.Batch
 	names := r.unique("batch")
 	for i, item := range items(n) {
 		path := document.Index("batches", i)
-		out = append(out, schedule.Batch{Name: names.take(item, path), Stages: item.Strs("stages"), Queue: queue(item)})
+		out = append(out, pipeline.Batch{Name: names.take(item, path), Stages: item.Strs("stages"), Queue: queue(item)})
 	}
 	return out
 }
 
 // scope is what a stage, group or host inherits.
 type scope struct {
-	service    schedule.Service
+	service    pipeline.Service
 	managerSet bool
 	policy     action.Policy
 	testing    action.Policy  // of the step test

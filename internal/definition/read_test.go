@@ -15,13 +15,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing")
 
-func read(text string) (schedule.Definition, fault.Problems) {
+func read(text string) (pipeline.Definition, fault.Problems) {
 	node, problems := yamltree.Parse("waybill.yaml", []byte(text), yamltree.PipelineFile)
 	d, more := definition.Read(node)
 	return d, append(problems, more...)
@@ -81,7 +81,7 @@ func golden(t *testing.T, file string, got []byte) {
 }
 
 // pipeline is a small valid file with lines put in; each test says what is wrong with them.
-func pipeline(top string, stages ...string) string {
+func testPipeline(top string, stages ...string) string {
 	text := "pipeline: p\n" + top + "stages:\n"
 	for _, s := range stages {
 		text += "- " + strings.ReplaceAll(strings.TrimSuffix(s, "\n"), "\n", "\n  ") + "\n"
@@ -99,63 +99,63 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
 		{"two documents", "a: 1\n---\nb: 2\n", "2:1: a second document starts here; the file may have one only"},
-		{"unknown key", pipeline(test, "name: a\ngrups: []\nhosts: []"), `5:3: unknown key "grups" in stages[0] (did you mean "groups"?)`},
-		{"unknown key at the top", pipeline(test+"stage: x\n", beta), `3:1: unknown key "stage" (did you mean "stages"?)`},
-		{"key twice", pipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" stands at 5:3 already`},
-		{"wrong type", pipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
-		{"missing name", pipeline(test, "hosts: []"), "4:3: stages[0] needs a name"},
+		{"unknown key", testPipeline(test, "name: a\ngrups: []\nhosts: []"), `5:3: unknown key "grups" in stages[0] (did you mean "groups"?)`},
+		{"unknown key at the top", testPipeline(test+"stage: x\n", beta), `3:1: unknown key "stage" (did you mean "stages"?)`},
+		{"key twice", testPipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" stands at 5:3 already`},
+		{"wrong type", testPipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
+		{"missing name", testPipeline(test, "hosts: []"), "4:3: stages[0] needs a name"},
 		{"missing stages", "pipeline: p\n", "1:1: the file needs stages"},
 		{"missing pipeline", test + "stages: [{name: a, hosts: []}]\n", "1:1: the file needs a pipeline"},
 		{"no stages", "pipeline: p\nstages: []\n", `2:9: "stages" must not be empty`},
 		{"pipeline name", "pipeline: Greeter\n" + test + "stages: [{name: a, hosts: []}]\n", `1:11: pipeline name "Greeter": a-z, 0-9 and "-" only, at most 63`},
-		{"host name", pipeline(test, "name: a\nhosts:\n- {name: a/b, url: \"local://x\"}"), `6:12: host name "a/b": letters, digits, "-" and "." only`},
-		{"reserved name", pipeline(test, "name: a\ngroups:\n- {name: wave-2, hosts: []}"), `6:12: group name "wave-2" is reserved`},
-		{"stage twice", pipeline(test, beta, "name: beta\nhosts: [\"local://elm\"]"), `6:9: stage "beta" is already defined on line 4`},
-		{"host twice", pipeline(test, "name: a\nhosts: [\"local://x\", {url: \"local:///srv/x\"}]"), `5:24: host "x" is already defined on line 5`},
-		{"two kinds", pipeline(test, "name: x\nbuild: a\nhosts: []"), `4:3: stage "x" has both build and hosts`},
-		{"no kind", pipeline(test, "name: x"), `4:3: stage "x" needs build, hosts or groups`},
-		{"artifact outside", pipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"), `6:18: artifact "../x" leaves the folder of waybill.yaml`},
-		{"artifact twice", pipeline(test, "name: b\nbuild: a\nartifacts: {x: d/x, y: ./d/x}"), `6:26: artifact "./d/x" is named twice`},
-		{"build file outside", pipeline(test, "name: b\nbuild: /etc/x"), `5:10: build file "/etc/x" leaves the folder of waybill.yaml`},
-		{"ssh host", pipeline(test, "name: a\nhosts: [{url: \"ssh://oak\"}]"), "5:17: ssh hosts are not yet supported"},
-		{"short ssh host", pipeline(test, "name: a\nhosts: [oak.example.net]"), "5:11: ssh hosts are not yet supported"},
-		{"host URL", pipeline(test, "name: a\nhosts: [{url: \"http://oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
-		{"host URL with a password", pipeline(test, "name: a\nhosts: [{url: \"local://u:p@oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
-		{"deploy before replicate", pipeline("steps: [deploy, replicate]\n"+test, beta), "2:9: deploy stands before replicate"},
-		{"built-in twice", pipeline("steps: [replicate, deploy, deploy]\n"+test, beta), `2:28: step "deploy" is already in the chain on line 2`},
-		{"own step without a way", pipeline("steps: [deploy, {name: cache-warmed}]\n"+test, beta), `2:17: step "cache-warmed" needs exactly one of run, request, handler`},
-		{"own step with an event of ours", pipeline("steps: [{name: failed, run: [a]}]\n"+test, beta), `2:16: step name "failed" is reserved: host-failed is an event of Waybill`},
-		{"unknown step", pipeline("steps: [deplyo]\n"+test, beta), `2:9: there is no built-in step "deplyo": want replicate, deploy, test, or {name: …, run: […]} (did you mean "deploy"?)`},
-		{"long chain", pipeline("steps: ["+steps(61)+"]\n"+test, beta), "2:8: chain has 61 steps, at most 60"},
-		{"a shell line", pipeline("service: {exec: \"./p --x\"}\n"+test, beta), "2:17: exec is an argument list, not a shell line"},
-		{"a shell line in a test", pipeline("test: [{run: ./t}]\n", beta), "2:14: run is an argument list, not a shell line"},
-		{"process without exec", pipeline("service: {manager: process}\n"+test, beta), "2:10: manager process needs exec"},
-		{"systemd", pipeline("service: {manager: systemd}\n"+test, beta), "2:20: manager systemd is not yet supported"},
-		{"variable not set", pipeline("service: {exec: [a, \"${port}\"]}\n"+test, "name: prod\ngroups: [{name: east, hosts: [{name: bench, url: \"local://x\"}]}]"),
+		{"host name", testPipeline(test, "name: a\nhosts:\n- {name: a/b, url: \"local://x\"}"), `6:12: host name "a/b": letters, digits, "-" and "." only`},
+		{"reserved name", testPipeline(test, "name: a\ngroups:\n- {name: wave-2, hosts: []}"), `6:12: group name "wave-2" is reserved`},
+		{"stage twice", testPipeline(test, beta, "name: beta\nhosts: [\"local://elm\"]"), `6:9: stage "beta" is already defined on line 4`},
+		{"host twice", testPipeline(test, "name: a\nhosts: [\"local://x\", {url: \"local:///srv/x\"}]"), `5:24: host "x" is already defined on line 5`},
+		{"two kinds", testPipeline(test, "name: x\nbuild: a\nhosts: []"), `4:3: stage "x" has both build and hosts`},
+		{"no kind", testPipeline(test, "name: x"), `4:3: stage "x" needs build, hosts or groups`},
+		{"artifact outside", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"), `6:18: artifact "../x" leaves the folder of waybill.yaml`},
+		{"artifact twice", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: d/x, y: ./d/x}"), `6:26: artifact "./d/x" is named twice`},
+		{"build file outside", testPipeline(test, "name: b\nbuild: /etc/x"), `5:10: build file "/etc/x" leaves the folder of waybill.yaml`},
+		{"ssh host", testPipeline(test, "name: a\nhosts: [{url: \"ssh://oak\"}]"), "5:17: ssh hosts are not yet supported"},
+		{"short ssh host", testPipeline(test, "name: a\nhosts: [oak.example.net]"), "5:11: ssh hosts are not yet supported"},
+		{"host URL", testPipeline(test, "name: a\nhosts: [{url: \"http://oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"host URL with a password", testPipeline(test, "name: a\nhosts: [{url: \"local://u:p@oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"deploy before replicate", testPipeline("steps: [deploy, replicate]\n"+test, beta), "2:9: deploy stands before replicate"},
+		{"built-in twice", testPipeline("steps: [replicate, deploy, deploy]\n"+test, beta), `2:28: step "deploy" is already in the chain on line 2`},
+		{"own step without a way", testPipeline("steps: [deploy, {name: cache-warmed}]\n"+test, beta), `2:17: step "cache-warmed" needs exactly one of run, request, handler`},
+		{"own step with an event of ours", testPipeline("steps: [{name: failed, run: [a]}]\n"+test, beta), `2:16: step name "failed" is reserved: host-failed is an event of Waybill`},
+		{"unknown step", testPipeline("steps: [deplyo]\n"+test, beta), `2:9: there is no built-in step "deplyo": want replicate, deploy, test, or {name: …, run: […]} (did you mean "deploy"?)`},
+		{"long chain", testPipeline("steps: ["+steps(61)+"]\n"+test, beta), "2:8: chain has 61 steps, at most 60"},
+		{"a shell line", testPipeline("service: {exec: \"./p --x\"}\n"+test, beta), "2:17: exec is an argument list, not a shell line"},
+		{"a shell line in a test", testPipeline("test: [{run: ./t}]\n", beta), "2:14: run is an argument list, not a shell line"},
+		{"process without exec", testPipeline("service: {manager: process}\n"+test, beta), "2:10: manager process needs exec"},
+		{"systemd", testPipeline("service: {manager: systemd}\n"+test, beta), "2:20: manager systemd is not yet supported"},
+		{"variable not set", testPipeline("service: {exec: [a, \"${port}\"]}\n"+test, "name: prod\ngroups: [{name: east, hosts: [{name: bench, url: \"local://x\"}]}]"),
 			"2:21: ${port} is not set for host prod/east/bench"},
-		{"variable unclosed", pipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},
-		{"variable of ours", pipeline("vars: {host: x}\n"+test, beta), "2:8: ${host} is set by Waybill: choose another name"},
-		{"secret inline", pipeline("service: {secrets: {DB_PASSWORD: hunter2}}\n"+test, beta), "2:34: secrets.DB_PASSWORD: want {file: …}"},
-		{"duration", pipeline("service: {ready: {for: soon}}\n"+test, beta), "2:24: service.ready.for: want a duration such as 30m"},
-		{"duration without a unit", pipeline("service: {ready: {for: 10}}\n"+test, beta), "2:24: want a duration, found a number; give it a unit, such as 10s"},
-		{"percent", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxParallel: 120%}]"), "5:46: stages[0].groups[0].maxParallel: want a count such as 1, or a percentage such as 25%"},
-		{"count", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxFailed: -1}]"), "5:44: stages[0].groups[0].maxFailed: want a count such as 1, or a percentage such as 25%"},
-		{"for above within", pipeline("service: {ready: {for: 2m}}\n"+test, beta), "2:18: ready.for (2m0s) must not be longer than ready.within (1m0s)"},
-		{"confirm", pipeline("service: {confirm: 90s}\n"+test, beta), "2:20: confirm above 0s is not yet supported"},
-		{"waves", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], waves: {}}]"), `5:33: "waves" is not yet supported`},
-		{"rollback", pipeline(test, beta+"\nonFailure: rollback"), "6:14: onFailure rollback is not yet supported"},
-		{"catch-up", pipeline(test, "name: a\ngroups: [{name: g, hosts: [], joining: catch-up}]"), "5:42: joining catch-up is not yet supported"},
-		{"gate stage", pipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:3: "gates" is not yet supported`},
-		{"bake", pipeline(test, beta+"\nbake: {for: 1m}"), `6:3: "bake" is not yet supported`},
-		{"windows", pipeline(test, beta+"\nwindows: [{kind: Allow}]"), `6:3: "windows" is not yet supported`},
-		{"approval", pipeline(test, beta+"\napproval: {count: 1}"), `6:3: "approval" is not yet supported`},
-		{"environment", pipeline(test, "name: c\nenvironment: {targets: []}"), `5:3: "environment" is not yet supported`},
-		{"request", pipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
-		{"inputs", pipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
-		{"ssh", pipeline("ssh: {user: x}\n"+test, beta), `2:1: "ssh" is not yet supported`},
-		{"two ways to test", pipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
-		{"shared outside", pipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
-		{"unknown after", pipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: there is no stage "bata" (did you mean "beta"?)`},
+		{"variable unclosed", testPipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},
+		{"variable of ours", testPipeline("vars: {host: x}\n"+test, beta), "2:8: ${host} is set by Waybill: choose another name"},
+		{"secret inline", testPipeline("service: {secrets: {DB_PASSWORD: hunter2}}\n"+test, beta), "2:34: secrets.DB_PASSWORD: want {file: …}"},
+		{"duration", testPipeline("service: {ready: {for: soon}}\n"+test, beta), "2:24: service.ready.for: want a duration such as 30m"},
+		{"duration without a unit", testPipeline("service: {ready: {for: 10}}\n"+test, beta), "2:24: want a duration, found a number; give it a unit, such as 10s"},
+		{"percent", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxParallel: 120%}]"), "5:46: stages[0].groups[0].maxParallel: want a count such as 1, or a percentage such as 25%"},
+		{"count", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxFailed: -1}]"), "5:44: stages[0].groups[0].maxFailed: want a count such as 1, or a percentage such as 25%"},
+		{"for above within", testPipeline("service: {ready: {for: 2m}}\n"+test, beta), "2:18: ready.for (2m0s) must not be longer than ready.within (1m0s)"},
+		{"confirm", testPipeline("service: {confirm: 90s}\n"+test, beta), "2:20: confirm above 0s is not yet supported"},
+		{"waves", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], waves: {}}]"), `5:33: "waves" is not yet supported`},
+		{"rollback", testPipeline(test, beta+"\nonFailure: rollback"), "6:14: onFailure rollback is not yet supported"},
+		{"catch-up", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], joining: catch-up}]"), "5:42: joining catch-up is not yet supported"},
+		{"gate stage", testPipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:3: "gates" is not yet supported`},
+		{"bake", testPipeline(test, beta+"\nbake: {for: 1m}"), `6:3: "bake" is not yet supported`},
+		{"windows", testPipeline(test, beta+"\nwindows: [{kind: Allow}]"), `6:3: "windows" is not yet supported`},
+		{"approval", testPipeline(test, beta+"\napproval: {count: 1}"), `6:3: "approval" is not yet supported`},
+		{"environment", testPipeline(test, "name: c\nenvironment: {targets: []}"), `5:3: "environment" is not yet supported`},
+		{"request", testPipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
+		{"inputs", testPipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
+		{"ssh", testPipeline("ssh: {user: x}\n"+test, beta), `2:1: "ssh" is not yet supported`},
+		{"two ways to test", testPipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
+		{"shared outside", testPipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
+		{"unknown after", testPipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: there is no stage "bata" (did you mean "beta"?)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +197,7 @@ func TestEveryFaultAtOnce(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	_, problems := read(pipeline("", "name: a\ngroups:\n- name: g\n  maxParallel: 2\n  hosts: [\"local://x\", \"local://y\"]"))
+	_, problems := read(testPipeline("", "name: a\ngroups:\n- name: g\n  maxParallel: 2\n  hosts: [\"local://x\", \"local://y\"]"))
 	want := "waybill.yaml:3:3: warning: the last stage \"a\" has no test\n" +
 		"waybill.yaml:6:18: warning: maxParallel takes all 2 hosts of group \"g\" at once"
 	if err := problems.Err(); err != nil {
@@ -233,8 +233,8 @@ stages:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := schedule.Service{Name: "other", Manager: "process", Exec: []string{"a", "7"}, Restart: "none", Secrets: map[string]string{"S": "s/beta"},
-		Ready: schedule.Ready{For: action.Duration(time.Second), Within: action.Duration(9 * time.Second)}}
+	want := pipeline.Service{Name: "other", Manager: "process", Exec: []string{"a", "7"}, Restart: "none", Secrets: map[string]string{"S": "s/beta"},
+		Ready: pipeline.Ready{For: action.Duration(time.Second), Within: action.Duration(9 * time.Second)}}
 	if diff := cmp.Diff(want, target.Service); diff != "" {
 		t.Errorf("service (-want +got)\n%s", diff)
 	}
@@ -317,7 +317,7 @@ func TestRetryOfATestIsShortUnlessItIsSet(t *testing.T) {
 
 func TestVariableNotSetNamesAHostWhoseURLIsWrong(t *testing.T) {
 	t.Parallel()
-	_, problems := read(pipeline("service: {exec: [a, \"${prt}\"]}\n"+test, "name: beta\nhosts: [\"local:\"]"))
+	_, problems := read(testPipeline("service: {exec: [a, \"${prt}\"]}\n"+test, "name: beta\nhosts: [\"local:\"]"))
 	if text := problems.Err(); text == nil || !strings.Contains(text.Error(), "${prt} is not set for host beta/all/local:") {
 		t.Errorf("got %v", text)
 	}

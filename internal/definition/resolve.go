@@ -6,17 +6,17 @@ import (
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Target is a host of a definition with everything that it inherits, variables replaced.
 type Target struct {
-	Stage   schedule.Stage
-	Group   schedule.Group
-	Host    schedule.Host
-	Service schedule.Service
-	Test    []schedule.Check
-	Chain   []schedule.Step
+	Stage   pipeline.Stage
+	Group   pipeline.Group
+	Host    pipeline.Host
+	Service pipeline.Service
+	Test    []pipeline.Check
+	Chain   []pipeline.Step
 	Vars    map[string]string
 }
 
@@ -27,11 +27,11 @@ type Revision struct {
 }
 
 // Address is what ${address} stands for and what a host is reached by.
-func Address(schedule.Host) string { return "127.0.0.1" }
+func Address(pipeline.Host) string { return "127.0.0.1" }
 
 // Resolve finds the host at a full path such as greeter/prod/east/elm; fault.NotFound when the definition has
 // none there, fault.Invalid for a variable that is not set.
-func Resolve(d *schedule.Definition, path string, rev Revision) (Target, error) {
+func Resolve(d *pipeline.Definition, path string, rev Revision) (Target, error) {
 	stage, group, host, ok := d.Find(path)
 	if !ok || host == nil {
 		return Target{}, fault.New(fault.NotFound, "there is no host %s in the definition", path)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-var defaultReady = schedule.Ready{For: action.Duration(5 * time.Second), Within: action.Duration(60 * time.Second)}
+var defaultReady = pipeline.Ready{For: action.Duration(5 * time.Second), Within: action.Duration(60 * time.Second)}
 
 // overrideService reads the fields of n's service over those that it inherits.
 func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
@@ -61,7 +61,7 @@ func manager(s scope) string {
 	return "none"
 }
 
-func (r *reader) hooksReadyConfirm(s schedule.Service, node *document.Node, at string) schedule.Service {
+func (r *reader) hooksReadyConfirm(s pipeline.Service, node *document.Node, at string) pipeline.Service {
 	if h := node.Get("hooks"); h.Get("before") != nil {
 		s.Before = r.argv(h, "before", at+".hooks")
 	}

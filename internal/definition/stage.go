@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-func (r *reader) stages(n *document.Node, base scope) []schedule.Stage {
-	var out []schedule.Stage
+func (r *reader) stages(n *document.Node, base scope) []pipeline.Stage {
+	var out []pipeline.Stage
 	names, above, hosts := r.unique("stage"), "", 0
 	for i, item := range items(n) {
 		at := document.Index("stages", i)
@@ -29,9 +29,9 @@ func (r *reader) stages(n *document.Node, base scope) []schedule.Stage {
 	return out
 }
 
-func (r *reader) stage(n *document.Node, at, name, above string, base scope) schedule.Stage {
-	s := schedule.Stage{Name: name, After: []string{}, Queue: queue(n),
-		OnFailure: schedule.OnFailure(orDefault(n.Str("onFailure"), string(schedule.Release)))}
+func (r *reader) stage(n *document.Node, at, name, above string, base scope) pipeline.Stage {
+	s := pipeline.Stage{Name: name, After: []string{}, Queue: queue(n),
+		OnFailure: pipeline.OnFailure(orDefault(n.Str("onFailure"), string(pipeline.Release)))}
 	if n.Get("after") != nil {
 		s.After = append(s.After, n.Strs("after")...)
 	} else if above != "" && above != name {
@@ -42,11 +42,11 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) sch
 	}
 	r.oneKind(n, at, name)
 	if n.Get("build") != nil {
-		s.Kind = schedule.BuildStage
+		s.Kind = pipeline.BuildStage
 		s.Build = r.build(n, at)
 		return s
 	}
-	s.Kind = schedule.HostStage
+	s.Kind = pipeline.HostStage
 	return r.hostStage(s, n, at, base)
 }
 
@@ -77,8 +77,8 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 	}
 }
 
-func (r *reader) build(n *document.Node, at string) *schedule.Build {
-	b := &schedule.Build{File: ".wharf-ci.yml", Policy: r.policy(n.Get("retry"), at+".retry", buildPolicy), Artifacts: []schedule.Artifact{}}
+func (r *reader) build(n *document.Node, at string) *pipeline.Build {
+	b := &pipeline.Build{File: ".wharf-ci.yml", Policy: r.policy(n.Get("retry"), at+".retry", buildPolicy), Artifacts: []pipeline.Artifact{}}
 	switch node := n.Get("build"); {
 	case node.Kind == document.Map:
 		b.File, b.Stage = orDefault(node.Str("file"), b.File), node.Str("stage")
@@ -97,11 +97,11 @@ func (r *reader) build(n *document.Node, at string) *schedule.Build {
 	return b
 }
 
-func (r *reader) artifacts(n *document.Node, at string) []schedule.Artifact {
+func (r *reader) artifacts(n *document.Node, at string) []pipeline.Artifact {
 	if n == nil {
 		return nil
 	}
-	var out []schedule.Artifact
+	var out []pipeline.Artifact
 	seen := map[string]bool{}
 	for _, f := range n.Fields {
 		text := f.Value.Text
@@ -114,12 +114,12 @@ func (r *reader) artifacts(n *document.Node, at string) []schedule.Artifact {
 			r.Add(f.Value, "name-repeated", at, "artifact %q is named twice", text)
 		}
 		seen[path.Clean(text)] = true
-		out = append(out, schedule.Artifact{Label: f.Key, Path: text})
+		out = append(out, pipeline.Artifact{Label: f.Key, Path: text})
 	}
 	return out
 }
 
-func (r *reader) hostStage(s schedule.Stage, n *document.Node, at string, base scope) schedule.Stage {
+func (r *reader) hostStage(s pipeline.Stage, n *document.Node, at string, base scope) pipeline.Stage {
 	own := r.inherit(base, n, at)
 	if n.Get("service") != nil {
 		s.Service = &own.service
@@ -129,8 +129,8 @@ func (r *reader) hostStage(s schedule.Stage, n *document.Node, at string, base s
 	own.testing.AttemptTimeout = testTimeout(own.testing, s.Test)
 	s.Chain = r.chain(own, len(s.Test) > 0)
 	if hosts := n.Get("hosts"); hosts != nil {
-		s.Groups = []schedule.Group{{Name: "all", Hosts: r.hosts(hosts, at+".hosts", own),
-			MaxParallel: schedule.Limit{N: 25, Percent: true}}}
+		s.Groups = []pipeline.Group{{Name: "all", Hosts: r.hosts(hosts, at+".hosts", own),
+			MaxParallel: pipeline.Limit{N: 25, Percent: true}}}
 		return s
 	}
 	names := r.unique("group")
@@ -141,11 +141,11 @@ func (r *reader) hostStage(s schedule.Stage, n *document.Node, at string, base s
 	return s
 }
 
-func (r *reader) group(n *document.Node, at, name string, base scope) schedule.Group {
+func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.Group {
 	own := r.overrideService(base, n, at)
-	g := schedule.Group{Name: name, Vars: r.vars(n.Get("vars"), at+".vars"),
-		MaxParallel: r.limit(n.Get("maxParallel"), at+".maxParallel", schedule.Limit{N: 25, Percent: true}, 1),
-		MaxFailed:   r.limit(n.Get("maxFailed"), at+".maxFailed", schedule.Limit{}, 0)}
+	g := pipeline.Group{Name: name, Vars: r.vars(n.Get("vars"), at+".vars"),
+		MaxParallel: r.limit(n.Get("maxParallel"), at+".maxParallel", pipeline.Limit{N: 25, Percent: true}, 1),
+		MaxFailed:   r.limit(n.Get("maxFailed"), at+".maxFailed", pipeline.Limit{}, 0)}
 	if n.Get("service") != nil {
 		g.Service = &own.service
 	}
@@ -157,7 +157,7 @@ func (r *reader) group(n *document.Node, at, name string, base scope) schedule.G
 }
 
 // chain reads the steps in force; without any: replicate, deploy, and test when there is something to test.
-func (r *reader) chain(s scope, tested bool) []schedule.Step {
+func (r *reader) chain(s scope, tested bool) []pipeline.Step {
 	if s.steps == nil || s.steps.Kind != document.List {
 		if s.steps != nil {
 			r.Add(s.steps, "wrong-kind", s.stepsPath, "want a list of steps, found %s", s.steps.Kind)
@@ -177,13 +177,13 @@ func (r *reader) chain(s scope, tested bool) []schedule.Step {
 	return c.steps
 }
 
-func standardChain(s scope, tested bool) []schedule.Step {
-	steps := []schedule.Step{
-		{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: s.policy},
-		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: s.policy},
+func standardChain(s scope, tested bool) []pipeline.Step {
+	steps := []pipeline.Step{
+		{Name: pipeline.Replicate, Event: pipeline.HostReplicated, Policy: s.policy},
+		{Name: pipeline.Deploy, Event: pipeline.HostDeployed, Policy: s.policy},
 	}
 	if tested {
-		steps = append(steps, schedule.Step{Name: schedule.Test, Event: schedule.HostTested, Policy: s.testing})
+		steps = append(steps, pipeline.Step{Name: pipeline.Test, Event: pipeline.HostTested, Policy: s.testing})
 	}
 	return steps
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // events of the built-in steps.
 var events = map[string]string{
-	schedule.Replicate: schedule.HostReplicated,
-	schedule.Deploy:    schedule.HostDeployed,
-	schedule.Test:      schedule.HostTested,
+	pipeline.Replicate: pipeline.HostReplicated,
+	pipeline.Deploy:    pipeline.HostDeployed,
+	pipeline.Test:      pipeline.HostTested,
 }
 
 // chain collects the steps of a host.
@@ -25,7 +25,7 @@ type chain struct {
 	policy  action.Policy
 	testing action.Policy // of the step test
 	at      string
-	steps   []schedule.Step
+	steps   []pipeline.Step
 	seen    map[string]*document.Node
 }
 
@@ -43,7 +43,7 @@ func (c *chain) add(n *document.Node, at string) {
 
 // inherited returns the policy that the step with a name has when it sets none itself.
 func (c *chain) inherited(name string) action.Policy {
-	if name == schedule.Test {
+	if name == pipeline.Test {
 		return c.testing
 	}
 	return c.policy
@@ -59,11 +59,11 @@ func (c *chain) builtIn(n *document.Node, name, at string, policy action.Policy)
 		c.r.Add(n, "name-repeated", at, "step %q is already in the chain on line %d", name, first.At.Line)
 		return
 	}
-	if name == schedule.Replicate && c.seen[schedule.Deploy] != nil {
-		c.r.Add(c.seen[schedule.Deploy], "order", at, "deploy stands before replicate")
+	if name == pipeline.Replicate && c.seen[pipeline.Deploy] != nil {
+		c.r.Add(c.seen[pipeline.Deploy], "order", at, "deploy stands before replicate")
 	}
 	c.seen[name] = n
-	c.steps = append(c.steps, schedule.Step{Name: name, Event: event, Policy: policy})
+	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Policy: policy})
 }
 
 func (c *chain) mapping(n *document.Node, at string) {
@@ -100,13 +100,13 @@ func (c *chain) own(n *document.Node, name, at string, policy action.Policy) {
 		c.r.Add(n, "several-kinds", at, "step %q needs exactly one of run, request, handler", name)
 	}
 	c.seen[name] = n
-	c.steps = append(c.steps, schedule.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at), Policy: policy})
+	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at), Policy: policy})
 }
 
 // reserved reports whether an own step's event would be one of Waybill's.
 func reserved(event string) bool {
-	return slices.Contains([]string{schedule.HostReplicated, schedule.HostDeployed, schedule.HostTested, schedule.HostStarted,
-		schedule.HostFinished, schedule.HostFailed, schedule.HostFailureTolerated, schedule.HostJoined, schedule.HostLeft,
+	return slices.Contains([]string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, pipeline.HostStarted,
+		pipeline.HostFinished, pipeline.HostFailed, pipeline.HostFailureTolerated, pipeline.HostJoined, pipeline.HostLeft,
 		"host-tested", "host-finished"}, event) || strings.HasPrefix(event, "host-group-")
 }
 
@@ -116,16 +116,16 @@ func unknownStep(n *document.Node, name string) fault.Problem {
 }
 
 // checks reads the tests of a host.
-func (r *reader) checks(n *document.Node, at string) []schedule.Check {
-	var out []schedule.Check
+func (r *reader) checks(n *document.Node, at string) []pipeline.Check {
+	var out []pipeline.Check
 	for i, item := range items(n) {
 		out = append(out, r.check(item, document.Index(at, i)))
 	}
 	return out
 }
 
-func (r *reader) check(n *document.Node, at string) schedule.Check {
-	c := schedule.Check{HTTP: n.Str("http"), TCP: n.Str("tcp"), Body: n.Str("body"),
+func (r *reader) check(n *document.Node, at string) pipeline.Check {
+	c := pipeline.Check{HTTP: n.Str("http"), TCP: n.Str("tcp"), Body: n.Str("body"),
 		Timeout: r.positive(n.Get("timeout"), at+".timeout", action.Duration(5*time.Second))}
 	ways := 0
 	for _, key := range []string{"http", "tcp", "run"} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 var (
@@ -72,7 +72,7 @@ func (r *reader) whole(n *document.Node, path string, standard, least, most int)
 }
 
 // limit reads a count or a percentage. least is the smallest of either.
-func (r *reader) limit(n *document.Node, path string, standard schedule.Limit, least int) schedule.Limit {
+func (r *reader) limit(n *document.Node, path string, standard pipeline.Limit, least int) pipeline.Limit {
 	if n == nil || n.Kind == document.List || n.Kind == document.Map || n.Kind == document.Null {
 		return standard
 	}
@@ -82,7 +82,7 @@ func (r *reader) limit(n *document.Node, path string, standard schedule.Limit, l
 		r.Add(n, "out-of-range", path, "%s: want a count such as %d, or a percentage such as 25%%", path, max(least, 1))
 		return standard
 	}
-	return schedule.Limit{N: v, Percent: percent}
+	return pipeline.Limit{N: v, Percent: percent}
 }
 
 // The defaults of retry. A test tries its checks again and again within one attempt, so it has one, and a short one: its
@@ -98,7 +98,7 @@ var (
 
 // testTimeout returns how long an attempt at a test takes: what retry says, else a minute, or long enough to try each
 // check once.
-func testTimeout(p action.Policy, checks []schedule.Check) action.Duration {
+func testTimeout(p action.Policy, checks []pipeline.Check) action.Duration {
 	if p.AttemptTimeout > 0 {
 		return p.AttemptTimeout
 	}
@@ -179,6 +179,6 @@ func (s names) check(at *document.Node, name, path string) {
 
 func validName(name string) bool { return plainName.MatchString(name) && strings.Trim(name, ".") != "" }
 
-func queue(n *document.Node) schedule.Queue {
-	return schedule.Queue(orDefault(strings.ToLower(n.Str("queue")), string(schedule.FIFO)))
+func queue(n *document.Node) pipeline.Queue {
+	return pipeline.Queue(orDefault(strings.ToLower(n.Str("queue")), string(pipeline.FIFO)))
 }

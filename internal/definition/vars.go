@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -86,7 +86,7 @@ type unset struct {
 }
 
 // checkVars reports uses of variables that some host does not set (row 13).
-func (r *reader) checkVars(root *document.Node, d *schedule.Definition) {
+func (r *reader) checkVars(root *document.Node, d *pipeline.Definition) {
 	c := varCheck{r: r, missing: map[*document.Node]map[string]*unset{}}
 	for i := range d.Stages {
 		s := &d.Stages[i]

@@ -2,15 +2,15 @@ package definition
 
 import (
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // warn tells what is allowed and seldom meant.
-func (r *reader) warn(root *document.Node, d *schedule.Definition) {
+func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	last := -1
 	for i := range d.Stages {
 		s := &d.Stages[i]
-		if s.Kind != schedule.HostStage {
+		if s.Kind != pipeline.HostStage {
 			continue
 		}
 		last = i
@@ -26,7 +26,7 @@ func (r *reader) warn(root *document.Node, d *schedule.Definition) {
 	}
 }
 
-func takesAll(limit schedule.Limit, hosts int) bool {
+func takesAll(limit pipeline.Limit, hosts int) bool {
 	if limit.Percent {
 		return limit.N == 100
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Names that the actions of steps carry; the handlers have the same.
@@ -25,21 +25,21 @@ type Parameters struct {
 }
 
 // change is a decision as the ledger records it.
-func change(pipeline string, d schedule.Decision) ledger.Change {
+func change(name string, d pipeline.Decision) ledger.Change {
 	c := ledger.Change{By: author, Entries: d.Entries, Drain: d.Drain, Cancel: d.Cancel}
 	for _, w := range d.Work {
-		c.Actions = append(c.Actions, work(pipeline, w))
+		c.Actions = append(c.Actions, work(name, w))
 	}
 	return c
 }
 
 // work is one step as an action. The ledger gives it the unique key that makes doing it twice the same as once.
-func work(pipeline string, w schedule.Work) action.Action {
+func work(name string, w pipeline.Work) action.Action {
 	a := action.Action{
 		Name:      w.Event + " " + w.Target,
 		Delivery:  action.AtLeastOnce,
 		CreatedBy: author,
-		Step: &action.Step{Pipeline: pipeline, Deployment: w.Deployment, Target: w.Target, Event: w.Event,
+		Step: &action.Step{Pipeline: name, Deployment: w.Deployment, Target: w.Target, Event: w.Event,
 			Revision: w.Revision, Version: w.Version},
 	}
 	p := Parameters{Stage: w.Stage.Name}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // errMoved says that an engine is of no use any more although nothing is wrong: the pass is made again, from the log.
@@ -14,11 +14,11 @@ var errMoved = errors.New("the log moved")
 // pass is one pass while it runs under the head lock.
 type pass struct {
 	pipeline string
-	engine   *schedule.Engine
-	seen     func(schedule.Entry) // is shown the rows that others appended
+	engine   *pipeline.Engine
+	seen     func(pipeline.Entry) // is shown the rows that others appended
 	ran      bool
 	now      time.Time // the database's
-	decision schedule.Decision
+	decision pipeline.Decision
 	err      error // what decide returned, as it was
 }
 

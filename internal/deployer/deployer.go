@@ -61,7 +61,7 @@ type Deployer struct {
 	dead chan struct{} // this instance was declared dead
 
 	// The loop's own.
-	held   map[string]*pipeline
+	held   map[string]*held
 	others bool      // some pipeline is another instance's
 	total  int64     // positions of all logs, at the last look
 	moved  time.Time // when some log was last seen to have grown
@@ -83,7 +83,7 @@ func New(l Ledger, cfg Config) *Deployer {
 		metrics: cfg.Metrics,
 		news:    make(chan struct{}, 1),
 		dead:    make(chan struct{}, 1),
-		held:    map[string]*pipeline{},
+		held:    map[string]*held{},
 		stopped: map[string]error{},
 	}
 }

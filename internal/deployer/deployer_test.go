@@ -16,33 +16,33 @@ import (
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // greeter is a small pipeline: build, then one host, then two groups of three hosts.
-func greeter(name string) schedule.Definition {
+func greeter(name string) pipeline.Definition {
 	policy := action.Policy{Retries: 2, Initial: action.Duration(time.Second), Factor: 2, Max: action.Duration(time.Minute)}
-	chain := []schedule.Step{
-		{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: policy},
-		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: policy},
-		{Name: schedule.Test, Event: schedule.HostTested, Policy: policy},
+	chain := []pipeline.Step{
+		{Name: pipeline.Replicate, Event: pipeline.HostReplicated, Policy: policy},
+		{Name: pipeline.Deploy, Event: pipeline.HostDeployed, Policy: policy},
+		{Name: pipeline.Test, Event: pipeline.HostTested, Policy: policy},
 	}
-	group := func(name string, hosts ...string) schedule.Group {
-		g := schedule.Group{Name: name, MaxParallel: schedule.Limit{N: 25, Percent: true}}
+	group := func(name string, hosts ...string) pipeline.Group {
+		g := pipeline.Group{Name: name, MaxParallel: pipeline.Limit{N: 25, Percent: true}}
 		for _, h := range hosts {
-			g.Hosts = append(g.Hosts, schedule.Host{Name: h, URL: "local://" + h, Arch: "any"})
+			g.Hosts = append(g.Hosts, pipeline.Host{Name: h, URL: "local://" + h, Arch: "any"})
 		}
 		return g
 	}
-	return schedule.Definition{
-		Pipeline: name, Order: schedule.Runnable, Service: schedule.Service{Name: name, Manager: "none"},
-		Stages: []schedule.Stage{
-			{Name: "build", Kind: schedule.BuildStage, Queue: schedule.FIFO, OnFailure: schedule.Release,
-				Build: &schedule.Build{File: ".wharf-ci.yml", Policy: policy, Artifacts: []schedule.Artifact{{Label: "any", Path: "out/app"}}}},
-			{Name: "beta", Kind: schedule.HostStage, After: []string{"build"}, Chain: chain, Queue: schedule.FIFO, OnFailure: schedule.Release,
-				Groups: []schedule.Group{group("all", "oak")}},
-			{Name: "prod", Kind: schedule.HostStage, After: []string{"beta"}, Chain: chain, Queue: schedule.FIFO, OnFailure: schedule.Release,
-				Groups: []schedule.Group{group("east", "elm", "fir"), group("west", "yew")}},
+	return pipeline.Definition{
+		Pipeline: name, Order: pipeline.Runnable, Service: pipeline.Service{Name: name, Manager: "none"},
+		Stages: []pipeline.Stage{
+			{Name: "build", Kind: pipeline.BuildStage, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
+				Build: &pipeline.Build{File: ".wharf-ci.yml", Policy: policy, Artifacts: []pipeline.Artifact{{Label: "any", Path: "out/app"}}}},
+			{Name: "beta", Kind: pipeline.HostStage, After: []string{"build"}, Chain: chain, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
+				Groups: []pipeline.Group{group("all", "oak")}},
+			{Name: "prod", Kind: pipeline.HostStage, After: []string{"beta"}, Chain: chain, Queue: pipeline.FIFO, OnFailure: pipeline.Release,
+				Groups: []pipeline.Group{group("east", "elm", "fir"), group("west", "yew")}},
 		},
 	}
 }
@@ -70,25 +70,25 @@ func run(t *testing.T, f *fake) (d *deployer.Deployer, stop func()) {
 }
 
 // workUntilDone ends all work of a pipeline as it comes; it fails when the pipeline does not finish.
-func workUntilDone(t *testing.T, f *fake, pipeline string) {
+func workUntilDone(t *testing.T, f *fake, name string) {
 	t.Helper()
 	for range 100 {
 		elapse(100 * time.Millisecond)
-		if f.work(pipeline) == 0 && finished(f, pipeline) {
+		if f.work(name) == 0 && finished(f, name) {
 			return
 		}
 	}
-	t.Fatalf("not finished; facts so far:\n%s", strings.Join(f.facts(pipeline), "\n"))
+	t.Fatalf("not finished; facts so far:\n%s", strings.Join(f.facts(name), "\n"))
 }
 
-func finished(f *fake, pipeline string) bool {
-	return slices.Contains(f.facts(pipeline), pipeline+" "+schedule.PipelineFinished)
+func finished(f *fake, name string) bool {
+	return slices.Contains(f.facts(name), name+" "+pipeline.PipelineFinished)
 }
 
 // checkFacts wants the 36 facts of one deployment of greeter, each once.
-func checkFacts(t *testing.T, f *fake, pipeline string) {
+func checkFacts(t *testing.T, f *fake, name string) {
 	t.Helper()
-	facts := f.facts(pipeline)
+	facts := f.facts(name)
 	if len(facts) != 36 {
 		t.Errorf("%d facts, want 36", len(facts))
 	}
@@ -304,7 +304,7 @@ func TestABrokenInvariantStopsThatPipelineOnly(t *testing.T) {
 		f.create("other", 1)
 		elapse(time.Second)
 		// Finished before it was started: no engine writes that.
-		f.add("greeter", schedule.Entry{Event: schedule.PipelineFinished, Class: schedule.Fact, Deployment: 1, Revision: 1})
+		f.add("greeter", pipeline.Entry{Event: pipeline.PipelineFinished, Class: pipeline.Fact, Deployment: 1, Revision: 1})
 		elapse(time.Second)
 		why := d.Stopped()["greeter"]
 		if why == nil || !strings.Contains(why.Error(), "at entry ") {
@@ -350,7 +350,7 @@ func TestFoldReadsDefinitionsAsItMeetsThem(t *testing.T) {
 	second := greeter("greeter")
 	second.Vars = map[string]string{"port": "80"}
 	f.logs["greeter"].versions = append(f.logs["greeter"].versions, second)
-	f.add("greeter", schedule.Entry{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 2})
+	f.add("greeter", pipeline.Entry{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 2})
 	if err := deployer.Catch(t.Context(), f, "greeter", engine, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package deployer takes deployments through their pipelines: it folds each
-// pipeline's log with schedule's engine, lets the engine decide what comes next,
+// pipeline's log with pipeline.Engine, lets the engine decide what comes next,
 // and records that. It has no side effects of its own; the actions that it
 // records are the conductor's work.
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 var _ deployer.Ledger = (*fake)(nil)
@@ -36,8 +36,8 @@ type fake struct {
 // log is one pipeline.
 type log struct {
 	ledger.Head
-	versions []schedule.Definition
-	entries  []schedule.Entry
+	versions []pipeline.Definition
+	entries  []pipeline.Entry
 	live     []action.Action
 	passes   int
 }
@@ -47,34 +47,34 @@ func newFake() *fake {
 }
 
 // define makes a pipeline with its first definition.
-func (f *fake) define(t *testing.T, d schedule.Definition) {
+func (f *fake) define(t *testing.T, d pipeline.Definition) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := &log{Head: ledger.Head{Pipeline: d.Pipeline, Version: 1}, versions: []schedule.Definition{d}}
+	l := &log{Head: ledger.Head{Pipeline: d.Pipeline, Version: 1}, versions: []pipeline.Definition{d}}
 	f.logs[d.Pipeline] = l
-	l.add(schedule.Entry{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 1})
+	l.add(pipeline.Entry{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1})
 	f.announce()
 }
 
 // create registers revision n with its artifacts and makes deployment n.
-func (f *fake) create(pipeline string, n int64) {
+func (f *fake) create(name string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.logs[pipeline]
-	l.add(schedule.Entry{Event: schedule.DeploymentCreated, Class: schedule.Note, Deployment: n, Revision: n})
+	l := f.logs[name]
+	l.add(pipeline.Entry{Event: pipeline.DeploymentCreated, Class: pipeline.Note, Deployment: n, Revision: n})
 	f.announce()
 }
 
 // add appends an entry as it is.
-func (f *fake) add(pipeline string, e schedule.Entry) {
+func (f *fake) add(name string, e pipeline.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.logs[pipeline].add(e)
+	f.logs[name].add(e)
 	f.announce()
 }
 
-func (l *log) add(e schedule.Entry) {
+func (l *log) add(e pipeline.Entry) {
 	l.Seq++
 	e.Pipeline, e.Seq, e.At = l.Pipeline, l.Seq, time.Now()
 	if e.Target == "" {
@@ -95,16 +95,16 @@ func (f *fake) announce() {
 }
 
 // work ends live actions successfully until none is left, and says how many.
-func (f *fake) work(pipeline string) int {
+func (f *fake) work(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.logs[pipeline]
+	l := f.logs[name]
 	n := len(l.live)
 	for _, a := range l.live {
-		if a.Step.Event == schedule.BuildCompleted {
-			l.add(schedule.Entry{Event: schedule.ArtifactRegistered, Class: schedule.Change, Revision: a.Step.Revision, Detail: json.RawMessage(`{"label": "any"}`)})
+		if a.Step.Event == pipeline.BuildCompleted {
+			l.add(pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: a.Step.Revision, Detail: json.RawMessage(`{"label": "any"}`)})
 		}
-		l.add(schedule.Entry{Event: a.Step.Event, Class: schedule.Fact, Deployment: a.Step.Deployment, Target: a.Step.Target,
+		l.add(pipeline.Entry{Event: a.Step.Event, Class: pipeline.Fact, Deployment: a.Step.Deployment, Target: a.Step.Target,
 			Revision: a.Step.Revision, Version: a.Step.Version})
 	}
 	l.live = nil
@@ -113,35 +113,35 @@ func (f *fake) work(pipeline string) int {
 }
 
 // events lists the facts of a deployment as "target event".
-func (f *fake) facts(pipeline string) []string {
+func (f *fake) facts(name string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var facts []string
-	for _, e := range f.logs[pipeline].entries {
-		if e.Class == schedule.Fact {
+	for _, e := range f.logs[name].entries {
+		if e.Class == pipeline.Fact {
 			facts = append(facts, e.Target+" "+e.Event)
 		}
 	}
 	return facts
 }
 
-func (f *fake) head(pipeline string) log {
+func (f *fake) head(name string) log {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return *f.logs[pipeline]
+	return *f.logs[name]
 }
 
-func (f *fake) Entries(_ context.Context, q ledger.EntryQuery) ([]schedule.Entry, error) {
+func (f *fake) Entries(_ context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	newer := f.logs[q.Pipeline].entries[q.After:]
 	return slices.Clone(newer[:min(q.Limit, len(newer))]), nil
 }
 
-func (f *fake) Version(_ context.Context, pipeline string, version int) (ledger.Version, error) {
+func (f *fake) Version(_ context.Context, name string, version int) (ledger.Version, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return ledger.Version{Pipeline: pipeline, Version: version, Definition: f.logs[pipeline].versions[version-1]}, nil
+	return ledger.Version{Pipeline: name, Version: version, Definition: f.logs[name].versions[version-1]}, nil
 }
 
 func (f *fake) Heads(context.Context) (heads []ledger.Head, err error) {
@@ -153,10 +153,10 @@ func (f *fake) Heads(context.Context) (heads []ledger.Head, err error) {
 	return heads, nil
 }
 
-func (f *fake) Lease(_ context.Context, pipeline string, instance action.ID) (lease ledger.Lease, ok bool, err error) {
+func (f *fake) Lease(_ context.Context, name string, instance action.ID) (lease ledger.Lease, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.logs[pipeline]
+	l := f.logs[name]
 	if l.Owner != instance {
 		if f.alive[l.Owner] {
 			return lease, false, nil
@@ -164,7 +164,7 @@ func (f *fake) Lease(_ context.Context, pipeline string, instance action.ID) (le
 		l.Owner = instance
 		l.Epoch++
 	}
-	return ledger.Lease{Pipeline: pipeline, Instance: instance, Epoch: l.Epoch}, true, nil
+	return ledger.Lease{Pipeline: name, Instance: instance, Epoch: l.Epoch}, true, nil
 }
 
 func (f *fake) Pass(_ context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (ledger.Head, error) {

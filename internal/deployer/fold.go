@@ -6,12 +6,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Reader is what folding needs of the log.
 type Reader interface {
-	Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error)
+	Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error)
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
 }
 
@@ -19,9 +19,9 @@ type Reader interface {
 const foldRows = 10_000
 
 // Fold reads a pipeline's whole log into an engine. Any role may do that; only the holder of the lease decides.
-func Fold(ctx context.Context, r Reader, pipeline string) (*schedule.Engine, error) {
-	engine := schedule.New(pipeline)
-	if err := Catch(ctx, r, pipeline, engine, nil); err != nil {
+func Fold(ctx context.Context, r Reader, name string) (*pipeline.Engine, error) {
+	engine := pipeline.New(name)
+	if err := Catch(ctx, r, name, engine, nil); err != nil {
 		return nil, err
 	}
 	return engine, nil
@@ -29,11 +29,11 @@ func Fold(ctx context.Context, r Reader, pipeline string) (*schedule.Engine, err
 
 // Catch applies the rows that an engine does not know yet, and shows each to applied, which may be nil.
 // After an error the engine is of no use any more.
-func Catch(ctx context.Context, r Reader, pipeline string, engine *schedule.Engine, applied func(schedule.Entry)) error {
+func Catch(ctx context.Context, r Reader, name string, engine *pipeline.Engine, applied func(pipeline.Entry)) error {
 	for {
-		rows, err := r.Entries(ctx, ledger.EntryQuery{Pipeline: pipeline, After: engine.Seq(), Limit: foldRows})
+		rows, err := r.Entries(ctx, ledger.EntryQuery{Pipeline: name, After: engine.Seq(), Limit: foldRows})
 		if err != nil {
-			return fmt.Errorf("read the log of %s after %d: %w", pipeline, engine.Seq(), err)
+			return fmt.Errorf("read the log of %s after %d: %w", name, engine.Seq(), err)
 		}
 		for _, row := range rows {
 			if err := know(ctx, r, engine, row); err != nil {
@@ -53,7 +53,7 @@ func Catch(ctx context.Context, r Reader, pipeline string, engine *schedule.Engi
 }
 
 // know makes the definition that a row brings into force known to the engine.
-func know(ctx context.Context, r Reader, engine *schedule.Engine, row schedule.Entry) error {
+func know(ctx context.Context, r Reader, engine *pipeline.Engine, row pipeline.Entry) error {
 	if !definesUnknown(engine, row) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func know(ctx context.Context, r Reader, engine *schedule.Engine, row schedule.E
 	if err != nil {
 		return fmt.Errorf("read definition %d of %s: %w", row.Version, row.Pipeline, err)
 	}
-	plan, problems := schedule.Compile(version.Definition)
+	plan, problems := pipeline.Compile(version.Definition)
 	if err := problems.Err(); err != nil {
 		return fault.New(fault.Corrupt, "definition %d of %s does not compile: %w", row.Version, row.Pipeline, err).
 			WithHint("it was applied by another version of Waybill; run that one, or apply the pipeline's file anew")
@@ -70,8 +70,8 @@ func know(ctx context.Context, r Reader, engine *schedule.Engine, row schedule.E
 	return nil
 }
 
-func definesUnknown(engine *schedule.Engine, row schedule.Entry) bool {
-	return row.Event == schedule.PipelineDefined && !engine.HasVersion(row.Version)
+func definesUnknown(engine *pipeline.Engine, row pipeline.Entry) bool {
+	return row.Event == pipeline.PipelineDefined && !engine.HasVersion(row.Version)
 }
 
 // broken is what an engine says of a row that cannot be, or of a decision that must not be.

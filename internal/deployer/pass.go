@@ -11,16 +11,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // passRows is how many rows a pass records at most.
 const passRows = 2000
 
 // pipeline is one that this instance holds.
-type pipeline struct {
+type held struct {
 	lease     ledger.Lease
-	engine    *schedule.Engine // nil: to be folded
+	engine    *pipeline.Engine // nil: to be folded
 	folded    bool             // it was before
 	again     bool             // pass at once: there was more, or others appended meanwhile
 	wake      time.Time        // something may change by itself then; zero: never
@@ -30,11 +30,11 @@ type pipeline struct {
 	stopped   bool
 	active    int // deployments
 	blocked   map[string]int
-	claimed   map[schedule.StepKey]time.Time // steps whose actions live, since when
+	claimed   map[pipeline.StepKey]time.Time // steps whose actions live, since when
 }
 
 // due reports whether a pass may find something to do.
-func (p *pipeline) due(seq int64, now time.Time) bool {
+func (p *held) due(seq int64, now time.Time) bool {
 	if p.stopped || now.Before(p.notBefore) {
 		return false
 	}
@@ -88,7 +88,7 @@ func (d *Deployer) lag(heads []ledger.Head) {
 }
 
 // take leases a pipeline, unless its owner is alive.
-func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.ID]bool) *pipeline {
+func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.ID]bool) *held {
 	if alive[head.Owner] {
 		d.others = true
 		return nil
@@ -105,7 +105,7 @@ func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.
 		return nil
 	}
 	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
-	p := &pipeline{lease: lease, claimed: map[schedule.StepKey]time.Time{}}
+	p := &held{lease: lease, claimed: map[pipeline.StepKey]time.Time{}}
 	d.held[head.Pipeline] = p
 	return p
 }
@@ -136,9 +136,9 @@ func (d *Deployer) next(now time.Time) time.Time {
 }
 
 // pass folds what is new, lets the engine decide, and records it.
-func (d *Deployer) pass(ctx context.Context, name string, p *pipeline) {
+func (d *Deployer) pass(ctx context.Context, name string, p *held) {
 	began := time.Now()
-	x := &pass{pipeline: name, engine: p.engine, seen: func(row schedule.Entry) { d.time(p, row) }}
+	x := &pass{pipeline: name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }}
 	head, err := d.tryPass(ctx, p, x)
 	switch {
 	case err == nil:
@@ -160,7 +160,7 @@ func (d *Deployer) pass(ctx context.Context, name string, p *pipeline) {
 	}
 }
 
-func (d *Deployer) tryPass(ctx context.Context, p *pipeline, x *pass) (ledger.Head, error) {
+func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (ledger.Head, error) {
 	if err := d.fold(ctx, p, x); err != nil {
 		return ledger.Head{}, err
 	}
@@ -175,7 +175,7 @@ func (d *Deployer) tryPass(ctx context.Context, p *pipeline, x *pass) (ledger.He
 
 // fold brings the pipeline's engine up to date outside of the transaction, so
 // that the pass itself finds few rows and no new definition.
-func (d *Deployer) fold(ctx context.Context, p *pipeline, x *pass) error {
+func (d *Deployer) fold(ctx context.Context, p *held, x *pass) error {
 	if x.engine != nil {
 		return Catch(ctx, d.ledger, x.pipeline, x.engine, x.seen)
 	}
@@ -193,7 +193,7 @@ func (d *Deployer) fold(ctx context.Context, p *pipeline, x *pass) error {
 }
 
 // passed notes what a recorded pass did.
-func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, took time.Duration) {
+func (d *Deployer) passed(name string, p *held, x *pass, head ledger.Head, took time.Duration) {
 	p.engine, p.suspect, p.notBefore = x.engine, false, time.Time{}
 	p.away.Reset()
 	if head.Seq < x.engine.Seq() {
@@ -219,20 +219,20 @@ func (d *Deployer) passed(name string, p *pipeline, x *pass, head ledger.Head, t
 
 // time measures from a step's claim to its completion, and counts what was superseded. What was claimed before this
 // instance held the pipeline is not measured.
-func (d *Deployer) time(p *pipeline, row schedule.Entry) {
+func (d *Deployer) time(p *held, row pipeline.Entry) {
 	switch row.Event {
-	case schedule.StepClaimed, schedule.StepFailed, schedule.StepCanceled:
-		var detail schedule.StepDetail
+	case pipeline.StepClaimed, pipeline.StepFailed, pipeline.StepCanceled:
+		var detail pipeline.StepDetail
 		_ = json.Unmarshal(row.Detail, &detail) // what cannot be read names no step
-		key := schedule.StepKey{Deployment: row.Deployment, Target: row.Target, Event: detail.Event}
-		if delete(p.claimed, key); row.Event == schedule.StepClaimed {
+		key := pipeline.StepKey{Deployment: row.Deployment, Target: row.Target, Event: detail.Event}
+		if delete(p.claimed, key); row.Event == pipeline.StepClaimed {
 			p.claimed[key] = row.At
 		}
-	case schedule.PipelineSuperseded:
+	case pipeline.PipelineSuperseded:
 		d.metrics.Superseded.Inc()
 	default:
-		key := schedule.StepKey{Deployment: row.Deployment, Target: row.Target, Event: row.Event}
-		if since, ok := p.claimed[key]; ok && row.Class == schedule.Fact {
+		key := pipeline.StepKey{Deployment: row.Deployment, Target: row.Target, Event: row.Event}
+		if since, ok := p.claimed[key]; ok && row.Class == pipeline.Fact {
 			delete(p.claimed, key)
 			d.metrics.StepSeconds.WithLabelValues(row.Event).Observe(row.At.Sub(since).Seconds())
 		}
@@ -248,9 +248,9 @@ func (d *Deployer) drop(name string, why error) {
 }
 
 // broken folds once more from the log; when that says the same, it stops this pipeline's decisions.
-func (d *Deployer) broken(name string, p *pipeline, why error) {
+func (d *Deployer) broken(name string, p *held, why error) {
 	invariant := "fold" // the log itself cannot be: a row out of order, a deployment that was never created
-	if v, ok := errors.AsType[*schedule.Violation](why); ok {
+	if v, ok := errors.AsType[*pipeline.Violation](why); ok {
 		invariant = v.Invariant
 	}
 	p.engine, p.again, p.stopped, p.suspect = nil, true, p.suspect, true
@@ -295,5 +295,5 @@ func (d *Deployer) gauge() {
 	for reason, n := range blocked {
 		d.metrics.Blocked.WithLabelValues(reason).Set(float64(n))
 	}
-	d.metrics.Deployments.WithLabelValues(string(schedule.Active)).Set(float64(active))
+	d.metrics.Deployments.WithLabelValues(string(pipeline.Active)).Set(float64(active))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Deployer, conductor and the real ledger together, with model hosts, on
@@ -28,8 +28,8 @@ import (
 type world struct {
 	mu       sync.Mutex
 	random   *rand.Rand
-	inside   map[string]schedule.StepKey // the attempt now at work on each host, or build
-	applied  map[schedule.StepKey]int    // effects
+	inside   map[string]pipeline.StepKey // the attempt now at work on each host, or build
+	applied  map[pipeline.StepKey]int    // effects
 	current  map[string]int64            // the deployment whose release is on each host
 	faults   []string                    // what must never happen
 	unsteady bool                        // handlers fail now and then
@@ -37,8 +37,8 @@ type world struct {
 }
 
 func newWorld(seed uint64) *world {
-	return &world{random: rand.New(rand.NewPCG(seed, 0)), inside: map[string]schedule.StepKey{},
-		applied: map[schedule.StepKey]int{}, current: map[string]int64{}, pace: 1000}
+	return &world{random: rand.New(rand.NewPCG(seed, 0)), inside: map[string]pipeline.StepKey{},
+		applied: map[pipeline.StepKey]int{}, current: map[string]int64{}, pace: 1000}
 }
 
 func (w *world) pick(n int) int {
@@ -48,7 +48,7 @@ func (w *world) pick(n int) int {
 }
 
 // enter begins an attempt at a place; nobody else may be there.
-func (w *world) enter(place string, key schedule.StepKey) {
+func (w *world) enter(place string, key pipeline.StepKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if other, busy := w.inside[place]; busy {
@@ -64,11 +64,11 @@ func (w *world) leave(place string) {
 }
 
 // apply is the effect of a step: done once however often it is asked for.
-func (w *world) apply(place string, key schedule.StepKey) {
+func (w *world) apply(place string, key pipeline.StepKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.applied[key]++
-	if key.Event != schedule.HostDeployed {
+	if key.Event != pipeline.HostDeployed {
 		return
 	}
 	if w.current[place] > key.Deployment {
@@ -81,9 +81,9 @@ func (w *world) apply(place string, key schedule.StepKey) {
 func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 	return doer(func(ctx context.Context, a conductor.Attempt) action.Outcome {
 		step := a.Action.Step
-		key := schedule.StepKey{Deployment: step.Deployment, Target: step.Target, Event: step.Event}
+		key := pipeline.StepKey{Deployment: step.Deployment, Target: step.Target, Event: step.Event}
 		place := a.Action.Lane
-		if step.Event == schedule.BuildCompleted {
+		if step.Event == pipeline.BuildCompleted {
 			place = step.Target + fmt.Sprint(step.Deployment)
 		}
 		w.enter(place, key)
@@ -92,7 +92,7 @@ func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 			return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
 		}
 		w.apply(place, key)
-		if step.Event == schedule.BuildCompleted {
+		if step.Event == pipeline.BuildCompleted {
 			artifact := ledger.Artifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
 			if err := l.RegisterArtifact(ctx, step.Pipeline, step.Revision, artifact); err != nil {
 				return action.Outcome{Kind: action.Throttle, Error: err.Error()}
@@ -248,14 +248,14 @@ func process(t *testing.T, w *world, m *mortal, done func(*ledger.Ledger) bool) 
 }
 
 // define stores a pipeline's first definition.
-func define(t *testing.T, l *ledger.Ledger, d schedule.Definition) {
+func define(t *testing.T, l *ledger.Ledger, d pipeline.Definition) {
 	t.Helper()
-	plan, problems := schedule.Compile(d)
+	plan, problems := pipeline.Compile(d)
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Define(t.Context(), d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
-		edit := schedule.New(d.Pipeline).Edit(1, plan, 0, locked.Now)
+		edit := pipeline.New(d.Pipeline).Edit(1, plan, 0, locked.Now)
 		return ledger.Change{Definition: &d, Entries: edit.Entries}, nil
 	})
 	if err != nil {
@@ -264,38 +264,38 @@ func define(t *testing.T, l *ledger.Ledger, d schedule.Definition) {
 }
 
 // register registers a revision and makes its deployment.
-func register(t *testing.T, l *ledger.Ledger, pipeline, label string) {
+func register(t *testing.T, l *ledger.Ledger, name, label string) {
 	t.Helper()
-	if _, err := l.Register(t.Context(), ledger.Revision{Pipeline: pipeline, Label: label}, true, ""); err != nil {
+	if _, err := l.Register(t.Context(), ledger.Revision{Pipeline: name, Label: label}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // allEnded registers the second revision, if one is wanted, when the first one
 // is in beta, and reports whether all deployments have ended.
-func allEnded(t *testing.T, pipeline string, revisions int) func(*ledger.Ledger) bool {
+func allEnded(t *testing.T, name string, revisions int) func(*ledger.Ledger) bool {
 	return func(l *ledger.Ledger) bool {
-		all, err := l.Deployments(t.Context(), ledger.DeploymentQuery{Pipeline: pipeline})
+		all, err := l.Deployments(t.Context(), ledger.DeploymentQuery{Pipeline: name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(all) < revisions {
-			beta, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: pipeline, Deployment: 1, Target: pipeline + "/beta", Limit: 1})
+			beta, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: name, Deployment: 1, Target: name + "/beta", Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(beta) > 0 {
-				register(t, l, pipeline, "two")
+				register(t, l, name, "two")
 			}
 			return false
 		}
-		return !slices.ContainsFunc(all, func(d ledger.Deployment) bool { return d.Status == schedule.Active })
+		return !slices.ContainsFunc(all, func(d ledger.Deployment) bool { return d.Status == pipeline.Active })
 	}
 }
 
 // trial is what goes through, and what must be there at the end.
 type trial struct {
-	pipeline       schedule.Definition
+	pipeline       pipeline.Definition
 	revisions      int
 	facts, effects int // of each revision
 }
@@ -313,21 +313,21 @@ func short() trial {
 // judge looks for what must not be, in the log and in the world.
 func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 	t.Helper()
-	pipeline, deployments := tr.pipeline.Pipeline, tr.revisions
+	name, deployments := tr.pipeline.Pipeline, tr.revisions
 	for _, f := range w.faults {
 		t.Error(f)
 	}
-	engine, err := deployer.Fold(t.Context(), l, pipeline) // asserts the invariants on the way
+	engine, err := deployer.Fold(t.Context(), l, name) // asserts the invariants on the way
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := int64(1); n <= int64(deployments); n++ {
-		if d, _ := engine.Deployment(n); d.Status != schedule.Finished {
+		if d, _ := engine.Deployment(n); d.Status != pipeline.Finished {
 			t.Errorf("deployment %d is %s (%s), want finished", n, d.Status, d.Reason)
 		}
 		tr.judgeFacts(t, l, w, n)
 	}
-	live, err := l.Actions(t.Context(), ledger.ActionQuery{Pipeline: pipeline, LiveOnly: true})
+	live, err := l.Actions(t.Context(), ledger.ActionQuery{Pipeline: name, LiveOnly: true})
 	if err != nil || len(live) > 0 {
 		t.Errorf("%d actions live at the end (%v)", len(live), err)
 	}
@@ -345,10 +345,10 @@ func (tr trial) judgeFacts(t *testing.T, l *ledger.Ledger, w *world, n int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[schedule.StepKey]int{}
+	got := map[pipeline.StepKey]int{}
 	for _, e := range entries {
-		if e.Class == schedule.Fact {
-			got[schedule.StepKey{Deployment: n, Target: e.Target, Event: e.Event}]++
+		if e.Class == pipeline.Fact {
+			got[pipeline.StepKey{Deployment: n, Target: e.Target, Event: e.Event}]++
 		}
 	}
 	for key, times := range got {

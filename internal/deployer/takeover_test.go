@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Two processes share one PostgreSQL; one of them stops without a word in the
@@ -87,9 +87,9 @@ func (g *gate) Pass(ctx context.Context, lease ledger.Lease, since int64, decide
 	return g.Ledger.Pass(ctx, lease, since, decide)
 }
 
-func (g *gate) Lease(ctx context.Context, pipeline string, instance action.ID) (ledger.Lease, bool, error) {
+func (g *gate) Lease(ctx context.Context, name string, instance action.ID) (ledger.Lease, bool, error) {
 	g.pass(ctx)
-	return g.Ledger.Lease(ctx, pipeline, instance)
+	return g.Ledger.Lease(ctx, name, instance)
 }
 
 func (g *gate) Heads(ctx context.Context) ([]ledger.Head, error) {
@@ -161,7 +161,7 @@ type stuck struct {
 
 func (s stuck) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	hang := false
-	if a.Action.Step.Event == schedule.HostDeployed {
+	if a.Action.Step.Event == pipeline.HostDeployed {
 		s.once.Do(func() { hang = true })
 	}
 	if !hang {

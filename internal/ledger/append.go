@@ -2,13 +2,13 @@ package ledger
 
 import (
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // append writes entries behind the head, each with the next position. A fact
 // that is there already is not written again and takes no position. The head
 // row itself is written by the caller.
-func (t *txn) append(head *HeadRow, entries []schedule.Entry) error {
+func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -16,7 +16,7 @@ func (t *txn) append(head *HeadRow, entries []schedule.Entry) error {
 	if err != nil {
 		return err
 	}
-	fresh := make([]schedule.Entry, 0, len(entries))
+	fresh := make([]pipeline.Entry, 0, len(entries))
 	for _, e := range entries {
 		e, repeated := number(t.fill(head, e), last)
 		if repeated {
@@ -40,7 +40,7 @@ func (t *txn) append(head *HeadRow, entries []schedule.Entry) error {
 }
 
 // fill completes what an entry leaves to the ledger.
-func (t *txn) fill(head *HeadRow, e schedule.Entry) schedule.Entry {
+func (t *txn) fill(head *HeadRow, e pipeline.Entry) pipeline.Entry {
 	e.Pipeline, e.At = head.Pipeline, t.Now()
 	if e.Target == "" {
 		e.Target = head.Pipeline
@@ -55,25 +55,25 @@ func (t *txn) fill(head *HeadRow, e schedule.Entry) schedule.Entry {
 }
 
 // occurrences is the highest occurrence in the log of each entry's (deployment, target, event).
-func (t *txn) occurrences(head *HeadRow, entries []schedule.Entry) (map[schedule.StepKey]int, error) {
-	keys := make([]schedule.StepKey, len(entries))
+func (t *txn) occurrences(head *HeadRow, entries []pipeline.Entry) (map[pipeline.StepKey]int, error) {
+	keys := make([]pipeline.StepKey, len(entries))
 	for i, e := range entries {
 		e = t.fill(head, e)
-		keys[i] = schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+		keys[i] = pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
 	}
 	marked, err := t.Marked(head.ID, keys)
-	last := make(map[schedule.StepKey]int, len(marked))
+	last := make(map[pipeline.StepKey]int, len(marked))
 	for _, e := range marked {
-		last[schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}] = e.Occurrence
+		last[pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}] = e.Occurrence
 	}
 	return last, err
 }
 
 // number gives a note its occurrence and reports whether the entry is in the log already.
-func number(e schedule.Entry, last map[schedule.StepKey]int) (schedule.Entry, bool) {
-	key := schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+func number(e pipeline.Entry, last map[pipeline.StepKey]int) (pipeline.Entry, bool) {
+	key := pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
 	known, seen := last[key]
-	if e.Class == schedule.Fact {
+	if e.Class == pipeline.Fact {
 		e.Occurrence = 0
 		last[key] = 0
 		return e, seen

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Driver is a database under a Ledger. It knows rows and transactions; what
@@ -92,9 +92,9 @@ type entryTx interface {
 	Versions(pipeline string, version int) ([]Version, error)
 
 	// Marked returns, for each step that has an entry, the one with the highest occurrence.
-	Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error)
-	InsertEntries(pipeline int64, entries []schedule.Entry) error
-	Entries(q EntryQuery) ([]schedule.Entry, error)
+	Marked(pipeline int64, keys []pipeline.StepKey) ([]pipeline.Entry, error)
+	InsertEntries(pipeline int64, entries []pipeline.Entry) error
+	Entries(q EntryQuery) ([]pipeline.Entry, error)
 
 	InsertRevision(pipeline int64, r Revision) error
 	// SetRevisionState writes open, sealed or rejected.
@@ -107,7 +107,7 @@ type entryTx interface {
 
 	InsertDeployment(pipeline int64, d Deployment) error
 	// SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
-	SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error
+	SetDeploymentStatus(pipeline, number int64, status pipeline.Status, ended time.Time) error
 	Deployments(q DeploymentQuery) ([]Deployment, error)
 	// DeploymentIDs reads the uuids of deployments by number.
 	DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error)
@@ -126,7 +126,7 @@ type entryTx interface {
 	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
 	Standings(pipeline, target string) ([]Standing, error)
 	// Passages reads a target's finishes and failures below a position, newest first.
-	Passages(pipeline, target string, below int64, limit int) ([]schedule.Entry, error)
+	Passages(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
 }
 
 // actionTx is the actions, their threads and their history.

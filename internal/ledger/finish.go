@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // settled is what becomes of a live action in this transaction.
@@ -162,7 +162,7 @@ func only(moves []*settled, ids []action.ID) []*settled {
 
 // appendEnds appends what ends of steps say in the deployment log.
 func (t *txn) appendEnds(ended []*settled) error {
-	entries := map[string][]schedule.Entry{}
+	entries := map[string][]pipeline.Entry{}
 	for _, m := range ended {
 		if step := m.action.Step; step != nil {
 			entries[step.Pipeline] = append(entries[step.Pipeline], entryOf(m))
@@ -201,19 +201,19 @@ func (t *txn) ending(m *settled) Ending {
 }
 
 // entryOf is what the end of a step's action says in the deployment log.
-func entryOf(m *settled) schedule.Entry {
+func entryOf(m *settled) pipeline.Entry {
 	step := m.action.Step
-	e := schedule.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,
+	e := pipeline.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,
 		Revision: step.Revision, Version: step.Version}
 	if m.Thread.Status == action.Successful {
-		e.Class, e.Event, e.Detail = schedule.Fact, step.Event, factDetail(m)
+		e.Class, e.Event, e.Detail = pipeline.Fact, step.Event, factDetail(m)
 		return e
 	}
-	e.Class, e.Event = schedule.Note, schedule.StepFailed
+	e.Class, e.Event = pipeline.Note, pipeline.StepFailed
 	if m.Thread.Status == action.Canceled {
-		e.Event = schedule.StepCanceled
+		e.Event = pipeline.StepCanceled
 	}
-	e.Detail, _ = json.Marshal(schedule.StepDetail{Event: step.Event, Action: m.action.ID.String(),
+	e.Detail, _ = json.Marshal(pipeline.StepDetail{Event: step.Event, Action: m.action.ID.String(),
 		Status: m.Thread.Status.String(), Error: m.Event.Error}) // strings always marshal
 	return e
 }

@@ -1,5 +1,5 @@
 // Package ledger is where facts are written: the deployment log, and the
-// actions with their events. It decides nothing; schedule and action do.
+// actions with their events. It decides nothing; pipeline and action do.
 //
 // Ledger holds what rows mean, once: every change of a pipeline runs under the
 // lock of its head row (record.go), every end of an action is one function

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Head is the one hot row of a pipeline.
@@ -22,7 +22,7 @@ type Head struct {
 type Version struct {
 	Pipeline   string              `json:"pipeline"`
 	Version    int                 `json:"version"`
-	Definition schedule.Definition `json:"definition"`
+	Definition pipeline.Definition `json:"definition"`
 	Source     string              `json:"source,omitempty"` // the file as it was written
 	By         string              `json:"by,omitempty"`
 	At         time.Time           `json:"at"`
@@ -62,7 +62,7 @@ type Deployment struct {
 	Revision  int64           `json:"revision"`
 	Label     string          `json:"label"` // of the revision
 	Version   int             `json:"version"`
-	Status    schedule.Status `json:"status"`
+	Status    pipeline.Status `json:"status"`
 	By        string          `json:"by,omitempty"`
 	CreatedAt time.Time       `json:"createdAt"`
 	EndedAt   time.Time       `json:"endedAt,omitzero"`

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Owner is the pipeline that has a resource.
@@ -14,12 +14,12 @@ type Owner struct {
 	// Deployment is the one through which the pipeline keeps a resource that its definition in force no longer has;
 	// 0: the definition in force has it.
 	Deployment int64
-	Status     schedule.Status // of Deployment: active, or failed, so that it may be retried
+	Status     pipeline.Status // of Deployment: active, or failed, so that it may be retried
 }
 
 // Owners returns the resources of all pipelines but one, with their owners. A pipeline has a resource while its
 // definition in force does, and after that as long as a deployment that may still change it is active or may be retried.
-func (l *Ledger) Owners(ctx context.Context, except string) (owners map[schedule.Resource]Owner, err error) {
+func (l *Ledger) Owners(ctx context.Context, except string) (owners map[pipeline.Resource]Owner, err error) {
 	err = l.read(ctx, "read who owns resources", func(tx Tx) error {
 		t := &txn{Tx: tx, core: l.core, began: time.Now()}
 		owners, err = t.owners(except)
@@ -28,12 +28,12 @@ func (l *Ledger) Owners(ctx context.Context, except string) (owners map[schedule
 	return owners, err
 }
 
-func (t *txn) owners(except string) (map[schedule.Resource]Owner, error) {
+func (t *txn) owners(except string) (map[pipeline.Resource]Owner, error) {
 	heads, err := t.Heads(nil)
 	if err != nil {
 		return nil, err
 	}
-	o := owning{txn: t, heads: map[string]*HeadRow{}, owners: map[schedule.Resource]Owner{}}
+	o := owning{txn: t, heads: map[string]*HeadRow{}, owners: map[pipeline.Resource]Owner{}}
 	for i := range heads {
 		head := &heads[i]
 		if head.Pipeline == except || head.Version == 0 {
@@ -60,10 +60,10 @@ func (t *txn) owners(except string) (map[schedule.Resource]Owner, error) {
 type owning struct {
 	*txn
 	heads  map[string]*HeadRow // by pipeline
-	owners map[schedule.Resource]Owner
+	owners map[pipeline.Resource]Owner
 }
 
-func (o *owning) add(r schedule.Resource, d Deployment) {
+func (o *owning) add(r pipeline.Resource, d Deployment) {
 	if _, owned := o.owners[r]; !owned {
 		o.owners[r] = Owner{Pipeline: d.Pipeline, Deployment: d.Number, Status: d.Status}
 	}
@@ -75,9 +75,9 @@ func (o *owning) pinned(head *HeadRow) error {
 	if err != nil {
 		return err
 	}
-	statuses := []schedule.Status{schedule.Active}
+	statuses := []pipeline.Status{pipeline.Active}
 	if k.definition.Pin {
-		statuses = append(statuses, schedule.FailedRun)
+		statuses = append(statuses, pipeline.FailedRun)
 	}
 	older := map[int]*known{head.Version: k}
 	for _, status := range statuses {
@@ -117,7 +117,7 @@ func (o *owning) left() error {
 		return err
 	}
 	for _, s := range started {
-		r := schedule.Resource{Address: s.Address, Service: s.Service}
+		r := pipeline.Resource{Address: s.Address, Service: s.Service}
 		if _, owned := o.owners[r]; owned || o.heads[s.Pipeline] == nil {
 			continue
 		}
@@ -125,12 +125,12 @@ func (o *owning) left() error {
 		if err != nil {
 			return err
 		}
-		active, err := o.Deployments(DeploymentQuery{Pipeline: s.Pipeline, Status: schedule.Active, Before: s.Deployment})
+		active, err := o.Deployments(DeploymentQuery{Pipeline: s.Pipeline, Status: pipeline.Active, Before: s.Deployment})
 		if err != nil {
 			return err
 		}
 		for _, d := range append(last, active...) {
-			if d.Status == schedule.Active || d.Status == schedule.FailedRun {
+			if d.Status == pipeline.Active || d.Status == pipeline.FailedRun {
 				o.add(r, d)
 			}
 		}

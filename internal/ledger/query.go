@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // EntryQuery selects entries of one pipeline.
@@ -17,7 +17,7 @@ type EntryQuery struct {
 	After      int64  // only rows with a greater seq
 	Deployment int64  // 0: all
 	Target     string // "": all; else the target and everything below it
-	Class      schedule.Class
+	Class      pipeline.Class
 	Limit      int  // 0: all
 	Newest     bool // the last Limit rows, still in ascending order
 }
@@ -27,7 +27,7 @@ type DeploymentQuery struct {
 	Pipeline string // "": all
 	Revision int64  // 0: all
 	Number   int64  // 0: all; needs Pipeline
-	Status   schedule.Status
+	Status   pipeline.Status
 	Before   int64 // keyset: only numbers below; needs Pipeline
 	Limit    int   // 0: all
 }
@@ -111,10 +111,10 @@ func those(some []action.Status, which func(action.Status) bool) []action.Status
 func (l *Ledger) Heads(ctx context.Context) ([]Head, error) { return l.heads(ctx, nil) }
 
 // Head is one of them; fault.NotFound when there is none.
-func (l *Ledger) Head(ctx context.Context, pipeline string) (Head, error) {
-	heads, err := l.heads(ctx, []string{pipeline})
+func (l *Ledger) Head(ctx context.Context, name string) (Head, error) {
+	heads, err := l.heads(ctx, []string{name})
 	if err == nil && len(heads) == 0 {
-		err = noPipeline(pipeline)
+		err = noPipeline(name)
 	}
 	if err != nil {
 		return Head{}, err
@@ -135,20 +135,20 @@ func (l *Ledger) heads(ctx context.Context, names []string) (heads []Head, err e
 }
 
 // Version reads one definition version; 0: the one in force.
-func (l *Ledger) Version(ctx context.Context, pipeline string, version int) (v Version, err error) {
-	err = l.read(ctx, "read definition of "+pipeline, func(tx Tx) error {
-		heads, err := tx.Heads([]string{pipeline})
+func (l *Ledger) Version(ctx context.Context, name string, version int) (v Version, err error) {
+	err = l.read(ctx, "read definition of "+name, func(tx Tx) error {
+		heads, err := tx.Heads([]string{name})
 		if err != nil {
 			return err
 		}
 		if len(heads) == 0 {
-			return noPipeline(pipeline)
+			return noPipeline(name)
 		}
 		if version == 0 {
 			version = heads[0].Version
 		}
 		if version != 0 {
-			some, err := tx.Versions(pipeline, version)
+			some, err := tx.Versions(name, version)
 			if err != nil {
 				return err
 			}
@@ -157,22 +157,22 @@ func (l *Ledger) Version(ctx context.Context, pipeline string, version int) (v V
 				return nil
 			}
 		}
-		return fault.New(fault.NotFound, "pipeline %q has no definition %d", pipeline, version)
+		return fault.New(fault.NotFound, "pipeline %q has no definition %d", name, version)
 	})
 	return v, err
 }
 
 // Versions lists all versions, oldest first.
-func (l *Ledger) Versions(ctx context.Context, pipeline string) (some []Version, err error) {
-	err = l.list(ctx, "read definitions of "+pipeline, func(tx Tx) error {
-		some, err = tx.Versions(pipeline, 0)
+func (l *Ledger) Versions(ctx context.Context, name string) (some []Version, err error) {
+	err = l.list(ctx, "read definitions of "+name, func(tx Tx) error {
+		some, err = tx.Versions(name, 0)
 		return err
 	})
 	return some, err
 }
 
 // Entries reads the log in the order of seq.
-func (l *Ledger) Entries(ctx context.Context, q EntryQuery) (entries []schedule.Entry, err error) {
+func (l *Ledger) Entries(ctx context.Context, q EntryQuery) (entries []pipeline.Entry, err error) {
 	err = l.list(ctx, "read the log of "+q.Pipeline, func(tx Tx) error {
 		entries, err = tx.Entries(q)
 		return err
@@ -181,18 +181,18 @@ func (l *Ledger) Entries(ctx context.Context, q EntryQuery) (entries []schedule.
 }
 
 // Revision finds a revision by its label, or by its rev_seq when label is "".
-func (l *Ledger) Revision(ctx context.Context, pipeline, label string, seq int64) (r Revision, err error) {
+func (l *Ledger) Revision(ctx context.Context, name, label string, seq int64) (r Revision, err error) {
 	err = l.read(ctx, "read revision", func(tx Tx) error {
-		r, err = oneRevision(tx, pipeline, label, seq)
+		r, err = oneRevision(tx, name, label, seq)
 		return err
 	})
 	return r, err
 }
 
 // Revisions lists the newest first; limit 0: all.
-func (l *Ledger) Revisions(ctx context.Context, pipeline string, limit int) (some []Revision, err error) {
-	err = l.list(ctx, "read revisions of "+pipeline, func(tx Tx) error {
-		some, err = tx.Revisions(pipeline, "", 0, limit)
+func (l *Ledger) Revisions(ctx context.Context, name string, limit int) (some []Revision, err error) {
+	err = l.list(ctx, "read revisions of "+name, func(tx Tx) error {
+		some, err = tx.Revisions(name, "", 0, limit)
 		return err
 	})
 	return some, err
@@ -208,12 +208,12 @@ func (l *Ledger) Deployments(ctx context.Context, q DeploymentQuery) (some []Dep
 }
 
 // Deployment reads one by number.
-func (l *Ledger) Deployment(ctx context.Context, pipeline string, number int64) (Deployment, error) {
-	none := fault.New(fault.NotFound, "there is no deployment %s#%d", pipeline, number)
+func (l *Ledger) Deployment(ctx context.Context, name string, number int64) (Deployment, error) {
+	none := fault.New(fault.NotFound, "there is no deployment %s#%d", name, number)
 	if number <= 0 {
 		return Deployment{}, none
 	}
-	some, err := l.Deployments(ctx, DeploymentQuery{Pipeline: pipeline, Number: number})
+	some, err := l.Deployments(ctx, DeploymentQuery{Pipeline: name, Number: number})
 	if err != nil {
 		return Deployment{}, err
 	}

@@ -3,7 +3,7 @@ package ledger
 import (
 	"context"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // The questions that the log answers for a pipeline, stage, group or host, each
@@ -12,9 +12,9 @@ import (
 
 // Standing is the latest revision through a target, by rank and by revision,
 // and its last failure. A target that nothing has passed yet has an empty one.
-func (l *Ledger) Standing(ctx context.Context, pipeline, target string) (s Standing, err error) {
+func (l *Ledger) Standing(ctx context.Context, name, target string) (s Standing, err error) {
 	err = l.read(ctx, "read "+target, func(tx Tx) error {
-		some, err := tx.Standings(pipeline, target)
+		some, err := tx.Standings(name, target)
 		s = Standing{Target: target}
 		if len(some) > 0 {
 			s = some[0]
@@ -25,9 +25,9 @@ func (l *Ledger) Standing(ctx context.Context, pipeline, target string) (s Stand
 }
 
 // Standings is that of every target of a pipeline, by path.
-func (l *Ledger) Standings(ctx context.Context, pipeline string) (some []Standing, err error) {
-	err = l.list(ctx, "read targets of "+pipeline, func(tx Tx) error {
-		some, err = tx.Standings(pipeline, "")
+func (l *Ledger) Standings(ctx context.Context, name string) (some []Standing, err error) {
+	err = l.list(ctx, "read targets of "+name, func(tx Tx) error {
+		some, err = tx.Standings(name, "")
 		return err
 	})
 	return some, err
@@ -35,36 +35,36 @@ func (l *Ledger) Standings(ctx context.Context, pipeline string) (some []Standin
 
 // History is a target's finishes and failures, newest first; before is a
 // position in the log (0: its end), so that it also tells what stood there at a past moment.
-func (l *Ledger) History(ctx context.Context, pipeline, target string, before int64, limit int) (entries []schedule.Entry, err error) {
+func (l *Ledger) History(ctx context.Context, name, target string, before int64, limit int) (entries []pipeline.Entry, err error) {
 	err = l.list(ctx, "read history of "+target, func(tx Tx) error {
-		entries, err = tx.Passages(pipeline, target, before, limit)
+		entries, err = tx.Passages(name, target, before, limit)
 		return err
 	})
 	return entries, err
 }
 
 // Resources lists what runs where, by pipeline; "" lists all.
-func (l *Ledger) Resources(ctx context.Context, pipeline string) (some []Resource, err error) {
+func (l *Ledger) Resources(ctx context.Context, name string) (some []Resource, err error) {
 	err = l.list(ctx, "read resources", func(tx Tx) error {
-		some, err = tx.Resources(pipeline)
+		some, err = tx.Resources(name)
 		return err
 	})
 	return some, err
 }
 
 // StageRuns lists a deployment's ways through its stages, in the order of their starts.
-func (l *Ledger) StageRuns(ctx context.Context, pipeline string, deployment int64) (runs []StageRun, err error) {
+func (l *Ledger) StageRuns(ctx context.Context, name string, deployment int64) (runs []StageRun, err error) {
 	err = l.read(ctx, "read stages", func(tx Tx) error {
-		runs, err = tx.StageRuns(pipeline, deployment)
+		runs, err = tx.StageRuns(name, deployment)
 		return err
 	})
 	return runs, err
 }
 
 // Introductions lists what edits brought into stages, oldest first.
-func (l *Ledger) Introductions(ctx context.Context, pipeline string) (some []Introduction, err error) {
+func (l *Ledger) Introductions(ctx context.Context, name string) (some []Introduction, err error) {
 	err = l.list(ctx, "read introductions", func(tx Tx) error {
-		some, err = tx.Introductions(pipeline)
+		some, err = tx.Introductions(name)
 		return err
 	})
 	return some, err

@@ -7,28 +7,28 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Locked is a pipeline under its head lock.
 type Locked struct {
 	Head
 	Now   time.Time        // the transaction's time, UTC
-	Newer []schedule.Entry // rows after the position that the caller knows
+	Newer []pipeline.Entry // rows after the position that the caller knows
 	// Owners returns the resources of other pipelines, as Ledger.Owners does, none of which changes its owner before the
 	// transaction ends; Define only.
-	Owners func() (map[schedule.Resource]Owner, error)
+	Owners func() (map[pipeline.Resource]Owner, error)
 }
 
 // Change is what a decider wants recorded; all of it is committed, or nothing.
 type Change struct {
-	Definition *schedule.Definition // stored as version Head.Version+1; Define only
+	Definition *pipeline.Definition // stored as version Head.Version+1; Define only
 	Source     string               // the file it came from
 	By         string
-	Entries    []schedule.Entry
+	Entries    []pipeline.Entry
 	Actions    []action.Action // with Step set
-	Drain      []schedule.StepKey
-	Cancel     []schedule.StepKey
+	Drain      []pipeline.StepKey
+	Cancel     []pipeline.StepKey
 }
 
 // Decider is a function that runs under the head lock. It may be called again when the transaction is retried.
@@ -43,10 +43,10 @@ type Lease struct {
 
 // Lease takes the pipeline for the instance when its holder is not alive; ok is false while another holds it.
 // On the embedded log it is always granted: whoever runs roles there is alone.
-func (l *Ledger) Lease(ctx context.Context, pipeline string, instance action.ID) (lease Lease, ok bool, err error) {
-	err = l.write(ctx, "lease pipeline "+pipeline, func(t *txn) error {
+func (l *Ledger) Lease(ctx context.Context, name string, instance action.ID) (lease Lease, ok bool, err error) {
+	err = l.write(ctx, "lease pipeline "+name, func(t *txn) error {
 		ok = false
-		head, err := t.lockOne(pipeline)
+		head, err := t.lockOne(name)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (l *Ledger) Lease(ctx context.Context, pipeline string, instance action.ID)
 				return err
 			}
 		}
-		lease, ok = Lease{Pipeline: pipeline, Instance: instance, Epoch: head.Epoch}, true
+		lease, ok = Lease{Pipeline: name, Instance: instance, Epoch: head.Epoch}, true
 		return nil
 	})
 	return lease, ok, err
@@ -97,28 +97,28 @@ func (l *Ledger) Pass(ctx context.Context, lease Lease, since int64, decide Deci
 	return l.record(ctx, r)
 }
 
-// Define stores a new definition version with the rows of schedule.Edit; the pipeline is made when it is new.
-func (l *Ledger) Define(ctx context.Context, pipeline string, since int64, decide Decider) (Head, error) {
-	return l.record(ctx, recording{what: "define", pipeline: pipeline, since: since, decide: decide, create: true})
+// Define stores a new definition version with the rows of pipeline.Edit; the pipeline is made when it is new.
+func (l *Ledger) Define(ctx context.Context, name string, since int64, decide Decider) (Head, error) {
+	return l.record(ctx, recording{what: "define", pipeline: name, since: since, decide: decide, create: true})
 }
 
 // Append records what people ask: notes of Engine.Command.
-func (l *Ledger) Append(ctx context.Context, pipeline string, since int64, decide Decider) (Head, error) {
-	return l.record(ctx, recording{what: "append to", pipeline: pipeline, since: since, decide: decide})
+func (l *Ledger) Append(ctx context.Context, name string, since int64, decide Decider) (Head, error) {
+	return l.record(ctx, recording{what: "append to", pipeline: name, since: since, decide: decide})
 }
 
 // Remark appends an entry that completes nothing and decides nothing, such as what the checks of a running step answer,
 // or that a service was stopped.
-func (l *Ledger) Remark(ctx context.Context, pipeline string, e schedule.Entry) error {
-	if e.Class == schedule.Fact {
+func (l *Ledger) Remark(ctx context.Context, name string, e pipeline.Entry) error {
+	if e.Class == pipeline.Fact {
 		return fault.New(fault.Internal, "%s of %s is a fact, not a remark", e.Event, e.Target)
 	}
-	return l.write(ctx, "append to "+pipeline, func(t *txn) error {
-		head, err := t.lockOne(pipeline)
+	return l.write(ctx, "append to "+name, func(t *txn) error {
+		head, err := t.lockOne(name)
 		if err != nil {
 			return err
 		}
-		if err := t.append(head, []schedule.Entry{e}); err != nil {
+		if err := t.append(head, []pipeline.Entry{e}); err != nil {
 			return err
 		}
 		return t.UpdateHead(*head)
@@ -187,7 +187,7 @@ func (t *txn) decide(r recording, head *HeadRow) (Change, error) {
 	}
 	locked := Locked{Head: head.Head, Now: t.Now()}
 	if r.create {
-		locked.Owners = func() (map[schedule.Resource]Owner, error) { return t.owners(r.pipeline) }
+		locked.Owners = func() (map[pipeline.Resource]Owner, error) { return t.owners(r.pipeline) }
 	}
 	if r.since < head.Seq {
 		newer, err := t.Entries(EntryQuery{Pipeline: r.pipeline, After: r.since})
@@ -268,18 +268,18 @@ func (t *txn) start(head *HeadRow, actions []action.Action) error {
 	return err
 }
 
-func (t *txn) deploymentIDs(pipeline int64, actions []action.Action) (map[int64]action.ID, error) {
+func (t *txn) deploymentIDs(pipelineID int64, actions []action.Action) (map[int64]action.ID, error) {
 	var numbers []int64
 	for _, a := range actions {
 		if a.Step != nil {
 			numbers = append(numbers, a.Step.Deployment)
 		}
 	}
-	return t.DeploymentIDs(pipeline, numbers)
+	return t.DeploymentIDs(pipelineID, numbers)
 }
 
 // stop drains or cancels the live actions of steps; those that have ended meanwhile need nothing.
-func (t *txn) stop(head *HeadRow, steps []schedule.StepKey, kind action.InputKind) error {
+func (t *txn) stop(head *HeadRow, steps []pipeline.StepKey, kind action.InputKind) error {
 	if len(steps) == 0 {
 		return nil
 	}

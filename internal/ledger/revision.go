@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // States of a revision.
@@ -138,7 +138,7 @@ func (t *txn) deploy(head *HeadRow, r Revision, want NewDeployment) (Deployment,
 	}
 	head.Deployed++
 	d := Deployment{ID: newID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
-		Label: r.Label, Version: head.Version, Status: schedule.Active, By: want.By, CreatedAt: t.Now()}
+		Label: r.Label, Version: head.Version, Status: pipeline.Active, By: want.By, CreatedAt: t.Now()}
 	if err := t.InsertDeployment(head.ID, d); err != nil {
 		return Deployment{}, err
 	}
@@ -150,9 +150,9 @@ func (t *txn) deploy(head *HeadRow, r Revision, want NewDeployment) (Deployment,
 	if err != nil {
 		return Deployment{}, err
 	}
-	created := schedule.Entry{Deployment: d.Number, Event: schedule.DeploymentCreated, Class: schedule.Note,
+	created := pipeline.Entry{Deployment: d.Number, Event: pipeline.DeploymentCreated, Class: pipeline.Note,
 		Revision: r.Seq, Detail: detail}
-	if err := t.append(head, []schedule.Entry{created}); err != nil {
+	if err := t.append(head, []pipeline.Entry{created}); err != nil {
 		return Deployment{}, err
 	}
 	return d, t.UpdateHead(*head)
@@ -180,13 +180,13 @@ func (t *txn) checkUntil(head *HeadRow, until string) error {
 // RegisterArtifact stores one result of a build and appends the change artifact-registered.
 // Same content again does nothing; other content is fault.Conflict. The last
 // one that the definition in force requires seals the revision.
-func (l *Ledger) RegisterArtifact(ctx context.Context, pipeline string, revision int64, a Artifact) error {
+func (l *Ledger) RegisterArtifact(ctx context.Context, name string, revision int64, a Artifact) error {
 	return l.write(ctx, "register artifact "+a.Label, func(t *txn) error {
-		head, err := t.lockOne(pipeline)
+		head, err := t.lockOne(name)
 		if err != nil {
 			return err
 		}
-		r, err := oneRevision(t, pipeline, "", revision)
+		r, err := oneRevision(t, name, "", revision)
 		if err != nil {
 			return err
 		}
@@ -226,8 +226,8 @@ func (t *txn) addArtifact(head *HeadRow, r Revision, a Artifact) error {
 	if err != nil {
 		return err
 	}
-	change := schedule.Entry{Event: schedule.ArtifactRegistered, Class: schedule.Change, Revision: r.Seq, Detail: detail}
-	if err := t.append(head, []schedule.Entry{change}); err != nil {
+	change := pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: r.Seq, Detail: detail}
+	if err := t.append(head, []pipeline.Entry{change}); err != nil {
 		return err
 	}
 	if err := t.UpdateHead(*head); err != nil {
@@ -260,16 +260,16 @@ func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
 }
 
 // oneRevision finds a revision by label, or by seq when label is "".
-func oneRevision(tx Tx, pipeline, label string, seq int64) (Revision, error) {
-	found, err := tx.Revisions(pipeline, label, seq, 0)
+func oneRevision(tx Tx, name, label string, seq int64) (Revision, error) {
+	found, err := tx.Revisions(name, label, seq, 0)
 	if err != nil {
 		return Revision{}, err
 	}
 	if len(found) == 0 {
 		if label == "" {
-			return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision number %d", pipeline, seq)
+			return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision number %d", name, seq)
 		}
-		return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision %q", pipeline, label)
+		return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision %q", name, label)
 	}
 	return found[0], nil
 }

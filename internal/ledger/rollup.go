@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // rollUp keeps the rows that answer "where are you?" true to the entries just
 // appended. They hold nothing that the log does not.
-func (t *txn) rollUp(head *HeadRow, entries []schedule.Entry) error {
+func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 	var r rollUps
 	for _, e := range entries {
 		if p, ok := passage(e); ok {
@@ -37,38 +37,38 @@ type rollUps struct {
 	resources []Resource
 }
 
-func (t *txn) rollUpEntry(head *HeadRow, e schedule.Entry, r *rollUps) error {
+func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 	switch e.Event {
-	case schedule.HostStarted, schedule.HostFinished:
+	case pipeline.HostStarted, pipeline.HostFinished:
 		resource, ok, err := t.resource(head, e)
 		if ok {
 			r.resources = append(r.resources, resource)
 		}
 		return err
-	case schedule.StageStarted, schedule.StageFinished, schedule.StageFailed:
+	case pipeline.StageStarted, pipeline.StageFinished, pipeline.StageFailed:
 		return t.PutStageRun(head.ID, stageRun(e))
-	case schedule.PipelineFinished:
-		return t.setStatus(head, e, schedule.Finished)
-	case schedule.PipelineFailed:
-		return t.setStatus(head, e, schedule.FailedRun)
-	case schedule.PipelineSuperseded:
-		return t.setStatus(head, e, schedule.Superseded)
-	case schedule.PipelineCanceled:
-		return t.setStatus(head, e, schedule.CanceledRun)
-	case schedule.RetryRequested:
+	case pipeline.PipelineFinished:
+		return t.setStatus(head, e, pipeline.Finished)
+	case pipeline.PipelineFailed:
+		return t.setStatus(head, e, pipeline.FailedRun)
+	case pipeline.PipelineSuperseded:
+		return t.setStatus(head, e, pipeline.Superseded)
+	case pipeline.PipelineCanceled:
+		return t.setStatus(head, e, pipeline.CanceledRun)
+	case pipeline.RetryRequested:
 		return t.reopen(head, e)
-	case schedule.StepIntroduced:
+	case pipeline.StepIntroduced:
 		return t.introduce(head, e)
 	}
 	return nil
 }
 
 // setStatus ends a deployment, and with it the stages that it is inside.
-func (t *txn) setStatus(head *HeadRow, e schedule.Entry, status schedule.Status) error {
+func (t *txn) setStatus(head *HeadRow, e pipeline.Entry, status pipeline.Status) error {
 	if err := t.SetDeploymentStatus(head.ID, e.Deployment, status, e.At); err != nil {
 		return err
 	}
-	if status == schedule.Finished {
+	if status == pipeline.Finished {
 		return nil
 	}
 	return t.eachStageRun(head, e.Deployment, func(run *StageRun) bool {
@@ -79,12 +79,12 @@ func (t *txn) setStatus(head *HeadRow, e schedule.Entry, status schedule.Status)
 }
 
 // reopen makes a deployment active again: a retried one has pipeline-failed behind it.
-func (t *txn) reopen(head *HeadRow, e schedule.Entry) error {
-	if err := t.SetDeploymentStatus(head.ID, e.Deployment, schedule.Active, time.Time{}); err != nil {
+func (t *txn) reopen(head *HeadRow, e pipeline.Entry) error {
+	if err := t.SetDeploymentStatus(head.ID, e.Deployment, pipeline.Active, time.Time{}); err != nil {
 		return err
 	}
 	return t.eachStageRun(head, e.Deployment, func(run *StageRun) bool {
-		failed := run.Outcome == string(schedule.FailedRun)
+		failed := run.Outcome == string(pipeline.FailedRun)
 		run.EndedAt, run.Outcome = time.Time{}, ""
 		return failed
 	})
@@ -109,13 +109,13 @@ func (t *txn) eachStageRun(head *HeadRow, deployment int64, change func(*StageRu
 
 // stageRun is what a stage's own entry says of its run. A start keeps what is
 // there; the drivers write StartedAt only once.
-func stageRun(e schedule.Entry) StageRun {
+func stageRun(e pipeline.Entry) StageRun {
 	run := StageRun{Deployment: e.Deployment, Stage: stageOf(e.Target), Revision: e.Revision, StartedAt: e.At}
 	switch e.Event {
-	case schedule.StageFinished:
-		run.EndedAt, run.Outcome = e.At, string(schedule.Finished)
-	case schedule.StageFailed:
-		run.EndedAt, run.Outcome = e.At, string(schedule.FailedRun)
+	case pipeline.StageFinished:
+		run.EndedAt, run.Outcome = e.At, string(pipeline.Finished)
+	case pipeline.StageFailed:
+		run.EndedAt, run.Outcome = e.At, string(pipeline.FailedRun)
 	}
 	return run
 }
@@ -129,7 +129,7 @@ func stageOf(target string) string {
 
 // resource is what runs where, by a host's start or finish. ok is false for a
 // host that the definition in force no longer has.
-func (t *txn) resource(head *HeadRow, e schedule.Entry) (r Resource, ok bool, err error) {
+func (t *txn) resource(head *HeadRow, e pipeline.Entry) (r Resource, ok bool, err error) {
 	k, err := t.definition(head)
 	if err != nil {
 		return Resource{}, false, err
@@ -140,14 +140,14 @@ func (t *txn) resource(head *HeadRow, e schedule.Entry) (r Resource, ok bool, er
 	}
 	r = Resource{Address: of.Address, Service: of.Service, Pipeline: head.Pipeline, Target: e.Target,
 		Deployment: e.Deployment, Revision: e.Revision, At: e.At}
-	if e.Event == schedule.HostFinished {
+	if e.Event == pipeline.HostFinished {
 		r.Finished = e.Deployment
 	}
 	return r, true, nil
 }
 
 // introduce keeps what an edit brought into a stage.
-func (t *txn) introduce(head *HeadRow, e schedule.Entry) error {
+func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
 	i := Introduction{Stage: stageOf(e.Target), Version: e.Version, RevisionAfter: head.Newest}
 	var detail struct {
 		Event         string `json:"event"`
@@ -165,12 +165,12 @@ func (t *txn) introduce(head *HeadRow, e schedule.Entry) error {
 }
 
 // passage is what a finish or a failure says of its target.
-func passage(e schedule.Entry) (Passage, bool) {
+func passage(e pipeline.Entry) (Passage, bool) {
 	p := Passage{Target: e.Target, Deployment: e.Deployment, Revision: e.Revision, At: e.At}
 	switch e.Event {
-	case schedule.PipelineFinished, schedule.StageFinished, schedule.GroupFinished, schedule.HostFinished:
+	case pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished:
 		return p, true
-	case schedule.PipelineFailed, schedule.StageFailed, schedule.GroupFailed, schedule.HostFailed, schedule.StepFailed:
+	case pipeline.PipelineFailed, pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.StepFailed:
 		p.Failed = true
 		return p, true
 	}

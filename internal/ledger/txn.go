@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // txn is one transaction of the ledger: the rows, the heads it has locked, and whom to wake after the commit.
@@ -53,21 +53,21 @@ func (t *txn) lock(pipelines ...string) error {
 }
 
 // lockOne takes the head of one pipeline, which must exist.
-func (t *txn) lockOne(pipeline string) (*HeadRow, error) {
-	if err := t.lock(pipeline); err != nil {
+func (t *txn) lockOne(name string) (*HeadRow, error) {
+	if err := t.lock(name); err != nil {
 		return nil, err
 	}
-	return t.head(pipeline)
+	return t.head(name)
 }
 
 // head is one of the locked heads.
-func (t *txn) head(pipeline string) (*HeadRow, error) {
+func (t *txn) head(name string) (*HeadRow, error) {
 	for _, h := range t.heads {
-		if h.Pipeline == pipeline {
+		if h.Pipeline == name {
 			return h, nil
 		}
 	}
-	return nil, noPipeline(pipeline)
+	return nil, noPipeline(name)
 }
 
 func noPipeline(name string) error {
@@ -95,12 +95,12 @@ func (t *txn) definition(head *HeadRow) (*known, error) {
 // known is a stored definition, which never changes, and what its hosts are.
 type known struct {
 	version    int
-	definition schedule.Definition
-	resources  map[string]schedule.Resource // by the host's full path
+	definition pipeline.Definition
+	resources  map[string]pipeline.Resource // by the host's full path
 }
 
 func newKnown(v Version) *known {
-	k := &known{version: v.Version, definition: v.Definition, resources: map[string]schedule.Resource{}}
+	k := &known{version: v.Version, definition: v.Definition, resources: map[string]pipeline.Resource{}}
 	d := &k.definition
 	for at := range d.EachHost() {
 		k.resources[at.Target] = d.ResourceOf(at.Stage, at.Group, at.Host)

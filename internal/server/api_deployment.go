@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 type DeploymentPath struct {
@@ -61,7 +61,7 @@ func (a *api) deployments() {
 			return a.service.Deployment(ctx, ref)
 		})
 	get(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
-		func(ctx context.Context, in *DeploymentPath) ([]schedule.StepState, error) {
+		func(ctx context.Context, in *DeploymentPath) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -69,7 +69,7 @@ func (a *api) deployments() {
 			return a.service.Steps(ctx, ref)
 		})
 	get(a, read("why", "/deployments/{id}/why", "What each open step waits for"),
-		func(ctx context.Context, in *whyInput) ([]schedule.StepState, error) {
+		func(ctx context.Context, in *whyInput) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -87,7 +87,7 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]ledge
 		return nil, fault.New(fault.Invalid, "before needs pipeline")
 	}
 	q := ledger.DeploymentQuery{
-		Pipeline: in.Pipeline, Revision: in.Revision, Status: schedule.Status(in.Status), Before: in.Before, Limit: in.Limit,
+		Pipeline: in.Pipeline, Revision: in.Revision, Status: pipeline.Status(in.Status), Before: in.Before, Limit: in.Limit,
 	}
 	if q.Limit == 0 {
 		q.Limit = RecentLimit

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // logInput selects entries; as text/event-stream they follow live.
@@ -38,7 +38,7 @@ func (in *logInput) query() (ledger.EntryQuery, error) {
 	if in.Target != "" {
 		q.Target = full(in.Pipeline, in.Target)
 	}
-	for _, class := range []schedule.Class{schedule.Fact, schedule.Note, schedule.Change} {
+	for _, class := range []pipeline.Class{pipeline.Fact, pipeline.Note, pipeline.Change} {
 		if class.String() == in.Class {
 			q.Class = class
 		}
@@ -56,7 +56,7 @@ func (in *logInput) query() (ledger.EntryQuery, error) {
 
 func (a *api) log() {
 	op := read("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
-	a.streams(&op, reflect.TypeFor[[]schedule.Entry]())
+	a.streams(&op, reflect.TypeFor[[]pipeline.Entry]())
 	huma.Register(a.huma, op, func(ctx context.Context, in *logInput) (*huma.StreamResponse, error) {
 		q, err := in.query()
 		if err != nil {
@@ -75,7 +75,7 @@ func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamR
 		return nil, problemOf(err)
 	}
 	return stream(func(ctx context.Context, w *EventStream) error {
-		return a.service.Follow(ctx, q, func(e schedule.Entry) error {
+		return a.service.Follow(ctx, q, func(e pipeline.Entry) error {
 			return w.JSON(strconv.FormatInt(e.Seq, 10), e.Class.String(), e)
 		})
 	}), nil

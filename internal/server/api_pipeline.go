@@ -139,7 +139,7 @@ const (
 )
 
 // propose reads a definition that a client sent.
-func propose(pipeline, file string, source []byte) (Proposal, error) {
+func propose(name, file string, source []byte) (Proposal, error) {
 	if file == "" {
 		file = "waybill.yaml"
 	}
@@ -147,9 +147,9 @@ func propose(pipeline, file string, source []byte) (Proposal, error) {
 	if err != nil {
 		return proposal, err
 	}
-	if proposal.Definition.Pipeline != pipeline {
+	if proposal.Definition.Pipeline != name {
 		return proposal, fault.New(fault.Invalid, "the file defines the pipeline %q, the address names %q",
-			proposal.Definition.Pipeline, pipeline)
+			proposal.Definition.Pipeline, name)
 	}
 	return proposal, nil
 }

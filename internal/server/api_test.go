@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -174,7 +174,7 @@ func TestFaultyDefinitionComesBackWithPlaces(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
 	source := strings.Replace(servertest.Definition, "- name: beta", "- name: beta\n  after: [bild]", 1)
-	proposal := server.Proposal{Definition: schedule.Definition{Pipeline: "greeter"}, Source: source, File: "waybill.yaml"}
+	proposal := server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}, Source: source, File: "waybill.yaml"}
 	_, err := s.client().Apply(t.Context(), proposal)
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok || len(problems) != 1 || problems[0].Line != 10 || problems[0].Suggestion != "build" {
@@ -234,7 +234,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	same("revisions", func(o operations) (any, error) { return o.Revisions(ctx, "greeter", 5) })
 	same("revision", func(o operations) (any, error) { return o.Revision(ctx, "greeter", "3f2c9a1") })
 	same("deployments", func(o operations) (any, error) {
-		return o.Deployments(ctx, ledger.DeploymentQuery{Pipeline: "greeter", Status: schedule.Finished, Limit: 5})
+		return o.Deployments(ctx, ledger.DeploymentQuery{Pipeline: "greeter", Status: pipeline.Finished, Limit: 5})
 	})
 	same("steps", func(o operations) (any, error) { return o.Steps(ctx, ref) })
 	same("why", func(o operations) (any, error) { return o.Why(ctx, ref, "prod/east") })
@@ -242,7 +242,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	same("plan of an edit", func(o operations) (any, error) { return o.PlanEdit(ctx, proposal) })
 	same("resolve", func(o operations) (any, error) { return o.Resolve(ctx, first.Deployment.ID.String()) })
 	same("entries", func(o operations) (any, error) {
-		return o.Entries(ctx, ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: schedule.Fact, After: 3, Limit: 4})
+		return o.Entries(ctx, ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: pipeline.Fact, After: 3, Limit: 4})
 	})
 	same("actions", func(o operations) (any, error) {
 		return o.Actions(ctx, ledger.ActionQuery{Pipeline: "greeter", Statuses: []action.Status{action.Successful}, Limit: 3})
@@ -274,10 +274,10 @@ type operations interface {
 	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
 	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)
 	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
-	Steps(ctx context.Context, ref server.Ref) ([]schedule.StepState, error)
-	Why(ctx context.Context, ref server.Ref, target string) ([]schedule.StepState, error)
+	Steps(ctx context.Context, ref server.Ref) ([]pipeline.StepState, error)
+	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	Resolve(ctx context.Context, text string) (server.Ref, error)
-	Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error)
+	Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error)
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 }
@@ -311,7 +311,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 		}
 	}
 	s.Script.Release("beta/all/oak host-deployed")
-	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == schedule.CanceledRun })
+	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.CanceledRun })
 	if err := c.Command(ctx, ref, server.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
 		t.Errorf("retry of a canceled one: %v, want a refusal", err)
 	}
@@ -375,13 +375,13 @@ func TestClientFollowsOverACut(t *testing.T) {
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	enough := errors.New("enough")
 	var got []int64
-	err := s.client().Follow(t.Context(), ledger.EntryQuery{Pipeline: "greeter"}, func(e schedule.Entry) error {
+	err := s.client().Follow(t.Context(), ledger.EntryQuery{Pipeline: "greeter"}, func(e pipeline.Entry) error {
 		got = append(got, e.Seq)
-		if e.Event == schedule.HostReplicated && e.Deployment == ref.Number && len(got) < 20 {
+		if e.Event == pipeline.HostReplicated && e.Deployment == ref.Number && len(got) < 20 {
 			s.CloseClientConnections()
 			s.Script.Release("beta/all/oak host-deployed")
 		}
-		if e.Event == schedule.PipelineFinished {
+		if e.Event == pipeline.PipelineFinished {
 			return enough
 		}
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Client asks another process what a Service answers, with the same methods and the same fault codes.
@@ -43,13 +43,13 @@ func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, 
 }
 
 // Versions is Service.Versions.
-func (c *Client) Versions(ctx context.Context, pipeline string) (versions []ledger.Version, err error) {
-	return versions, c.get(ctx, at("pipelines", pipeline, "versions"), nil, &versions)
+func (c *Client) Versions(ctx context.Context, name string) (versions []ledger.Version, err error) {
+	return versions, c.get(ctx, at("pipelines", name, "versions"), nil, &versions)
 }
 
 // Version is Service.Version.
-func (c *Client) Version(ctx context.Context, pipeline string, version int) (found ledger.Version, err error) {
-	return found, c.get(ctx, at("pipelines", pipeline, "versions", strconv.Itoa(version)), nil, &found)
+func (c *Client) Version(ctx context.Context, name string, version int) (found ledger.Version, err error) {
+	return found, c.get(ctx, at("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
 // PlanEdit is Service.PlanEdit; Source is what is sent.
@@ -81,12 +81,12 @@ func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err erro
 }
 
 // Plan is Service.Plan.
-func (c *Client) Plan(ctx context.Context, pipeline string, proposal *Proposal) (PlanView, error) {
-	return c.plan(ctx, pipeline, proposal, true)
+func (c *Client) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
+	return c.plan(ctx, name, proposal, true)
 }
 
-func (c *Client) plan(ctx context.Context, pipeline string, p *Proposal, simulate bool) (view PlanView, err error) {
-	q := request{method: http.MethodPost, path: at("pipelines", pipeline, "plan"), query: url.Values{}}
+func (c *Client) plan(ctx context.Context, name string, p *Proposal, simulate bool) (view PlanView, err error) {
+	q := request{method: http.MethodPost, path: at("pipelines", name, "plan"), query: url.Values{}}
 	q.query.Set("simulate", strconv.FormatBool(simulate))
 	if p != nil {
 		q.query.Set("file", p.File)
@@ -96,17 +96,17 @@ func (c *Client) plan(ctx context.Context, pipeline string, p *Proposal, simulat
 }
 
 // PutSnapshot is Service.PutSnapshot.
-func (c *Client) PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error) {
+func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
 	var stored Stored
 	err = c.do(ctx, request{
-		method: http.MethodPut, path: at("pipelines", pipeline, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
+		method: http.MethodPut, path: at("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
 	}, &stored)
 	return stored.Key, err
 }
 
 // Snapshot is Service.Snapshot.
-func (c *Client) Snapshot(ctx context.Context, pipeline, label string) (view SnapshotView, err error) {
-	return view, c.get(ctx, at("pipelines", pipeline, "revisions", label, "snapshot"), nil, &view)
+func (c *Client) Snapshot(ctx context.Context, name, label string) (view SnapshotView, err error) {
+	return view, c.get(ctx, at("pipelines", name, "revisions", label, "snapshot"), nil, &view)
 }
 
 // Register is Service.Register.
@@ -121,13 +121,13 @@ func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool, u
 }
 
 // Revisions is Service.Revisions.
-func (c *Client) Revisions(ctx context.Context, pipeline string, limit int) (found []ledger.Revision, err error) {
-	return found, c.get(ctx, at("pipelines", pipeline, "revisions"), numbers("limit", int64(limit)), &found)
+func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []ledger.Revision, err error) {
+	return found, c.get(ctx, at("pipelines", name, "revisions"), numbers("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
-func (c *Client) Revision(ctx context.Context, pipeline, label string) (found ledger.Revision, err error) {
-	return found, c.get(ctx, at("pipelines", pipeline, "revisions", label), nil, &found)
+func (c *Client) Revision(ctx context.Context, name, label string) (found ledger.Revision, err error) {
+	return found, c.get(ctx, at("pipelines", name, "revisions", label), nil, &found)
 }
 
 // Deploy is Service.Deploy; the server takes who did it from the token.
@@ -158,12 +158,12 @@ func (c *Client) Deployment(ctx context.Context, ref Ref) (view DeploymentView, 
 }
 
 // Steps is Service.Steps.
-func (c *Client) Steps(ctx context.Context, ref Ref) (steps []schedule.StepState, err error) {
+func (c *Client) Steps(ctx context.Context, ref Ref) (steps []pipeline.StepState, err error) {
 	return steps, c.get(ctx, at("deployments", ref.String(), "steps"), nil, &steps)
 }
 
 // Why is Service.Why.
-func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []schedule.StepState, err error) {
+func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeline.StepState, err error) {
 	query := url.Values{}
 	texts(query, "target", target)
 	return open, c.get(ctx, at("deployments", ref.String(), "why"), query, &open)
@@ -176,7 +176,7 @@ func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 }
 
 // Entries is Service.Entries.
-func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []schedule.Entry, err error) {
+func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []pipeline.Entry, err error) {
 	return rows, c.get(ctx, at("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 

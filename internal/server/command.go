@@ -5,7 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Command is a person's intent on a deployment.
@@ -22,17 +22,17 @@ type Command struct {
 func noteOf(kind string) string {
 	switch kind {
 	case "retry":
-		return schedule.RetryRequested
+		return pipeline.RetryRequested
 	case "skip":
-		return schedule.StepSkipped
+		return pipeline.StepSkipped
 	case "hold":
-		return schedule.HoldSet
+		return pipeline.HoldSet
 	case "resume":
-		return schedule.HoldCleared
+		return pipeline.HoldCleared
 	case "until":
-		return schedule.UntilSet
+		return pipeline.UntilSet
 	case "cancel":
-		return schedule.PipelineCanceled
+		return pipeline.PipelineCanceled
 	}
 	return ""
 }
@@ -46,7 +46,7 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	if _, err := s.deployment(ctx, ref); err != nil {
 		return err
 	}
-	intent := schedule.Command{
+	intent := pipeline.Command{
 		Kind: note, Deployment: ref.Number, Target: full(ref.Pipeline, c.Target), Event: c.Event,
 		By: c.By, Reason: c.Reason, Now: c.Now,
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // DeploymentView is a deployment as it stands.
 type DeploymentView struct {
 	ledger.Deployment
-	State    schedule.DeploymentState `json:"state"`
+	State    pipeline.DeploymentState `json:"state"`
 	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision, whole
 	Seq      int64                    `json:"seq"`            // of the last entry seen
 	Now      time.Time                `json:"now"`            // the ledger's time of this view
@@ -24,7 +24,7 @@ type DeploymentView struct {
 // StageRun is a stage of a deployment.
 type StageRun struct {
 	Name string             `json:"name"`
-	Kind schedule.StageKind `json:"kind"`
+	Kind pipeline.StageKind `json:"kind"`
 	Run
 	Steps  []StepRun  `json:"steps,omitempty"`  // of a build
 	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
@@ -73,7 +73,7 @@ const (
 
 // StepRun is a step that takes work, or an artifact's arrival, with its action.
 type StepRun struct {
-	schedule.StepState
+	pipeline.StepState
 	Name      string           `json:"name"`               // deploy, build, amd64
 	Word      string           `json:"word"`               // for people: deployed, deploying, waits, failed, …
 	Action    action.ID        `json:"action,omitzero"`    // its newest action
@@ -153,7 +153,7 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 }
 
 // Steps lists every step of a deployment, breadth-first, each with its state and reason.
-func (s *Service) Steps(ctx context.Context, ref Ref) ([]schedule.StepState, error) {
+func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
 	if _, err := s.deployment(ctx, ref); err != nil {
 		return nil, err
 	}
@@ -161,11 +161,11 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]schedule.StepState, err
 	if err != nil {
 		return nil, err
 	}
-	var steps []schedule.StepState
+	var steps []pipeline.StepState
 	err = s.folded(ctx, ref.Pipeline, func(f *fold) error {
 		steps = f.engine.Explain(ref.Number, now)
 		for i, step := range steps {
-			if step.State == schedule.Claimed {
+			if step.State == pipeline.Claimed {
 				steps[i].Reason = f.marks.reports[ref.Number][stepName{step.Target, step.Event}]
 			}
 		}
@@ -175,11 +175,11 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]schedule.StepState, err
 }
 
 // Why lists the open steps of a deployment, each with its reason; target narrows it to one and what is below.
-func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]schedule.StepState, error) {
+func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
 	steps, err := s.Steps(ctx, ref)
-	open := []schedule.StepState{}
+	open := []pipeline.StepState{}
 	for _, step := range steps {
-		if step.State != schedule.Complete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
+		if step.State != pipeline.Complete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
 			open = append(open, step)
 		}
 	}
@@ -199,11 +199,11 @@ func (s *Service) deployment(ctx context.Context, ref Ref) (ledger.Deployment, e
 }
 
 // full puts the pipeline's name before a target that lacks it.
-func full(pipeline, target string) string {
-	if within(target, pipeline) {
+func full(name, target string) string {
+	if within(target, name) {
 		return target
 	}
-	return schedule.Path(pipeline, target)
+	return pipeline.Path(name, target)
 }
 
 // stepAction is a step's newest action and the error of its last failed attempt.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // How many recorded runs a median is taken of, and how many actions are looked at for them.
@@ -26,10 +26,10 @@ type durations struct {
 
 type stepName struct{ target, event string }
 
-func (s *Service) durations(ctx context.Context, pipeline string) (*durations, error) {
-	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: pipeline, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
+func (s *Service) durations(ctx context.Context, name string) (*durations, error) {
+	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
-		return nil, fmt.Errorf("read recorded durations of %s: %w", pipeline, err)
+		return nil, fmt.Errorf("read recorded durations of %s: %w", name, err)
 	}
 	byTarget, byEvent := map[stepName][]time.Duration{}, map[string][]time.Duration{}
 	for _, a := range recorded {
@@ -50,13 +50,13 @@ func (s *Service) durations(ctx context.Context, pipeline string) (*durations, e
 	return times, nil
 }
 
-func (d *durations) of(step schedule.StepKey) time.Duration {
+func (d *durations) of(step pipeline.StepKey) time.Duration {
 	took, _ := d.measured(step)
 	return took
 }
 
 // measured reports whether the step has a recorded run, and how long it takes.
-func (d *durations) measured(step schedule.StepKey) (time.Duration, bool) {
+func (d *durations) measured(step pipeline.StepKey) (time.Duration, bool) {
 	if took, ok := d.byTarget[stepName{step.Target, step.Event}]; ok {
 		return took, true
 	}

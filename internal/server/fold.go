@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // folds keeps one folded engine per pipeline, so that a question costs the rows
@@ -20,20 +20,20 @@ type folds struct {
 }
 
 // get is the fold of a pipeline, empty when it is asked for the first time.
-func (f *folds) get(pipeline string) *fold {
+func (f *folds) get(name string) *fold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.byPipeline[pipeline] == nil {
-		f.byPipeline[pipeline] = newFold(pipeline)
+	if f.byPipeline[name] == nil {
+		f.byPipeline[name] = newFold(name)
 	}
-	return f.byPipeline[pipeline]
+	return f.byPipeline[name]
 }
 
 // forget throws a fold away; the next question folds anew.
-func (f *folds) forget(pipeline string) {
+func (f *folds) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.byPipeline, pipeline)
+	delete(f.byPipeline, name)
 }
 
 // fold is a pipeline's engine with what the views need beside it. mu also
@@ -41,30 +41,30 @@ func (f *folds) forget(pipeline string) {
 type fold struct {
 	mu       sync.Mutex
 	pipeline string
-	engine   *schedule.Engine
+	engine   *pipeline.Engine
 	marks    marks
 	labels   map[int64]string // rev_seq → label; labels never change
 }
 
-func newFold(pipeline string) *fold {
+func newFold(name string) *fold {
 	return &fold{
-		pipeline: pipeline, engine: schedule.New(pipeline), labels: map[int64]string{},
+		pipeline: name, engine: pipeline.New(name), labels: map[int64]string{},
 		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{}, hosts: map[string]hostMark{}, through: map[string]hostMark{}},
 	}
 }
 
 // folded calls ask with the pipeline's fold brought up to date; ask must not keep it.
 // fault.NotFound when there is no such pipeline.
-func (s *Service) folded(ctx context.Context, pipeline string, ask func(*fold) error) error {
-	if _, err := s.head(ctx, pipeline); err != nil {
+func (s *Service) folded(ctx context.Context, name string, ask func(*fold) error) error {
+	if _, err := s.head(ctx, name); err != nil {
 		return err
 	}
-	f := s.folds.get(pipeline)
+	f := s.folds.get(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.catchUp(ctx, s.ledger); err != nil {
-		s.folds.forget(pipeline)
-		return fmt.Errorf("read the log of %s: %w", pipeline, err)
+		s.folds.forget(name)
+		return fmt.Errorf("read the log of %s: %w", name, err)
 	}
 	return ask(f)
 }
@@ -79,7 +79,7 @@ func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-func (f *fold) apply(row schedule.Entry) error {
+func (f *fold) apply(row pipeline.Entry) error {
 	if err := f.engine.Apply(row); err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ var errUnknownVersion = errors.New("a definition was applied meanwhile")
 
 // applyLocked folds the rows that a decider is handed under the head lock. It may be called
 // again with the same rows when the transaction is retried.
-func (f *fold) applyLocked(rows []schedule.Entry) error {
+func (f *fold) applyLocked(rows []pipeline.Entry) error {
 	for _, row := range rows {
 		if row.Seq <= f.engine.Seq() {
 			continue
 		}
-		if row.Event == schedule.PipelineDefined && !f.engine.HasVersion(row.Version) {
+		if row.Event == pipeline.PipelineDefined && !f.engine.HasVersion(row.Version) {
 			return errUnknownVersion
 		}
 		if err := f.apply(row); err != nil {
@@ -142,12 +142,12 @@ func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
 }
 
 // head reads a pipeline's head, naming the nearest pipeline when there is none.
-func (s *Service) head(ctx context.Context, pipeline string) (ledger.Head, error) {
-	head, err := s.ledger.Head(ctx, pipeline)
+func (s *Service) head(ctx context.Context, name string) (ledger.Head, error) {
+	head, err := s.ledger.Head(ctx, name)
 	if !fault.Is(err, fault.NotFound) {
 		return head, err
 	}
-	missing := fault.New(fault.NotFound, "there is no pipeline %q", pipeline)
+	missing := fault.New(fault.NotFound, "there is no pipeline %q", name)
 	heads, listErr := s.ledger.Heads(ctx)
 	if listErr != nil {
 		return head, missing
@@ -156,7 +156,7 @@ func (s *Service) head(ctx context.Context, pipeline string) (ledger.Head, error
 	for i, h := range heads {
 		names[i] = h.Pipeline
 	}
-	if nearest := fault.Nearest(pipeline, names); nearest != "" {
+	if nearest := fault.Nearest(name, names); nearest != "" {
 		return head, missing.WithHint("did you mean %q?", nearest)
 	}
 	return head, missing.WithHint("waybill pipeline list shows what is there")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // HostView is a host of the definition in force, with what it runs.
@@ -19,8 +19,8 @@ type HostView struct {
 	Runs    *Running  `json:"runs,omitempty"`    // the release that was switched to last; left out: none
 	Service *Services `json:"service,omitempty"` // of a host on this machine whose service Waybill supervises
 
-	place   schedule.Place
-	service schedule.Service // that the definition gives the host
+	place   pipeline.Place
+	service pipeline.Service // that the definition gives the host
 	release string           // name of the release that Runs is, on the host; "": not known
 	stopped bool             // by waybill pipeline stop, and not started since
 }
@@ -84,26 +84,26 @@ type hostMark struct {
 }
 
 // host follows what hosts run.
-func (m *marks) host(row schedule.Entry) {
-	if row.Event == schedule.HostFinished {
+func (m *marks) host(row pipeline.Entry) {
+	if row.Event == pipeline.HostFinished {
 		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}
 	}
 	mark := m.hosts[row.Target]
 	detail := detailOf(row)
 	switch {
-	case row.Event == schedule.ServiceStopped:
+	case row.Event == pipeline.ServiceStopped:
 		mark.stopped = true
-	case row.Event == schedule.HostDeployed:
+	case row.Event == pipeline.HostDeployed:
 		var output step.Output
 		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
 		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
 	case mark.deployment != row.Deployment:
 		return
-	case row.Event == schedule.HostTested:
+	case row.Event == pipeline.HostTested:
 		mark.tested, mark.failed = true, false
-	case row.Event == schedule.StepFailed && detail.Event == schedule.HostTested:
+	case row.Event == pipeline.StepFailed && detail.Event == pipeline.HostTested:
 		mark.failed = true
-	case row.Event == schedule.StepClaimed && detail.Event == schedule.HostTested:
+	case row.Event == pipeline.StepClaimed && detail.Event == pipeline.HostTested:
 		mark.failed = false
 	default:
 		return
@@ -112,11 +112,11 @@ func (m *marks) host(row schedule.Entry) {
 }
 
 // hosts lists the hosts of a definition with what the log says that they run. Targets that share a resource run the same.
-func (s *Service) hosts(ctx context.Context, f *fold, d *schedule.Definition) []HostView {
-	last := map[schedule.Resource]hostMark{}
+func (s *Service) hosts(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
+	last := map[pipeline.Resource]hostMark{}
 	for at := range d.EachHost() {
 		marks := f.marks.hosts
-		if !hasStep(at.Stage, schedule.HostDeployed) { // nothing is switched: the release is there once the host has finished
+		if !hasStep(at.Stage, pipeline.HostDeployed) { // nothing is switched: the release is there once the host has finished
 			marks = f.marks.through
 		}
 		if mark, known := marks[at.Target]; known {
@@ -136,10 +136,10 @@ func (s *Service) hosts(ctx context.Context, f *fold, d *schedule.Definition) []
 	return views
 }
 
-func (s *Service) running(ctx context.Context, f *fold, mark hostMark, stage *schedule.Stage) *Running {
+func (s *Service) running(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
 	state, _ := f.engine.Deployment(mark.deployment)
 	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.label(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
-	switch tests := hasStep(stage, schedule.HostTested); {
+	switch tests := hasStep(stage, pipeline.HostTested); {
 	case mark.failed:
 		r.Doubt = DoubtFailed
 	case tests && !mark.tested:
@@ -148,7 +148,7 @@ func (s *Service) running(ctx context.Context, f *fold, mark hostMark, stage *sc
 	return r
 }
 
-func hasStep(stage *schedule.Stage, event string) bool {
+func hasStep(stage *pipeline.Stage, event string) bool {
 	for _, s := range stage.Chain {
 		if s.Event == event {
 			return true
@@ -209,7 +209,7 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 
 // look returns how a service is: as it was seen a moment ago, else as it is seen now, by one look for all that ask
 // meanwhile. The error of a look that takes too long is part of the answer.
-func (s *Service) look(ctx context.Context, host schedule.Host, service string) *Services {
+func (s *Service) look(ctx context.Context, host pipeline.Host, service string) *Services {
 	l, mine := s.looks.join(host.URL + "\x00" + host.Root + "\x00" + service)
 	if mine {
 		// Others may wait for this look: the end of this request does not cut it short.
@@ -252,7 +252,7 @@ func (k *looks) join(key string) (l *look, mine bool) {
 }
 
 // lookNow runs the program that looks at a service; nil where the host is another machine's.
-func (s *Service) lookNow(ctx context.Context, host schedule.Host, service string) *Services {
+func (s *Service) lookNow(ctx context.Context, host pipeline.Host, service string) *Services {
 	select {
 	case s.looks.slots <- struct{}{}:
 		defer func() { <-s.looks.slots }()
@@ -315,8 +315,8 @@ func (s *Service) services(ctx context.Context) ([]Trouble, error) {
 		if v.Service == nil || v.Service.State == "stopped" || v.Service.State == "up" && v.Service.Restarts < restless {
 			continue
 		}
-		pipeline, host, _ := strings.Cut(v.Target, "/")
-		hint := "waybill service log " + pipeline + " " + host
+		name, host, _ := strings.Cut(v.Target, "/")
+		hint := "waybill service log " + name + " " + host
 		if v.Service.State == ServiceDown {
 			hint = "waybill ship --again starts it; " + hint + " prints its output"
 		}

@@ -9,16 +9,16 @@ import (
 	"testing/synctest"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // supervised is hosts as a pipeline shows them, each with a service that Waybill supervises.
 func supervised(count int) []HostView {
 	var views []HostView
 	for i := range count {
-		host := &schedule.Host{Name: fmt.Sprint("host", i), URL: fmt.Sprint("local://host", i)}
-		views = append(views, HostView{Target: "greeter/prod/all/" + host.Name, Runs: &Running{}, place: schedule.Place{Host: host},
-			service: schedule.Service{Name: "web", Manager: "process"}})
+		host := &pipeline.Host{Name: fmt.Sprint("host", i), URL: fmt.Sprint("local://host", i)}
+		views = append(views, HostView{Target: "greeter/prod/all/" + host.Name, Runs: &Running{}, place: pipeline.Place{Host: host},
+			service: pipeline.Service{Name: "web", Manager: "process"}})
 	}
 	return views
 }
@@ -29,7 +29,7 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 		s := NewService(nil, nil, Offers{})
 		var now, all atomic.Int32
 		more := make(chan struct{})
-		s.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) {
+		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
 			now.Add(1)
 			all.Add(1)
 			<-more
@@ -65,7 +65,7 @@ func TestRequestsShareALook(t *testing.T) {
 		s := NewService(nil, nil, Offers{})
 		var calls atomic.Int32
 		more := make(chan struct{})
-		s.Inspect = func(ctx context.Context, _ schedule.Host, _ string) (step.State, bool, error) {
+		s.Inspect = func(ctx context.Context, _ pipeline.Host, _ string) (step.State, bool, error) {
 			calls.Add(1)
 			select {
 			case <-more:
@@ -98,7 +98,7 @@ func TestALookThatTakesTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, Offers{})
-		s.Inspect = func(ctx context.Context, _ schedule.Host, _ string) (step.State, bool, error) {
+		s.Inspect = func(ctx context.Context, _ pipeline.Host, _ string) (step.State, bool, error) {
 			<-ctx.Done()
 			return step.State{}, true, context.Cause(ctx)
 		}
@@ -116,13 +116,13 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, Offers{})
-		s.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) { panic("broken") }
-		host := schedule.Host{Name: "oak", URL: "local://oak"}
+		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) { panic("broken") }
+		host := pipeline.Host{Name: "oak", URL: "local://oak"}
 		func() {
 			defer func() { _ = recover() }()
 			s.look(t.Context(), host, "web")
 		}()
-		s.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) {
+		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
 			return step.State{Service: 1}, true, nil
 		}
 		if got := s.look(t.Context(), host, "web"); got == nil || got.State != "unknown" {

@@ -14,14 +14,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // followPoll bounds how late a follower sees a row whose wake-up was lost.
 const followPoll = 2 * time.Second
 
 // Entries reads a pipeline's log.
-func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.Entry, error) {
+func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
 	if _, err := s.head(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]schedule.
 // Follow hands every matching entry after q.After to each, in order, those that are there and those to come,
 // until ctx ends (its cause is returned) or each returns an error (which is returned). q.Limit and q.Newest count for
 // the first reading.
-func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
+func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
 	head, err := s.head(ctx, q.Pipeline)
 	if err != nil {
 		return err
@@ -59,9 +59,9 @@ func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(sch
 }
 
 // grown waits until the log has a row after the position.
-func (s *Service) grown(ctx context.Context, waiter *Waiter, pipeline string, after int64) (ledger.Head, error) {
+func (s *Service) grown(ctx context.Context, waiter *Waiter, name string, after int64) (ledger.Head, error) {
 	for {
-		head, err := s.ledger.Head(ctx, pipeline)
+		head, err := s.ledger.Head(ctx, name)
 		if err != nil || head.Seq > after {
 			return head, err
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // marks is what pages show of a log beyond the engine's own answers: which
@@ -31,8 +31,8 @@ type targetMark struct {
 }
 
 // apply takes one row.
-func (m *marks) apply(row schedule.Entry) {
-	if row.Event == schedule.ServiceStopped {
+func (m *marks) apply(row pipeline.Entry) {
+	if row.Event == pipeline.ServiceStopped {
 		m.host(row)
 	}
 	if row.Deployment == 0 {
@@ -41,27 +41,27 @@ func (m *marks) apply(row schedule.Entry) {
 	m.report(row)
 	m.host(row)
 	switch row.Event {
-	case schedule.StageStarted:
+	case pipeline.StageStarted:
 		m.stage(row).started = row.At
-	case schedule.StageFinished:
+	case pipeline.StageFinished:
 		m.stage(row).finished = row.At
-	case schedule.HostFinished:
+	case pipeline.HostFinished:
 		m.stage(row).hosts++
-	case schedule.StageFailed, schedule.GroupFailed, schedule.HostFailed, schedule.HostFailureTolerated:
+	case pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.HostFailureTolerated:
 		m.failures(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
-	case schedule.RetryRequested:
+	case pipeline.RetryRequested:
 		m.clear(row)
 	}
 }
 
 // report keeps what a step has reported until it is claimed again or ends.
-func (m *marks) report(row schedule.Entry) {
+func (m *marks) report(row pipeline.Entry) {
 	step := stepName{row.Target, row.Event}
 	detail := detailOf(row)
-	if row.Class == schedule.Note {
+	if row.Class == pipeline.Note {
 		step.event = detail.Event
 	}
-	if row.Event != schedule.StepReported {
+	if row.Event != pipeline.StepReported {
 		delete(m.reports[row.Deployment], step)
 		return
 	}
@@ -72,14 +72,14 @@ func (m *marks) report(row schedule.Entry) {
 }
 
 // detailOf reads the detail of a note about a step. What cannot be read names no step.
-func detailOf(row schedule.Entry) (detail schedule.StepDetail) {
-	if row.Class == schedule.Note {
+func detailOf(row pipeline.Entry) (detail pipeline.StepDetail) {
+	if row.Class == pipeline.Note {
 		_ = json.Unmarshal(row.Detail, &detail)
 	}
 	return detail
 }
 
-func (m *marks) stage(row schedule.Entry) *stageMark {
+func (m *marks) stage(row pipeline.Entry) *stageMark {
 	parts := strings.SplitN(row.Target, "/", 3)
 	if len(parts) < 2 {
 		return &stageMark{}
@@ -104,11 +104,11 @@ func (m *marks) failures(deployment int64) map[string]targetMark {
 
 // failed reports whether a deployment failed at a stage.
 func (m *marks) failed(deployment int64, stage string) bool {
-	return m.targets[deployment][stage].event == schedule.StageFailed
+	return m.targets[deployment][stage].event == pipeline.StageFailed
 }
 
 // clear forgets failures at, above and below the target of a retry.
-func (m *marks) clear(row schedule.Entry) {
+func (m *marks) clear(row pipeline.Entry) {
 	for target := range m.targets[row.Deployment] {
 		if within(target, row.Target) || within(row.Target, target) {
 			delete(m.targets[row.Deployment], target)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -51,6 +51,6 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "cancel", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == schedule.CanceledRun })
+	w.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.CanceledRun })
 	w.Apply(t, onOak) // greeter has let it go
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // PipelineView is a pipeline as it stands.
@@ -15,9 +15,9 @@ type PipelineView struct {
 	Name        string                     `json:"name"`
 	Version     int                        `json:"version"` // definition in force; 0: none yet
 	Seq         int64                      `json:"seq"`     // of the last entry seen
-	Definition  *schedule.Definition       `json:"definition,omitempty"`
+	Definition  *pipeline.Definition       `json:"definition,omitempty"`
 	Stages      []StageView                `json:"stages"`
-	Active      []schedule.DeploymentState `json:"active"` // oldest first
+	Active      []pipeline.DeploymentState `json:"active"` // oldest first
 	Last        *ledger.Deployment         `json:"last,omitempty"`
 	Resources   []ledger.Resource          `json:"resources"`
 	Hosts       []HostView                 `json:"hosts"` // in definition order
@@ -32,7 +32,7 @@ const RecentLimit = 50
 // StageView is a stage with the revisions at and inside it.
 type StageView struct {
 	Name    string             `json:"name"`
-	Kind    schedule.StageKind `json:"kind"`
+	Kind    pipeline.StageKind `json:"kind"`
 	After   []string           `json:"after"`             // its direct predecessors; none: it begins at once
 	Hosts   int                `json:"hosts"`             // 0 for a build
 	Current *Standing          `json:"current,omitempty"` // highest rank that finished the stage
@@ -44,7 +44,7 @@ type Standing struct {
 	Deployment int64           `json:"deployment"`
 	Revision   int64           `json:"revision"`
 	Label      string          `json:"label"`
-	Status     schedule.Status `json:"status"`
+	Status     pipeline.Status `json:"status"`
 	At         time.Time       `json:"at,omitzero"` // finished, or started when inside
 	HostsDone  int             `json:"hostsDone"`   // finished hosts of Hosts
 	Hosts      int             `json:"hosts"`
@@ -92,24 +92,24 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 }
 
 // Versions lists the definition versions, oldest first.
-func (s *Service) Versions(ctx context.Context, pipeline string) ([]ledger.Version, error) {
-	if _, err := s.head(ctx, pipeline); err != nil {
+func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, error) {
+	if _, err := s.head(ctx, name); err != nil {
 		return nil, err
 	}
-	return s.ledger.Versions(ctx, pipeline)
+	return s.ledger.Versions(ctx, name)
 }
 
 // Version is one definition version; 0: the one in force.
-func (s *Service) Version(ctx context.Context, pipeline string, version int) (ledger.Version, error) {
-	if _, err := s.head(ctx, pipeline); err != nil {
+func (s *Service) Version(ctx context.Context, name string, version int) (ledger.Version, error) {
+	if _, err := s.head(ctx, name); err != nil {
 		return ledger.Version{}, err
 	}
-	return s.ledger.Version(ctx, pipeline, version)
+	return s.ledger.Version(ctx, name, version)
 }
 
 // pipeline is a view with the newest deployments, at most recent.
 func (s *Service) pipeline(ctx context.Context, name string, recent int) (PipelineView, error) {
-	view := PipelineView{Name: name, Stages: []StageView{}, Active: []schedule.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
+	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
 	var err error
 	if view.Deployments, err = s.ledger.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
 		return view, fmt.Errorf("list deployments of %s: %w", name, err)
@@ -143,7 +143,7 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 }
 
 // stageView says which deployment passed the stage last, and which are in it.
-func (s *Service) stageView(ctx context.Context, f *fold, stage schedule.Stage) StageView {
+func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) StageView {
 	view := StageView{Name: stage.Name, Kind: stage.Kind, After: nonNil(stage.After), Inside: []Standing{}}
 	for _, group := range stage.Groups {
 		view.Hosts += len(group.Hosts)
@@ -157,7 +157,7 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage schedule.Stage) 
 	}
 	for number, mark := range f.marks.stages[stage.Name] {
 		at := s.standing(ctx, f, number, mark.started, mark.hosts, view.Hosts)
-		at.FailedHere = f.marks.failed(number, schedule.Path(f.pipeline, stage.Name))
+		at.FailedHere = f.marks.failed(number, pipeline.Path(f.pipeline, stage.Name))
 		if inside(at, mark, view.Current) {
 			view.Inside = append(view.Inside, at)
 		}
@@ -172,7 +172,7 @@ func inside(at Standing, mark *stageMark, current *Standing) bool {
 		return false
 	}
 	passed := current != nil && current.Deployment > at.Deployment
-	return at.Status == schedule.Active || (at.Status == schedule.FailedRun && !passed)
+	return at.Status == pipeline.Active || (at.Status == pipeline.FailedRun && !passed)
 }
 
 func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
@@ -208,7 +208,7 @@ func (s *Service) drift(f *fold, view *PipelineView) []Drift {
 func (s *Service) lost(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
-		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == schedule.Active })
+		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == pipeline.Active })
 	}
 	for _, d := range view.Drift {
 		known[d.Target] = true
@@ -249,7 +249,7 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	switch {
 	case runs.Deployment == current.Deployment:
 		return d, false
-	case runs.Deployment > current.Deployment && state.Status == schedule.Active:
+	case runs.Deployment > current.Deployment && state.Status == pipeline.Active:
 		return d, false // on its way
 	case runs.Deployment > current.Deployment:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, ended(state.Status))
@@ -260,11 +260,11 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 }
 
 // ended is how a deployment came to its end, in words.
-func ended(status schedule.Status) string {
+func ended(status pipeline.Status) string {
 	switch status {
-	case schedule.CanceledRun, schedule.Superseded:
+	case pipeline.CanceledRun, pipeline.Superseded:
 		return "was " + string(status)
-	case schedule.FailedRun:
+	case pipeline.FailedRun:
 		return "has failed"
 	}
 	return "has " + string(status)

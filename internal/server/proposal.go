@@ -12,12 +12,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Proposal is a definition that somebody wants to apply.
 type Proposal struct {
-	Definition schedule.Definition
+	Definition pipeline.Definition
 	Source     string // the file as it was written; what a Client sends
 	File       string // its name, for positions in problems
 	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: whatever is
@@ -32,13 +32,13 @@ type EditView struct {
 	Unchanged bool              `json:"unchanged"` // equal to the version in force: nothing to apply
 	Applied   bool              `json:"applied"`
 	Words     []string          `json:"words"`   // the difference, such as "+ host prod/east/ivy"
-	Effects   []schedule.Effect `json:"effects"` // on deployments that are active or may come back
+	Effects   []pipeline.Effect `json:"effects"` // on deployments that are active or may come back
 	Warnings  fault.Problems    `json:"warnings,omitempty"`
 }
 
 // Loses reports whether the edit skips or loses work in some deployment.
 func (e EditView) Loses() bool {
-	return slices.ContainsFunc(e.Effects, schedule.Effect.Loses)
+	return slices.ContainsFunc(e.Effects, pipeline.Effect.Loses)
 }
 
 // PlanEdit says what applying would do and changes nothing. Faults of the definition, and edits that are
@@ -59,12 +59,12 @@ func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 }
 
 // ownersBut returns a function that reads the resources of all pipelines but one.
-func (s *Service) ownersBut(ctx context.Context, pipeline string) owners {
-	return func() (map[schedule.Resource]ledger.Owner, error) { return s.ledger.Owners(ctx, pipeline) }
+func (s *Service) ownersBut(ctx context.Context, name string) owners {
+	return func() (map[pipeline.Resource]ledger.Owner, error) { return s.ledger.Owners(ctx, name) }
 }
 
 // owners reads the resources of other pipelines.
-type owners func() (map[schedule.Resource]ledger.Owner, error)
+type owners func() (map[pipeline.Resource]ledger.Owner, error)
 
 // Apply stores a definition as the next version, unless it equals the one in force. fault.Conflict: IfVersion
 // no longer holds. fault.Refused: it would lose work and Yes is not set; the view says what.
@@ -97,7 +97,7 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 var errUnchanged = errors.New("the definition is the one in force")
 
 // apply is the decider of Apply, under the head lock.
-func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
+func (s *Service) apply(f *fold, plan *pipeline.Plan, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
 		return ledger.Change{}, err
 	}
@@ -121,11 +121,11 @@ func (s *Service) apply(f *fold, plan *schedule.Plan, p Proposal, locked ledger.
 
 // edit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
 // has a resource of it.
-func (s *Service) edit(f *fold, plan *schedule.Plan, p Proposal, head ledger.Head, view *EditView, others owners) (schedule.Edit, error) {
+func (s *Service) edit(f *fold, plan *pipeline.Plan, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equal(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
-		return schedule.Edit{}, nil
+		return pipeline.Edit{}, nil
 	}
 	edit := f.engine.Edit(head.Version+1, plan, head.Newest, time.Now().UTC())
 	view.Version = head.Version + 1
@@ -140,7 +140,7 @@ func (s *Service) edit(f *fold, plan *schedule.Plan, p Proposal, head ledger.Hea
 }
 
 // ownedTwice returns a problem for each host that runs what another pipeline has.
-func ownedTwice(d *schedule.Definition, owned map[schedule.Resource]ledger.Owner) (problems fault.Problems) {
+func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner) (problems fault.Problems) {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
 		for g := range stage.Groups {
@@ -159,75 +159,75 @@ func ownedTwice(d *schedule.Definition, owned map[schedule.Resource]ledger.Owner
 // ownerWords says which pipeline has a resource, and what to do.
 func ownerWords(o ledger.Owner) string {
 	switch o.Status {
-	case schedule.Active:
+	case pipeline.Active:
 		return fmt.Sprintf("%s#%d, which is active: wait until it has ended, or set service.name", o.Pipeline, o.Deployment)
-	case schedule.FailedRun:
+	case pipeline.FailedRun:
 		return fmt.Sprintf("%s#%d, which has failed and may be retried: cancel it, or set service.name", o.Pipeline, o.Deployment)
 	}
 	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
 }
 
 // equal compares definitions as they are stored.
-func equal(a, b *schedule.Definition) bool {
+func equal(a, b *pipeline.Definition) bool {
 	left, leftErr := json.Marshal(a)
 	right, rightErr := json.Marshal(b)
 	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
 
-func compile(p Proposal) (*schedule.Plan, EditView, error) {
-	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []schedule.Effect{}}
-	plan, problems := schedule.Compile(p.Definition)
+func compile(p Proposal) (*pipeline.Plan, EditView, error) {
+	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
+	plan, problems := pipeline.Compile(p.Definition)
 	problems = locate(p, problems)
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
 }
 
 // foldOrNew is a pipeline's head and fold, or empty ones when it is not there yet.
-func (s *Service) foldOrNew(ctx context.Context, pipeline string) (ledger.Head, *fold, error) {
-	head, err := s.ledger.Head(ctx, pipeline)
+func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fold, error) {
+	head, err := s.ledger.Head(ctx, name)
 	if fault.Is(err, fault.NotFound) {
-		return ledger.Head{Pipeline: pipeline}, newFold(pipeline), nil
+		return ledger.Head{Pipeline: name}, newFold(name), nil
 	}
 	if err != nil {
 		return head, nil, err
 	}
-	err = s.folded(ctx, pipeline, func(*fold) error { return nil })
-	return head, s.folds.get(pipeline), err
+	err = s.folded(ctx, name, func(*fold) error { return nil })
+	return head, s.folds.get(name), err
 }
 
 // PlanView is what shipping a revision would do.
 type PlanView struct {
 	Pipeline string              `json:"pipeline"`
 	Edit     *EditView           `json:"edit,omitempty"` // when a definition was proposed
-	Steps    []schedule.PlanStep `json:"steps"`
+	Steps    []pipeline.PlanStep `json:"steps"`
 	Total    action.Duration     `json:"total"` // at least, where some step is not measured
 }
 
 // Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations: under the
 // version in force, or under a proposed definition when that is not nil (the pipeline need not be there then).
 // It changes nothing.
-func (s *Service) Plan(ctx context.Context, pipeline string, proposal *Proposal) (PlanView, error) {
-	view := PlanView{Pipeline: pipeline, Steps: []schedule.PlanStep{}}
-	scratch, head, err := s.scratch(ctx, pipeline, proposal)
+func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
+	view := PlanView{Pipeline: name, Steps: []pipeline.PlanStep{}}
+	scratch, head, err := s.scratch(ctx, name, proposal)
 	if err != nil {
 		return view, err
 	}
 	if proposal != nil {
-		if view.Edit, err = s.propose(scratch, head, *proposal, s.ownersBut(ctx, pipeline)); err != nil {
+		if view.Edit, err = s.propose(scratch, head, *proposal, s.ownersBut(ctx, name)); err != nil {
 			return view, err
 		}
 	}
 	_, plan := scratch.engine.Current()
 	if plan == nil {
-		return view, fault.New(fault.NotFound, "%s has no definition yet", pipeline)
+		return view, fault.New(fault.NotFound, "%s has no definition yet", name)
 	}
-	times, err := s.durations(ctx, pipeline)
+	times, err := s.durations(ctx, name)
 	if err != nil {
 		return view, err
 	}
 	steps, err := scratch.engine.Simulate(head.Newest+1, times.of)
 	if err != nil {
-		return view, fmt.Errorf("simulate %s: %w", pipeline, err)
+		return view, fmt.Errorf("simulate %s: %w", name, err)
 	}
 	for _, step := range steps {
 		_, measured := times.measured(step.StepKey)
@@ -239,17 +239,17 @@ func (s *Service) Plan(ctx context.Context, pipeline string, proposal *Proposal)
 }
 
 // scratch folds a pipeline anew, for a simulation that applies rows which are never stored.
-func (s *Service) scratch(ctx context.Context, pipeline string, proposal *Proposal) (*fold, ledger.Head, error) {
-	f := newFold(pipeline)
-	head, err := s.head(ctx, pipeline)
+func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
+	f := newFold(name)
+	head, err := s.head(ctx, name)
 	if fault.Is(err, fault.NotFound) && proposal != nil {
-		return f, ledger.Head{Pipeline: pipeline}, nil
+		return f, ledger.Head{Pipeline: name}, nil
 	}
 	if err != nil {
 		return nil, head, err
 	}
 	if err := f.catchUp(ctx, s.ledger); err != nil {
-		return nil, head, fmt.Errorf("read the log of %s: %w", pipeline, err)
+		return nil, head, fmt.Errorf("read the log of %s: %w", name, err)
 	}
 	return f, head, nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 const yamlType = "application/yaml"
@@ -124,10 +124,10 @@ func faultOf(response *http.Response) error {
 }
 
 // Follow is Service.Follow; a cut connection is resumed without loss or repeat.
-func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(schedule.Entry) error) error {
+func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
 	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
 	return c.stream(ctx, ask, func(_, data string) (bool, error) {
-		var entry schedule.Entry
+		var entry pipeline.Entry
 		if err := json.Unmarshal([]byte(data), &entry); err != nil {
 			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)
 		}

@@ -38,15 +38,15 @@ func (s *Service) bounded(r io.Reader) io.Reader {
 
 // PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. fault.Conflict when the label is
 // registered with other content; fault.NotFound, before anything is read, when the pipeline does not exist.
-func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error) {
-	if _, err := s.head(ctx, pipeline); err != nil {
+func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
+	if _, err := s.head(ctx, name); err != nil {
 		return "", err
 	}
 	key, digest, _, err := s.upload(ctx, r)
 	if err != nil {
-		return "", fmt.Errorf("store the snapshot of %s %s: %w", pipeline, label, err)
+		return "", fmt.Errorf("store the snapshot of %s %s: %w", name, label, err)
 	}
-	registered, err := s.ledger.Revision(ctx, pipeline, label, 0)
+	registered, err := s.ledger.Revision(ctx, name, label, 0)
 	if fault.Is(err, fault.NotFound) {
 		return key, nil
 	}
@@ -55,7 +55,7 @@ func (s *Service) PutSnapshot(ctx context.Context, pipeline, label string, r io.
 	}
 	if path.Base(registered.Snapshot) != digest {
 		return "", fault.New(fault.Conflict, "revision %s of %s is registered with other content: %s, not %s",
-			label, pipeline, registered.Snapshot, digest)
+			label, name, registered.Snapshot, digest)
 	}
 	return registered.Snapshot, s.storeAgain(ctx, registered.Snapshot, key)
 }
@@ -89,8 +89,8 @@ type SnapshotView struct {
 }
 
 // Snapshot says whether a revision's files are in the blob store.
-func (s *Service) Snapshot(ctx context.Context, pipeline, label string) (SnapshotView, error) {
-	revision, err := s.Revision(ctx, pipeline, label)
+func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotView, error) {
+	revision, err := s.Revision(ctx, name, label)
 	if err != nil || revision.Snapshot == "" {
 		return SnapshotView{}, err
 	}
@@ -111,39 +111,39 @@ func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, 
 }
 
 // Revisions lists the newest first; limit 0: RecentLimit.
-func (s *Service) Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error) {
-	if _, err := s.head(ctx, pipeline); err != nil {
+func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledger.Revision, error) {
+	if _, err := s.head(ctx, name); err != nil {
 		return nil, err
 	}
 	if limit <= 0 {
 		limit = RecentLimit
 	}
-	return s.ledger.Revisions(ctx, pipeline, limit)
+	return s.ledger.Revisions(ctx, name, limit)
 }
 
 // Revision is one by label.
-func (s *Service) Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error) {
-	if _, err := s.head(ctx, pipeline); err != nil {
+func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revision, error) {
+	if _, err := s.head(ctx, name); err != nil {
 		return ledger.Revision{}, err
 	}
-	r, err := s.ledger.Revision(ctx, pipeline, label, 0)
+	r, err := s.ledger.Revision(ctx, name, label, 0)
 	if fault.Is(err, fault.NotFound) {
-		return r, fault.New(fault.NotFound, "%s has no revision %q", pipeline, label).
-			WithHint("waybill revision list %s shows what is registered", pipeline)
+		return r, fault.New(fault.NotFound, "%s has no revision %q", name, label).
+			WithHint("waybill revision list %s shows what is registered", name)
 	}
 	return r, err
 }
 
 // PutArtifact stores one result of a build that ran elsewhere. Repeatable; other content is fault.Conflict.
-func (s *Service) PutArtifact(ctx context.Context, pipeline, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
-	revision, err := s.Revision(ctx, pipeline, label)
+func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
+	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return a, err
 	}
 	if a.Blob, a.Digest, a.Size, err = s.upload(ctx, r); err != nil {
-		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, pipeline, label, err)
+		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, name, label, err)
 	}
-	return a, s.ledger.RegisterArtifact(ctx, pipeline, revision.Seq, a)
+	return a, s.ledger.RegisterArtifact(ctx, name, revision.Seq, a)
 }
 
 // NewDeployment asks for one more deployment of a registered revision.
@@ -176,8 +176,8 @@ func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]
 }
 
 // Resources lists what runs where; pipeline and host narrow it, "" is all.
-func (s *Service) Resources(ctx context.Context, pipeline, host string) ([]ledger.Resource, error) {
-	all, err := s.ledger.Resources(ctx, pipeline)
+func (s *Service) Resources(ctx context.Context, name, host string) ([]ledger.Resource, error) {
+	all, err := s.ledger.Resources(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("list what runs where: %w", err)
 	}

@@ -9,20 +9,20 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // runBuilder makes a DeploymentView's tree from the engine's flat list of steps.
 type runBuilder struct {
 	view     *DeploymentView
-	steps    []schedule.StepState
+	steps    []pipeline.StepState
 	failures map[string]targetMark
 	reports  map[stepName]string // what live steps met last
 	left     map[string]*Running // hosts that run the deployment's release although it has ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
 	urls     map[string]string               // host's target → URL
-	byTarget map[string][]schedule.StepState // in order
+	byTarget map[string][]pipeline.StepState // in order
 	below    map[string][]string             // target → targets right below it, in order
 }
 
@@ -39,7 +39,7 @@ func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64
 	b.reports = maps.Clone(f.marks.reports[number])
 	if _, plan := f.engine.Current(); plan != nil {
 		b.index(plan.Definition())
-		if b.view.Status != schedule.Active && b.view.Status != schedule.Finished {
+		if b.view.Status != pipeline.Active && b.view.Status != pipeline.Finished {
 			for _, host := range s.hosts(ctx, f, plan.Definition()) {
 				if host.Runs != nil && host.Runs.Deployment == number {
 					b.left[host.Target] = host.Runs
@@ -50,7 +50,7 @@ func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64
 }
 
 // index notes what the view takes from the definition in force.
-func (b *runBuilder) index(d *schedule.Definition) {
+func (b *runBuilder) index(d *pipeline.Definition) {
 	b.places, b.urls = map[string]int{}, map[string]string{}
 	for i, stage := range d.Stages {
 		b.places[stage.Name] = i
@@ -62,7 +62,7 @@ func (b *runBuilder) index(d *schedule.Definition) {
 
 // build fills Stages and Failures. Targets say where a step belongs: pipeline/stage/group/host.
 func (b *runBuilder) build() {
-	b.byTarget, b.below = map[string][]schedule.StepState{}, map[string][]string{}
+	b.byTarget, b.below = map[string][]pipeline.StepState{}, map[string][]string{}
 	for _, step := range b.steps {
 		if _, known := b.byTarget[step.Target]; !known {
 			above := step.Target[:max(0, strings.LastIndex(step.Target, "/"))]
@@ -78,9 +78,9 @@ func (b *runBuilder) build() {
 }
 
 func (b *runBuilder) stage(target string) StageRun {
-	stage := StageRun{Name: last(target), Kind: schedule.HostStage, Steps: b.work(b.byTarget[target])}
+	stage := StageRun{Name: last(target), Kind: pipeline.HostStage, Steps: b.work(b.byTarget[target])}
 	if len(stage.Steps) > 0 {
-		stage.Kind = schedule.BuildStage
+		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
 		group := GroupRun{Name: last(t), Hosts: []HostRun{}}
@@ -109,7 +109,7 @@ func (b *runBuilder) host(target string) HostRun {
 // run says where a target stands from its own markers, what is below, and its work.
 func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
 	run := Run{Target: target, State: RunWaiting}
-	var start, finish schedule.StepState
+	var start, finish pipeline.StepState
 	for _, step := range b.byTarget[target] {
 		switch {
 		case starts(step.Event):
@@ -118,20 +118,20 @@ func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
 			finish = step
 		}
 	}
-	started := start.State == schedule.Complete
+	started := start.State == pipeline.Complete
 	if started {
 		run.StartedAt = start.At
 	}
 	switch {
-	case finish.State == schedule.Complete:
+	case finish.State == pipeline.Complete:
 		run.State, run.EndedAt = RunFinished, finish.At
-	case b.failures[target].event == schedule.HostFailureTolerated:
+	case b.failures[target].event == pipeline.HostFailureTolerated:
 		run.State, run.EndedAt = RunTolerated, b.failures[target].at
 	case b.failures[target].event != "" || anyBroken(work):
 		run.State, run.EndedAt = RunFailed, b.failures[target].at
-	case start.State == schedule.Elided || start.State == schedule.Excluded:
+	case start.State == pipeline.Elided || start.State == pipeline.Excluded:
 		run.State, run.Reason = RunSkipped, start.Reason
-	case b.view.Status != schedule.Active:
+	case b.view.Status != pipeline.Active:
 		run.State = RunWaiting
 		if started {
 			run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
@@ -152,19 +152,19 @@ func anyBegan(below []Run) bool {
 }
 
 func anyBroken(work []StepRun) bool {
-	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == schedule.Broken })
+	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == pipeline.Broken })
 }
 
 // firstReason is that of the first step that is not through: why the target is where it is.
 func firstReason(work []StepRun) (reason, who string) {
 	for _, step := range work {
-		if step.State == schedule.Complete {
+		if step.State == pipeline.Complete {
 			continue
 		}
-		if step.State == schedule.Claimed {
+		if step.State == pipeline.Claimed {
 			return "", "" // at work: it waits for nothing
 		}
-		if step.Error != "" && step.State == schedule.Broken {
+		if step.Error != "" && step.State == pipeline.Broken {
 			return step.Error, step.Who
 		}
 		return step.Reason, step.Who
@@ -173,7 +173,7 @@ func firstReason(work []StepRun) (reason, who string) {
 }
 
 // work is the steps of a target that take an action, or receive an artifact.
-func (b *runBuilder) work(steps []schedule.StepState) []StepRun {
+func (b *runBuilder) work(steps []pipeline.StepState) []StepRun {
 	runs := []StepRun{}
 	for _, step := range steps {
 		if starts(step.Event) || finishes(step.Event) {
@@ -184,7 +184,7 @@ func (b *runBuilder) work(steps []schedule.StepState) []StepRun {
 	return runs
 }
 
-func (b *runBuilder) step(step schedule.StepState) StepRun {
+func (b *runBuilder) step(step pipeline.StepState) StepRun {
 	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
 	a, known := b.actions[stepName{step.Target, step.Event}]
 	if known {
@@ -195,17 +195,17 @@ func (b *runBuilder) step(step schedule.StepState) StepRun {
 		if run.Status == action.Backoff {
 			run.RunAt = a.Thread.RunAt
 		}
-	} else if step.State == schedule.Complete {
+	} else if step.State == pipeline.Complete {
 		run.EndedAt = step.At
 	}
-	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == schedule.Claimed {
+	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.Claimed {
 		run.Error = report
 	}
 	run.Word = word(run)
-	if step.State == schedule.Waiting && b.view.Status != schedule.Active {
+	if step.State == pipeline.Waiting && b.view.Status != pipeline.Active {
 		run.Word = "not done" // it waits for nothing any more
 	}
-	if step.State == schedule.Broken {
+	if step.State == pipeline.Broken {
 		b.fail(run)
 	}
 	return run
@@ -218,7 +218,7 @@ func (b *runBuilder) fail(run StepRun) {
 	}
 	ref := Ref{b.view.Pipeline, b.view.Number}
 	switch b.view.Status {
-	case schedule.Superseded, schedule.CanceledRun, schedule.Finished:
+	case pipeline.Superseded, pipeline.CanceledRun, pipeline.Finished:
 		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
 	default:
 		failure.Todo = todo(run.Event, ref)
@@ -228,7 +228,7 @@ func (b *runBuilder) fail(run StepRun) {
 
 // todo says how to go on after a failure. A revision's files never change, so a build that fails by them fails again.
 func todo(event string, ref Ref) string {
-	if event == schedule.BuildCompleted {
+	if event == pipeline.BuildCompleted {
 		return fmt.Sprintf("mend the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
 	}
 	return fmt.Sprintf("mend the revision and ship it; when the cause lay elsewhere and is mended: waybill deployment retry %s", ref)
@@ -237,7 +237,7 @@ func todo(event string, ref Ref) string {
 // artifact is the registered artifact that an event announces.
 func (b *runBuilder) artifact(event string) *ledger.Artifact {
 	for _, a := range b.view.Snapshot.Artifacts {
-		if schedule.ArtifactEvent(a.Label) == event {
+		if pipeline.ArtifactEvent(a.Label) == event {
 			return &a
 		}
 	}
@@ -245,11 +245,11 @@ func (b *runBuilder) artifact(event string) *ledger.Artifact {
 }
 
 func starts(event string) bool {
-	return event == schedule.StageStarted || event == schedule.GroupStarted || event == schedule.HostStarted
+	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.HostStarted
 }
 
 func finishes(event string) bool {
-	return event == schedule.StageFinished || event == schedule.GroupFinished || event == schedule.HostFinished
+	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.HostFinished
 }
 
 func last(target string) string { return target[strings.LastIndex(target, "/")+1:] }

@@ -2,7 +2,7 @@
 // questions and commands once (Service), the HTTP API over them (Server), and a
 // Client that asks the same of another process.
 //
-// A Service decides nothing itself. It folds the log with schedule's engine to
+// A Service decides nothing itself. It folds the log with pipeline.Engine to
 // answer, and records intents as notes; the deployer acts on them.
 package server
 
@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
@@ -38,11 +38,11 @@ type Service struct {
 	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
 	Idle func() bool
 	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
-	Inspect func(ctx context.Context, host schedule.Host, service string) (state step.State, known bool, err error)
+	Inspect func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
 	// Current returns the name of the release that a host has switched to, "" for none; known and nil as those of Inspect.
-	Current func(host schedule.Host, service string) (release string, known bool, err error)
+	Current func(host pipeline.Host, service string) (release string, known bool, err error)
 	// ReadLog reads what a service on a host has printed last, at most that many bytes; known and nil as those of Inspect.
-	ReadLog func(host schedule.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
+	ReadLog func(host pipeline.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
 }
 
 // Offers are what people can have done: those that there are at the time of asking. A nil function offers nothing.

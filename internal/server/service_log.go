@@ -21,15 +21,15 @@ type ServiceLogView struct {
 
 // ServiceLog returns what the service on a host of this machine has printed last. fault.NotFound when the definition in force has
 // no such host; fault.Unavailable when the host is another machine, or no service was started there.
-func (s *Service) ServiceLog(ctx context.Context, pipeline, target string) (ServiceLogView, error) {
-	version, err := s.Version(ctx, pipeline, 0)
+func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceLogView, error) {
+	version, err := s.Version(ctx, name, 0)
 	if err != nil {
 		return ServiceLogView{}, err
 	}
 	d := &version.Definition
 	stage, group, host, ok := d.Find(target)
 	if !ok || host == nil {
-		return ServiceLogView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", pipeline, target)
+		return ServiceLogView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", name, target)
 	}
 	view := ServiceLogView{Target: target}
 	service := d.ServiceOf(stage, group, host)
@@ -51,8 +51,8 @@ func (s *Service) ServiceLog(ctx context.Context, pipeline, target string) (Serv
 }
 
 // ServiceLog is Service.ServiceLog.
-func (c *Client) ServiceLog(ctx context.Context, pipeline, target string) (view ServiceLogView, err error) {
-	return view, c.get(ctx, at("pipelines", pipeline, "service-log"), url.Values{"target": {target}}, &view)
+func (c *Client) ServiceLog(ctx context.Context, name, target string) (view ServiceLogView, err error) {
+	return view, c.get(ctx, at("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
 }
 
 type serviceLogInput struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -38,7 +38,7 @@ func tellsWhatItDid(t *testing.T, w *servertest.World) {
 	w.Apply(t, servertest.Definition)
 	ref := w.Ship(t, "greeter", "3f2c9a1")
 	view := w.Until(t, ref, "ends", servertest.Ended)
-	if view.Status != schedule.Finished || view.State.Done != view.State.Total || view.State.Total != 36 {
+	if view.Status != pipeline.Finished || view.State.Done != view.State.Total || view.State.Total != 36 {
 		t.Errorf("got %s with %d of %d facts, want finished with 36 of 36", view.Status, view.State.Done, view.State.Total)
 	}
 	var got []string
@@ -92,7 +92,7 @@ func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
 	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "retry", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	view = w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == schedule.Finished })
+	view = w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.Finished })
 	if len(view.Failures) != 0 {
 		t.Errorf("after the retry there are failures still: %+v", view.Failures)
 	}
@@ -274,7 +274,7 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 			if err := client.Command(t.Context(), ref, server.Command{Kind: "until", Target: "prod"}); err != nil {
 				t.Fatal(err)
 			}
-			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == schedule.Finished })
+			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.Finished })
 		})
 	}
 }
@@ -283,7 +283,7 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 func TestPipelineTellsWhatHostsRunAndHowTheirServicesDo(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	w.Service.Inspect = func(_ context.Context, host schedule.Host, service string) (step.State, bool, error) {
+	w.Service.Inspect = func(_ context.Context, host pipeline.Host, service string) (step.State, bool, error) {
 		switch host.Name {
 		case "elm":
 			return step.State{Supervisor: 7, Restarts: 12, Exit: "3"}, true, nil

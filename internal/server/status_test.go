@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -154,7 +154,7 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 func TestInstancesAreReadAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	s.Service.Inspect = func(context.Context, schedule.Host, string) (step.State, bool, error) {
+	s.Service.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
 		t.Error("a program looked at a service")
 		return step.State{}, false, nil
 	}

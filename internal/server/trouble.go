@@ -216,9 +216,9 @@ func told(reports []ledger.Report) (all []Trouble) {
 		}
 	}
 	for _, r := range reports {
-		for _, pipeline := range slices.Sorted(maps.Keys(r.Stopped)) {
-			add(Trouble{Kind: TroubleStopped, Subject: pipeline, Text: fmt.Sprintf("pipeline %s is stopped: %s", pipeline, r.Stopped[pipeline]),
-				Hint: "its log breaks a rule that nothing should break; please report it, with waybill log " + pipeline + " -o json"})
+		for _, name := range slices.Sorted(maps.Keys(r.Stopped)) {
+			add(Trouble{Kind: TroubleStopped, Subject: name, Text: fmt.Sprintf("pipeline %s is stopped: %s", name, r.Stopped[name]),
+				Hint: "its log breaks a rule that nothing should break; please report it, with waybill log " + name + " -o json"})
 		}
 		for _, workflow := range slices.Sorted(maps.Keys(r.Undeletable)) {
 			add(Trouble{Kind: TroubleUndeletable, Subject: workflow, Warning: true,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // stepWords are a step's name, what it is doing, and what it has done.
@@ -15,14 +15,14 @@ type stepWords struct{ name, doing, done string }
 // wordsOf is the three words for an event; own steps have none but their name.
 func wordsOf(event string) stepWords {
 	switch event {
-	case schedule.BuildCompleted:
+	case pipeline.BuildCompleted:
 		return stepWords{"build", "building", "built"}
-	case schedule.HostReplicated:
-		return stepWords{schedule.Replicate, "replicating", "replicated"}
-	case schedule.HostDeployed:
-		return stepWords{schedule.Deploy, "deploying", "deployed"}
-	case schedule.HostTested:
-		return stepWords{schedule.Test, "testing", "tested"}
+	case pipeline.HostReplicated:
+		return stepWords{pipeline.Replicate, "replicating", "replicated"}
+	case pipeline.HostDeployed:
+		return stepWords{pipeline.Deploy, "deploying", "deployed"}
+	case pipeline.HostTested:
+		return stepWords{pipeline.Test, "testing", "tested"}
 	}
 	if label, ok := strings.CutPrefix(event, "build-stage-received-"); ok {
 		return stepWords{strings.TrimSuffix(label, "-artifact"), "receiving", "received"}
@@ -38,15 +38,15 @@ func StepName(event string) string { return wordsOf(event).name }
 func word(run StepRun) string {
 	words := wordsOf(run.Event)
 	switch run.State {
-	case schedule.Complete:
+	case pipeline.Complete:
 		return words.done
-	case schedule.Claimed:
+	case pipeline.Claimed:
 		return claimedWord(run.Status, words)
-	case schedule.Broken:
+	case pipeline.Broken:
 		return "failed"
-	case schedule.Elided, schedule.Excluded:
+	case pipeline.Elided, pipeline.Excluded:
 		return "left out"
-	case schedule.CanRun:
+	case pipeline.CanRun:
 		return "next"
 	}
 	return "waits"

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/internal/pgtest"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -117,15 +117,15 @@ func (w *World) Apply(t testing.TB, source string) {
 }
 
 // Ship registers a revision with its forward deployment.
-func (w *World) Ship(t testing.TB, pipeline, label string) server.Ref {
+func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	t.Helper()
 	done, err := w.Service.Register(t.Context(), ledger.Revision{
-		Pipeline: pipeline, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
+		Pipeline: name, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
 	}, true, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.Ref{Pipeline: pipeline, Number: done.Deployment.Number}
+	return server.Ref{Pipeline: name, Number: done.Deployment.Number}
 }
 
 // Until waits for the deployment to satisfy a condition, for at most 20 s.
@@ -149,7 +149,7 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 }
 
 // Ended reports whether a deployment has ended, for Until.
-func Ended(v server.DeploymentView) bool { return v.Status != schedule.Active }
+func Ended(v server.DeploymentView) bool { return v.Status != pipeline.Active }
 
 // Script is a handler that asks the test: attempts at a step wait while it is held, and end as it says.
 type Script struct {
@@ -210,7 +210,7 @@ func (s *Script) finish(ctx context.Context, a conductor.Attempt, outcome action
 	if outcome.Kind != 0 {
 		return outcome
 	}
-	if a.Action.Step.Event == schedule.BuildCompleted {
+	if a.Action.Step.Event == pipeline.BuildCompleted {
 		artifact := ledger.Artifact{
 			Label: "any", Name: "greeter.tar.gz", Digest: strings.Repeat("9b1e07d2", 8), Size: 4_100_000, Blob: "sha256/9b1e07d2",
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -19,7 +19,7 @@ const tailLength = 12
 // deploymentPage is one deployment with the end of its log.
 type deploymentPage struct {
 	server.DeploymentView
-	Tail []schedule.Entry // newest first
+	Tail []pipeline.Entry // newest first
 }
 
 // Ref is greeter#7.
@@ -61,13 +61,13 @@ func (d deploymentPage) Brief(raw json.RawMessage) string {
 }
 
 // CanHold, CanResume, CanRetry and CanCancel say which buttons make sense now; the server judges again.
-func (d deploymentPage) CanHold() bool   { return d.Status == schedule.Active && d.State.Held == "" }
-func (d deploymentPage) CanResume() bool { return d.State.Held != "" && d.Status == schedule.Active }
+func (d deploymentPage) CanHold() bool   { return d.Status == pipeline.Active && d.State.Held == "" }
+func (d deploymentPage) CanResume() bool { return d.State.Held != "" && d.Status == pipeline.Active }
 func (d deploymentPage) CanRetry() bool  { return len(d.Failures) > 0 && d.mayGoOn() }
 func (d deploymentPage) CanCancel() bool { return d.mayGoOn() }
 
 func (d deploymentPage) mayGoOn() bool {
-	return d.Status == schedule.Active || d.Status == schedule.FailedRun
+	return d.Status == pipeline.Active || d.Status == pipeline.FailedRun
 }
 
 // deployment is the page of one deployment.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
@@ -124,17 +124,17 @@ func detailWith(raw json.RawMessage, why func(string) string) string {
 // stepWord is what a step's place says: what it does or did, and the bare name of one that is still to come.
 func stepWord(s server.StepRun) string {
 	switch s.State {
-	case schedule.Waiting, schedule.CanRun:
+	case pipeline.Waiting, pipeline.CanRun:
 		return s.Name
-	case schedule.Broken, schedule.Elided, schedule.Excluded:
+	case pipeline.Broken, pipeline.Elided, pipeline.Excluded:
 		return s.Name + " " + s.Word
 	}
 	return s.Word
 }
 
 // words is a status for people.
-func words(s schedule.Status) string {
-	if s == schedule.Active {
+func words(s pipeline.Status) string {
+	if s == pipeline.Active {
 		return "in progress"
 	}
 	return string(s)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // logLength is how many entries a page shows.
@@ -20,7 +20,7 @@ type logPage struct {
 	Class      string
 	Deployment int64
 	Target     string
-	Entries    []schedule.Entry // newest first
+	Entries    []pipeline.Entry // newest first
 	Earlier    string           // address of the part before; "": there is none
 	Newest     string           // address of the newest part; "": this is it
 }
@@ -31,7 +31,7 @@ func (p *Pages) log(r *http.Request) (content, error) {
 	q := ledger.EntryQuery{Pipeline: page.Pipeline, Limit: logLength, Newest: true}
 	q.Class = classOf(page.Class)
 	if page.Target != "" {
-		q.Target = schedule.Path(page.Pipeline, page.Target)
+		q.Target = pipeline.Path(page.Pipeline, page.Target)
 	}
 	var err error
 	if page.Deployment, err = number(r, "deployment"); err != nil {
@@ -48,7 +48,7 @@ func (p *Pages) log(r *http.Request) (content, error) {
 	}
 	entries, err := p.service.Entries(r.Context(), q)
 	if before > 0 {
-		entries = slices.DeleteFunc(entries, func(e schedule.Entry) bool { return e.Seq >= before })
+		entries = slices.DeleteFunc(entries, func(e pipeline.Entry) bool { return e.Seq >= before })
 	}
 	page.Entries = newestFirst(entries)
 	if first := earliest(page.Entries, q.After); first > 1 {
@@ -58,7 +58,7 @@ func (p *Pages) log(r *http.Request) (content, error) {
 }
 
 // earliest is the seq before which the part before ends.
-func earliest(entries []schedule.Entry, after int64) int64 {
+func earliest(entries []pipeline.Entry, after int64) int64 {
 	if len(entries) < logLength && after > 0 {
 		return after + 1
 	}
@@ -68,8 +68,8 @@ func earliest(entries []schedule.Entry, after int64) int64 {
 	return entries[len(entries)-1].Seq
 }
 
-func classOf(name string) schedule.Class {
-	for _, class := range []schedule.Class{schedule.Fact, schedule.Note, schedule.Change} {
+func classOf(name string) pipeline.Class {
+	for _, class := range []pipeline.Class{pipeline.Fact, pipeline.Note, pipeline.Change} {
 		if class.String() == name {
 			return class
 		}
@@ -105,7 +105,7 @@ func withQuery(r *http.Request, name, value string) string {
 	return r.URL.Path + "?" + query.Encode()
 }
 
-func newestFirst(entries []schedule.Entry) []schedule.Entry {
+func newestFirst(entries []pipeline.Entry) []pipeline.Entry {
 	turned := slices.Clone(entries)
 	slices.Reverse(turned)
 	return turned

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -31,7 +31,7 @@ type pipelinePage struct {
 type column struct {
 	Number int64
 	Label  string
-	Status schedule.Status
+	Status pipeline.Status
 }
 
 // row is a host and what each deployment did to it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -43,7 +43,7 @@ func (c cell) Tone() string {
 
 // insideTone returns the class of a deployment inside a stage. One that failed elsewhere has stopped here.
 func insideTone(at server.Standing) string {
-	if at.Status == schedule.FailedRun && !at.FailedHere {
+	if at.Status == pipeline.FailedRun && !at.FailedHere {
 		return "t-stopped"
 	}
 	return tone(at.Status)
@@ -56,8 +56,8 @@ const (
 )
 
 // trackOf lays out a pipeline's stages.
-func trackOf(pipeline string, stages []server.StageView) track {
-	t := track{Pipeline: pipeline, Straight: true}
+func trackOf(name string, stages []server.StageView) track {
+	t := track{Pipeline: name, Straight: true}
 	for i, stage := range stages {
 		if i > 0 && !slices.Equal(stage.After, []string{stages[i-1].Name}) {
 			t.Straight = false

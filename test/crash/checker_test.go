@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // checker compares the log with what it held before, and judges it by the
 // invariants of the deployment log: no fact lost, doubled or changed.
 type checker struct {
 	ledger *ledger.Ledger
-	seen   []schedule.Entry
+	seen   []pipeline.Entry
 }
 
 // look reads the whole log. What was there before must still be there, unchanged, and positions have no gap.
@@ -35,16 +35,16 @@ func (c *checker) look(t *testing.T) {
 	if diff := cmp.Diff(c.seen, entries[:len(c.seen)], cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("entries changed (-before +now):\n%s", diff)
 	}
-	facts := map[schedule.StepKey]int64{}
+	facts := map[pipeline.StepKey]int64{}
 	for i, e := range entries {
 		if e.Seq != int64(i+1) {
 			t.Fatalf("entry %d has seq %d", i+1, e.Seq)
 		}
-		key := schedule.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
-		if first, twice := facts[key]; twice && e.Class == schedule.Fact {
+		key := pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+		if first, twice := facts[key]; twice && e.Class == pipeline.Fact {
 			t.Fatalf("the fact %v stands at %d and at %d", key, first, e.Seq)
 		}
-		if e.Class == schedule.Fact {
+		if e.Class == pipeline.Fact {
 			facts[key] = e.Seq
 		}
 	}
@@ -60,7 +60,7 @@ func (c *checker) finished(t *testing.T, number int64) {
 		t.Fatalf("fold the log: %v", err)
 	}
 	d, ok := engine.Deployment(number)
-	if !ok || d.Status != schedule.Finished || d.Done != facts {
+	if !ok || d.Status != pipeline.Finished || d.Done != facts {
 		t.Errorf("hello#%d is %s with %d facts, want finished with %d", number, d.Status, d.Done, facts)
 	}
 	actions, err := c.ledger.Actions(t.Context(), ledger.ActionQuery{Pipeline: "hello", Deployment: number, Limit: 1000})

@@ -129,9 +129,9 @@ func TestMissingPostgreSQLIsNamed(t *testing.T) {
 func TestHostWithoutPermissionFailsItsDeployment(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	pipeline := strings.Replace(projectFiles["waybill.yaml"], `"local://oak"`, `"local:///proc/oak"`, 1)
-	pipeline = strings.Replace(pipeline, "retries: 5", "retries: 0", 1)
-	if err := os.WriteFile(filepath.Join(p.dir, "waybill.yaml"), []byte(pipeline), 0o644); err != nil {
+	name := strings.Replace(projectFiles["waybill.yaml"], `"local://oak"`, `"local:///proc/oak"`, 1)
+	name = strings.Replace(name, "retries: 5", "retries: 0", 1)
+	if err := os.WriteFile(filepath.Join(p.dir, "waybill.yaml"), []byte(name), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	p.commit(t, 1)

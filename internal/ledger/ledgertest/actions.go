@@ -17,17 +17,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func done() action.Outcome { return action.Outcome{Kind: action.Done} }
 
 // lastDetail is the newest entry and what it says of its step.
-func (s setup) lastDetail(t *testing.T) (schedule.Entry, schedule.StepDetail) {
+func (s setup) lastDetail(t *testing.T) (pipeline.Entry, pipeline.StepDetail) {
 	t.Helper()
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Newest: true, Limit: 1})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	check(t, err)
-	var detail schedule.StepDetail
+	var detail pipeline.StepDetail
 	check(t, json.Unmarshal(entries[0].Detail, &detail))
 	return entries[0], detail
 }
@@ -41,23 +41,23 @@ func failedStepIsNoted(t *testing.T, s setup) {
 		status action.Status
 		event  string
 	}{
-		action.Fatal:    {action.Failed, schedule.StepFailed},
-		action.BadInput: {action.Invalid, schedule.StepFailed},
-		action.Stopped:  {action.Canceled, schedule.StepCanceled},
+		action.Fatal:    {action.Failed, pipeline.StepFailed},
+		action.BadInput: {action.Invalid, pipeline.StepFailed},
+		action.Stopped:  {action.Canceled, pipeline.StepCanceled},
 	} {
-		s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+		s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
 		c := s.claim(t, host, "step/"+oak, 1)[0]
 		s.end(t, host, c, action.Outcome{Kind: outcome, Code: "exit", Error: "exit 1"})
 		entry, detail := s.lastDetail(t)
-		if entry.Event != want.event || entry.Class != schedule.Note || entry.Target != oak {
+		if entry.Event != want.event || entry.Class != pipeline.Note || entry.Target != oak {
 			t.Errorf("%s: entry %+v", outcome, entry)
 		}
-		wanted := schedule.StepDetail{Event: schedule.HostDeployed, Action: c.ID.String(), Status: want.status.String(), Error: "exit 1"}
+		wanted := pipeline.StepDetail{Event: pipeline.HostDeployed, Action: c.ID.String(), Status: want.status.String(), Error: "exit 1"}
 		if diff := cmp.Diff(wanted, detail); diff != "" {
 			t.Errorf("%s: detail (-want +got):\n%s", outcome, diff)
 		}
 	}
-	standing, err := s.Standing(s.ctx, pipeline, oak)
+	standing, err := s.Standing(s.ctx, testPipeline, oak)
 	check(t, err)
 	if standing.Failed != 1 {
 		t.Errorf("last failed: %d, want 1", standing.Failed)
@@ -69,24 +69,24 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
 	lease := s.lease(t, host)
-	elm, fir := pipeline+"/prod/east/elm", pipeline+"/prod/east/fir"
-	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed), stepOf(1, elm, schedule.HostDeployed), stepOf(1, fir, schedule.HostDeployed))
+	elm, fir := testPipeline+"/prod/east/elm", testPipeline+"/prod/east/fir"
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed), stepOf(1, elm, pipeline.HostDeployed), stepOf(1, fir, pipeline.HostDeployed))
 	running := s.claim(t, host, "step/"+elm, 1)[0]
 	canceled := s.claim(t, host, "step/"+fir, 1)[0]
 	head, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Entries: []schedule.Entry{note(1, pipeline+"/beta", schedule.StageFailed)},
-			Drain: []schedule.StepKey{{Deployment: 1, Target: oak, Event: schedule.HostDeployed},
-				{Deployment: 1, Target: elm, Event: schedule.HostDeployed}, {Deployment: 1, Target: oak, Event: "host-gone"}},
-			Cancel: []schedule.StepKey{{Deployment: 1, Target: fir, Event: schedule.HostDeployed}}}, nil
+		return ledger.Change{Entries: []pipeline.Entry{note(1, testPipeline+"/beta", pipeline.StageFailed)},
+			Drain: []pipeline.StepKey{{Deployment: 1, Target: oak, Event: pipeline.HostDeployed},
+				{Deployment: 1, Target: elm, Event: pipeline.HostDeployed}, {Deployment: 1, Target: oak, Event: "host-gone"}},
+			Cancel: []pipeline.StepKey{{Deployment: 1, Target: fir, Event: pipeline.HostDeployed}}}, nil
 	})
 	check(t, err)
 	entry, detail := s.lastDetail(t)
-	if entry.Event != schedule.StepCanceled || entry.Target != oak || detail.Event != schedule.HostDeployed || entry.Seq != head.Seq {
+	if entry.Event != pipeline.StepCanceled || entry.Target != oak || detail.Event != pipeline.HostDeployed || entry.Seq != head.Seq {
 		t.Errorf("last entry %+v %+v, head %d", entry, detail, head.Seq)
 	}
-	before, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, After: head.Seq - 2, Limit: 1})
+	before, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, After: head.Seq - 2, Limit: 1})
 	check(t, err)
-	if before[0].Event != schedule.StageFailed {
+	if before[0].Event != pipeline.StageFailed {
 		t.Errorf("before it stands %+v", before[0])
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)
@@ -151,18 +151,18 @@ func turnIsAllOrNothing(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
-	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
 	waiting := s.enqueue(t, job("waiting"))
 	c := s.claim(t, host, "step/"+oak, 1)[0]
 	completion := []ledger.Completion{{ID: c.ID, Attempt: 1, Outcome: done()}}
 	wants := []ledger.Want{{Lane: "noop", N: 1}}
-	before, err := s.Head(s.ctx, pipeline)
+	before, err := s.Head(s.ctx, testPipeline)
 	check(t, err)
 
 	if _, err := ledger.New(failing{s.driver}).Turn(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
 		t.Fatalf("got %v", err)
 	}
-	after, err := s.Head(s.ctx, pipeline)
+	after, err := s.Head(s.ctx, testPipeline)
 	check(t, err)
 	if after != before || s.statusOf(t, c.ID) != action.Running || s.statusOf(t, waiting) != action.Pending {
 		t.Errorf("a failed turn left head %+v, %s and %s", after, s.statusOf(t, c.ID), s.statusOf(t, waiting))
@@ -198,7 +198,7 @@ func cancelEndsOrAsks(t *testing.T, s setup) {
 	if got := s.statusOf(t, running); got != action.Canceled {
 		t.Errorf("the stopped one is %s", got)
 	}
-	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
 	step := s.claim(t, host, "step/"+oak, 1)[0]
 	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeploy)
 }
@@ -216,13 +216,13 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 		defer close(ended)
 		for i := range rounds {
 			var steps []action.Action
-			var stop []schedule.StepKey
+			var stop []pipeline.StepKey
 			for n := range 8 {
-				a := stepOf(1, fmt.Sprintf("%s/prod/east/h%d", pipeline, n), fmt.Sprintf("host-round-%d", i))
+				a := stepOf(1, fmt.Sprintf("%s/prod/east/h%d", testPipeline, n), fmt.Sprintf("host-round-%d", i))
 				a.Lane = "step"
 				steps = append(steps, a)
 				if n%2 == 0 {
-					stop = append(stop, schedule.StepKey{Deployment: 1, Target: a.Step.Target, Event: a.Step.Event})
+					stop = append(stop, pipeline.StepKey{Deployment: 1, Target: a.Step.Target, Event: a.Step.Event})
 				}
 			}
 			s.startSteps(t, lease, steps...)
@@ -237,12 +237,12 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 	}
 	all.Go(func() {
 		for i := range rounds {
-			s.append(t, note(1, pipeline, fmt.Sprintf("hold-set-%d", i)))
+			s.append(t, note(1, testPipeline, fmt.Sprintf("hold-set-%d", i)))
 		}
 	})
 	all.Wait()
 	s.finishAll(t, host)
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	claimed, over := 0, 0
 	for i, e := range entries {
@@ -250,9 +250,9 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 			t.Fatalf("entry %d has position %d", i+1, e.Seq)
 		}
 		switch {
-		case e.Event == schedule.StepClaimed:
+		case e.Event == pipeline.StepClaimed:
 			claimed++
-		case e.Event == schedule.StepCanceled, e.Class == schedule.Fact:
+		case e.Event == pipeline.StepCanceled, e.Class == pipeline.Fact:
 			over++
 		}
 	}
@@ -377,7 +377,7 @@ func actionsAreSelected(t *testing.T, s setup) {
 		}
 		names[s.enqueue(t, a)] = name
 	}
-	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
 	step := s.claim(t, host, "step/"+oak, 1)[0]
 	names[step.ID] = "step"
 	for _, c := range s.claim(t, host, "noop", 1) {
@@ -395,8 +395,8 @@ func actionsAreSelected(t *testing.T, s setup) {
 		"live":                {ledger.ActionQuery{LiveOnly: true}, "step three two"},
 		"pending":             {ledger.ActionQuery{Statuses: []action.Status{action.Pending}}, "three two"},
 		"successful":          {ledger.ActionQuery{Statuses: []action.Status{action.Successful}}, "one"},
-		"of a deployment":     {ledger.ActionQuery{Pipeline: pipeline, Deployment: 1}, "step"},
-		"of a target":         {ledger.ActionQuery{Pipeline: pipeline, Target: oak, LiveOnly: true}, "step"},
+		"of a deployment":     {ledger.ActionQuery{Pipeline: testPipeline, Deployment: 1}, "step"},
+		"of a target":         {ledger.ActionQuery{Pipeline: testPipeline, Target: oak, LiveOnly: true}, "step"},
 		"of two statuses":     {ledger.ActionQuery{Statuses: []action.Status{action.Pending, action.Successful}}, "three two one"},
 		"the oldest first":    {ledger.ActionQuery{Oldest: true, Handler: "noop", Limit: 2}, "one two"},
 		"newer ones":          {ledger.ActionQuery{Oldest: true, After: two}, "three step"},
@@ -407,7 +407,7 @@ func actionsAreSelected(t *testing.T, s setup) {
 		"of a parent":         {ledger.ActionQuery{Parent: two}, "three"},
 		"that repeat one":     {ledger.ActionQuery{RetryOf: two}, "three"},
 		"of nobody":           {ledger.ActionQuery{CreatedBy: "bob"}, ""},
-		"of no such target":   {ledger.ActionQuery{Pipeline: pipeline, Target: "x"}, ""},
+		"of no such target":   {ledger.ActionQuery{Pipeline: testPipeline, Target: "x"}, ""},
 		"live of the handler": {ledger.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
 	} {
 		states, err := s.Actions(s.ctx, c.query)
@@ -467,7 +467,7 @@ func anyTextIsStored(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	lease := s.lease(t, host)
 	nasty := "a\x00b\xff" + strings.Repeat("long ", action.MaxError)
-	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
 	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal, Code: "x\x00", Ref: "\xff", Error: nasty})
 	if _, detail := s.lastDetail(t); !strings.HasPrefix(detail.Error, "a�b�long ") || len(detail.Error) > action.MaxError {
 		t.Errorf("stored error of %d bytes: %.40q", len(detail.Error), detail.Error)
@@ -510,7 +510,7 @@ func whatIsNoTextIsRefused(t *testing.T, s setup) {
 			return err
 		},
 		"a version": func(text string) error { _, err := s.Versions(s.ctx, text); return err },
-		"a label":   func(text string) error { _, err := s.Revision(s.ctx, pipeline, text, 0); return err },
+		"a label":   func(text string) error { _, err := s.Revision(s.ctx, testPipeline, text, 0); return err },
 	} {
 		for _, bad := range []string{"a\x00b", "\xff"} {
 			if err := ask(bad); !fault.Is(err, fault.Invalid) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // handOff claims one action of the lane to be handed off.
@@ -133,7 +133,7 @@ func observersMayRepeat(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	lease := s.lease(t, host)
 	runs, ends, fails := s.accepted(t, host, job("runs")), s.accepted(t, host, job("ends")), s.accepted(t, host, job("fails"))
-	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
 	step := s.handOff(t, host, "step/"+oak)
 	s.settle(t, host, step, done())
 	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -174,9 +174,9 @@ func observersMayRepeat(t *testing.T, s setup) {
 	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {
 		t.Errorf("events %+v", events)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Newest: true, Limit: 1})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	check(t, err)
-	if e := entries[0]; e.Event != schedule.HostDeployed || e.Class != schedule.Fact {
+	if e := entries[0]; e.Event != pipeline.HostDeployed || e.Class != pipeline.Fact {
 		t.Errorf("the step's end gave %+v", e)
 	}
 	// an observer may put back what it saw wait, and an end that differs comes too late

@@ -13,20 +13,20 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-const oak = pipeline + "/beta/all/oak"
+const oak = testPipeline + "/beta/all/oak"
 
 func factsAreAppendedOnce(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	first := s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostStarted))
-	again := s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostReplicated))
+	first := s.append(t, fact(1, oak, pipeline.HostStarted), fact(1, oak, pipeline.HostStarted))
+	again := s.append(t, fact(1, oak, pipeline.HostStarted), fact(1, oak, pipeline.HostReplicated))
 	if first.Seq != 3 || again.Seq != 4 {
 		t.Errorf("positions %d and %d, want 3 and 4: a repeated fact takes none", first.Seq, again.Seq)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Deployment: 1, Target: oak})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Deployment: 1, Target: oak})
 	check(t, err)
 	if diff := cmp.Diff([]string{"3 host-started 0", "4 host-artifact-replicated 0"}, lines(entries)); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
@@ -34,7 +34,7 @@ func factsAreAppendedOnce(t *testing.T, s setup) {
 }
 
 // lines shows entries as position, event and occurrence.
-func lines(entries []schedule.Entry) []string {
+func lines(entries []pipeline.Entry) []string {
 	out := make([]string, len(entries))
 	for i, e := range entries {
 		out[i] = fmt.Sprintf("%d %s %d", e.Seq, e.Event, e.Occurrence)
@@ -45,12 +45,12 @@ func lines(entries []schedule.Entry) []string {
 func notesAreCounted(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	s.append(t, note(1, oak, schedule.RetryRequested), note(1, oak, schedule.RetryRequested))
-	s.append(t, note(1, oak, schedule.RetryRequested))
-	repeated := note(1, oak, schedule.RetryRequested)
+	s.append(t, note(1, oak, pipeline.RetryRequested), note(1, oak, pipeline.RetryRequested))
+	s.append(t, note(1, oak, pipeline.RetryRequested))
+	repeated := note(1, oak, pipeline.RetryRequested)
 	repeated.Occurrence = 2
 	s.append(t, repeated)
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Deployment: 1, Target: oak, Class: schedule.Note})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Deployment: 1, Target: oak, Class: pipeline.Note})
 	check(t, err)
 	want := []string{"3 retry-requested 1", "4 retry-requested 2", "5 retry-requested 3"}
 	if diff := cmp.Diff(want, lines(entries)); diff != "" {
@@ -67,8 +67,8 @@ func positionsHaveNoGapUnderWriters(t *testing.T, s setup) {
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
-				head, err := s.Append(s.ctx, pipeline, 0, func(ledger.Locked) (ledger.Change, error) {
-					return ledger.Change{Entries: []schedule.Entry{
+				head, err := s.Append(s.ctx, testPipeline, 0, func(ledger.Locked) (ledger.Change, error) {
+					return ledger.Change{Entries: []pipeline.Entry{
 						fact(1, oak, fmt.Sprintf("host-w%d-%d", w, i)), fact(1, oak, "host-shared-"+fmt.Sprint(i))}}, nil
 				})
 				if err != nil {
@@ -87,7 +87,7 @@ func positionsHaveNoGapUnderWriters(t *testing.T, s setup) {
 			}
 		}
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	if want := 2 + writers*each + each; len(entries) != want {
 		t.Errorf("%d entries, want %d: shared facts exist once", len(entries), want)
@@ -102,16 +102,16 @@ func positionsHaveNoGapUnderWriters(t *testing.T, s setup) {
 func appendRejectsStalePosition(t *testing.T, s setup) {
 	head := s.define(t)
 	s.register(t, "3f2c9a1")
-	decided := fact(1, oak, schedule.HostStarted)
+	decided := fact(1, oak, pipeline.HostStarted)
 	decided.Seq = head.Seq + 1 // as somebody decides who has not seen the registration
-	_, err := s.Append(s.ctx, pipeline, head.Seq, func(locked ledger.Locked) (ledger.Change, error) {
-		if len(locked.Newer) != 1 || locked.Newer[0].Event != schedule.DeploymentCreated || locked.Now.IsZero() {
+	_, err := s.Append(s.ctx, testPipeline, head.Seq, func(locked ledger.Locked) (ledger.Change, error) {
+		if len(locked.Newer) != 1 || locked.Newer[0].Event != pipeline.DeploymentCreated || locked.Now.IsZero() {
 			t.Errorf("newer rows: %+v", locked)
 		}
-		return ledger.Change{Entries: []schedule.Entry{decided}}, nil
+		return ledger.Change{Entries: []pipeline.Entry{decided}}, nil
 	})
 	wantCode(t, err, fault.Conflict)
-	_, err = s.Append(s.ctx, pipeline, 99, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
+	_, err = s.Append(s.ctx, testPipeline, 99, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
 	wantCode(t, err, fault.Conflict)
 	_, err = s.Append(s.ctx, "nobody", 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
 	wantCode(t, err, fault.NotFound)
@@ -129,15 +129,15 @@ func refusedDecisionLeavesNothing(t *testing.T, s setup) {
 		t.Errorf("a refused definition made its pipeline: %v", err)
 	}
 	host := s.join(t, "host-a")
-	broken := stepOf(7, oak, schedule.HostDeployed) // there is no deployment 7
+	broken := stepOf(7, oak, pipeline.HostDeployed) // there is no deployment 7
 	_, err = s.Pass(s.ctx, s.lease(t, host), 0, func(ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Entries: []schedule.Entry{{Event: schedule.HostJoined, Class: schedule.Change}},
+		return ledger.Change{Entries: []pipeline.Entry{{Event: pipeline.HostJoined, Class: pipeline.Change}},
 			Actions: []action.Action{broken}}, nil
 	})
 	if err == nil {
 		t.Error("a step of an unknown deployment was stored")
 	}
-	after, err := s.Head(s.ctx, pipeline)
+	after, err := s.Head(s.ctx, testPipeline)
 	check(t, err)
 	if after.Seq != before.Seq {
 		t.Errorf("the log ends at %d, want %d: nothing of a failed pass stays", after.Seq, before.Seq)
@@ -152,7 +152,7 @@ func oldEpochIsRefused(t *testing.T, s setup) {
 		t.Errorf("the holder's second lease is %+v, want %+v", again, first)
 	}
 	if !s.Embedded() {
-		if _, ok, err := s.Lease(s.ctx, pipeline, b.ID); ok || err != nil {
+		if _, ok, err := s.Lease(s.ctx, testPipeline, b.ID); ok || err != nil {
 			t.Errorf("the lease of a living instance was given away: %v, %v", ok, err)
 		}
 	}
@@ -166,7 +166,7 @@ func oldEpochIsRefused(t *testing.T, s setup) {
 	wantCode(t, err, fault.StaleEpoch)
 	_, err = s.Pass(s.ctx, second, 0, nothing)
 	check(t, err)
-	_, err = s.Append(s.ctx, pipeline, 0, nothing) // people need no lease
+	_, err = s.Append(s.ctx, testPipeline, 0, nothing) // people need no lease
 	check(t, err)
 }
 
@@ -174,10 +174,10 @@ func entriesAreSelected(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
 	s.register(t, "88d0e17")
-	elm := pipeline + "/prod/east/elm"
-	s.append(t, fact(1, oak, schedule.HostStarted), fact(1, elm, schedule.HostStarted), fact(2, oak, schedule.HostStarted),
-		fact(1, pipeline+"/beta", schedule.StageStarted), fact(1, pipeline+"/beta-2", "host-other"),
-		note(1, oak, schedule.StepClaimed))
+	elm := testPipeline + "/prod/east/elm"
+	s.append(t, fact(1, oak, pipeline.HostStarted), fact(1, elm, pipeline.HostStarted), fact(2, oak, pipeline.HostStarted),
+		fact(1, testPipeline+"/beta", pipeline.StageStarted), fact(1, testPipeline+"/beta-2", "host-other"),
+		note(1, oak, pipeline.StepClaimed))
 	for name, c := range map[string]struct {
 		query ledger.EntryQuery
 		want  []int64
@@ -185,16 +185,16 @@ func entriesAreSelected(t *testing.T, s setup) {
 		"all":                      {ledger.EntryQuery{}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}},
 		"behind a position":        {ledger.EntryQuery{After: 7}, []int64{8, 9}},
 		"a deployment":             {ledger.EntryQuery{Deployment: 1}, []int64{2, 4, 5, 7, 8, 9}},
-		"a target, with below":     {ledger.EntryQuery{Target: pipeline + "/beta"}, []int64{4, 6, 7, 9}},
-		"a target of a deployment": {ledger.EntryQuery{Target: pipeline + "/beta", Deployment: 1}, []int64{4, 7, 9}},
-		"the pipeline's target":    {ledger.EntryQuery{Target: pipeline, Limit: 2}, []int64{1, 2}},
-		"a class":                  {ledger.EntryQuery{Class: schedule.Note}, []int64{2, 3, 9}},
+		"a target, with below":     {ledger.EntryQuery{Target: testPipeline + "/beta"}, []int64{4, 6, 7, 9}},
+		"a target of a deployment": {ledger.EntryQuery{Target: testPipeline + "/beta", Deployment: 1}, []int64{4, 7, 9}},
+		"the pipeline's target":    {ledger.EntryQuery{Target: testPipeline, Limit: 2}, []int64{1, 2}},
+		"a class":                  {ledger.EntryQuery{Class: pipeline.Note}, []int64{2, 3, 9}},
 		"the newest":               {ledger.EntryQuery{Newest: true, Limit: 2}, []int64{8, 9}},
 		"a limit":                  {ledger.EntryQuery{Limit: 3, After: 1}, []int64{2, 3, 4}},
-		"facts of a host":          {ledger.EntryQuery{Target: oak, Class: schedule.Fact}, []int64{4, 6}},
+		"facts of a host":          {ledger.EntryQuery{Target: oak, Class: pipeline.Fact}, []int64{4, 6}},
 		"nothing":                  {ledger.EntryQuery{Target: "greeter/gone"}, nil},
 	} {
-		c.query.Pipeline = pipeline
+		c.query.Pipeline = testPipeline
 		entries, err := s.Entries(s.ctx, c.query)
 		check(t, err)
 		var got []int64
@@ -210,45 +210,45 @@ func entriesAreSelected(t *testing.T, s setup) {
 func rollUpsFollowTheLog(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	status := func() schedule.Status {
-		d, err := s.Deployment(s.ctx, pipeline, 1)
+	status := func() pipeline.Status {
+		d, err := s.Deployment(s.ctx, testPipeline, 1)
 		check(t, err)
-		if (d.Status == schedule.Active) != d.EndedAt.IsZero() {
+		if (d.Status == pipeline.Active) != d.EndedAt.IsZero() {
 			t.Errorf("%s with end %v", d.Status, d.EndedAt)
 		}
 		return d.Status
 	}
-	beta := pipeline + "/beta"
+	beta := testPipeline + "/beta"
 	for _, step := range []struct {
-		entry schedule.Entry
-		want  schedule.Status
+		entry pipeline.Entry
+		want  pipeline.Status
 		stage string
 	}{
-		{fact(1, beta, schedule.StageStarted), schedule.Active, ""},
-		{note(1, beta, schedule.StageFailed), schedule.Active, "failed"},
-		{note(1, pipeline, schedule.PipelineFailed), schedule.FailedRun, "failed"},
-		{note(1, oak, schedule.RetryRequested), schedule.Active, ""},
-		{fact(1, beta, schedule.StageFinished), schedule.Active, "finished"},
-		{fact(1, pipeline, schedule.PipelineFinished), schedule.Finished, "finished"},
+		{fact(1, beta, pipeline.StageStarted), pipeline.Active, ""},
+		{note(1, beta, pipeline.StageFailed), pipeline.Active, "failed"},
+		{note(1, testPipeline, pipeline.PipelineFailed), pipeline.FailedRun, "failed"},
+		{note(1, oak, pipeline.RetryRequested), pipeline.Active, ""},
+		{fact(1, beta, pipeline.StageFinished), pipeline.Active, "finished"},
+		{fact(1, testPipeline, pipeline.PipelineFinished), pipeline.Finished, "finished"},
 	} {
 		s.append(t, step.entry)
 		if got := status(); got != step.want {
 			t.Errorf("after %s: %s, want %s", step.entry.Event, got, step.want)
 		}
-		runs, err := s.StageRuns(s.ctx, pipeline, 1)
+		runs, err := s.StageRuns(s.ctx, testPipeline, 1)
 		check(t, err)
 		if len(runs) != 1 || runs[0].Stage != "beta" || runs[0].Outcome != step.stage || runs[0].EndedAt.IsZero() != (step.stage == "") {
 			t.Errorf("after %s: stage runs %+v, want outcome %q", step.entry.Event, runs, step.stage)
 		}
 	}
 	s.register(t, "88d0e17")
-	s.append(t, fact(2, beta, schedule.StageStarted), note(2, pipeline, schedule.PipelineSuperseded))
-	runs, err := s.StageRuns(s.ctx, pipeline, 2)
+	s.append(t, fact(2, beta, pipeline.StageStarted), note(2, testPipeline, pipeline.PipelineSuperseded))
+	runs, err := s.StageRuns(s.ctx, testPipeline, 2)
 	check(t, err)
 	if len(runs) != 1 || runs[0].Outcome != "superseded" {
 		t.Errorf("stage runs of a superseded deployment: %+v", runs)
 	}
-	active, err := s.Deployments(s.ctx, ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active})
+	active, err := s.Deployments(s.ctx, ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.Active})
 	check(t, err)
 	if len(active) != 0 {
 		t.Errorf("in progress: %+v, want none", active)
@@ -260,17 +260,17 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	for _, label := range []string{"r1", "r2", "r3"} {
 		s.register(t, label)
 	}
-	back, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: pipeline, Revision: 1, Kind: ledger.Manual, By: "ana"}) // greeter#4 brings r1 back
+	back, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: ledger.Manual, By: "ana"}) // greeter#4 brings r1 back
 	check(t, err)
-	s.append(t, fact(1, oak, schedule.HostStarted), fact(1, oak, schedule.HostFinished), fact(2, oak, schedule.HostStarted),
-		note(2, oak, schedule.StepFailed), fact(3, oak, schedule.HostStarted), fact(3, oak, schedule.HostFinished))
-	moment, err := s.Head(s.ctx, pipeline)
+	s.append(t, fact(1, oak, pipeline.HostStarted), fact(1, oak, pipeline.HostFinished), fact(2, oak, pipeline.HostStarted),
+		note(2, oak, pipeline.StepFailed), fact(3, oak, pipeline.HostStarted), fact(3, oak, pipeline.HostFinished))
+	moment, err := s.Head(s.ctx, testPipeline)
 	check(t, err)
-	started, finished := fact(back.Number, oak, schedule.HostStarted), fact(back.Number, oak, schedule.HostFinished)
+	started, finished := fact(back.Number, oak, pipeline.HostStarted), fact(back.Number, oak, pipeline.HostFinished)
 	started.Revision, finished.Revision = 1, 1
 	s.append(t, started, finished)
 
-	standing, err := s.Standing(s.ctx, pipeline, oak)
+	standing, err := s.Standing(s.ctx, testPipeline, oak)
 	check(t, err)
 	if standing.At.IsZero() || standing.FailedAt.IsZero() {
 		t.Errorf("times are missing: %+v", standing)
@@ -280,17 +280,17 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	if diff := cmp.Diff(want, standing); diff != "" {
 		t.Errorf("standing (-want +got):\n%s", diff)
 	}
-	empty, err := s.Standing(s.ctx, pipeline, pipeline+"/prod")
+	empty, err := s.Standing(s.ctx, testPipeline, testPipeline+"/prod")
 	check(t, err)
-	if diff := cmp.Diff(ledger.Standing{Target: pipeline + "/prod"}, empty); diff != "" {
+	if diff := cmp.Diff(ledger.Standing{Target: testPipeline + "/prod"}, empty); diff != "" {
 		t.Errorf("standing of a target that nothing passed (-want +got):\n%s", diff)
 	}
-	past, err := s.History(s.ctx, pipeline, oak, moment.Seq+1, 1)
+	past, err := s.History(s.ctx, testPipeline, oak, moment.Seq+1, 1)
 	check(t, err)
-	if len(past) != 1 || past[0].Deployment != 3 || past[0].Event != schedule.HostFinished {
+	if len(past) != 1 || past[0].Deployment != 3 || past[0].Event != pipeline.HostFinished {
 		t.Errorf("at the past moment: %+v", past)
 	}
-	history, err := s.History(s.ctx, pipeline, oak, 0, 0)
+	history, err := s.History(s.ctx, testPipeline, oak, 0, 0)
 	check(t, err)
 	var story []string
 	for _, e := range history {
@@ -299,9 +299,9 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	if got, want := strings.Join(story, ", "), "4 host-finished-successfully, 3 host-finished-successfully, 2 step-failed, 1 host-finished-successfully"; got != want {
 		t.Errorf("history: got %s, want %s", got, want)
 	}
-	resources, err := s.Resources(s.ctx, pipeline)
+	resources, err := s.Resources(s.ctx, testPipeline)
 	check(t, err)
-	if len(resources) != 1 || resources[0].Address != "local://oak" || resources[0].Service != pipeline || resources[0].Target != oak ||
+	if len(resources) != 1 || resources[0].Address != "local://oak" || resources[0].Service != testPipeline || resources[0].Target != oak ||
 		resources[0].Deployment != 4 || resources[0].Revision != 1 || resources[0].Finished != 4 {
 		t.Errorf("resources: %+v", resources)
 	}
@@ -316,7 +316,7 @@ func historyRefusesChanges(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
-	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
 	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], done())
 	for _, statement := range []string{
 		"UPDATE entry SET revision = 9", "DELETE FROM entry",
@@ -336,20 +336,20 @@ func illegalEntriesAreRefused(t *testing.T, s setup) {
 	head := s.define(t)
 	s.register(t, "3f2c9a1")
 	next := head.Seq + 1
-	for name, e := range map[string]schedule.Entry{
-		"a fact that happens again":      {Class: schedule.Fact, Event: schedule.HostStarted, Deployment: 1, Occurrence: 1},
-		"a note that does not count":     {Class: schedule.Note, Event: schedule.StepFailed, Deployment: 1},
-		"a change of a deployment":       {Class: schedule.Change, Event: schedule.StepIntroduced, Deployment: 1, Occurrence: 1},
-		"a fact of the pipeline as such": {Class: schedule.Fact, Event: schedule.HostStarted},
-		"a class that there is not":      {Class: 4, Event: schedule.HostStarted, Deployment: 1, Occurrence: 1},
+	for name, e := range map[string]pipeline.Entry{
+		"a fact that happens again":      {Class: pipeline.Fact, Event: pipeline.HostStarted, Deployment: 1, Occurrence: 1},
+		"a note that does not count":     {Class: pipeline.Note, Event: pipeline.StepFailed, Deployment: 1},
+		"a change of a deployment":       {Class: pipeline.Change, Event: pipeline.StepIntroduced, Deployment: 1, Occurrence: 1},
+		"a fact of the pipeline as such": {Class: pipeline.Fact, Event: pipeline.HostStarted},
+		"a class that there is not":      {Class: 4, Event: pipeline.HostStarted, Deployment: 1, Occurrence: 1},
 	} {
-		e.Seq, e.Pipeline, e.Target, e.Revision, e.Version, e.At = next, pipeline, oak, 1, 1, time.Now()
+		e.Seq, e.Pipeline, e.Target, e.Revision, e.Version, e.At = next, testPipeline, oak, 1, 1, time.Now()
 		err := s.driver.Write(s.ctx, func(tx ledger.Tx) error {
-			heads, err := tx.LockHeads([]string{pipeline})
+			heads, err := tx.LockHeads([]string{testPipeline})
 			if err != nil {
 				return err
 			}
-			if err := tx.InsertEntries(heads[0].ID, []schedule.Entry{e}); err != nil {
+			if err := tx.InsertEntries(heads[0].ID, []pipeline.Entry{e}); err != nil {
 				return err
 			}
 			if _, err := tx.Heads(nil); err != nil { // what is only written may go with what is read next
@@ -365,9 +365,9 @@ func illegalEntriesAreRefused(t *testing.T, s setup) {
 
 func introductionsAreKept(t *testing.T, s setup) {
 	s.define(t)
-	s.append(t, schedule.Entry{Class: schedule.Change, Event: schedule.StepIntroduced, Target: pipeline + "/beta", Version: 2,
+	s.append(t, pipeline.Entry{Class: pipeline.Change, Event: pipeline.StepIntroduced, Target: testPipeline + "/beta", Version: 2,
 		Detail: []byte(`{"event": "host-cache-warmed", "revisionAfter": 3, "strict": true}`)})
-	got, err := s.Introductions(s.ctx, pipeline)
+	got, err := s.Introductions(s.ctx, testPipeline)
 	check(t, err)
 	want := []ledger.Introduction{{Stage: "beta", Event: "host-cache-warmed", RevisionAfter: 3, Version: 2, Strict: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -387,9 +387,9 @@ func opensWhatItWrote(t *testing.T, s setup) {
 	if id.IsZero() || id != otherID {
 		t.Errorf("ids %s and %s", id, otherID)
 	}
-	want, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	want, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
-	got, err := other.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	got, err := other.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("entries (-written +read):\n%s", diff)

@@ -9,21 +9,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func definesAndRegisters(t *testing.T, s setup) {
-	if _, err := s.Head(s.ctx, pipeline); err == nil {
+	if _, err := s.Head(s.ctx, testPipeline); err == nil {
 		t.Fatal("a pipeline is there before it was defined")
 	}
-	_, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1"}, true, "")
+	_, err := s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: "3f2c9a1"}, true, "")
 	wantCode(t, err, fault.NotFound)
 
 	head := s.define(t)
-	if want := (ledger.Head{Pipeline: pipeline, Version: 1, Seq: 1}); head != want {
+	if want := (ledger.Head{Pipeline: testPipeline, Version: 1, Seq: 1}); head != want {
 		t.Errorf("head after the definition: got %+v, want %+v", head, want)
 	}
-	version, err := s.Version(s.ctx, pipeline, 0)
+	version, err := s.Version(s.ctx, testPipeline, 0)
 	check(t, err)
 	if diff := cmp.Diff(definition(), version.Definition); diff != "" {
 		t.Errorf("stored definition (-want +got):\n%s", diff)
@@ -33,22 +33,22 @@ func definesAndRegisters(t *testing.T, s setup) {
 	}
 
 	first := s.register(t, "3f2c9a1")
-	if !first.Created || first.Revision.Seq != 1 || first.Deployment.Number != 1 || first.Deployment.Status != schedule.Active {
+	if !first.Created || first.Revision.Seq != 1 || first.Deployment.Number != 1 || first.Deployment.Status != pipeline.Active {
 		t.Errorf("registered: %+v, deployment %+v", first, first.Deployment)
 	}
 	again := s.register(t, "3f2c9a1")
 	if again.Created || again.Deployment.ID != first.Deployment.ID {
 		t.Errorf("registered again: %+v, deployment %+v", again, again.Deployment)
 	}
-	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
+	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
 	wantCode(t, err, fault.Conflict)
 
-	second, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: pipeline, Revision: 1, Kind: ledger.Manual, By: "ben"})
+	second, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: ledger.Manual, By: "ben"})
 	check(t, err)
 	if second.Number != 2 || second.Label != "3f2c9a1" || second.Kind != ledger.Manual {
 		t.Errorf("deployed: %+v", second)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	var events []string
 	for i, e := range entries {
@@ -57,7 +57,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 		}
 		events = append(events, e.Event)
 	}
-	want := []string{schedule.PipelineDefined, schedule.DeploymentCreated, schedule.DeploymentCreated}
+	want := []string{pipeline.PipelineDefined, pipeline.DeploymentCreated, pipeline.DeploymentCreated}
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -67,16 +67,16 @@ func artifactsSealARevision(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
 	a := ledger.Artifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
-	check(t, s.RegisterArtifact(s.ctx, pipeline, 1, a))
-	check(t, s.RegisterArtifact(s.ctx, pipeline, 1, a)) // same content again does nothing
+	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
+	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a)) // same content again does nothing
 	other := a
 	other.Digest = "0000"
-	wantCode(t, s.RegisterArtifact(s.ctx, pipeline, 1, other), fault.Conflict)
+	wantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, other), fault.Conflict)
 	other.Label = "arm64"
-	wantCode(t, s.RegisterArtifact(s.ctx, pipeline, 1, other), fault.Conflict)
-	wantCode(t, s.RegisterArtifact(s.ctx, pipeline, 9, a), fault.NotFound)
+	wantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, other), fault.Conflict)
+	wantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 9, a), fault.NotFound)
 
-	r, err := s.Revision(s.ctx, pipeline, "3f2c9a1", 0)
+	r, err := s.Revision(s.ctx, testPipeline, "3f2c9a1", 0)
 	check(t, err)
 	if r.State != ledger.RevisionSealed {
 		t.Errorf("state is %s, want sealed", r.State)
@@ -85,10 +85,10 @@ func artifactsSealARevision(t *testing.T, s setup) {
 		t.Errorf("artifacts (-want +got):\n%s", diff)
 	}
 	registered := 0
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Class: schedule.Change})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Class: pipeline.Change})
 	check(t, err)
 	for _, e := range entries {
-		if e.Event == schedule.ArtifactRegistered && e.Revision == 1 {
+		if e.Event == pipeline.ArtifactRegistered && e.Revision == 1 {
 			registered++
 		}
 	}
@@ -102,22 +102,22 @@ func passStartsAndTurnFinishes(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
 	lease := s.lease(t, host)
-	target := pipeline + "/beta/all/oak"
-	s.append(t, fact(1, target, schedule.HostStarted))
-	s.startSteps(t, lease, stepOf(1, target, schedule.HostDeployed))
+	target := testPipeline + "/beta/all/oak"
+	s.append(t, fact(1, target, pipeline.HostStarted))
+	s.startSteps(t, lease, stepOf(1, target, pipeline.HostDeployed))
 
 	c := s.claim(t, host, "step/"+target, 1)[0]
-	if c.Step == nil || c.Step.Event != schedule.HostDeployed || c.Thread.Status != action.Running || c.Thread.Attempt != 1 {
+	if c.Step == nil || c.Step.Event != pipeline.HostDeployed || c.Thread.Status != action.Running || c.Thread.Attempt != 1 {
 		t.Errorf("claimed: %+v", c)
 	}
 	s.end(t, host, c, action.Outcome{Kind: action.Done, Output: json.RawMessage(`{"text": "already runs 3f2c9a1"}`)})
 	if got := s.statusOf(t, c.ID); got != action.Successful {
 		t.Errorf("it ended %s", got)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline, Newest: true, Limit: 1})
+	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	check(t, err)
 	last := entries[0]
-	if last.Class != schedule.Fact || last.Event != schedule.HostDeployed || last.Target != target || last.Deployment != 1 || last.Revision != 1 {
+	if last.Class != pipeline.Fact || last.Event != pipeline.HostDeployed || last.Target != target || last.Deployment != 1 || last.Revision != 1 {
 		t.Errorf("last entry: %+v", last)
 	}
 	var detail map[string]any

@@ -10,28 +10,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // oakOf is a definition whose only host is oak, for one service.
-func oakOf(pipeline, service string) *schedule.Definition {
+func oakOf(name, service string) *pipeline.Definition {
 	d := definition()
-	d.Pipeline, d.Service.Name, d.Stages = pipeline, service, d.Stages[:2]
+	d.Pipeline, d.Service.Name, d.Stages = name, service, d.Stages[:2]
 	return &d
 }
 
 // apply stores a definition without looking at owners.
-func (s setup) apply(t *testing.T, d *schedule.Definition) {
+func (s setup) apply(t *testing.T, d *pipeline.Definition) {
 	t.Helper()
 	_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: d, By: "ana", Entries: []schedule.Entry{
-			{Event: schedule.PipelineDefined, Class: schedule.Change, Version: locked.Version + 1}}}, nil
+		return ledger.Change{Definition: d, By: "ana", Entries: []pipeline.Entry{
+			{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: locked.Version + 1}}}, nil
 	})
 	check(t, err)
 }
 
 func resourcesHaveOwners(t *testing.T, s setup) {
-	onOak := schedule.Resource{Address: "local://oak", Service: "web"}
+	onOak := pipeline.Resource{Address: "local://oak", Service: "web"}
 	owner := func(when string, want ledger.Owner) {
 		t.Helper()
 		owners, err := s.Owners(s.ctx, "other")
@@ -41,33 +41,33 @@ func resourcesHaveOwners(t *testing.T, s setup) {
 		}
 	}
 	owner("of a resource that no pipeline has", ledger.Owner{})
-	s.apply(t, oakOf(pipeline, "web"))
-	owner("by the definition in force", ledger.Owner{Pipeline: pipeline})
-	if own, err := s.Owners(s.ctx, pipeline); err != nil || len(own) != 0 {
+	s.apply(t, oakOf(testPipeline, "web"))
+	owner("by the definition in force", ledger.Owner{Pipeline: testPipeline})
+	if own, err := s.Owners(s.ctx, testPipeline); err != nil || len(own) != 0 {
 		t.Errorf("a pipeline's own resources are left out, got %v, %v", own, err)
 	}
 	s.register(t, "3f2c9a1")
-	s.append(t, fact(1, oak, schedule.HostStarted))
-	s.apply(t, oakOf(pipeline, "api"))
-	owner("through an active deployment", ledger.Owner{Pipeline: pipeline, Deployment: 1, Status: schedule.Active})
-	s.append(t, note(1, pipeline, schedule.PipelineFailed))
-	owner("through a failed deployment", ledger.Owner{Pipeline: pipeline, Deployment: 1, Status: schedule.FailedRun})
-	s.append(t, note(1, pipeline, schedule.PipelineCanceled))
+	s.append(t, fact(1, oak, pipeline.HostStarted))
+	s.apply(t, oakOf(testPipeline, "api"))
+	owner("through an active deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.Active})
+	s.append(t, note(1, testPipeline, pipeline.PipelineFailed))
+	owner("through a failed deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.FailedRun})
+	s.append(t, note(1, testPipeline, pipeline.PipelineCanceled))
 	owner("after the cancel", ledger.Owner{})
 
-	pinned := oakOf(pipeline, "web")
+	pinned := oakOf(testPipeline, "web")
 	pinned.Pin = true
 	s.apply(t, pinned)
 	s.register(t, "88d0e17")
-	s.apply(t, oakOf(pipeline, "api"))
-	owner("through a deployment that keeps its version", ledger.Owner{Pipeline: pipeline, Deployment: 2, Status: schedule.Active})
+	s.apply(t, oakOf(testPipeline, "api"))
+	owner("through a deployment that keeps its version", ledger.Owner{Pipeline: testPipeline, Deployment: 2, Status: pipeline.Active})
 }
 
 var errOwned = errors.New("another pipeline has it")
 
 func definitionsTakeTurns(t *testing.T, s setup) {
 	const writers = 8
-	onOak := schedule.Resource{Address: "local://oak", Service: "web"}
+	onOak := pipeline.Resource{Address: "local://oak", Service: "web"}
 	var stored atomic.Int32
 	var wait sync.WaitGroup
 	for i := range writers {
@@ -81,7 +81,7 @@ func definitionsTakeTurns(t *testing.T, s setup) {
 				if _, owned := owners[onOak]; owned {
 					return ledger.Change{}, errOwned
 				}
-				return ledger.Change{Definition: d, Entries: []schedule.Entry{{Event: schedule.PipelineDefined, Class: schedule.Change, Version: 1}}}, nil
+				return ledger.Change{Definition: d, Entries: []pipeline.Entry{{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1}}}, nil
 			})
 			if err == nil {
 				stored.Add(1)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // plansUseIndexes: the claim and the questions never read a whole table that grows, with the planner as it is.
@@ -18,13 +18,13 @@ func plansUseIndexes(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
-	s.startSteps(t, s.lease(t, host), stepOf(1, oak, schedule.HostDeployed))
-	s.append(t, fact(1, oak, schedule.HostStarted))
+	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
+	s.append(t, fact(1, oak, pipeline.HostStarted))
 	head := s.fill(t, host)
 	id := s.enqueue(t, job("x"))
-	key := schedule.StepKey{Deployment: 1, Target: oak, Event: schedule.HostStarted}
+	key := pipeline.StepKey{Deployment: 1, Target: oak, Event: pipeline.HostStarted}
 	entries := func(q ledger.EntryQuery) func(ledger.Tx) error {
-		q.Pipeline = pipeline
+		q.Pipeline = testPipeline
 		return func(tx ledger.Tx) error { _, err := tx.Entries(q); return err }
 	}
 	list := func(q ledger.ActionQuery) func(ledger.Tx) error {
@@ -49,25 +49,25 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"Actions: actions":            func(tx ledger.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },
 		"ActionStates: action state":  func(tx ledger.Tx) error { _, err := tx.ActionStates([]action.ID{id}, ledger.ActionQuery{}); return err },
 		"Events: events":              func(tx ledger.Tx) error { _, err := tx.Events(id); return err },
-		"Marked: marked":              func(tx ledger.Tx) error { _, err := tx.Marked(1, []schedule.StepKey{key}); return err },
+		"Marked: marked":              func(tx ledger.Tx) error { _, err := tx.Marked(1, []pipeline.StepKey{key}); return err },
 		"Entries: newer entries":      entries(ledger.EntryQuery{After: head.Seq - 3}),
 		"Entries: a deployment":       entries(ledger.EntryQuery{Deployment: 1}),
 		"Entries: a target":           entries(ledger.EntryQuery{Target: oak}),
-		"Standings: latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(pipeline, oak); return err },
-		"Passages: at a past moment":  func(tx ledger.Tx) error { _, err := tx.Passages(pipeline, oak, 9, 1); return err },
+		"Standings: latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(testPipeline, oak); return err },
+		"Passages: at a past moment":  func(tx ledger.Tx) error { _, err := tx.Passages(testPipeline, oak, 9, 1); return err },
 		"Deployments: in progress": func(tx ledger.Tx) error {
-			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: pipeline, Status: schedule.Active})
+			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.Active})
 			return err
 		},
-		"Resources: what runs where":  func(tx ledger.Tx) error { _, err := tx.Resources(pipeline); return err },
+		"Resources: what runs where":  func(tx ledger.Tx) error { _, err := tx.Resources(testPipeline); return err },
 		"Limiters: limits in trouble": func(tx ledger.Tx) error { _, err := tx.Limiters(true); return err },
 		"LockLimiters: some limits":   func(tx ledger.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
 		"Holds: slots":                func(tx ledger.Tx) error { _, err := tx.Holds([]string{"noop"}, action.ID{}); return err },
 		"NextRun: next run":           func(tx ledger.Tx) error { _, err := tx.NextRun(); return err },
 		"Rescues: rescues":            func(tx ledger.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
-		"StageRuns: stages":           func(tx ledger.Tx) error { _, err := tx.StageRuns(pipeline, 1); return err },
+		"StageRuns: stages":           func(tx ledger.Tx) error { _, err := tx.StageRuns(testPipeline, 1); return err },
 		"ActionStates: actions of a step": func(tx ledger.Tx) error {
-			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: pipeline, Deployment: 1, Limit: 5})
+			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: testPipeline, Deployment: 1, Limit: 5})
 			return err
 		},
 		"ForgetRequests: old requests":               func(tx ledger.Tx) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
@@ -102,22 +102,22 @@ func plansUseIndexes(t *testing.T, s setup) {
 			return err
 		},
 		"Deployments: deployments": func(tx ledger.Tx) error {
-			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: pipeline, Limit: 5})
+			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Limit: 5})
 			return err
 		},
 		"Deployments: all deployments":     func(tx ledger.Tx) error { _, err := tx.Deployments(ledger.DeploymentQuery{Limit: 5}); return err },
 		"UsesBlobs":                        func(tx ledger.Tx) error { _, err := tx.UsesBlobs("upload/20261122T15/x"); return err },
-		"Revisions: revisions":             func(tx ledger.Tx) error { _, err := tx.Revisions(pipeline, "", 0, 5); return err },
+		"Revisions: revisions":             func(tx ledger.Tx) error { _, err := tx.Revisions(testPipeline, "", 0, 5); return err },
 		"Entries: the log's end":           entries(ledger.EntryQuery{Newest: true, Limit: 5}),
 		"ActionStates: all jobs":           list(ledger.ActionQuery{Kind: action.KindJob}),
 		"ActionStates: oldest of all jobs": list(ledger.ActionQuery{Kind: action.KindJob, Oldest: true}),
-		"LockHeads":                        func(tx ledger.Tx) error { _, err := tx.LockHeads([]string{pipeline}); return err },
-		"Heads":                            func(tx ledger.Tx) error { _, err := tx.Heads([]string{pipeline}); return err },
-		"Versions":                         func(tx ledger.Tx) error { _, err := tx.Versions(pipeline, 1); return err },
+		"LockHeads":                        func(tx ledger.Tx) error { _, err := tx.LockHeads([]string{testPipeline}); return err },
+		"Heads":                            func(tx ledger.Tx) error { _, err := tx.Heads([]string{testPipeline}); return err },
+		"Versions":                         func(tx ledger.Tx) error { _, err := tx.Versions(testPipeline, 1); return err },
 		"DeploymentIDs":                    func(tx ledger.Tx) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
-		"SetDeploymentStatus":              func(tx ledger.Tx) error { return tx.SetDeploymentStatus(1, 1, schedule.Active, time.Time{}) },
+		"SetDeploymentStatus":              func(tx ledger.Tx) error { return tx.SetDeploymentStatus(1, 1, pipeline.Active, time.Time{}) },
 		"SetRevisionState":                 func(tx ledger.Tx) error { return tx.SetRevisionState(1, 1, "open") },
-		"Introductions":                    func(tx ledger.Tx) error { _, err := tx.Introductions(pipeline); return err },
+		"Introductions":                    func(tx ledger.Tx) error { _, err := tx.Introductions(testPipeline); return err },
 		"UpdateThreads": func(tx ledger.Tx) error {
 			threads, err := tx.LockThreads([]action.ID{id})
 			if err != nil {
@@ -256,9 +256,9 @@ func (s setup) fill(t *testing.T, host ledger.Instance) ledger.Head {
 		_, err = s.Turn(s.ctx, host, completions, nil)
 		check(t, err)
 	}
-	notes := make([]schedule.Entry, some)
+	notes := make([]pipeline.Entry, some)
 	for i := range notes {
-		notes[i] = note(int64(i%100)+2, fmt.Sprintf("%s/beta/all/host-%d", pipeline, i%100), schedule.StepFailed)
+		notes[i] = note(int64(i%100)+2, fmt.Sprintf("%s/beta/all/host-%d", testPipeline, i%100), pipeline.StepFailed)
 	}
 	head := s.append(t, notes...)
 	if !s.Embedded() {

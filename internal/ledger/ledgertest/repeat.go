@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func equalKeysMayBeRefused(t *testing.T, s setup) {
@@ -237,7 +237,7 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
 	lease := s.lease(t, host)
-	s.startSteps(t, lease, stepOf(1, oak, schedule.HostDeployed))
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
 	states, err := s.Actions(s.ctx, ledger.ActionQuery{Handler: "step"})
 	check(t, err)
 	step := states[0]

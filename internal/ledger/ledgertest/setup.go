@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // setup is a ledger of a test's own.
@@ -42,22 +42,22 @@ func (s setup) another(t *testing.T) (*ledger.Ledger, ledger.Driver) {
 }
 
 // pipeline is the name of every test's pipeline.
-const pipeline = "greeter"
+const testPipeline = "greeter"
 
 // definition has a build, a beta of one host and a prod of two groups.
-func definition() schedule.Definition {
-	host := func(name string) schedule.Host { return schedule.Host{Name: name, URL: "local://" + name} }
-	return schedule.Definition{
-		Pipeline: pipeline,
-		Service:  schedule.Service{Name: pipeline, Manager: "process"},
-		Stages: []schedule.Stage{
-			{Name: "build", Kind: schedule.BuildStage, Build: &schedule.Build{File: ".wharf-ci.yml",
-				Artifacts: []schedule.Artifact{{Label: "amd64", Path: "dist/greeter"}}}},
-			{Name: "beta", Kind: schedule.HostStage, After: []string{"build"},
-				Groups: []schedule.Group{{Name: "all", Hosts: []schedule.Host{host("oak")}}}},
-			{Name: "prod", Kind: schedule.HostStage, After: []string{"beta"}, Groups: []schedule.Group{
-				{Name: "east", Hosts: []schedule.Host{host("elm"), host("fir")}},
-				{Name: "west", Hosts: []schedule.Host{host("yew")}}}},
+func definition() pipeline.Definition {
+	host := func(name string) pipeline.Host { return pipeline.Host{Name: name, URL: "local://" + name} }
+	return pipeline.Definition{
+		Pipeline: testPipeline,
+		Service:  pipeline.Service{Name: testPipeline, Manager: "process"},
+		Stages: []pipeline.Stage{
+			{Name: "build", Kind: pipeline.BuildStage, Build: &pipeline.Build{File: ".wharf-ci.yml",
+				Artifacts: []pipeline.Artifact{{Label: "amd64", Path: "dist/greeter"}}}},
+			{Name: "beta", Kind: pipeline.HostStage, After: []string{"build"},
+				Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{host("oak")}}}},
+			{Name: "prod", Kind: pipeline.HostStage, After: []string{"beta"}, Groups: []pipeline.Group{
+				{Name: "east", Hosts: []pipeline.Host{host("elm"), host("fir")}},
+				{Name: "west", Hosts: []pipeline.Host{host("yew")}}}},
 		},
 	}
 }
@@ -66,9 +66,9 @@ func definition() schedule.Definition {
 func (s setup) define(t *testing.T) ledger.Head {
 	t.Helper()
 	d := definition()
-	head, err := s.Define(s.ctx, pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: &d, Source: "pipeline: greeter\n", By: "ana", Entries: []schedule.Entry{
-			{Event: schedule.PipelineDefined, Class: schedule.Change, Version: locked.Version + 1}}}, nil
+	head, err := s.Define(s.ctx, testPipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+		return ledger.Change{Definition: &d, Source: "pipeline: greeter\n", By: "ana", Entries: []pipeline.Entry{
+			{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: locked.Version + 1}}}, nil
 	})
 	check(t, err)
 	return head
@@ -77,7 +77,7 @@ func (s setup) define(t *testing.T) ledger.Head {
 // register makes a revision with its forward deployment.
 func (s setup) register(t *testing.T, label string) ledger.Registered {
 	t.Helper()
-	done, err := s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
+	done, err := s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
 	check(t, err)
 	return done
 }
@@ -85,10 +85,10 @@ func (s setup) register(t *testing.T, label string) ledger.Registered {
 // lease takes the pipeline for an instance.
 func (s setup) lease(t *testing.T, i ledger.Instance) ledger.Lease {
 	t.Helper()
-	lease, ok, err := s.Lease(s.ctx, pipeline, i.ID)
+	lease, ok, err := s.Lease(s.ctx, testPipeline, i.ID)
 	check(t, err)
 	if !ok {
-		t.Fatalf("the lease of %s was not granted to %s", pipeline, i.Name)
+		t.Fatalf("the lease of %s was not granted to %s", testPipeline, i.Name)
 	}
 	return lease
 }
@@ -105,9 +105,9 @@ func (s setup) join(t *testing.T, name string) ledger.Instance {
 const unhurried = 10 * time.Minute
 
 // append records entries as a person would.
-func (s setup) append(t *testing.T, entries ...schedule.Entry) ledger.Head {
+func (s setup) append(t *testing.T, entries ...pipeline.Entry) ledger.Head {
 	t.Helper()
-	head, err := s.Append(s.ctx, pipeline, 0, func(ledger.Locked) (ledger.Change, error) {
+	head, err := s.Append(s.ctx, testPipeline, 0, func(ledger.Locked) (ledger.Change, error) {
 		return ledger.Change{Entries: entries}, nil
 	})
 	check(t, err)
@@ -115,13 +115,13 @@ func (s setup) append(t *testing.T, entries ...schedule.Entry) ledger.Head {
 }
 
 // fact is one entry of a deployment.
-func fact(deployment int64, target, event string) schedule.Entry {
-	return schedule.Entry{Deployment: deployment, Target: target, Event: event, Class: schedule.Fact, Revision: deployment}
+func fact(deployment int64, target, event string) pipeline.Entry {
+	return pipeline.Entry{Deployment: deployment, Target: target, Event: event, Class: pipeline.Fact, Revision: deployment}
 }
 
-func note(deployment int64, target, event string) schedule.Entry {
+func note(deployment int64, target, event string) pipeline.Entry {
 	e := fact(deployment, target, event)
-	e.Class = schedule.Note
+	e.Class = pipeline.Note
 	return e
 }
 
@@ -140,7 +140,7 @@ func policy() action.Policy {
 // stepOf is the action of a deployment's step, as a pass makes it.
 func stepOf(deployment int64, target, event string) action.Action {
 	return action.Action{Kind: "step", Name: event + " " + target, Handler: "step", Lane: "step/" + target, Policy: policy(),
-		Step: &action.Step{Pipeline: pipeline, Deployment: deployment, Target: target, Event: event, Revision: deployment, Version: 1}}
+		Step: &action.Step{Pipeline: testPipeline, Deployment: deployment, Target: target, Event: event, Revision: deployment, Version: 1}}
 }
 
 // startSteps claims steps in a pass.
@@ -149,11 +149,11 @@ func (s setup) startSteps(t *testing.T, lease ledger.Lease, steps ...action.Acti
 	head, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) {
 		change := ledger.Change{Actions: steps}
 		for _, a := range steps {
-			detail, err := json.Marshal(schedule.StepDetail{Event: a.Step.Event})
+			detail, err := json.Marshal(pipeline.StepDetail{Event: a.Step.Event})
 			if err != nil {
 				return change, err
 			}
-			e := note(a.Step.Deployment, a.Step.Target, schedule.StepClaimed)
+			e := note(a.Step.Deployment, a.Step.Target, pipeline.StepClaimed)
 			e.Detail = detail
 			change.Entries = append(change.Entries, e)
 		}

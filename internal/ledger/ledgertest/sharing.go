@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // waitersAreWoken: within the process, from another one, and for what was committed between two waits.
@@ -28,7 +28,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 		woken := make(chan error)
 		go func() {
 			for {
-				before, err := view.Head(ctx, pipeline)
+				before, err := view.Head(ctx, testPipeline)
 				if err == nil && before.Seq > 2 {
 					woken <- nil
 					return
@@ -39,14 +39,14 @@ func waitersAreWoken(t *testing.T, s setup) {
 				}
 			}
 		}()
-		s.append(t, note(1, oak, schedule.HoldSet))
+		s.append(t, note(1, oak, pipeline.HoldSet))
 		if err := <-woken; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
 	}
 	view := s.View()
-	s.append(t, note(1, oak, schedule.HoldCleared))
+	s.append(t, note(1, oak, pipeline.HoldCleared))
 	check(t, view.Wait(s.ctx, ledger.TopicEntry, time.Time{})) // at once: it was not seen yet
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	cancel(errCut)
@@ -250,9 +250,9 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 	all.Wait()
 	close(stop)
 	cutter.Wait()
-	var entries []schedule.Entry
+	var entries []pipeline.Entry
 	s.persist(t, func() (err error) {
-		entries, err = s.Entries(s.ctx, ledger.EntryQuery{Pipeline: pipeline})
+		entries, err = s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
 		return err
 	})
 	if len(entries) != 2+writers*each {
@@ -266,10 +266,10 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 }
 
 // insist appends until it is told that it happened.
-func (s setup) insist(t *testing.T, e schedule.Entry) {
+func (s setup) insist(t *testing.T, e pipeline.Entry) {
 	s.persist(t, func() error {
-		_, err := s.Append(s.ctx, pipeline, 0, func(ledger.Locked) (ledger.Change, error) {
-			return ledger.Change{Entries: []schedule.Entry{e}}, nil
+		_, err := s.Append(s.ctx, testPipeline, 0, func(ledger.Locked) (ledger.Change, error) {
+			return ledger.Change{Entries: []pipeline.Entry{e}}, nil
 		})
 		return err
 	})

@@ -34,7 +34,7 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	beside, alone, older := upload(27*time.Hour+time.Millisecond), upload(30*time.Hour), upload(9*24*time.Hour)
 	first, usedFirst := upload(60*24*time.Hour), upload(60*24*time.Hour+time.Millisecond)
 	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+used+"'"))
-	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: pipeline, Label: "first", By: "ana"}, true, "")
+	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: "first", By: "ana"}, true, "")
 	check(t, err)
 	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+usedFirst+"' WHERE label = 'first'"))
 	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
@@ -87,7 +87,7 @@ func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
 		return path.Join("upload", now.Add(-age).Format("20060102T15"), id, "digest")
 	}
 	revision := func(snapshot string) ledger.Revision {
-		return ledger.Revision{Pipeline: pipeline, Label: "3f2c9a1", Snapshot: snapshot, By: "ana"}
+		return ledger.Revision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: snapshot, By: "ana"}
 	}
 	_, err = s.Register(s.ctx, revision(key(25*time.Hour, "a")), true, "")
 	wantCode(t, err, fault.Conflict)
@@ -99,9 +99,9 @@ func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
 		t.Errorf("the same bytes again made %+v, want the revision with %s", again.Revision, made.Revision.Snapshot)
 	}
 	a := ledger.Artifact{Label: "amd64", Name: "greeter", Digest: "digest", Blob: key(25*time.Hour, "d")}
-	wantCode(t, s.RegisterArtifact(s.ctx, pipeline, 1, a), fault.Conflict)
+	wantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a), fault.Conflict)
 	upload, err := s.UploadKey(s.ctx)
 	check(t, err)
 	a.Blob = upload + "digest"
-	check(t, s.RegisterArtifact(s.ctx, pipeline, 1, a))
+	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Marked returns, for each step that has an entry, the one with the highest occurrence.
-func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error) {
-	return query(t, func(row pgx.Row) (e schedule.Entry, err error) {
+func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry, error) {
+	return query(t, func(row pgx.Row) (e pipeline.Entry, err error) {
 		err = row.Scan(&e.Deployment, &e.Target, &e.Event, &e.Occurrence)
 		return e, err
 	}, `SELECT k.deployment, k.path, k.event, last.occurrence
@@ -21,19 +21,19 @@ func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, 
 			WHERE e.pipeline_id = $1 AND e.deployment = k.deployment AND e.event_name = k.event
 				AND e.target_id = (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = k.path)
 			ORDER BY e.occurrence DESC LIMIT 1) AS last`,
-		pipeline,
-		column(keys, func(k schedule.StepKey) int64 { return k.Deployment }),
-		column(keys, func(k schedule.StepKey) string { return k.Target }),
-		column(keys, func(k schedule.StepKey) string { return k.Event }))
+		pipelineID,
+		column(keys, func(k pipeline.StepKey) int64 { return k.Deployment }),
+		column(keys, func(k pipeline.StepKey) string { return k.Target }),
+		column(keys, func(k pipeline.StepKey) string { return k.Event }))
 }
 
 // InsertEntries appends rows that are numbered and new; their targets are made on the way.
-func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
-	paths := column(entries, func(e schedule.Entry) string { return e.Target })
+func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
+	paths := column(entries, func(e pipeline.Entry) string { return e.Target })
 	err := t.do(`INSERT INTO target (pipeline_id, path)
 		SELECT $1, path FROM (SELECT DISTINCT path COLLATE "C" AS path FROM unnest($2::text[]) AS p (path)) AS wanted
 		WHERE (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = wanted.path) IS NULL
-		ORDER BY path ON CONFLICT (pipeline_id, path) DO NOTHING`, pipeline, paths)
+		ORDER BY path ON CONFLICT (pipeline_id, path) DO NOTHING`, pipelineID, paths)
 	if err != nil {
 		return err
 	}
@@ -43,21 +43,21 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 			n.class, n.revision, n.version, n.at, n.detail::json
 		FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::smallint[], $8::bigint[], $9::int[],
 			$10::timestamptz[], $11::text[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail)`,
-		pipeline,
-		column(entries, func(e schedule.Entry) int64 { return e.Seq }),
-		column(entries, func(e schedule.Entry) int64 { return e.Deployment }),
+		pipelineID,
+		column(entries, func(e pipeline.Entry) int64 { return e.Seq }),
+		column(entries, func(e pipeline.Entry) int64 { return e.Deployment }),
 		paths,
-		column(entries, func(e schedule.Entry) string { return e.Event }),
-		column(entries, func(e schedule.Entry) int32 { return int32(e.Occurrence) }),
-		column(entries, func(e schedule.Entry) int16 { return int16(e.Class) }),
-		column(entries, func(e schedule.Entry) int64 { return e.Revision }),
-		column(entries, func(e schedule.Entry) int32 { return int32(e.Version) }),
-		column(entries, func(e schedule.Entry) pgtype.Timestamptz { return stamp(e.At) }),
-		column(entries, func(e schedule.Entry) pgtype.Text { return document(e.Detail) }))
+		column(entries, func(e pipeline.Entry) string { return e.Event }),
+		column(entries, func(e pipeline.Entry) int32 { return int32(e.Occurrence) }),
+		column(entries, func(e pipeline.Entry) int16 { return int16(e.Class) }),
+		column(entries, func(e pipeline.Entry) int64 { return e.Revision }),
+		column(entries, func(e pipeline.Entry) int32 { return int32(e.Version) }),
+		column(entries, func(e pipeline.Entry) pgtype.Timestamptz { return stamp(e.At) }),
+		column(entries, func(e pipeline.Entry) pgtype.Text { return document(e.Detail) }))
 }
 
 // Entries reads the log in the order of seq.
-func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
+func (t *tx) Entries(q ledger.EntryQuery) ([]pipeline.Entry, error) {
 	var f filter
 	f.pipeline("e", q.Pipeline)
 	f.when(q.After > 0, "e.seq > ?", q.After)
@@ -84,12 +84,12 @@ func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
 const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
 	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
 
-func scanEntry(row pgx.Row) (e schedule.Entry, err error) {
+func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
 	var class int16
 	var detail pgtype.Text
 	err = row.Scan(&e.Pipeline, &e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &class, &e.Revision, &e.Version,
 		timeOf{&e.At}, &detail)
-	e.Class = schedule.Class(class)
+	e.Class = pipeline.Class(class)
 	if detail.Valid {
 		e.Detail = []byte(detail.String)
 	}
@@ -97,7 +97,7 @@ func scanEntry(row pgx.Row) (e schedule.Entry, err error) {
 }
 
 // RollUp writes finishes and failures into their targets. Within one call the last of a target wins where ranks are equal.
-func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
+func (t *tx) RollUp(pipelineID int64, passages []ledger.Passage) error {
 	for _, failed := range []bool{false, true} {
 		var some []ledger.Passage
 		for _, p := range passages {
@@ -117,7 +117,7 @@ func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
 				(array_agg(at ORDER BY deployment DESC, n DESC))[1] AS at
 			FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) WITH ORDINALITY AS p (path, deployment, revision, at, n)
 			GROUP BY path)`),
-			pipeline,
+			pipelineID,
 			column(some, func(p ledger.Passage) string { return p.Target }),
 			column(some, func(p ledger.Passage) int64 { return p.Deployment }),
 			column(some, func(p ledger.Passage) int64 { return p.Revision }),
@@ -139,26 +139,26 @@ const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.a
 	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
 
 // PutStageRun writes a deployment's way through a stage; the time of its start is kept.
-func (t *tx) PutStageRun(pipeline int64, r ledger.StageRun) error {
+func (t *tx) PutStageRun(pipelineID int64, r ledger.StageRun) error {
 	return t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
-		pipeline, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
+		pipelineID, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
 }
 
 // StageRuns lists a deployment's ways through its stages, in the order of their starts.
-func (t *tx) StageRuns(pipeline string, deployment int64) ([]ledger.StageRun, error) {
+func (t *tx) StageRuns(name string, deployment int64) ([]ledger.StageRun, error) {
 	return query(t, func(row pgx.Row) (r ledger.StageRun, err error) {
 		err = row.Scan(&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome)
 		return r, err
 	}, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
 		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id
-		WHERE h.name = $1 AND s.deployment = $2 ORDER BY s.started_at, s.stage`, pipeline, deployment)
+		WHERE h.name = $1 AND s.deployment = $2 ORDER BY s.started_at, s.stage`, name, deployment)
 }
 
 // PutResources writes what runs where. An older deployment never replaces a
 // newer one of the same pipeline, and what finished there only grows.
-func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
+func (t *tx) PutResources(pipelineID int64, resources []ledger.Resource) error {
 	for _, r := range resources {
 		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -166,7 +166,7 @@ func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
 				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
 				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id THEN greatest(resource.finished, excluded.finished) ELSE excluded.finished END
 			WHERE resource.pipeline_id <> excluded.pipeline_id OR resource.deployment <= excluded.deployment`,
-			r.Address, r.Service, pipeline, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
+			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
 		if err != nil {
 			return err
 		}
@@ -175,9 +175,9 @@ func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
 }
 
 // Resources lists what runs where, by pipeline; "" lists all.
-func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
+func (t *tx) Resources(name string) ([]ledger.Resource, error) {
 	var f filter
-	f.when(pipeline != "", "h.name = ?", pipeline)
+	f.when(name != "", "h.name = ?", name)
 	return query(t, func(row pgx.Row) (r ledger.Resource, err error) {
 		err = row.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, timeOf{&r.At})
 		return r, err
@@ -186,25 +186,25 @@ func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
 }
 
 // InsertIntroduction keeps what an edit brought into a stage.
-func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
+func (t *tx) InsertIntroduction(pipelineID int64, i ledger.Introduction) error {
 	return t.do(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
 }
 
 // Introductions lists what edits brought into stages, oldest first.
-func (t *tx) Introductions(pipeline string) ([]ledger.Introduction, error) {
+func (t *tx) Introductions(name string) ([]ledger.Introduction, error) {
 	return query(t, func(row pgx.Row) (i ledger.Introduction, err error) {
 		err = row.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
 		return i, err
 	}, `SELECT i.stage, i.event_name, i.revision_after, i.version, i.strict
 		FROM step_introduction i JOIN pipeline_head h ON h.id = i.pipeline_id
-		WHERE h.name = $1 ORDER BY i.version, i.stage, i.event_name`, pipeline)
+		WHERE h.name = $1 ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
 // Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
-func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
+func (t *tx) Standings(name, target string) ([]ledger.Standing, error) {
 	var f filter
-	f.and("h.name = ?", pipeline)
+	f.and("h.name = ?", name)
 	f.when(target != "", "t.path = ?", target)
 	return query(t, func(row pgx.Row) (s ledger.Standing, err error) {
 		err = row.Scan(&s.Target, &s.Current, &s.Revision, &s.Highest, timeOf{&s.At}, &s.Failed, timeOf{&s.FailedAt})
@@ -214,13 +214,13 @@ func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
 }
 
 // Passages reads a target's finishes and failures below a position, newest first.
-func (t *tx) Passages(pipeline, target string, below int64, limit int) ([]schedule.Entry, error) {
+func (t *tx) Passages(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
-	f.and("h.name = ?", pipeline)
+	f.and("h.name = ?", name)
 	f.and("t.path = ?", target)
 	f.and("e.event_name = ANY (?)", []string{
-		schedule.PipelineFinished, schedule.StageFinished, schedule.GroupFinished, schedule.HostFinished,
-		schedule.PipelineFailed, schedule.StageFailed, schedule.GroupFailed, schedule.HostFailed, schedule.StepFailed,
+		pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished,
+		pipeline.PipelineFailed, pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.StepFailed,
 	})
 	f.when(below > 0, "e.seq < ?", below)
 	limited := f.limit(limit)

@@ -9,12 +9,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // CreateHead makes a pipeline unless it is there.
-func (t *tx) CreateHead(pipeline string) error {
-	return t.do("INSERT INTO pipeline_head (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", pipeline)
+func (t *tx) CreateHead(name string) error {
+	return t.do("INSERT INTO pipeline_head (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name)
 }
 
 const headColumns = "id, name, version, seq, newest, deployed, owner, epoch"
@@ -49,20 +49,20 @@ func (t *tx) LockDefinitions() error {
 }
 
 // InsertVersion stores one definition version.
-func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
+func (t *tx) InsertVersion(pipelineID int64, v ledger.Version) error {
 	definition, err := json.Marshal(v.Definition)
 	if err != nil {
 		return fmt.Errorf("encode definition %d of %s: %w", v.Version, v.Pipeline, err)
 	}
 	return t.do("INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES ($1, $2, $3::json, $4, $5, $6)",
-		pipeline, v.Version, string(definition), v.Source, v.By, v.At)
+		pipelineID, v.Version, string(definition), v.Source, v.By, v.At)
 }
 
 // Versions reads one definition version, or all with version 0, oldest first.
-func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
+func (t *tx) Versions(name string, version int) ([]ledger.Version, error) {
 	return query(t, scanVersion, `SELECT h.name, p.version, p.definition::text, p.source, p.created_by, p.created_at
 		FROM pipeline p JOIN pipeline_head h ON h.id = p.pipeline_id
-		WHERE h.name = $1 AND ($2 = 0 OR p.version = $2) ORDER BY p.version`, pipeline, version)
+		WHERE h.name = $1 AND ($2 = 0 OR p.version = $2) ORDER BY p.version`, name, version)
 }
 
 func scanVersion(row pgx.Row) (v ledger.Version, err error) {
@@ -77,15 +77,15 @@ func scanVersion(row pgx.Row) (v ledger.Version, err error) {
 }
 
 // InsertRevision stores a registered revision.
-func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
+func (t *tx) InsertRevision(pipelineID int64, r ledger.Revision) error {
 	return t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		pipeline, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt)
+		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt)
 }
 
 // SetRevisionState writes open, sealed or rejected.
-func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
-	return t.do("UPDATE revision SET state = $3 WHERE pipeline_id = $1 AND seq = $2", pipeline, revision, state)
+func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
+	return t.do("UPDATE revision SET state = $3 WHERE pipeline_id = $1 AND seq = $2", pipelineID, revision, state)
 }
 
 // Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
@@ -118,22 +118,22 @@ func scanRevision(row pgx.Row) (r ledger.Revision, err error) {
 }
 
 // InsertArtifact stores one result of a revision's build.
-func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
+func (t *tx) InsertArtifact(pipelineID, revision int64, a ledger.Artifact) error {
 	return t.do(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, pipeline, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, pipelineID, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
 }
 
 // InsertDeployment stores one trip of a revision.
-func (t *tx) InsertDeployment(pipeline int64, d ledger.Deployment) error {
+func (t *tx) InsertDeployment(pipelineID int64, d ledger.Deployment) error {
 	return t.do(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		pipeline, d.Number, uuid(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, d.CreatedAt, stamp(d.EndedAt))
+		pipelineID, d.Number, uuid(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, d.CreatedAt, stamp(d.EndedAt))
 }
 
 // SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
-func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error {
+func (t *tx) SetDeploymentStatus(pipelineID, number int64, status pipeline.Status, ended time.Time) error {
 	return t.do("UPDATE deployment SET status = $3, ended_at = $4 WHERE pipeline_id = $1 AND number = $2",
-		pipeline, number, string(status), stamp(ended))
+		pipelineID, number, string(status), stamp(ended))
 }
 
 // Deployments lists by query, newest first.
@@ -147,7 +147,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	f.when(q.Revision != 0, "d.revision = ?", q.Revision)
 	f.when(q.Number != 0, "d.number = ?", q.Number)
 	f.when(q.Before != 0, "d.number < ?", q.Before)
-	if q.Status == schedule.Active {
+	if q.Status == pipeline.Active {
 		f.conditions = append(f.conditions, "d.status = 'active'") // a literal, for the partial index
 	} else {
 		f.when(q.Status != "", "d.status = ?", string(q.Status))
@@ -162,12 +162,12 @@ func scanDeployment(row pgx.Row) (d ledger.Deployment, err error) {
 	var status string
 	err = row.Scan(idOf{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &status, &d.By,
 		timeOf{&d.CreatedAt}, timeOf{&d.EndedAt})
-	d.Status = schedule.Status(status)
+	d.Status = pipeline.Status(status)
 	return d, err
 }
 
 // DeploymentIDs reads the uuids of deployments by number.
-func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error) {
+func (t *tx) DeploymentIDs(pipelineID int64, numbers []int64) (map[int64]action.ID, error) {
 	type numbered struct {
 		number int64
 		id     action.ID
@@ -175,7 +175,7 @@ func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID
 	rows, err := query(t, func(row pgx.Row) (n numbered, err error) {
 		err = row.Scan(&n.number, idOf{&n.id})
 		return n, err
-	}, "SELECT number, id FROM deployment WHERE pipeline_id = $1 AND number = ANY ($2)", pipeline, numbers)
+	}, "SELECT number, id FROM deployment WHERE pipeline_id = $1 AND number = ANY ($2)", pipelineID, numbers)
 	ids := make(map[int64]action.ID, len(rows))
 	for _, r := range rows {
 		ids[r.number] = r.id

@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, error) {
-	scan := func(s scanner) (e schedule.Entry, err error) {
+func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry, error) {
+	scan := func(s scanner) (e pipeline.Entry, err error) {
 		err = s.Scan(&e.Deployment, &e.Target, &e.Event, &e.Seq, &e.Occurrence, &e.Class)
 		return e, err
 	}
@@ -27,17 +27,17 @@ func (t *tx) Marked(pipeline int64, keys []schedule.StepKey) ([]schedule.Entry, 
 		FROM json_each(?2) k
 		CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = k.value ->> 1
 		CROSS JOIN entry e INDEXED BY entry_once ON e.pipeline_id = ?1 AND e.deployment = k.value ->> 0 AND e.target_id = t.id AND e.event_name = k.value ->> 2
-		GROUP BY k.key`, pipeline, wanted)
+		GROUP BY k.key`, pipelineID, wanted)
 }
 
-func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
-	targets, err := t.targets(pipeline, entries)
+func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
+	targets, err := t.targets(pipelineID, entries)
 	if err != nil {
 		return err
 	}
 	values := make([][]any, len(entries))
 	for i, e := range entries {
-		values[i] = []any{pipeline, e.Seq, e.Deployment, targets[e.Target], e.Event, e.Occurrence, e.Class,
+		values[i] = []any{pipelineID, e.Seq, e.Deployment, targets[e.Target], e.Event, e.Occurrence, e.Class,
 			e.Revision, e.Version, micros(e.At), document(e.Detail)}
 	}
 	return t.insert(table{name: "entry", columns: []string{"pipeline_id", "seq", "deployment", "target_id", "event_name",
@@ -45,7 +45,7 @@ func (t *tx) InsertEntries(pipeline int64, entries []schedule.Entry) error {
 }
 
 // targets finds the ids of entries' targets and makes those that are new.
-func (t *tx) targets(pipeline int64, entries []schedule.Entry) (map[string]int64, error) {
+func (t *tx) targets(pipelineID int64, entries []pipeline.Entry) (map[string]int64, error) {
 	ids := map[string]int64{}
 	for _, e := range entries {
 		ids[e.Target] = 0
@@ -54,7 +54,7 @@ func (t *tx) targets(pipeline int64, entries []schedule.Entry) (map[string]int64
 	if err != nil {
 		return nil, err
 	}
-	_, err = t.exec(`INSERT INTO target (pipeline_id, path) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING`, pipeline, paths)
+	_, err = t.exec(`INSERT INTO target (pipeline_id, path) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING`, pipelineID, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +66,14 @@ func (t *tx) targets(pipeline int64, entries []schedule.Entry) (map[string]int64
 		err = s.Scan(&one.id, &one.path)
 		return one, err
 	}
-	found, err := rows(t, scan, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipeline, paths)
+	found, err := rows(t, scan, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipelineID, paths)
 	for _, f := range found {
 		ids[f.path] = f.id
 	}
 	return ids, err
 }
 
-func (t *tx) Entries(q ledger.EntryQuery) ([]schedule.Entry, error) {
+func (t *tx) Entries(q ledger.EntryQuery) ([]pipeline.Entry, error) {
 	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
 	switch {
 	case q.Target != "" && q.Deployment == 0:
@@ -114,9 +114,9 @@ const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > 
 const entryColumns = `e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version, e.created_at, e.detail`
 
 // scanEntry reads rows of one pipeline.
-func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
-	return func(s scanner) (schedule.Entry, error) {
-		e := schedule.Entry{Pipeline: pipeline}
+func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
+	return func(s scanner) (pipeline.Entry, error) {
+		e := pipeline.Entry{Pipeline: name}
 		var detail sql.NullString
 		err := s.Scan(&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail)
 		if detail.Valid {
@@ -126,7 +126,7 @@ func scanEntry(pipeline string) func(scanner) (schedule.Entry, error) {
 	}
 }
 
-func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
+func (t *tx) RollUp(pipelineID int64, passages []ledger.Passage) error {
 	type passed struct {
 		Path                          string
 		Deployment, Revision, Highest int64
@@ -163,31 +163,31 @@ func (t *tx) RollUp(pipeline int64, passages []ledger.Passage) error {
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(query, pipeline, values); err != nil {
+		if _, err := t.exec(query, pipelineID, values); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tx) PutStageRun(pipeline int64, r ledger.StageRun) error {
+func (t *tx) PutStageRun(pipelineID int64, r ledger.StageRun) error {
 	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
-		pipeline, r.Deployment, r.Stage, r.Revision, micros(r.StartedAt), micros(r.EndedAt), r.Outcome)
+		pipelineID, r.Deployment, r.Stage, r.Revision, micros(r.StartedAt), micros(r.EndedAt), r.Outcome)
 	return err
 }
 
-func (t *tx) StageRuns(pipeline string, deployment int64) ([]ledger.StageRun, error) {
+func (t *tx) StageRuns(name string, deployment int64) ([]ledger.StageRun, error) {
 	scan := func(s scanner) (r ledger.StageRun, err error) {
 		err = s.Scan(&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome)
 		return r, err
 	}
 	return rows(t, scan, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
 		FROM pipeline_head h CROSS JOIN stage_run s ON s.pipeline_id = h.id AND s.deployment = ?2
-		WHERE h.name = ?1 ORDER BY s.started_at, s.stage`, pipeline, deployment)
+		WHERE h.name = ?1 ORDER BY s.started_at, s.stage`, name, deployment)
 }
 
-func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
+func (t *tx) PutResources(pipelineID int64, resources []ledger.Resource) error {
 	for _, r := range resources {
 		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -195,7 +195,7 @@ func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
 				revision = excluded.revision, at = excluded.at,
 				finished = CASE WHEN pipeline_id = excluded.pipeline_id THEN max(finished, excluded.finished) ELSE excluded.finished END
 			WHERE pipeline_id <> excluded.pipeline_id OR excluded.deployment >= deployment`,
-			r.Address, r.Service, pipeline, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
+			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
 		if err != nil {
 			return err
 		}
@@ -203,36 +203,36 @@ func (t *tx) PutResources(pipeline int64, resources []ledger.Resource) error {
 	return nil
 }
 
-func (t *tx) Resources(pipeline string) ([]ledger.Resource, error) {
+func (t *tx) Resources(name string) ([]ledger.Resource, error) {
 	scan := func(s scanner) (r ledger.Resource, err error) {
 		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
 		return r, err
 	}
 	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
 		FROM pipeline_head h CROSS JOIN resource r ON r.pipeline_id = h.id`
-	if pipeline == "" {
+	if name == "" {
 		return rows(t, scan, query+` ORDER BY r.address, r.service`)
 	}
-	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, pipeline)
+	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, name)
 }
 
-func (t *tx) InsertIntroduction(pipeline int64, i ledger.Introduction) error {
+func (t *tx) InsertIntroduction(pipelineID int64, i ledger.Introduction) error {
 	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`, pipeline, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
+		ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
 	return err
 }
 
-func (t *tx) Introductions(pipeline string) ([]ledger.Introduction, error) {
+func (t *tx) Introductions(name string) ([]ledger.Introduction, error) {
 	scan := func(s scanner) (i ledger.Introduction, err error) {
 		err = s.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
 		return i, err
 	}
 	return rows(t, scan, `SELECT i.stage, i.event_name, i.revision_after, i.version, i.strict
 		FROM pipeline_head h CROSS JOIN step_introduction i ON i.pipeline_id = h.id
-		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, pipeline)
+		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
-func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
+func (t *tx) Standings(name, target string) ([]ledger.Standing, error) {
 	scan := func(s scanner) (st ledger.Standing, err error) {
 		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
 		return st, err
@@ -240,9 +240,9 @@ func (t *tx) Standings(pipeline, target string) ([]ledger.Standing, error) {
 	query := `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
 		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.name = ?1`
 	if target != "" {
-		return rows(t, scan, query+` AND t.path = ?2`, pipeline, target)
+		return rows(t, scan, query+` AND t.path = ?2`, name, target)
 	}
-	return rows(t, scan, query+` ORDER BY t.path`, pipeline)
+	return rows(t, scan, query+` ORDER BY t.path`, name)
 }
 
 // passageEvents is the condition of the index entry_mark, word for word.
@@ -250,7 +250,7 @@ const passageEvents = `e.event_name IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
 
-func (t *tx) Passages(pipeline, target string, below int64, n int) ([]schedule.Entry, error) {
+func (t *tx) Passages(name, target string, below int64, n int) ([]pipeline.Entry, error) {
 	query := `SELECT ` + entryColumns + `
 		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
 		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + passageEvents + `
@@ -258,5 +258,5 @@ func (t *tx) Passages(pipeline, target string, below int64, n int) ([]schedule.E
 	if below > 0 {
 		query += ` AND e.seq < ?3`
 	}
-	return rows(t, scanEntry(pipeline), query+` ORDER BY e.seq DESC LIMIT ?4`, pipeline, target, below, limit(n))
+	return rows(t, scanEntry(name), query+` ORDER BY e.seq DESC LIMIT ?4`, name, target, below, limit(n))
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-func (t *tx) CreateHead(pipeline string) error {
-	_, err := t.exec(`INSERT INTO pipeline_head (name) VALUES (?) ON CONFLICT DO NOTHING`, pipeline)
+func (t *tx) CreateHead(name string) error {
+	_, err := t.exec(`INSERT INTO pipeline_head (name) VALUES (?) ON CONFLICT DO NOTHING`, name)
 	return err
 }
 
@@ -56,23 +56,23 @@ func (t *tx) UpdateHead(h ledger.HeadRow) error {
 	return err
 }
 
-func (t *tx) InsertVersion(pipeline int64, v ledger.Version) error {
+func (t *tx) InsertVersion(pipelineID int64, v ledger.Version) error {
 	definition, err := json.Marshal(v.Definition)
 	if err != nil {
 		return fmt.Errorf("write definition %d of %s: %w", v.Version, v.Pipeline, err)
 	}
 	_, err = t.exec(`INSERT INTO pipeline (pipeline_id, version, definition, source, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
-		pipeline, v.Version, string(definition), v.Source, v.By, micros(v.At))
+		pipelineID, v.Version, string(definition), v.Source, v.By, micros(v.At))
 	return err
 }
 
-func (t *tx) Versions(pipeline string, version int) ([]ledger.Version, error) {
+func (t *tx) Versions(name string, version int) ([]ledger.Version, error) {
 	query := `SELECT h.name, v.version, v.definition, v.source, v.created_by, v.created_at
 		FROM pipeline_head h JOIN pipeline v ON v.pipeline_id = h.id WHERE h.name = ?`
 	if version != 0 {
-		return rows(t, scanVersion, query+` AND v.version = ?`, pipeline, version)
+		return rows(t, scanVersion, query+` AND v.version = ?`, name, version)
 	}
-	return rows(t, scanVersion, query+` ORDER BY v.version`, pipeline)
+	return rows(t, scanVersion, query+` ORDER BY v.version`, name)
 }
 
 func scanVersion(s scanner) (v ledger.Version, err error) {
@@ -86,19 +86,19 @@ func scanVersion(s scanner) (v ledger.Version, err error) {
 	return v, nil
 }
 
-func (t *tx) InsertRevision(pipeline int64, r ledger.Revision) error {
+func (t *tx) InsertRevision(pipelineID int64, r ledger.Revision) error {
 	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		pipeline, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
+		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
 	return err
 }
 
-func (t *tx) SetRevisionState(pipeline, revision int64, state string) error {
-	_, err := t.exec(`UPDATE revision SET state = ? WHERE pipeline_id = ? AND seq = ?`, state, pipeline, revision)
+func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
+	_, err := t.exec(`UPDATE revision SET state = ? WHERE pipeline_id = ? AND seq = ?`, state, pipelineID, revision)
 	return err
 }
 
-func (t *tx) Revisions(pipeline, label string, seq int64, n int) ([]ledger.Revision, error) {
+func (t *tx) Revisions(name, label string, seq int64, n int) ([]ledger.Revision, error) {
 	query := `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
 		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.name = ?1`
 	switch {
@@ -107,10 +107,10 @@ func (t *tx) Revisions(pipeline, label string, seq int64, n int) ([]ledger.Revis
 	case seq != 0:
 		query += ` AND r.seq = ?3`
 	}
-	found, err := rows(t, scanRevision, query+` ORDER BY r.seq DESC LIMIT ?4`, pipeline, label, seq, limit(n))
+	found, err := rows(t, scanRevision, query+` ORDER BY r.seq DESC LIMIT ?4`, name, label, seq, limit(n))
 	for i := range found {
 		if err == nil {
-			found[i].Artifacts, err = t.artifacts(pipeline, found[i].Seq)
+			found[i].Artifacts, err = t.artifacts(name, found[i].Seq)
 		}
 	}
 	return found, err
@@ -121,38 +121,38 @@ func scanRevision(s scanner) (r ledger.Revision, err error) {
 	return r, err
 }
 
-func (t *tx) artifacts(pipeline string, revision int64) ([]ledger.Artifact, error) {
+func (t *tx) artifacts(name string, revision int64) ([]ledger.Artifact, error) {
 	scan := func(s scanner) (a ledger.Artifact, err error) {
 		err = s.Scan(&a.Label, &a.Name, &a.Digest, &a.Size, &a.Blob, &a.Build)
 		return a, err
 	}
 	return rows(t, scan, `SELECT a.label, a.name, a.digest, a.size, a.blob, a.build
 		FROM pipeline_head h CROSS JOIN revision_artifact a ON a.pipeline_id = h.id AND a.revision = ?2
-		WHERE h.name = ?1 ORDER BY a.label`, pipeline, revision)
+		WHERE h.name = ?1 ORDER BY a.label`, name, revision)
 }
 
-func (t *tx) InsertArtifact(pipeline, revision int64, a ledger.Artifact) error {
+func (t *tx) InsertArtifact(pipelineID, revision int64, a ledger.Artifact) error {
 	_, err := t.exec(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, pipeline, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, pipelineID, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
 	return err
 }
 
-func (t *tx) InsertDeployment(pipeline int64, d ledger.Deployment) error {
+func (t *tx) InsertDeployment(pipelineID int64, d ledger.Deployment) error {
 	_, err := t.exec(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		pipeline, d.Number, id(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, micros(d.CreatedAt), micros(d.EndedAt))
+		pipelineID, d.Number, id(d.ID), d.Kind, d.Revision, d.Version, string(d.Status), d.By, micros(d.CreatedAt), micros(d.EndedAt))
 	return err
 }
 
-func (t *tx) SetDeploymentStatus(pipeline, number int64, status schedule.Status, ended time.Time) error {
+func (t *tx) SetDeploymentStatus(pipelineID, number int64, status pipeline.Status, ended time.Time) error {
 	_, err := t.exec(`UPDATE deployment SET status = ?, ended_at = ? WHERE pipeline_id = ? AND number = ?`,
-		string(status), micros(ended), pipeline, number)
+		string(status), micros(ended), pipelineID, number)
 	return err
 }
 
 func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
 	index := ``
-	if q.Status == schedule.Active {
+	if q.Status == pipeline.Active {
 		index = ` INDEXED BY deployment_active`
 	}
 	from := `pipeline_head h CROSS JOIN deployment d` + index
@@ -176,7 +176,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	if q.Revision != 0 {
 		and(`d.revision = ?`, q.Revision)
 	}
-	if q.Status == schedule.Active {
+	if q.Status == pipeline.Active {
 		query += ` AND d.status = 'active'` // as the index says it
 	} else if q.Status != "" {
 		and(`d.status = ?`, string(q.Status))
@@ -202,7 +202,7 @@ func scanDeployment(s scanner) (d ledger.Deployment, err error) {
 	return d, err
 }
 
-func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error) {
+func (t *tx) DeploymentIDs(pipelineID int64, numbers []int64) (map[int64]action.ID, error) {
 	wanted, err := list(numbers)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (t *tx) DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID
 		err = s.Scan(&n.number, ident{&n.id})
 		return n, err
 	}
-	found, err := rows(t, scan, `SELECT number, id FROM deployment WHERE pipeline_id = ?1 AND number IN (SELECT value FROM json_each(?2))`, pipeline, wanted)
+	found, err := rows(t, scan, `SELECT number, id FROM deployment WHERE pipeline_id = ?1 AND number IN (SELECT value FROM json_each(?2))`, pipelineID, wanted)
 	ids := make(map[int64]action.ID, len(found))
 	for _, f := range found {
 		ids[f.number] = f.id

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // TestDeploymentLogReadsAsText: a shell shows the five columns of the log.
@@ -17,7 +17,7 @@ func TestDeploymentLogReadsAsText(t *testing.T) {
 	l := ledger.New(open(t, path))
 	defer func() { must(t, l.Close()) }()
 	_, err := l.Define(t.Context(), "greeter", 0, func(ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: &schedule.Definition{Pipeline: "greeter"}}, nil
+		return ledger.Change{Definition: &pipeline.Definition{Pipeline: "greeter"}}, nil
 	})
 	must(t, err)
 	made, err := l.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1"}, true, "")
@@ -28,7 +28,7 @@ func TestDeploymentLogReadsAsText(t *testing.T) {
 	var id, target, revision, event, at string
 	must(t, db.QueryRowContext(t.Context(), "SELECT id, target_id, revision, event_name, created_at FROM deployment_log").
 		Scan(&id, &target, &revision, &event, &at))
-	if id != made.Deployment.ID.String() || target != "greeter" || revision != "3f2c9a1" || event != schedule.DeploymentCreated {
+	if id != made.Deployment.ID.String() || target != "greeter" || revision != "3f2c9a1" || event != pipeline.DeploymentCreated {
 		t.Errorf("got (%s, %s, %s, %s), want deployment %s", id, target, revision, event, made.Deployment.ID)
 	}
 	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`).MatchString(at) {

@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Name is the handler's name.
@@ -91,7 +91,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 type task struct {
 	*Handler
 	attempt  conductor.Attempt
-	stage    schedule.Stage
+	stage    pipeline.Stage
 	revision ledger.Revision
 }
 
@@ -123,13 +123,13 @@ func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) 
 }
 
 // stageNamed finds a build stage of a definition.
-func stageNamed(d schedule.Definition, name string) (schedule.Stage, error) {
+func stageNamed(d pipeline.Definition, name string) (pipeline.Stage, error) {
 	for _, s := range d.Stages {
 		if s.Name == name && s.Build != nil {
 			return s, nil
 		}
 	}
-	return schedule.Stage{}, fatal("no_stage", "the definition has no build stage %q", name)
+	return pipeline.Stage{}, fatal("no_stage", "the definition has no build stage %q", name)
 }
 
 // end is an error that is an outcome of its own.

@@ -28,7 +28,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // buildLimit bounds how long the program is built, with nothing in the cache.
@@ -53,7 +53,7 @@ var binary = sync.OnceValues(func() (string, error) {
 // log is a ledger with one definition and one revision.
 type log struct {
 	mu         sync.Mutex
-	definition schedule.Definition
+	definition pipeline.Definition
 	revision   ledger.Revision
 	registered []ledger.Artifact
 	refuse     error
@@ -89,7 +89,7 @@ type setup struct {
 }
 
 // fresh makes a handler for a revision that consists of one .wharf-ci.yml.
-func fresh(t *testing.T, file string, artifacts ...schedule.Artifact) *setup {
+func fresh(t *testing.T, file string, artifacts ...pipeline.Artifact) *setup {
 	t.Helper()
 	program, err := binary()
 	if err != nil {
@@ -101,15 +101,15 @@ func fresh(t *testing.T, file string, artifacts ...schedule.Artifact) *setup {
 		t.Fatal(err)
 	}
 	s := &setup{t: t, blobs: blobs, builds: filepath.Join(home, "builds"), log: &log{
-		definition: schedule.Definition{Pipeline: "shop", Stages: []schedule.Stage{{Name: "build", Kind: schedule.BuildStage,
-			Build: &schedule.Build{File: ".wharf-ci.yml", Artifacts: artifacts}}}},
+		definition: pipeline.Definition{Pipeline: "shop", Stages: []pipeline.Stage{{Name: "build", Kind: pipeline.BuildStage,
+			Build: &pipeline.Build{File: ".wharf-ci.yml", Artifacts: artifacts}}}},
 		revision: ledger.Revision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Commit: "3f9c2ab0123456789"},
 	}}
 	s.log.revision.Snapshot = s.snapshot(file)
 	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Log: slog.New(slog.DiscardHandler)})
 	s.action = action.Action{ID: action.DerivedID(time.Unix(1, 0), t.Name()), Kind: "build", Handler: build.Name,
 		Parameters: json.RawMessage(`{"stage":"build"}`),
-		Step:       &action.Step{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: schedule.BuildCompleted, Revision: 3, Version: 1}}
+		Step:       &action.Step{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: pipeline.BuildCompleted, Revision: 3, Version: 1}}
 	return s
 }
 
@@ -160,7 +160,7 @@ build:
 
 func TestABuildRegistersItsArtifacts(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, shop, schedule.Artifact{Label: "amd64", Path: "dist/shop-amd64"}, schedule.Artifact{Label: "about", Path: "**/ab*"})
+	s := fresh(t, shop, pipeline.Artifact{Label: "amd64", Path: "dist/shop-amd64"}, pipeline.Artifact{Label: "about", Path: "**/ab*"})
 	o := s.do(context.Background(), 1)
 	if o.Kind != action.Done {
 		t.Fatalf("%+v", o)
@@ -188,10 +188,10 @@ func TestABuildRegistersItsArtifacts(t *testing.T) {
 
 func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
 	t.Parallel()
-	wanted := schedule.Artifact{Label: "amd64", Path: "dist/shop-amd64"}
+	wanted := pipeline.Artifact{Label: "amd64", Path: "dist/shop-amd64"}
 	for name, test := range map[string]struct {
 		file string
-		want []schedule.Artifact
+		want []pipeline.Artifact
 		kind action.OutcomeKind
 		code string
 		text []string
@@ -202,9 +202,9 @@ func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
 			[]string{"build step build/app timed out: it took longer than 50ms"}},
 		"a file with faults": {"build: {app: {container: {imag: i}}}\nx: 5", nil, action.BadInput, "build_file",
 			[]string{`.wharf-ci.yml:1:15: build/app/container: the field "image" is missing`, ".wharf-ci.yml:2:4: x: want a mapping of steps"}},
-		"an artifact that is missing": {"build: {app: {container: {image: i, cmds: ['true']}}}", []schedule.Artifact{wanted}, action.Fatal, "artifact_missing",
+		"an artifact that is missing": {"build: {app: {container: {image: i, cmds: ['true']}}}", []pipeline.Artifact{wanted}, action.Fatal, "artifact_missing",
 			[]string{"artifact amd64: the build yields no dist/shop-amd64; it yields none (a step keeps files by its key artifacts)"}},
-		"an artifact that is ambiguous": {shop, []schedule.Artifact{{Label: "any", Path: "dist/shop-*"}}, action.Fatal, "artifact_missing",
+		"an artifact that is ambiguous": {shop, []pipeline.Artifact{{Label: "any", Path: "dist/shop-*"}}, action.Fatal, "artifact_missing",
 			[]string{"artifact any: dist/shop-* fits several of the build's artifacts: dist/shop-amd64, dist/shop-arm64"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestAnAttemptWhoseResultWasNotRecordedIsNotBuiltAgain(t *testing.T) {
 	t.Parallel()
 	count := filepath.Join(t.TempDir(), "count")
 	file := fmt.Sprintf("build: {app: {artifacts: [a], container: {image: i, cmds: ['echo x >> %s; echo a > a']}}}", count)
-	s := fresh(t, file, schedule.Artifact{Label: "a", Path: "a"})
+	s := fresh(t, file, pipeline.Artifact{Label: "a", Path: "a"})
 	s.log.refuse = fault.New(fault.LedgerAway, "the ledger is away")
 	if o := s.do(context.Background(), 1); o.Kind != action.Throttle {
 		t.Fatalf("%+v", o)

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/schedule"
 )
 
 // errorLines is how many of a failed step's last lines stand in the error.
@@ -108,7 +108,7 @@ func (t *task) store(ctx context.Context, r *results.Reader, label string, a res
 }
 
 // choose finds each wanted artifact by its name, else by its glob. None or several is an error, not a guess.
-func choose(wanted []schedule.Artifact, built []results.Artifact) ([]results.Artifact, error) {
+func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Artifact, error) {
 	var chosen []results.Artifact
 	var faults []string
 	for _, w := range wanted {

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // programs are the processes of the host program of a world that do a verb, supervisors aside.
@@ -109,7 +109,7 @@ func TestEveryVerbMayBeCutOff(t *testing.T) {
 			for _, after := range []time.Duration{5, 30, 80, 150, 250, 400, 700} {
 				n++
 				w.revise(n, forever+"; # "+how)
-				for _, event := range []string{schedule.HostReplicated, schedule.HostDeployed} {
+				for _, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed} {
 					ctx, cut := context.WithCancelCause(t.Context())
 					timer := time.AfterFunc(after*time.Millisecond, func() { interrupt(w, cut) })
 					if o := w.do(ctx, n, event); o.Kind != action.Done {
@@ -146,9 +146,9 @@ func TestStopMayBeCutOff(t *testing.T) {
 
 func TestRunGoesOnWhenItsProgramIsKilled(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo begun >>../../shared/count; sleep 2; echo ended >>../../shared/count"}}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo begun >>../../shared/count; sleep 2; echo ended >>../../shared/count"}}}
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		ctx, cut := context.WithCancelCause(t.Context())
 		ended := make(chan action.Outcome, 1)
 		go func() { ended <- w.do(ctx, 1, "host-warm") }()
@@ -196,11 +196,11 @@ func TestFullDiskIsFatalAndTheCurrentReleaseRunsOn(t *testing.T) {
 		w.ship(1)
 		noise := bytes.Repeat([]byte("0123456789abcdef"), 40_000) // needs twice 640 kB
 		w.register(2, "greeter.tar.gz", pack(t, map[string]string{"greeter*": "x", "large": string(noise), "other": string(noise[1:])}))
-		w.wantOutcome(w.do(t.Context(), 2, schedule.HostReplicated), action.Fatal, "free, and release r2-", "needs twice 1.3 MB", "make room on the disk of")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, "free, and release r2-", "needs twice 1.3 MB", "make room on the disk of")
 		fill := filepath.Join(w.dir, "shared", "fill")
 		_ = os.WriteFile(fill, bytes.Repeat([]byte("x"), 4<<20), 0o600) // as far as it goes
 		w.revise(3, forever+"; # three")
-		o := w.do(t.Context(), 3, schedule.HostReplicated)
+		o := w.do(t.Context(), 3, pipeline.HostReplicated)
 		w.wantOutcome(o, action.Fatal, "make room on the disk of")
 		if s := w.state(); s.Release != w.release(1) || s.Service == 0 {
 			t.Errorf("%+v", s)
@@ -222,7 +222,7 @@ func TestReadOnlyHostIsFatal(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		small(t, w, "")
 		w.revise(1, forever)
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "Read-only file system", "let the user that runs Waybill there write to")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Read-only file system", "let the user that runs Waybill there write to")
 	})
 }
 
@@ -242,7 +242,7 @@ func TestHostWithoutPermissionIsFatal(t *testing.T) {
 		forbid(t, filepath.Dir(w.dir))
 	}
 	w.revise(1, forever)
-	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "Permission denied", "let the user that runs Waybill there write to "+w.dir)
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Permission denied", "let the user that runs Waybill there write to "+w.dir)
 }
 
 // forbid makes a folder in which its own user may not write until the test ends.
@@ -268,7 +268,7 @@ func TestHostThatLacksToolsSaysWhich(t *testing.T) {
 	}
 	w := newWorld(t, dir)
 	w.revise(1, forever)
-	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "host oak lacks tar, df,", "flock or lockf", "install what is missing")
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "host oak lacks tar, df,", "flock or lockf", "install what is missing")
 }
 
 func TestAlteredArtifactIsFatal(t *testing.T) {
@@ -279,7 +279,7 @@ func TestAlteredArtifactIsFatal(t *testing.T) {
 	if err := os.WriteFile(blob, []byte("something else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := w.do(t.Context(), 1, schedule.HostReplicated)
+	o := w.do(t.Context(), 1, pipeline.HostReplicated)
 	w.wantOutcome(o, action.Fatal, "was registered with SHA-256", "build the revision again")
 	if o.Code != string(fault.Corrupt) {
 		t.Errorf("code %s", o.Code)
@@ -287,5 +287,5 @@ func TestAlteredArtifactIsFatal(t *testing.T) {
 	if err := os.Remove(blob); err != nil {
 		t.Fatal(err)
 	}
-	w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "there is no blob")
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "there is no blob")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // deploy switches the host to the release and waits until its service is ready.
@@ -50,9 +50,9 @@ func (t *attempt) callWithRelease(ctx context.Context, stdin func() io.Reader, v
 	}
 	hint := "waybill ship --again deploys the revision again"
 	switch {
-	case !t.follows(schedule.HostReplicated):
+	case !t.follows(pipeline.HostReplicated):
 		hint = fmt.Sprintf("let replicate stand before %s in steps, and deploy the revision again", t.step.Name)
-	case !t.follows(schedule.HostDeployed):
+	case !t.follows(pipeline.HostDeployed):
 		if _, err := t.replicate(ctx); err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // shell is the sh that the host program runs under.
@@ -90,7 +90,7 @@ func (w *world) identity(n int64, event string, attempt int) []string {
 func TestDeadAttemptChangesNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.service.Shared = []string{"state"}
-		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/state/count"}}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/state/count"}}}
 		w.revise(1, forever)
 		w.ship(1)
 		w.done(1, "host-warm")
@@ -104,13 +104,13 @@ func TestDeadAttemptChangesNothing(t *testing.T) {
 			"the caller is dead":   {false, 100, exitBusy},
 			"a newer attempt came": {true, 0, exitFenced},
 		} {
-			if exit, out := w.verb(c.listens, "replicate", manifest, append(w.identity(1, schedule.HostReplicated, c.attempt), bytes)...); exit != c.exit || strings.Contains(out, "state=") {
+			if exit, out := w.verb(c.listens, "replicate", manifest, append(w.identity(1, pipeline.HostReplicated, c.attempt), bytes)...); exit != c.exit || strings.Contains(out, "state=") {
 				t.Errorf("%s: replicate ends with %d: %s", name, exit, out)
 			}
-			if exit, out := w.verb(c.listens, "receive", "", w.identity(1, schedule.HostReplicated, c.attempt)...); exit != c.exit {
+			if exit, out := w.verb(c.listens, "receive", "", w.identity(1, pipeline.HostReplicated, c.attempt)...); exit != c.exit {
 				t.Errorf("%s: receive ends with %d: %s", name, exit, out)
 			}
-			if exit, out := w.verb(c.listens, "deploy", "x", append(w.identity(1, schedule.HostDeployed, c.attempt), "bytes=1")...); exit != c.exit {
+			if exit, out := w.verb(c.listens, "deploy", "x", append(w.identity(1, pipeline.HostDeployed, c.attempt), "bytes=1")...); exit != c.exit {
 				t.Errorf("%s: deploy ends with %d: %s", name, exit, out)
 			}
 			if exit, out := w.verb(c.listens, "run", "", append(w.identity(1, "host-warm", c.attempt), "--", "sh", "-c", "echo again >>../../shared/state/count")...); exit != c.exit {
@@ -123,7 +123,7 @@ func TestDeadAttemptChangesNothing(t *testing.T) {
 		if got := w.read("shared/state/count"); got != "warmed\n" {
 			t.Errorf("the step ran as %q", got)
 		}
-		if out := w.done(1, schedule.HostDeployed); !out.Already {
+		if out := w.done(1, pipeline.HostDeployed); !out.Already {
 			t.Errorf("the next attempt: %+v", out)
 		}
 	})
@@ -140,7 +140,7 @@ func TestLostAnswerBuildsNothing(t *testing.T) {
 		if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		args := append(w.identity(1, schedule.HostReplicated, 100), fmt.Sprint("bytes=", len(manifest)))
+		args := append(w.identity(1, pipeline.HostReplicated, 100), fmt.Sprint("bytes=", len(manifest)))
 		c := exec.CommandContext(t.Context(), w.shell(), append([]string{path, w.dir, "replicate"}, args...)...)
 		c.Env, c.Stdin = w.handler.config.Env, strings.NewReader(manifest)
 		_ = c.Run() // how it ends is lost, too
@@ -159,20 +159,20 @@ func TestReleaseInUseIsNeverBuiltAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		damaged := w.traces(w.release(1))
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "release "+w.release(1)+" is in use", "never replaced", "ship another revision")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "release "+w.release(1)+" is in use", "never replaced", "ship another revision")
 		if diff := cmp.Diff(damaged, w.traces(w.release(1))); diff != "" {
 			t.Errorf("the release that runs has changed (-before +after)\n%s", diff)
 		}
 		w.revise(2, forever+"; # two")
 		w.ship(2)
-		w.wantOutcome(w.do(t.Context(), 2, schedule.HostReplicated), action.Done)
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Done)
 	})
 }
 
 // Names and links in an artifact are names, whatever they look like.
 func TestNamesInArtifactsAreNeverOptions(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.service = schedule.Service{Name: "greeter", Manager: "none", Restart: "restart"}
+		w.service = pipeline.Service{Name: "greeter", Manager: "none", Restart: "restart"}
 		victim := t.TempDir()
 		if err := os.WriteFile(filepath.Join(victim, "authorized_keys"), []byte("key\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestNamesInArtifactsAreNeverOptions(t *testing.T) {
 			{Name: " space ", Size: 3, Mode: 0o644}, {Name: "Ä/ä", Size: 4, Mode: 0o644}, {Name: "A", Size: 5, Mode: 0o644}, {Name: "a", Size: 6, Mode: 0o644}, {Name: "$(id)`id`", Size: 7, Mode: 0o644}}
 		w.register(1, "a.tar", tarOf(t, append(links, odd...)...))
 		w.ship(1)
-		if out := w.done(1, schedule.HostReplicated); !out.Already {
+		if out := w.done(1, pipeline.HostReplicated); !out.Already {
 			t.Errorf("replicated again: %+v", out)
 		}
 		for _, l := range links {
@@ -204,9 +204,9 @@ func TestNamesInArtifactsAreNeverOptions(t *testing.T) {
 
 func TestProgramsOfStepsMayLookLikeOptions(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []schedule.Step{{Name: "odd", Event: "host-odd", Run: []string{"--help"}}}
+		w.own = []pipeline.Step{{Name: "odd", Event: "host-odd", Run: []string{"--help"}}}
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		if o := w.do(t.Context(), 1, "host-odd"); o.Kind == action.Done {
 			t.Errorf("a program that does not exist has run: %s", o.Output)
 		}
@@ -224,9 +224,9 @@ func TestReadyCountsFromTheStartOfTheService(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.handler.config.Env = []string{"PATH=" + slow + ":" + strings.TrimPrefix(w.handler.config.Env[0], "PATH=")}
-		w.service.Ready = schedule.Ready{For: action.Duration(500 * time.Millisecond), Within: action.Duration(4 * time.Second)}
+		w.service.Ready = pipeline.Ready{For: action.Duration(500 * time.Millisecond), Within: action.Duration(4 * time.Second)}
 		w.revise(1, "exit 3")
-		w.done(1, schedule.HostReplicated)
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Retry, "did not stay up")
+		w.done(1, pipeline.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "did not stay up")
 	})
 }

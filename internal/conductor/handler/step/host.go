@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Host is a computer that runs services. Whatever must be atomic on it is done by the host program.
@@ -24,7 +24,7 @@ type Host interface {
 }
 
 // connect reaches a host and returns the folder of the service on it.
-func connect(c *Config, h schedule.Host, service string) (Host, string, error) {
+func connect(c *Config, h pipeline.Host, service string) (Host, string, error) {
 	dir, err := localDir(c.Home, h)
 	if err != nil {
 		return nil, "", err
@@ -33,7 +33,7 @@ func connect(c *Config, h schedule.Host, service string) (Host, string, error) {
 }
 
 // localDir is the folder that holds the services of a local host.
-func localDir(home string, h schedule.Host) (string, error) {
+func localDir(home string, h pipeline.Host) (string, error) {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Scheme != "local" {
 		return "", fault.Permanent(fault.New(fault.Invalid, "host %q: %s is no local host", h.Name, h.URL))

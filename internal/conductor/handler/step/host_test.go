@@ -15,7 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func (w *world) wantOutcome(o action.Outcome, kind action.OutcomeKind, words ...string) {
@@ -36,9 +36,9 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 		w.revise(2, forever+"; # two")
 		w.ship(1)
 		w.ship(2)
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Fatal, "greeter#2 was here")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "greeter#2 was here")
 		w.handler.config.LedgerID = "ledger-2"
-		w.wantOutcome(w.do(t.Context(), 2, schedule.HostDeployed), action.Fatal, "greeter#2 of another ledger was here", ".waybill/fence")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Fatal, "greeter#2 of another ledger was here", ".waybill/fence")
 		if s := w.state(); s.Release != w.release(2) || s.Ledger != "ledger-1" {
 			t.Errorf("%+v", s)
 		}
@@ -49,8 +49,8 @@ func TestServiceThatDiesIsTakenBack(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.service.Ready.Within = action.Duration(1500 * time.Millisecond)
 		w.revise(1, `echo "listen on :80: address already in use"; exit 3`)
-		w.done(1, schedule.HostReplicated)
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Retry,
+		w.done(1, pipeline.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry,
 			"did not stay up", "last exit status 3", "nothing ran there before", "address already in use", "end the program that holds the port")
 		if s := w.state(); s.Release != "" || s.Service != 0 || s.Supervisor != 0 || s.Unfinished {
 			t.Errorf("a first release is stopped: %+v", s)
@@ -58,8 +58,8 @@ func TestServiceThatDiesIsTakenBack(t *testing.T) {
 		w.revise(2, forever)
 		w.ship(2)
 		w.revise(3, "exit 4")
-		w.done(3, schedule.HostReplicated)
-		w.wantOutcome(w.do(t.Context(), 3, schedule.HostDeployed), action.Retry, "went back to "+w.release(2))
+		w.done(3, pipeline.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Retry, "went back to "+w.release(2))
 		until(t, "the service of #2 is up again", func() bool { return w.state().Service != 0 })
 		if s := w.state(); s.Release != w.release(2) || s.Running != w.release(2) || s.Previous != "" || s.Unfinished {
 			t.Errorf("after the revert: %+v", s)
@@ -71,10 +71,10 @@ func TestServiceThatDiesIsTakenBackBeforeItsAttemptEnds(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.timeout = 12 * time.Second // the service would have 20s
 		w.revise(1, "echo out of memory; exit 3")
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		ctx, cancel := context.WithTimeout(t.Context(), w.timeout)
 		defer cancel()
-		w.wantOutcome(w.do(ctx, 1, schedule.HostDeployed), action.Retry, "did not stay up", "out of memory")
+		w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), action.Retry, "did not stay up", "out of memory")
 	})
 }
 
@@ -85,7 +85,7 @@ func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
 		former := w.read(".waybill/units/" + w.release(1))
 		w.service.Exec = []string{"./greeter", "elm"}
 		w.service.Ready.Within = action.Duration(time.Second)
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Retry, "last exit status 5", "went back to "+w.release(1))
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "last exit status 5", "went back to "+w.release(1))
 		if got := w.read(".waybill/units/" + w.release(1)); got != former {
 			t.Errorf("unit %q, want %q", got, former)
 		}
@@ -121,7 +121,7 @@ func TestSupervisorRestartsAndOutlivesItsCaller(t *testing.T) {
 		if s := w.state(); s.Supervisor != 0 || s.Service != 0 || s.Release != w.release(2) {
 			t.Errorf("after stop: %+v", s)
 		}
-		if out := w.done(2, schedule.HostDeployed); out.Already {
+		if out := w.done(2, pipeline.HostDeployed); out.Already {
 			t.Error("a stopped service is started again")
 		}
 	})
@@ -150,7 +150,7 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 	if got, err := w.stop(); err != nil || len(got) != 0 {
 		t.Errorf("there is more to stop: %+v, %v", got, err)
 	}
-	if len(w.reports) != 1 || w.reports[0].Event != schedule.ServiceStopped || w.reports[0].Class != schedule.Change || w.reports[0].Target != "greeter/beta/all/oak" ||
+	if len(w.reports) != 1 || w.reports[0].Event != pipeline.ServiceStopped || w.reports[0].Class != pipeline.Change || w.reports[0].Target != "greeter/beta/all/oak" ||
 		!strings.Contains(string(w.reports[0].Detail), `"by":"ana"`) {
 		t.Errorf("entries %+v", w.reports)
 	}
@@ -170,7 +170,7 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 func TestEditedReleaseIsReplicatedAnew(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		words := filepath.Join(w.dir, "releases", w.release(1), "data", "words.txt")
 		for _, damage := range []func() error{
 			func() error { return os.Remove(words) },
@@ -180,7 +180,7 @@ func TestEditedReleaseIsReplicatedAnew(t *testing.T) {
 			if err := damage(); err != nil {
 				t.Fatal(err)
 			}
-			if out := w.done(1, schedule.HostReplicated); out.Already {
+			if out := w.done(1, pipeline.HostReplicated); out.Already {
 				t.Error("the damage was not seen")
 			}
 			if got := w.read("releases/" + w.release(1) + "/data/words.txt"); got != "revision 1\n" {
@@ -195,8 +195,8 @@ func TestOnlyWhatIsMissingIsSent(t *testing.T) {
 		large := strings.Repeat("x", 1<<20)
 		w.register(1, "a.tar.gz", pack(t, map[string]string{"greeter*": "one", "large": large}))
 		w.register(2, "a.tar.gz", pack(t, map[string]string{"greeter*": "two", "large": large, "copy": "two", "with space": large}))
-		w.done(1, schedule.HostReplicated)
-		if out := w.done(2, schedule.HostReplicated); out.Sent != 6 {
+		w.done(1, pipeline.HostReplicated)
+		if out := w.done(2, pipeline.HostReplicated); out.Sent != 6 {
 			t.Errorf("sent %d bytes, want 6", out.Sent)
 		}
 		if got := w.read("releases/" + w.release(2) + "/with space"); got != large {
@@ -211,7 +211,7 @@ func TestOnlyWhatIsMissingIsSent(t *testing.T) {
 
 func TestOwnStepIsNotRunAgainWhenItsAnswerGotLost(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/count; exit 0"}}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/count; exit 0"}}}
 		w.revise(1, forever)
 		w.ship(1)
 		w.done(1, "host-warm")
@@ -226,9 +226,9 @@ func TestOwnStepsSayHowTheyFailed(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		for status, kind := range map[string]action.OutcomeKind{"1": action.Retry, "75": action.Throttle, "78": action.Fatal} {
 			event := "host-s" + status
-			w.own = append(w.own, schedule.Step{Name: "s" + status, Event: event, Run: []string{"sh", "-c", "echo because >&2; exit " + status}})
+			w.own = append(w.own, pipeline.Step{Name: "s" + status, Event: event, Run: []string{"sh", "-c", "echo because >&2; exit " + status}})
 			w.revise(1, forever)
-			w.done(1, schedule.HostReplicated)
+			w.done(1, pipeline.HostReplicated)
 			w.wantOutcome(w.do(t.Context(), 1, event), kind, "exit status "+status, "because")
 		}
 	})
@@ -236,10 +236,10 @@ func TestOwnStepsSayHowTheyFailed(t *testing.T) {
 
 func TestOwnStepIsEndedAtItsLimit(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []schedule.Step{{Name: "slow", Event: "host-slow", Run: []string{"sleep", "300"},
+		w.own = []pipeline.Step{{Name: "slow", Event: "host-slow", Run: []string{"sleep", "300"},
 			Policy: action.Policy{AttemptTimeout: action.Duration(3 * time.Second)}}}
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		w.wantOutcome(w.do(t.Context(), 1, "host-slow"), action.Retry, "sleep on host oak was ended after 1s, its time limit")
 	})
 }
@@ -255,8 +255,8 @@ func TestHooksSecretsAndSharedFolders(t *testing.T) {
 		w.service.Before = []string{"sh", "-c", "echo before >>../../shared/state/hooks"}
 		w.service.After = []string{"sh", "-c", "echo after >>../../shared/state/hooks"}
 		w.revise(1, `printf %s "$PASSWORD" >state/got; echo x >deep/er/y; `+forever)
-		w.done(1, schedule.HostReplicated)
-		w.done(1, schedule.HostDeployed)
+		w.done(1, pipeline.HostReplicated)
+		w.done(1, pipeline.HostDeployed)
 		until(t, "the service wrote", func() bool { return w.read("shared/deep/er/y") != "" })
 		if got := w.read("shared/state/got"); got != secret {
 			t.Errorf("secret %q, want %q", got, secret)
@@ -271,7 +271,7 @@ func TestHooksSecretsAndSharedFolders(t *testing.T) {
 		if err := os.Remove(filepath.Join(filepath.Dir(w.home), "password")); err != nil {
 			t.Fatal(err)
 		}
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostDeployed), action.Fatal, "read secret PASSWORD", "write the secret to")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "read secret PASSWORD", "write the secret to")
 	})
 }
 
@@ -294,7 +294,7 @@ func TestOldReleasesGo(t *testing.T) {
 
 func TestFilesOnlyNeedNoService(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.service = schedule.Service{Name: "greeter", Manager: "none", Restart: "restart"}
+		w.service = pipeline.Service{Name: "greeter", Manager: "none", Restart: "restart"}
 		w.register(1, "dist/page.html", []byte("<p>hello"))
 		w.ship(1)
 		if got := w.read("current/page.html"); got != "<p>hello" {
@@ -318,23 +318,23 @@ func TestChecks(t *testing.T) {
 	t.Cleanup(server.Close)
 	w := newWorld(t, shells["dash"](t))
 	w.revise(1, forever)
-	w.done(1, schedule.HostReplicated)
+	w.done(1, pipeline.HostReplicated)
 	timeout := action.Duration(5 * time.Second)
 	address := strings.TrimPrefix(server.URL, "http://")
-	w.test = []schedule.Check{{HTTP: server.URL + "/ready", Status: []int{200}, Body: "ok", Timeout: timeout}, {TCP: address, Timeout: timeout},
+	w.test = []pipeline.Check{{HTTP: server.URL + "/ready", Status: []int{200}, Body: "ok", Timeout: timeout}, {TCP: address, Timeout: timeout},
 		{Run: []string{"grep", "revision 1", "data/words.txt"}, Timeout: timeout}}
-	if out := w.done(1, schedule.HostTested); out.Text != "3 checks passed" {
+	if out := w.done(1, pipeline.HostTested); out.Text != "3 checks passed" {
 		t.Errorf("%+v", out)
 	}
-	for want, check := range map[string]schedule.Check{
+	for want, check := range map[string]pipeline.Check{
 		"418 I'm a teapot, want 200 or 204": {HTTP: server.URL + "/", Status: []int{200, 204}},
 		`does not contain "bad"`:            {HTTP: server.URL + "/ready", Status: []int{200}, Body: "bad"},
 		"connection refused":                {TCP: "127.0.0.1:1"},
 	} {
 		check.Timeout = timeout
-		w.test = []schedule.Check{check}
+		w.test = []pipeline.Check{check}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, conductor.ErrAttemptTimeout)
-		o := w.do(ctx, 1, schedule.HostTested)
+		o := w.do(ctx, 1, pipeline.HostTested)
 		cancel()
 		w.wantOutcome(o, action.Retry, want)
 	}
@@ -344,18 +344,18 @@ func TestChecks(t *testing.T) {
 func TestProgramThatFailsATestEndsItsAttempt(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		for status, kind := range map[string]action.OutcomeKind{"1": action.Retry, "78": action.Fatal} {
-			w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo because >&2; echo >>../../shared/rounds; exit " + status}, Timeout: action.Duration(time.Minute)}}
-			w.wantOutcome(w.do(t.Context(), 1, schedule.HostTested), kind, "sh on host oak ended with exit status "+status, "because")
+			w.test = []pipeline.Check{{Run: []string{"sh", "-c", "echo because >&2; echo >>../../shared/rounds; exit " + status}, Timeout: action.Duration(time.Minute)}}
+			w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), kind, "sh on host oak ended with exit status "+status, "because")
 		}
 		if got := w.read("shared/rounds"); got != "\n\n" {
 			t.Errorf("the programs have run as %q, want each once", got)
 		}
-		w.test = []schedule.Check{{Run: []string{"sleep", "300"}, Timeout: action.Duration(time.Second)}}
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostTested), action.Retry, "sleep on host oak was ended after 1s, its time limit")
-		w.test = []schedule.Check{{Run: []string{"sh", "-c", "mkdir ../../shared/again 2>/dev/null && exit 75 || exit 0"}, Timeout: action.Duration(time.Minute)}}
-		w.done(1, schedule.HostTested)
+		w.test = []pipeline.Check{{Run: []string{"sleep", "300"}, Timeout: action.Duration(time.Second)}}
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), action.Retry, "sleep on host oak was ended after 1s, its time limit")
+		w.test = []pipeline.Check{{Run: []string{"sh", "-c", "mkdir ../../shared/again 2>/dev/null && exit 75 || exit 0"}, Timeout: action.Duration(time.Minute)}}
+		w.done(1, pipeline.HostTested)
 	})
 }
 
@@ -363,12 +363,12 @@ func TestFailingTestSaysWhyBeforeItsAttemptEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shells["dash"](t))
 	w.revise(1, forever)
-	w.done(1, schedule.HostReplicated)
-	w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo the database is away; exit 75"}, Timeout: action.Duration(5 * time.Second)}}
+	w.done(1, pipeline.HostReplicated)
+	w.test = []pipeline.Check{{Run: []string{"sh", "-c", "echo the database is away; exit 75"}, Timeout: action.Duration(5 * time.Second)}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan action.Outcome, 1)
-	go func() { ended <- w.do(ctx, 1, schedule.HostTested) }()
-	reports := func() []schedule.Entry {
+	go func() { ended <- w.do(ctx, 1, pipeline.HostTested) }()
+	reports := func() []pipeline.Entry {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.reports
@@ -380,11 +380,11 @@ func TestFailingTestSaysWhyBeforeItsAttemptEnds(t *testing.T) {
 	if len(got) != 1 || got[0].Pipeline != "greeter" || got[0].Target != "greeter/beta/all/oak" || got[0].Deployment != 1 {
 		t.Errorf("reports %+v", got)
 	}
-	var detail schedule.StepDetail
+	var detail pipeline.StepDetail
 	if err := json.Unmarshal(got[0].Detail, &detail); err != nil {
 		t.Fatal(err)
 	}
-	if detail.Event != schedule.HostTested || !strings.Contains(detail.Error, "exit status 75") || !strings.Contains(detail.Error, "the database is away") {
+	if detail.Event != pipeline.HostTested || !strings.Contains(detail.Error, "exit status 75") || !strings.Contains(detail.Error, "the database is away") {
 		t.Errorf("detail %+v", detail)
 	}
 }
@@ -393,14 +393,14 @@ func TestEndOfTheContextSaysWhatBecomesOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shells["dash"](t))
 	w.revise(1, forever)
-	w.done(1, schedule.HostReplicated)
-	w.test = []schedule.Check{{TCP: "127.0.0.1:1", Timeout: action.Duration(time.Second)}}
+	w.done(1, pipeline.HostReplicated)
+	w.test = []pipeline.Check{{TCP: "127.0.0.1:1", Timeout: action.Duration(time.Second)}}
 	for cause, kind := range map[error]action.OutcomeKind{conductor.ErrShutdown: action.GivenBack, conductor.ErrCanceled: action.Stopped,
 		conductor.ErrAttemptTimeout: action.Retry} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		w.wantOutcome(w.do(ctx, 1, schedule.HostTested), kind)
-		w.wantOutcome(w.do(ctx, 1, schedule.HostDeployed), kind)
+		w.wantOutcome(w.do(ctx, 1, pipeline.HostTested), kind)
+		w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), kind)
 	}
 }
 
@@ -416,8 +416,8 @@ func TestHostFollowsARestoredLog(t *testing.T) {
 		if s := w.state(); s.Release != w.release(2) || s.Running != w.release(2) || s.Deployment != "greeter#2" {
 			t.Errorf("after the restore: %+v", s)
 		}
-		w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, "greeter#2 was here", "restored from an older backup", ".waybill/fence")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "greeter#2 was here", "restored from an older backup", ".waybill/fence")
 		w.era = 0 // an instance that still has the log as it was
-		w.wantOutcome(w.do(t.Context(), 3, schedule.HostDeployed), action.Fatal, "greeter#2 was here")
+		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "greeter#2 was here")
 	})
 }

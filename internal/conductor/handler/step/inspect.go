@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/command"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // State is what a host says of a service.
@@ -31,7 +31,7 @@ type State struct {
 
 // Look asks how a service on a host does. known is false when the host is not this computer, or nothing was ever
 // deployed there.
-func Look(ctx context.Context, home string, host schedule.Host, service string) (state State, known bool, err error) {
+func Look(ctx context.Context, home string, host pipeline.Host, service string) (state State, known bool, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
 		return State{}, false, err
@@ -50,7 +50,7 @@ func Look(ctx context.Context, home string, host schedule.Host, service string) 
 
 // Current returns the name of the release that a host on this computer has switched to; "" when there is none, or its files are
 // gone. known is false when the host is not this computer.
-func Current(home string, host schedule.Host, service string) (release string, known bool, err error) {
+func Current(home string, host pipeline.Host, service string) (release string, known bool, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
 		return "", false, err

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // ServiceLog is the end of what a service on a host has printed.
@@ -21,7 +21,7 @@ type ServiceLog struct {
 
 // ReadLog reads what a service on a host has printed last, at most that many bytes. known is false when the host is not this
 // computer, or no service was ever started there.
-func ReadLog(home string, host schedule.Host, service string, most int64) (log ServiceLog, known bool, err error) {
+func ReadLog(home string, host pipeline.Host, service string, most int64) (log ServiceLog, known bool, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
 		return ServiceLog{}, false, err

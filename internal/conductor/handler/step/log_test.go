@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	host := schedule.Host{Name: "oak", URL: "local://oak"}
+	host := pipeline.Host{Name: "oak", URL: "local://oak"}
 	dir := filepath.Join(home, "hosts", "oak", "greeter", ".waybill")
 	read := func(most int64) (string, bool, bool) {
 		t.Helper()
@@ -42,7 +42,7 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 			t.Errorf("at most %d: %q, want %q", most, got, want)
 		}
 	}
-	if _, known, err := ReadLog(home, schedule.Host{Name: "far", URL: "ssh://far"}, "greeter", 100); known || err != nil {
+	if _, known, err := ReadLog(home, pipeline.Host{Name: "far", URL: "ssh://far"}, "greeter", 100); known || err != nil {
 		t.Errorf("a host elsewhere: %v, %v", known, err)
 	}
 	// What a service puts in its place is not waited for.

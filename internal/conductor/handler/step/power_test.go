@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // lose leaves of a file on the host what a power loss may: its first bytes, at most most.
@@ -39,13 +39,13 @@ func (w *world) hostPrograms() (names []string) {
 
 func TestDamagedHostProgramIsSentAgain(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/count"}}}
-		w.test = []schedule.Check{{Run: []string{"sh", "-c", "echo tested >>../../shared/count"}, Timeout: action.Duration(20_000_000_000)}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", "echo warmed >>../../shared/count"}}}
+		w.test = []pipeline.Check{{Run: []string{"sh", "-c", "echo tested >>../../shared/count"}, Timeout: action.Duration(20_000_000_000)}}
 		n := int64(0)
 		for _, most := range []int{0, 3000, len(hostProgram) - 10} {
 			n++
 			w.revise(n, forever+"; # "+strings.Repeat("x", int(n)))
-			for _, event := range []string{schedule.HostReplicated, schedule.HostDeployed, schedule.HostTested, "host-warm"} {
+			for _, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, "host-warm"} {
 				for _, name := range w.hostPrograms() {
 					w.lose(name, most)
 				}
@@ -71,8 +71,8 @@ func TestDamagedHostProgramIsSentAgain(t *testing.T) {
 func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shells["dash"](t))
-	w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"true"}}}
-	w.test = []schedule.Check{{Run: []string{"true"}, Timeout: action.Duration(20_000_000_000)}}
+	w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"true"}}}
+	w.test = []pipeline.Check{{Run: []string{"true"}, Timeout: action.Duration(20_000_000_000)}}
 	w.revise(1, forever)
 	w.ship(1)
 	dir := t.TempDir()
@@ -86,7 +86,7 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.handler.config.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
-		for _, event := range []string{schedule.HostReplicated, schedule.HostDeployed, schedule.HostTested, "host-warm"} {
+		for _, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, "host-warm"} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a test is tried until then
 			o := w.do(ctx, 1, event)
 			cancel()
@@ -101,10 +101,10 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 // What own steps print, however long and with or without a line end, never hides the end of the answer.
 func TestLongOutputOfAStepKeepsItsAnswerWhole(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.own = []schedule.Step{{Name: "long", Event: "host-long", Run: []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'the end'; exit 1"}},
+		w.own = []pipeline.Step{{Name: "long", Event: "host-long", Run: []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'the end'; exit 1"}},
 			{Name: "short", Event: "host-short", Run: []string{"printf", "done=replicate"}}}
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		w.wantOutcome(w.do(t.Context(), 1, "host-long"), action.Retry, "exit status 1", "the end")
 		w.done(1, "host-short")
 	})
@@ -118,8 +118,8 @@ func TestDamagedFenceIsRefused(t *testing.T) {
 		fence := w.read(".waybill/fence")
 		for _, most := range []int{0, 3, len(fence) - 1} {
 			w.lose(".waybill/fence", most)
-			w.wantOutcome(w.do(t.Context(), 1, schedule.HostReplicated), action.Fatal, ".waybill/fence is damaged", "remove the file")
-			w.wantOutcome(w.do(t.Context(), 2, schedule.HostDeployed), action.Fatal, ".waybill/fence is damaged")
+			w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, ".waybill/fence is damaged", "remove the file")
+			w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Fatal, ".waybill/fence is damaged")
 		}
 		if err := os.Remove(filepath.Join(w.dir, ".waybill", "fence")); err != nil {
 			t.Fatal(err)
@@ -132,13 +132,13 @@ func TestDamagedFenceIsRefused(t *testing.T) {
 func TestEmptyManifestBuildsNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
-		w.done(1, schedule.HostReplicated)
+		w.done(1, pipeline.HostReplicated)
 		manifest := ".waybill/manifests/" + w.release(1)
 		if err := os.RemoveAll(filepath.Join(w.dir, "releases", w.release(1))); err != nil {
 			t.Fatal(err)
 		}
 		w.lose(manifest, 0)
-		if exit, out := w.verb(true, "receive", string(tarOf(t, tar.Header{Name: strings.Repeat("0", 64), Size: 0, Mode: 0o644})), w.identity(1, schedule.HostReplicated, 100)...); exit != exitDamaged || strings.Contains(out, "state=") {
+		if exit, out := w.verb(true, "receive", string(tarOf(t, tar.Header{Name: strings.Repeat("0", 64), Size: 0, Mode: 0o644})), w.identity(1, pipeline.HostReplicated, 100)...); exit != exitDamaged || strings.Contains(out, "state=") {
 			t.Errorf("receive ends with %d: %s", exit, out)
 		}
 		w.attempts = 100
@@ -177,17 +177,17 @@ func TestSwitchIsSyncedBeforeItIsReported(t *testing.T) {
 		}
 	}
 	w.revise(1, forever)
-	w.done(1, schedule.HostReplicated)
+	w.done(1, pipeline.HostReplicated)
 	synced(w.dir+"/.waybill/host-", ".waybill\n", ".waybill/fence.new", ".waybill/manifests/.new.", ".waybill/manifests\n", "releases\n", "cas\n")
-	w.done(1, schedule.HostReplicated)
+	w.done(1, pipeline.HostReplicated)
 	synced("releases\n")
-	w.done(1, schedule.HostDeployed)
+	w.done(1, pipeline.HostDeployed)
 	synced(".waybill/revert.new", ".waybill/units/.new.", ".waybill/units\n", ".\n", ".waybill\n")
 	// as an attempt leaves it that ends between its switch and its sync
 	if err := os.WriteFile(filepath.Join(w.dir, ".waybill", "revert"), []byte("armed - -\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.done(1, schedule.HostDeployed)
+	w.done(1, pipeline.HostDeployed)
 	synced(".\n", ".waybill\n")
 }
 
@@ -196,11 +196,11 @@ func TestReleaseThatAHostHasLostIsReplicatedAgain(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
 		for _, lost := range []string{".", "releases", ".waybill"} {
-			w.done(1, schedule.HostReplicated)
+			w.done(1, pipeline.HostReplicated)
 			if err := os.RemoveAll(filepath.Join(w.dir, lost)); err != nil {
 				t.Fatal(err)
 			}
-			if out := w.done(1, schedule.HostDeployed); out.Already {
+			if out := w.done(1, pipeline.HostDeployed); out.Already {
 				t.Errorf("without %s: %+v", lost, out)
 			}
 			w.wantShipped(1)
@@ -209,7 +209,7 @@ func TestReleaseThatAHostHasLostIsReplicatedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.own = []schedule.Step{{Name: "warm", Event: "host-warm", Run: []string{"true"}}}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"true"}}}
 		w.wantOutcome(w.do(t.Context(), 1, "host-warm"), action.Fatal, "release "+w.release(1)+" is not on the host", "waybill ship --again")
 	})
 }

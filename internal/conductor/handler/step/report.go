@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // When what a running step meets is noted in the log: not at once, since a service may need a moment, and then, when it
@@ -39,10 +39,10 @@ func (r *reporter) meets(ctx context.Context, err error) {
 		return
 	}
 	r.last, r.due, r.pause = text, now.Add(r.pause), 2*r.pause
-	detail, err := json.Marshal(schedule.StepDetail{Event: r.facts.Event, Action: r.id.String(), Error: text})
+	detail, err := json.Marshal(pipeline.StepDetail{Event: r.facts.Event, Action: r.id.String(), Error: text})
 	if err == nil {
-		err = r.config.Ledger.Remark(ctx, r.facts.Pipeline, schedule.Entry{
-			Class: schedule.Note, Event: schedule.StepReported, Deployment: r.facts.Deployment, Target: r.facts.Target, Revision: r.facts.Revision, Version: r.facts.Version, Detail: detail,
+		err = r.config.Ledger.Remark(ctx, r.facts.Pipeline, pipeline.Entry{
+			Class: pipeline.Note, Event: pipeline.StepReported, Deployment: r.facts.Deployment, Target: r.facts.Target, Revision: r.facts.Revision, Version: r.facts.Version, Detail: detail,
 		})
 	}
 	if err != nil && ctx.Err() == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Ledger is what a step reads of the log, and the note that it writes.
@@ -104,11 +104,11 @@ func (h *Handler) try(ctx context.Context, a conductor.Attempt) (Output, error) 
 	}
 	defer t.host.Close()
 	switch t.step.Name {
-	case schedule.Replicate:
+	case pipeline.Replicate:
 		return t.replicate(ctx)
-	case schedule.Deploy:
+	case pipeline.Deploy:
 		return t.deploy(ctx)
-	case schedule.Test:
+	case pipeline.Test:
 		return t.test(ctx)
 	}
 	return t.run(ctx)
@@ -123,7 +123,7 @@ type attempt struct {
 	facts    action.Step
 	era      int64 // of the log
 	keep     int
-	step     schedule.Step
+	step     pipeline.Step
 	revision ledger.Revision
 	artifact ledger.Artifact
 	release  string // name of its folder on the host
@@ -165,7 +165,7 @@ const mostAway = 15 * time.Second
 
 // bind keeps a host for this home, or leaves its step to a process with the home that has the host. That spends no attempt,
 // and each claim waits longer than the last one, since the home may be away for days.
-func (h *Handler) bind(ctx context.Context, host schedule.Host, claim int) error {
+func (h *Handler) bind(ctx context.Context, host pipeline.Host, claim int) error {
 	address := host.Address()
 	if _, known := h.ours.Load(address); known || h.config.Homes == nil {
 		return nil
@@ -183,7 +183,7 @@ func (h *Handler) bind(ctx context.Context, host schedule.Host, claim int) error
 	return nil
 }
 
-func (t *attempt) resolve(d *schedule.Definition) error {
+func (t *attempt) resolve(d *pipeline.Definition) error {
 	_, _, host, ok := d.Find(t.facts.Target)
 	if !ok || host == nil {
 		return fault.New(fault.NotFound, "definition %d has no host %s", t.facts.Version, t.facts.Target)
@@ -207,7 +207,7 @@ func (t *attempt) resolve(d *schedule.Definition) error {
 }
 
 // artifactOf is the artifact that a host gets: the one of its architecture, or the only one.
-func artifactOf(revision ledger.Revision, host *schedule.Host) (ledger.Artifact, error) {
+func artifactOf(revision ledger.Revision, host *pipeline.Host) (ledger.Artifact, error) {
 	for _, a := range revision.Artifacts {
 		if a.Label == host.Arch || (host.Arch == "" && len(revision.Artifacts) == 1) {
 			return a, nil

@@ -24,7 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // shells are those that the host program must work under, each the sh of its own PATH.
@@ -97,13 +97,13 @@ type world struct {
 	handler *Handler
 
 	mu        sync.Mutex
-	service   schedule.Service
-	test      []schedule.Check
-	own       []schedule.Step
+	service   pipeline.Service
+	test      []pipeline.Check
+	own       []pipeline.Step
 	revisions map[int64]ledger.Revision
 	attempts  int
 	era       int64            // of the log
-	reports   []schedule.Entry // what attempts noted
+	reports   []pipeline.Entry // what attempts noted
 	timeout   time.Duration    // of an attempt
 }
 
@@ -115,8 +115,8 @@ func newWorld(t *testing.T, path string) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]ledger.Revision{},
-		service: schedule.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
-			Ready: schedule.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
+		service: pipeline.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
+			Ready: pipeline.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
 	w.handler, err = New(Config{Home: home, Ledger: w, Blobs: blobs, LedgerID: "ledger-1", Env: []string{"PATH=" + path}})
 	if err != nil {
 		t.Fatal(err)
@@ -149,15 +149,15 @@ func (w *world) stop() (outcomes []action.Outcome, err error) {
 	return outcomes, err
 }
 
-func (w *world) definition() schedule.Definition {
+func (w *world) definition() pipeline.Definition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	policy := action.Policy{AttemptTimeout: action.Duration(w.timeout)}
-	chain := []schedule.Step{{Name: schedule.Replicate, Event: schedule.HostReplicated, Policy: policy},
-		{Name: schedule.Deploy, Event: schedule.HostDeployed, Policy: policy}, {Name: schedule.Test, Event: schedule.HostTested, Policy: policy}}
-	return schedule.Definition{Pipeline: "greeter", Keep: schedule.Keep{Releases: 3}, Service: w.service,
-		Stages: []schedule.Stage{{Name: "beta", Kind: schedule.HostStage, Chain: append(chain, w.own...), Test: w.test,
-			Groups: []schedule.Group{{Name: "all", Hosts: []schedule.Host{{Name: "oak", URL: "local://oak"}}}}}}}
+	chain := []pipeline.Step{{Name: pipeline.Replicate, Event: pipeline.HostReplicated, Policy: policy},
+		{Name: pipeline.Deploy, Event: pipeline.HostDeployed, Policy: policy}, {Name: pipeline.Test, Event: pipeline.HostTested, Policy: policy}}
+	return pipeline.Definition{Pipeline: "greeter", Keep: pipeline.Keep{Releases: 3}, Service: w.service,
+		Stages: []pipeline.Stage{{Name: "beta", Kind: pipeline.HostStage, Chain: append(chain, w.own...), Test: w.test,
+			Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}}}}}}}
 }
 
 func (w *world) Version(context.Context, string, int) (ledger.Version, error) {
@@ -176,10 +176,10 @@ func (w *world) Revision(_ context.Context, _, _ string, seq int64) (ledger.Revi
 	return r, nil
 }
 
-func (w *world) Remark(_ context.Context, pipeline string, note schedule.Entry) error {
+func (w *world) Remark(_ context.Context, name string, note pipeline.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	note.Pipeline = pipeline
+	note.Pipeline = name
 	w.reports = append(w.reports, note)
 	return nil
 }
@@ -268,8 +268,8 @@ func (w *world) done(n int64, event string) Output {
 // ship takes revision n through replicate and deploy.
 func (w *world) ship(n int64) Output {
 	w.t.Helper()
-	w.done(n, schedule.HostReplicated)
-	return w.done(n, schedule.HostDeployed)
+	w.done(n, pipeline.HostReplicated)
+	return w.done(n, pipeline.HostDeployed)
 }
 
 func (w *world) state() State {
@@ -308,20 +308,20 @@ const forever = `echo "I am $1"; while :; do sleep 1; done`
 func TestShipSwitchesReleases(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
-		if out := w.done(1, schedule.HostReplicated); out.Sent == 0 || out.Already {
+		if out := w.done(1, pipeline.HostReplicated); out.Sent == 0 || out.Already {
 			t.Errorf("first replicate: %+v", out)
 		}
-		if out := w.done(1, schedule.HostReplicated); out.Sent != 0 || !out.Already {
+		if out := w.done(1, pipeline.HostReplicated); out.Sent != 0 || !out.Already {
 			t.Errorf("second replicate: %+v", out)
 		}
-		if out := w.done(1, schedule.HostDeployed); out.Already {
+		if out := w.done(1, pipeline.HostDeployed); out.Already {
 			t.Errorf("first deploy: %+v", out)
 		}
 		first := w.state()
 		if first.Release != w.release(1) || first.Running != w.release(1) || first.Service == 0 || first.Rank != 1 || first.Deployment != "greeter#1" {
 			t.Errorf("after #1: %+v", first)
 		}
-		if out := w.done(1, schedule.HostDeployed); !out.Already || out.Text != "already runs r1, not restarted" {
+		if out := w.done(1, pipeline.HostDeployed); !out.Already || out.Text != "already runs r1, not restarted" {
 			t.Errorf("second deploy: %+v", out)
 		}
 		if again := w.state(); again.Service != first.Service {

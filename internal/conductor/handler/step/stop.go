@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // StopHandler is the name of the handler that ends services; no file may describe one of that name.
@@ -49,7 +49,7 @@ func Place(home string) (string, error) {
 }
 
 // Stops lists the actions that end the services of a pipeline that are up on this machine.
-func Stops(ctx context.Context, home string, d *schedule.Definition, by string) (stops []action.Action, err error) {
+func Stops(ctx context.Context, home string, d *pipeline.Definition, by string) (stops []action.Action, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func isUp(ctx context.Context, host, folder string) (bool, error) {
 // Notes is where a stop is noted.
 type Notes interface {
 	// Remark appends an entry that completes nothing.
-	Remark(ctx context.Context, pipeline string, e schedule.Entry) error
+	Remark(ctx context.Context, pipeline string, e pipeline.Entry) error
 }
 
 // Stopper ends services on this machine. Safe for concurrent use.
@@ -129,7 +129,7 @@ func (s Stopper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err != nil {
 		return outcomeOf(ctx, err)
 	}
-	e := schedule.Entry{Target: stop.Target, Event: schedule.ServiceStopped, Class: schedule.Change, Detail: detail}
+	e := pipeline.Entry{Target: stop.Target, Event: pipeline.ServiceStopped, Class: pipeline.Change, Detail: detail}
 	if err := s.Log.Remark(ctx, stop.Pipeline, e); err != nil {
 		return outcomeOf(ctx, fmt.Errorf("note the stop: %w", err))
 	}

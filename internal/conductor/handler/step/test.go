@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/schedule"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // maxBody is the number of bytes of a response that a check looks at.
@@ -64,7 +64,7 @@ func (t *attempt) round(ctx context.Context) error {
 	return nil
 }
 
-func (t *attempt) check(ctx context.Context, c *schedule.Check) error {
+func (t *attempt) check(ctx context.Context, c *pipeline.Check) error {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(c.Timeout))
 	defer cancel()
 	switch {
@@ -76,7 +76,7 @@ func (t *attempt) check(ctx context.Context, c *schedule.Check) error {
 	return t.checkRun(ctx, c)
 }
 
-func (t *attempt) checkTCP(ctx context.Context, c *schedule.Check) error {
+func (t *attempt) checkTCP(ctx context.Context, c *pipeline.Check) error {
 	conn, err := t.host.Dial(ctx, "tcp", c.TCP)
 	if err != nil {
 		return fault.New(fault.Failed, "host %s does not accept %s: %w", t.Host.Name, c.TCP, err)
@@ -84,7 +84,7 @@ func (t *attempt) checkTCP(ctx context.Context, c *schedule.Check) error {
 	return conn.Close()
 }
 
-func (t *attempt) checkHTTP(ctx context.Context, c *schedule.Check) error {
+func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.HTTP, nil)
 	if err != nil {
 		return fault.Permanent(fault.New(fault.Invalid, "test %s: %w", c.HTTP, err))
@@ -112,7 +112,7 @@ func (t *attempt) checkHTTP(ctx context.Context, c *schedule.Check) error {
 }
 
 // checkRun has no action: a check that passed once must pass again with the others.
-func (t *attempt) checkRun(ctx context.Context, c *schedule.Check) error {
+func (t *attempt) checkRun(ctx context.Context, c *pipeline.Check) error {
 	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool { return strings.HasPrefix(arg, "action=") })
 	exit, failed, err := t.runOnHost(ctx, args, max(1, int(time.Duration(c.Timeout).Seconds())), c.Run)
 	switch {

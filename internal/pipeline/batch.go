@@ -1,0 +1,296 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// batchID names a batch across versions: the path of its host or stage, or the
+// name of its range, which has no slash.
+type batchID string
+
+func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
+
+// batch is one pair (open, close) of a plan and what lies between (4.5).
+type batch struct {
+	id          batchID
+	open, close int32
+	host        int32   // -1: not a host
+	stages      []int32 // the region; for a host its stage
+	queue       Queue
+}
+
+// holding is who has a batch, and since when.
+type holding struct {
+	trip  *trip
+	since time.Time
+}
+
+// layBatches finds the regions of the ranges. The definition has been judged, so they nest.
+func (p *Plan) layBatches() {
+	index := map[string]int{}
+	for i := range p.def.Stages {
+		index[p.def.Stages[i].Name] = i
+	}
+	for _, b := range p.def.Batches {
+		first, last := index[b.Stages[0]], index[b.Stages[len(b.Stages)-1]]
+		p.ranges = append(p.ranges, rangePlan{
+			name: b.Name, id: batchID(b.Name), queue: b.Queue, stages: p.def.region(first, last),
+			open: p.stages[first].started, close: p.stages[last].finished,
+		})
+	}
+	slices.SortStableFunc(p.ranges, func(a, b rangePlan) int { return len(a.stages) - len(b.stages) })
+	for i := range p.stages {
+		p.stages[i].scope = []int32{int32(i)}
+	}
+	for r := range p.ranges {
+		for _, s := range p.ranges[r].stages {
+			stage := &p.stages[s]
+			stage.ranges = append(stage.ranges, int32(r))
+			stage.scope = p.ranges[r].stages // the outermost comes last and contains the others
+		}
+	}
+}
+
+// around lists the batches whose region has the step in it, innermost first.
+func (p *Plan) around(n int32) []batch {
+	at := &p.nodes[n]
+	if at.stage < 0 {
+		return nil
+	}
+	list := make([]batch, 0, 3)
+	if at.host >= 0 {
+		list = append(list, p.hostBatch(at.host))
+	}
+	if p.stages[at.stage].locked {
+		list = append(list, p.stageBatch(at.stage))
+	}
+	for _, r := range p.stages[at.stage].ranges {
+		list = append(list, p.rangeBatch(r))
+	}
+	return list
+}
+
+func (p *Plan) hostBatch(h int32) batch {
+	host := &p.hosts[h]
+	return batch{id: batchID(host.path), open: host.started(), close: host.finished(), host: h, stages: []int32{host.stage}, queue: FIFO}
+}
+
+func (p *Plan) stageBatch(s int32) batch {
+	stage := &p.stages[s]
+	return batch{id: batchID(stage.path), open: stage.started, close: stage.finished, host: -1, stages: []int32{s}, queue: p.def.Stages[s].Queue}
+}
+
+func (p *Plan) rangeBatch(r int32) batch {
+	b := &p.ranges[r]
+	return batch{id: b.id, open: b.open, close: b.close, host: -1, stages: b.stages, queue: b.queue}
+}
+
+// batch is the one of that name, if this version has it.
+func (p *Plan) batch(id batchID) (batch, bool) {
+	if !strings.Contains(string(id), "/") {
+		for r := range p.ranges {
+			if p.ranges[r].id == id {
+				return p.rangeBatch(int32(r)), true
+			}
+		}
+		return batch{}, false
+	}
+	at, ok := p.targets[string(id)]
+	switch {
+	case !ok:
+		return batch{}, false
+	case at.host >= 0:
+		return p.hostBatch(at.host), true
+	case at.group < 0 && at.stage >= 0 && p.stages[at.stage].locked:
+		return p.stageBatch(at.stage), true
+	}
+	return batch{}, false
+}
+
+// acquire gives the free batches around a step to the deployment that claims or marks it.
+func (e *Engine) acquire(t *trip, n int32, at time.Time) error {
+	for _, b := range t.plan.around(n) {
+		h, ok := e.holder[b.id]
+		switch {
+		case !ok:
+			e.take(t, b.id, at)
+		case h.trip != t && !t.live.has(t.plan, n):
+			return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), b.id, e.label(h.trip))
+		}
+	}
+	return nil
+}
+
+// settle releases the batches around a step that can be released after a row about it.
+func (e *Engine) settle(t *trip, n int32) {
+	for _, b := range t.plan.around(n) {
+		if t.holds[b.id] && e.mayRelease(t, b) {
+			e.release(t, b)
+		}
+	}
+}
+
+// settleAll is settle for every batch of a deployment, after something that concerns more than one step.
+func (e *Engine) settleAll(t *trip) {
+	for _, id := range sortedKeys(t.holds) {
+		b, ok := t.plan.batch(id)
+		switch {
+		case !t.holds[id]: // went with one around it
+		case !ok: // nobody can ask for a region that is gone; should it come back, reassign finds who is inside
+			e.free(t, id)
+		case ok && e.mayRelease(t, b):
+			e.release(t, b)
+		}
+	}
+}
+
+// mayRelease: passed, ended, or failed inside under `release`; and drained (4.5). A deployment that an edit
+// locked out of the region around gives up what it holds inside as well, or the two would wait for each other.
+func (e *Engine) mayRelease(t *trip, b batch) bool {
+	if t.liveIn(b) > 0 {
+		return false
+	}
+	switch t.status {
+	case Superseded, CanceledRun, Finished:
+		return true
+	}
+	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
+}
+
+// isLockedOut: a batch around b is another deployment's.
+func (e *Engine) isLockedOut(t *trip, b batch) bool {
+	outside := false
+	for _, around := range t.plan.around(b.open) {
+		if h, held := e.holder[around.id]; outside && held && h.trip != t {
+			return true
+		}
+		outside = outside || around.id == b.id
+	}
+	return false
+}
+
+// release frees a batch and every batch nested in it that the same deployment holds.
+func (e *Engine) release(t *trip, b batch) {
+	e.free(t, b.id)
+	if b.host >= 0 {
+		return
+	}
+	for _, id := range sortedKeys(t.holds) {
+		if inner, ok := t.plan.batch(id); ok && nested(inner, b) {
+			e.free(t, id)
+		}
+	}
+}
+
+func nested(inner, outer batch) bool {
+	for _, s := range inner.stages {
+		if !slices.Contains(outer.stages, s) {
+			return false
+		}
+	}
+	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
+}
+
+func (e *Engine) take(t *trip, id batchID, at time.Time) {
+	e.holder[id] = holding{t, at}
+	t.holds[id] = true
+	e.reflyAround(id)
+}
+
+func (e *Engine) free(t *trip, id batchID) {
+	delete(e.holder, id)
+	delete(t.holds, id)
+	e.freed = true
+	e.reflyAround(id)
+}
+
+// reassign gives every batch whose region an edit made or changed to the oldest deployment inside it.
+// The younger ones finish what is live and wait.
+func (e *Engine) reassign(old, next *Plan, inside []*trip, at time.Time) {
+	for id, h := range e.holder {
+		if _, stays := next.batch(id); !stays && h.trip.closed { // it does not follow the edit, but nothing may hold a region that is gone
+			e.free(h.trip, id)
+		}
+	}
+	for _, b := range changedRegions(old, next) {
+		h, held := e.holder[b.id]
+		first := e.oldestInside(b.id, inside)
+		if first == nil || first == h.trip {
+			continue
+		}
+		if held {
+			e.free(h.trip, b.id)
+		}
+		e.take(first, b.id, at)
+	}
+	for _, t := range inside {
+		e.settleAll(t)
+	}
+}
+
+// changedRegions lists the batches of next that old lacked or that had other stages there, outermost first.
+func changedRegions(old, next *Plan) []batch {
+	var list []batch
+	add := func(b batch) {
+		was, ok := old.batch(b.id)
+		if !ok || !slices.Equal(old.stagePaths(was.stages), next.stagePaths(b.stages)) {
+			list = append(list, b)
+		}
+	}
+	for r := len(next.ranges) - 1; r >= 0; r-- {
+		add(next.rangeBatch(int32(r)))
+	}
+	for s := range next.stages {
+		if next.stages[s].locked {
+			add(next.stageBatch(int32(s)))
+		}
+	}
+	for h := range next.hosts {
+		if _, ok := old.targets[next.hosts[h].path]; !ok {
+			add(next.hostBatch(int32(h)))
+		}
+	}
+	return list
+}
+
+func (p *Plan) stagePaths(stages []int32) []string {
+	paths := make([]string, len(stages))
+	for i, s := range stages {
+		paths[i] = p.stages[s].path
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// oldestInside is the deployment of lowest rank with something complete or claimed in a region that it has not
+// passed; the present holder counts, and so does one that failed inside under `hold`.
+func (e *Engine) oldestInside(id batchID, inside []*trip) *trip {
+	var oldest *trip
+	if h, ok := e.holder[id]; ok {
+		oldest = h.trip
+	}
+	for _, t := range inside {
+		b, ok := t.plan.batch(id)
+		if ok && t.isInside(b) && !e.mayRelease(t, b) && (oldest == nil || t.number < oldest.number) {
+			oldest = t
+		}
+	}
+	return oldest
+}
+
+// isInside: some step of the region is complete or claimed.
+func (t *trip) isInside(b batch) bool {
+	if b.host >= 0 {
+		return t.is(b.open, complete|claimed)
+	}
+	for _, s := range b.stages {
+		for _, n := range t.plan.below(place{s, -1, -1}) {
+			if t.is(n, complete|claimed) {
+				return true
+			}
+		}
+	}
+	return false
+}

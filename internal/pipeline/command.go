@@ -1,0 +1,258 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Command is a person's intent on a deployment: retry, skip, hold, resume, bound or cancel.
+type Command struct {
+	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled
+	Deployment int64
+	Target     string // full path; "": the pipeline. UntilSet: the stage to go no further than; the pipeline: to the end
+	Event      string // narrows Target to one step
+	By, Reason string
+	Now        bool // cancel: also interrupt builds and replication
+}
+
+// Command checks an intent (4.11, 4.12) and returns the notes that record it, or why it is refused.
+// It changes nothing.
+func (e *Engine) Command(c Command) ([]Entry, error) {
+	t, ok := e.trips[c.Deployment]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "there is no deployment %s", e.number(c.Deployment))
+	}
+	if c.Target == "" {
+		c.Target = e.pipeline
+	}
+	c.Event = t.plan.canonicalEvent(c.Target, c.Event)
+	_, lifts := t.held[c.Target] // a hold on a stage that has left the pipeline can be lifted
+	if _, ok := t.plan.targets[c.Target]; !ok && !(lifts && c.Kind == HoldCleared) {
+		err := fault.New(fault.NotFound, "definition %d of %s has no %s", t.version, e.pipeline, t.plan.short(c.Target))
+		if likely := t.plan.endingIn(c.Target); likely != "" {
+			return nil, err.WithHint("name it as %s", t.plan.short(likely))
+		}
+		return nil, err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
+	}
+	if err := e.checkStatus(t, c); err != nil {
+		return nil, err
+	}
+	var about any
+	var err error
+	switch c.Kind {
+	case RetryRequested:
+		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkRetry(t, c)
+	case StepSkipped:
+		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkSkip(t, c)
+	case HoldSet, HoldCleared:
+		if err = e.checkHold(t, c); c.Kind == HoldCleared && c.Target == e.pipeline && t.held[e.pipeline] == (hold{}) {
+			c.Kind = UntilSet // nothing holds the deployment itself, so resuming it lifts its bound
+		}
+		about = endDetail{By: c.By, Reason: c.Reason}
+	case UntilSet:
+		about, err = endDetail{By: c.By, Reason: c.Reason, Until: t.stageName(c.Target)}, e.checkStage(t, c)
+		c.Target = e.pipeline
+	case PipelineCanceled:
+		c.Target = e.pipeline
+		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
+	default:
+		err = fault.New(fault.Invalid, "%q is no command: want %s", c.Kind,
+			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled}, ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.intent(t, c, about)
+}
+
+func (e *Engine) intent(t *trip, c Command, about any) ([]Entry, error) {
+	text, err := json.Marshal(about)
+	if err != nil {
+		return nil, err
+	}
+	return []Entry{{
+		Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: t.number, Target: c.Target, Event: c.Kind, Class: Note,
+		Occurrence: t.notes[noteName{c.Target, c.Kind}] + 1, Revision: t.revision, Version: t.version, Detail: text,
+	}}, nil
+}
+
+// checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
+// newer deployment has overtaken it; then it can only be canceled.
+func (e *Engine) checkStatus(t *trip, c Command) error {
+	switch t.status {
+	case Finished:
+		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
+	case CanceledRun:
+		if c.Kind == PipelineCanceled && c.Now && !t.interrupt && len(t.live) > 0 {
+			return nil // what is drained is to be interrupted after all
+		}
+		return fault.New(fault.Refused, "%s was canceled %s", e.label(t), t.reason).WithHint("deploy the revision again: `waybill deployment create`")
+	case Superseded:
+		return fault.New(fault.Refused, "%s was superseded by %s", e.label(t), e.number(t.by)).WithHint("deploy the revision again: `waybill deployment create`")
+	case FailedRun:
+		if newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {
+			return fault.New(fault.Refused, "%s has failed, and %s has started a host that %s has still to do", e.label(t), e.label(newer), e.label(t)).
+				WithHint("an older revision does not go over a newer one; to bring it back, deploy it again: `waybill deployment create`")
+		}
+	}
+	return nil
+}
+
+// checkRetry: something has failed there, and no newer deployment has what would be needed.
+func (e *Engine) checkRetry(t *trip, c Command) error {
+	found := t.status == FailedRun && c.Target == e.pipeline && c.Event == ""
+	var steps []int32 // that the deployment resumes with
+	for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
+		if !covers(c.Target, c.Event, name) {
+			continue
+		}
+		found = true
+		if n := t.plan.find(name.target, name.event); n >= 0 {
+			steps = append(steps, n)
+		}
+	}
+	if t.status == FailedRun { // also where what had failed was skipped
+		steps = append(steps, t.candidates()...)
+	}
+	for _, n := range steps {
+		for _, b := range slices.Backward(t.plan.around(n)) { // the outermost says most
+			if h, held := e.holder[b.id]; held && h.trip.number > t.number && t.isInside(b) {
+				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.trip)).
+					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.trip))
+			}
+		}
+	}
+	if !found {
+		return fault.New(fault.Refused, "nothing has failed in %s of %s", t.plan.short(c.Target), e.label(t))
+	}
+	if newer := e.outranks(t); newer != nil {
+		return fault.New(fault.Refused, "%s has started a host that %s has still to do", e.label(newer), e.label(t)).
+			WithHint("an older revision does not go over a newer one; to bring it back, deploy it again: `waybill deployment create`")
+	}
+	return nil
+}
+
+// checkSkip: there is something left to skip, none of it is running, and it is not only a marker.
+func (e *Engine) checkSkip(t *trip, c Command) error {
+	if c.Target == e.pipeline {
+		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
+	}
+	steps := t.plan.under(c.Target, c.Event)
+	left := 0
+	for _, n := range steps {
+		switch {
+		case t.is(n, claimed):
+			return fault.New(fault.Refused, "%s is running", t.plan.name(n)).WithHint("skip it when it has ended, or cancel the deployment")
+		case c.Event != "" && t.plan.nodes[n].kind != chainStep && t.plan.nodes[n].kind != buildStep && t.plan.nodes[n].kind != artifactStep:
+			return fault.New(fault.Refused, "%s does nothing by itself", t.plan.name(n)).WithHint("skip the host, the group or the stage")
+		case !t.is(n, complete|excluded):
+			left++
+		}
+	}
+	switch {
+	case len(steps) == 0:
+		return fault.New(fault.NotFound, "%s has no step %q", t.plan.short(c.Target), c.Event).WithHint("it has %s", strings.Join(t.plan.eventsOf(c.Target), ", "))
+	case left == 0:
+		return fault.New(fault.Refused, "nothing is left to skip in %s of %s", t.plan.short(c.Target), e.label(t))
+	}
+	return nil
+}
+
+// checkHold: the pipeline or a stage; held once, and resumed only when held or beyond the bound of until.
+func (e *Engine) checkHold(t *trip, c Command) error {
+	if err := e.checkStage(t, c); err != nil {
+		return err
+	}
+	h, held := t.held[c.Target]
+	bound := t.until != "" && c.Target == e.pipeline
+	if at, ok := t.plan.targets[c.Target]; ok && at.stage >= 0 && t.beyond != nil {
+		bound = t.beyond[at.stage]
+	}
+	switch {
+	case c.Kind == HoldSet && held:
+		return fault.New(fault.Refused, "%s is already held %s", e.label(t), h)
+	case c.Kind == HoldCleared && !held && !bound:
+		return fault.New(fault.Refused, "%s is not held", e.heldName(t, c.Target))
+	}
+	return nil
+}
+
+// checkStage refuses what is neither the pipeline nor a stage.
+func (e *Engine) checkStage(t *trip, c Command) error {
+	if at, ok := t.plan.targets[c.Target]; ok && at.group >= 0 {
+		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("name its stage")
+	}
+	return nil
+}
+
+// stageName is the name of the stage with a path; "" for the pipeline.
+func (t *trip) stageName(target string) string {
+	if at := t.plan.targets[target]; at.stage >= 0 {
+		return t.plan.def.Stages[at.stage].Name
+	}
+	return ""
+}
+
+func (e *Engine) heldName(t *trip, target string) string {
+	if target == e.pipeline {
+		return e.label(t)
+	}
+	return t.plan.short(target) + " of " + e.label(t)
+}
+
+// canonicalEvent understands the names that people use for events: those of steps, as in the definition, and short ones.
+func (p *Plan) canonicalEvent(target, name string) string {
+	switch name {
+	case Replicate:
+		return HostReplicated
+	case Deploy:
+		return HostDeployed
+	case Test:
+		return HostTested
+	case "build":
+		return BuildCompleted
+	case "pipeline-start":
+		return PipelineStarted
+	case "host-tested":
+		return HostTested
+	case "pipeline-finished", "stage-finished", "host-group-finished", "host-finished":
+		return name + "-successfully"
+	}
+	if own := "host-" + name; len(p.under(target, name)) == 0 && len(p.under(target, own)) > 0 {
+		return own // a step of the definition's own
+	}
+	return name
+}
+
+// eventsOf lists the events of the steps of a target that do something, in their order.
+func (p *Plan) eventsOf(target string) []string {
+	var events []string
+	for _, n := range p.under(target, "") {
+		switch p.nodes[n].kind {
+		case chainStep, buildStep, artifactStep:
+			if !slices.Contains(events, p.nodes[n].event) {
+				events = append(events, p.nodes[n].event)
+			}
+		}
+	}
+	return events
+}
+
+// endingIn returns the one target whose path ends like target, such as greeter/prod/east/elm for greeter/elm; "" when there
+// is none or more than one.
+func (p *Plan) endingIn(target string) string {
+	found := ""
+	for path := range p.targets {
+		if strings.HasSuffix(path, "/"+p.short(target)) {
+			if found != "" {
+				return ""
+			}
+			found = path
+		}
+	}
+	return found
+}

@@ -1,0 +1,349 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Limits of a definition.
+const (
+	MaxChain  = 60
+	MaxStages = 1000
+	MaxHosts  = 100_000
+)
+
+// Compile judges a definition and builds its graph. Problems have a Scope that
+// is a field path such as stages[2].after[0]; package definition turns it into a position.
+// There is a plan unless one of the problems blocks.
+func Compile(d Definition) (*Plan, fault.Problems) {
+	j := judge{d: &d, index: make(map[string]int, len(d.Stages))}
+	j.sizes()
+	j.names()
+	j.edges()
+	if j.problems.Err() == nil { // what follows walks the stages
+		j.order()
+		j.hosts()
+		j.batches()
+	}
+	if j.problems.Err() != nil {
+		return nil, j.problems
+	}
+	return newPlan(&d), j.problems
+}
+
+// judge collects the faults of a definition: the rows of section 2's table that are about the pipeline as a whole.
+type judge struct {
+	d        *Definition
+	index    map[string]int // stages by name
+	next     [][]int        // successors of every stage
+	prev     [][]int
+	problems fault.Problems
+}
+
+func (j *judge) fault(code, scope, format string, args ...any) *fault.Problem {
+	j.problems = append(j.problems, fault.Problem{Code: code, Scope: scope, Text: fmt.Sprintf(format, args...)})
+	return &j.problems[len(j.problems)-1]
+}
+
+// sizes: row 11, and the shapes that the rest relies on.
+func (j *judge) sizes() {
+	if len(j.d.Stages) == 0 {
+		j.fault("stages-missing", "stages", "no stages")
+	}
+	if n := len(j.d.Stages); n > MaxStages {
+		j.fault("too-many-stages", "stages", "pipeline has %d stages, at most %d", n, MaxStages)
+	}
+	count := 0
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		if s.Kind == BuildStage != (s.Build != nil) || s.Build != nil && len(s.Groups) > 0 {
+			j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
+		}
+		if n := len(s.Chain); n > MaxChain {
+			j.fault("chain-too-long", stageScope(i)+".steps", "chain has %d steps, at most %d", n, MaxChain)
+		}
+		if b := s.Build; b != nil && b.External && len(b.Artifacts) == 0 {
+			j.fault("artifacts-missing", stageScope(i)+".build", "stage %q is built elsewhere: name its artifacts", s.Name)
+		}
+		for g := range s.Groups {
+			count += len(s.Groups[g].Hosts)
+		}
+	}
+	if count > MaxHosts {
+		j.fault("too-many-hosts", "stages", "pipeline has %d hosts, at most %d", count, MaxHosts)
+	}
+}
+
+// names: row 3, used twice among its like. A plan finds its steps by name.
+func (j *judge) names() {
+	labels := map[string]string{}
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		if _, ok := j.index[s.Name]; ok {
+			j.fault("name-twice", stageScope(i)+".name", "stage %q is already defined", s.Name)
+		}
+		j.index[s.Name] = i
+		if s.Build != nil {
+			j.labels(i, labels)
+		}
+		events := map[string]bool{HostStarted: true, HostFinished: true}
+		for c := range s.Chain {
+			if event := s.Chain[c].Event; events[event] {
+				j.fault("name-twice", fmt.Sprintf("%s.steps[%d]", stageScope(i), c), "step %q is already in the chain", s.Chain[c].Name)
+			}
+			events[s.Chain[c].Event] = true
+		}
+		groups := map[string]bool{}
+		for g := range s.Groups {
+			scope := fmt.Sprintf("%s.groups[%d]", stageScope(i), g)
+			if groups[s.Groups[g].Name] {
+				j.fault("name-twice", scope+".name", "group %q is already defined in stage %q", s.Groups[g].Name, s.Name)
+			}
+			groups[s.Groups[g].Name] = true
+			seen := map[string]bool{}
+			for h := range s.Groups[g].Hosts {
+				if name := s.Groups[g].Hosts[h].Name; seen[name] {
+					j.fault("name-twice", fmt.Sprintf("%s.hosts[%d].name", scope, h), "host %q is already in group %q", name, s.Groups[g].Name)
+				}
+				seen[s.Groups[g].Hosts[h].Name] = true
+			}
+		}
+	}
+}
+
+// labels: an artifact belongs to one build of the revision.
+func (j *judge) labels(i int, labels map[string]string) {
+	for _, a := range j.d.Stages[i].Build.Artifacts {
+		if by, ok := labels[a.Label]; ok {
+			j.fault("name-twice", fmt.Sprintf("%s.artifacts.%s", stageScope(i), a.Label), "artifact %q is already made by stage %q", a.Label, by)
+		}
+		labels[a.Label] = j.d.Stages[i].Name
+	}
+}
+
+// edges: row 5.
+func (j *judge) edges() {
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		for k, name := range s.After {
+			scope := fmt.Sprintf("%s.after[%d]", stageScope(i), k)
+			switch _, known := j.index[name]; {
+			case !known:
+				j.fault("stage-unknown", scope, "there is no stage %q", name).Suggestion = fault.Nearest(name, j.stageNames())
+			case name == s.Name:
+				j.fault("after-itself", scope, "stage %q comes after itself", name)
+			case slices.Contains(s.After[:k], name):
+				j.fault("after-twice", scope, "stage %q is named twice", name)
+			}
+		}
+	}
+	j.next = j.d.stageEdges()
+	j.prev = reversed(j.next)
+	if j.problems.Err() == nil {
+		j.cycles()
+	}
+}
+
+// cycles: each group of stages that wait for each other, told once, from the first of them.
+func (j *judge) cycles() {
+	told := make([]bool, len(j.d.Stages))
+	for i := range j.d.Stages {
+		if told[i] || !reached(i, j.next)[i] {
+			continue
+		}
+		after, before := reached(i, j.next), reached(i, j.prev)
+		for k := range told {
+			told[k] = told[k] || after[k] && before[k]
+		}
+		j.fault("cycle", stageScope(i)+".after", "cycle: %s", strings.Join(j.cycleFrom(i), " -> "))
+	}
+}
+
+// cycleFrom is a shortest way from a stage back to itself.
+func (j *judge) cycleFrom(start int) []string {
+	from := map[int]int{}
+	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range j.next[queue[0]] {
+			if _, seen := from[n]; seen {
+				continue
+			}
+			from[n] = queue[0]
+			if n != start {
+				queue = append(queue, n)
+				continue
+			}
+			way := []string{j.d.Stages[start].Name}
+			for at := from[start]; at != start; at = from[at] {
+				way = append(way, j.d.Stages[at].Name)
+			}
+			way = append(way, j.d.Stages[start].Name)
+			slices.Reverse(way)
+			return way
+		}
+	}
+	return nil
+}
+
+// order: row 4, builds come first.
+func (j *judge) order() {
+	for i := range j.d.Stages {
+		if j.d.Stages[i].Kind != BuildStage {
+			continue
+		}
+		before := reached(i, j.prev)
+		for k := range before {
+			if before[k] && j.d.Stages[k].Kind == HostStage {
+				j.fault("build-late", stageScope(i), "stage %q builds after %q deploys: builds come first", j.d.Stages[i].Name, j.d.Stages[k].Name)
+				break
+			}
+		}
+	}
+}
+
+// hosts: row 7, and row 9 within a stage; over stages it is a warning.
+func (j *judge) hosts() {
+	type user struct {
+		stage int
+		host  string
+	}
+	users := map[Resource]user{}
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		builders, labels := j.madeBefore(i)
+		for g := range s.Groups {
+			for h := range s.Groups[g].Hosts {
+				host := &s.Groups[g].Hosts[h]
+				scope := fmt.Sprintf("%s.groups[%d].hosts[%d]", stageScope(i), g, h)
+				j.arch(scope, host, builders, labels)
+				r := j.d.ResourceOf(s, &s.Groups[g], host)
+				switch u, used := users[r]; {
+				case used && u.stage == i:
+					j.fault("resource-twice", scope+".url", "%s and %s both run %q at %s: set service.name", u.host, host.Name, r.Service, r.Address)
+				case used:
+					j.fault("resource-shared", scope+".url", "%s runs %q in %s and %s", r.Address, r.Service, j.d.Stages[u.stage].Name, s.Name).Warning = true
+				}
+				users[r] = user{i, host.Name}
+			}
+		}
+	}
+}
+
+func (j *judge) arch(scope string, h *Host, builders string, labels []string) {
+	switch {
+	case len(labels) == 0:
+	case h.Arch == "" && len(labels) > 1:
+		j.fault("arch-missing", scope, "host %q needs arch: %s makes %s", h.Name, builders, strings.Join(labels, " and "))
+	case h.Arch != "" && !slices.Contains(labels, h.Arch):
+		j.fault("arch-unknown", scope+".arch", "host %q is %s, but %s makes %s", h.Name, h.Arch, builders, strings.Join(labels, " and "))
+	}
+}
+
+// madeBefore lists what the builds before a stage make.
+func (j *judge) madeBefore(stage int) (builders string, labels []string) {
+	var names []string
+	for k, before := range reached(stage, j.prev) {
+		if before && j.d.Stages[k].Build != nil {
+			names = append(names, strconv.Quote(j.d.Stages[k].Name))
+		}
+	}
+	return strings.Join(names, " and "), j.d.labelsBefore(reached(stage, j.prev))
+}
+
+// batches: row 16.
+func (j *judge) batches() {
+	regions := make([][]int32, len(j.d.Batches))
+	names := map[string]bool{}
+	for i, b := range j.d.Batches {
+		if names[b.Name] {
+			j.fault("name-twice", fmt.Sprintf("batches[%d].name", i), "batch %q is already defined", b.Name)
+		}
+		names[b.Name] = true
+		regions[i] = j.region(i, b)
+	}
+	for i := range regions {
+		for k := range regions[:i] {
+			if s := overlap(regions[k], regions[i]); s >= 0 {
+				j.fault("batches-overlap", fmt.Sprintf("batches[%d].stages", i), "batches %q and %q overlap in %q", j.d.Batches[k].Name, j.d.Batches[i].Name, j.d.Stages[s].Name)
+			}
+		}
+	}
+}
+
+// region judges one range and lists its stages; none when it is at fault.
+func (j *judge) region(i int, b Batch) []int32 {
+	scope := fmt.Sprintf("batches[%d].stages", i)
+	if len(b.Stages) == 0 {
+		j.fault("batch-empty", scope, "batch %q names no stages", b.Name)
+		return nil
+	}
+	for k, name := range b.Stages {
+		if _, ok := j.index[name]; !ok {
+			j.fault("stage-unknown", fmt.Sprintf("%s[%d]", scope, k), "there is no stage %q", name).Suggestion = fault.Nearest(name, j.stageNames())
+			return nil
+		}
+	}
+	first, last := j.index[b.Stages[0]], j.index[b.Stages[len(b.Stages)-1]]
+	after, before := reached(first, j.next), reached(last, j.prev)
+	for k, name := range b.Stages {
+		switch s := j.index[name]; {
+		case s != first && !after[s]:
+			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, k), "batch %q: %q does not come after %q", b.Name, name, b.Stages[0])
+			return nil
+		case s != last && !before[s]:
+			j.fault("batch-apart", fmt.Sprintf("%s[%d]", scope, len(b.Stages)-1), "batch %q: %q does not come after %q", b.Name, b.Stages[len(b.Stages)-1], name)
+			return nil
+		}
+	}
+	region := j.d.region(first, last)
+	return j.closed(scope, b, region, first, last)
+}
+
+// closed: a region has one way in and one way out.
+func (j *judge) closed(scope string, b Batch, region []int32, first, last int) []int32 {
+	inside := func(s int) bool { return slices.Contains(region, int32(s)) }
+	for _, s := range region {
+		for _, p := range j.prev[s] {
+			if int(s) != first && !inside(p) {
+				j.fault("batch-entry", scope, "batch %q: %q leads into it past its first stage", b.Name, j.d.Stages[p].Name)
+				return nil
+			}
+		}
+		for _, n := range j.next[s] {
+			if int(s) != last && !inside(n) {
+				j.fault("batch-exit", scope, "batch %q: %q leaves it before its last stage", b.Name, j.d.Stages[n].Name)
+				return nil
+			}
+		}
+	}
+	return region
+}
+
+// overlap is a stage that two regions share although neither contains the other, or -1.
+func overlap(a, b []int32) int32 {
+	shared, first := 0, int32(-1)
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			if shared++; first < 0 {
+				first = s
+			}
+		}
+	}
+	if shared == len(a) || shared == len(b) {
+		return -1
+	}
+	return first
+}
+
+func (j *judge) stageNames() []string {
+	names := make([]string, len(j.d.Stages))
+	for i := range j.d.Stages {
+		names[i] = j.d.Stages[i].Name
+	}
+	return names
+}
+
+func stageScope(i int) string { return fmt.Sprintf("stages[%d]", i) }

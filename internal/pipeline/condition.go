@@ -1,0 +1,239 @@
+package pipeline
+
+// block is the first condition of 4.7 that keeps a step from running. The zero value: none does.
+type block struct {
+	why   why
+	batch batchID // locked, latecomer, in order
+	trip  *trip   // who is in the way
+	step  stepName
+	in    int // hosts in flight
+	limit int
+}
+
+// why is the reasons in the order of the conditions of 4.7.
+type why uint8
+
+const (
+	runs         why = iota
+	notActive        // 1
+	isHeld           // 1
+	isWaiting        // 2: not on the frontier
+	isOut            // 2: elided or excluded
+	isDone           // 2
+	isLive           // 3
+	hasFailed        // 3
+	isStopped        // 3
+	noArtifact       // 4
+	lostArtifact     // 4: the build is complete without it
+	isLocked         // 5
+	notNewest        // 5: queue latest, and a newer deployment waits
+	keepsOrder       // 5: order strict, and an older deployment has still to pass
+	isBusy           // 6
+	isFull           // 7
+	// 8: freezes, windows and approvals are asked here, at starts of stage, group and host.
+)
+
+// String is the reason as metrics name it.
+func (w why) String() string {
+	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
+		"newer", "order", "busy", "full"}[w]
+}
+
+// ofHost: the reason may be another one for the next host of the group.
+func (b block) ofHost(p *Plan, n int32) bool {
+	switch b.why {
+	case isBusy:
+		return true
+	case isLocked, keepsOrder, notNewest:
+		return string(b.batch) == p.target(n)
+	}
+	return false
+}
+
+// check is the conjunction of 4.7, in its order.
+func (e *Engine) check(t *trip, n int32) block {
+	stage := t.plan.nodes[n].stage
+	if t.status != Active {
+		return block{why: notActive}
+	}
+	if _, held := t.heldAt(stage); held {
+		return block{why: isHeld}
+	}
+	if b := t.place(n); b.why != runs {
+		return b
+	}
+	switch {
+	case t.is(n, claimed):
+		return block{why: isLive}
+	case t.is(n, failed):
+		return block{why: hasFailed}
+	case stage >= 0 && t.isStopped(stage):
+		return block{why: isStopped}
+	}
+	if b := e.checkArtifact(t, n); b.why != runs {
+		return b
+	}
+	if b := e.checkLocks(t, n, ""); b.why != runs {
+		return b
+	}
+	return e.checkHost(t, n)
+}
+
+// place is condition 2: s is doable.
+func (t *trip) place(n int32) block {
+	switch {
+	case t.is(n, complete):
+		return block{why: isDone}
+	case t.isElided(n):
+		return block{why: isOut}
+	case !t.isDoable(n):
+		return block{why: isWaiting}
+	}
+	return block{}
+}
+
+// checkArtifact is condition 4.
+func (e *Engine) checkArtifact(t *trip, n int32) block {
+	at := &t.plan.nodes[n]
+	if at.kind != artifactStep || e.artifacts[t.revision][artifactLabel(at.event)] != nil {
+		return block{}
+	}
+	for _, s := range t.plan.stages[at.stage].nodes {
+		if t.plan.nodes[s].kind == buildStep && t.is(s, complete) {
+			return block{why: lostArtifact}
+		}
+	}
+	return block{why: noArtifact}
+}
+
+// checkLocks is condition 5. With a batch to leave out it is the lock alone: whether that batch is worth
+// waiting for; who else waits is not asked then.
+func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
+	around := t.plan.around(n)
+	for i, b := range around {
+		h, held := e.holder[b.id]
+		switch {
+		case held && h.trip == t:
+			continue
+		case held && b.id != without:
+			return block{why: isLocked, batch: b.id, trip: h.trip}
+		}
+		if i == len(around)-1 { // inside a batch of its own, a deployment that was resumed does not stop it
+			if older := e.keepsOut(t, b); older != nil {
+				return block{why: keepsOrder, batch: b.id, trip: older}
+			}
+		}
+		if e.queueOf(t, b) == Latest && without == "" {
+			if newer := e.newestWaiter(b); newer != nil && newer.number > t.number {
+				return block{why: notNewest, batch: b.id, trip: newer}
+			}
+		}
+	}
+	return block{}
+}
+
+// queueOf returns the queue policy of a batch: that of the version in force, also for a deployment that keeps another one.
+func (e *Engine) queueOf(t *trip, b batch) Queue {
+	if t.plan != e.plans[e.version] {
+		if now, ok := e.plans[e.version].batch(b.id); ok {
+			return now.queue
+		}
+	}
+	return b.queue
+}
+
+// keepsOut is, under order strict, the oldest active deployment, held ones aside, that has still to pass the region.
+func (e *Engine) keepsOut(t *trip, b batch) *trip {
+	if t.plan.def.Order != Strict {
+		return nil
+	}
+	for _, older := range e.active {
+		if older.number >= t.number {
+			return nil
+		}
+		theirs, ok := older.plan.batch(b.id)
+		if !ok || older.is(theirs.close, resolved) || older.isElided(theirs.close) {
+			continue
+		}
+		if _, held := older.heldAt(theirs.stages[0]); !held {
+			return older
+		}
+	}
+	return nil
+}
+
+// newestWaiter is the highest deployment that would run a step of the batch but for its lock.
+func (e *Engine) newestWaiter(b batch) *trip {
+	for i := len(e.active) - 1; i >= 0; i-- {
+		if e.waitsFor(e.active[i], b.id) {
+			return e.active[i]
+		}
+	}
+	return nil
+}
+
+// waitsFor: some step of the batch would be runnable but for its lock (4.5).
+func (e *Engine) waitsFor(t *trip, id batchID) bool {
+	b, ok := t.plan.batch(id)
+	if !ok || t.is(b.close, resolved) {
+		return false
+	}
+	for _, n := range t.entries(b) {
+		if t.plan.nodes[n].stage < 0 || !t.isDoable(n) {
+			continue
+		}
+		if _, held := t.heldAt(t.plan.nodes[n].stage); held || t.is(n, claimed|failed) || t.isStopped(t.plan.nodes[n].stage) {
+			continue
+		}
+		if e.checkArtifact(t, n).why == runs && e.checkLocks(t, n, id).why == runs && e.checkHost(t, n).why == runs {
+			return true
+		}
+	}
+	return false
+}
+
+// entries lists the steps of a region at which a deployment may be waiting: its opening, or, when
+// it has been inside, whatever it could do there.
+func (t *trip) entries(b batch) []int32 {
+	if !t.is(b.open, resolved) {
+		return []int32{b.open}
+	}
+	var list []int32
+	for _, n := range t.candidates() {
+		for _, around := range t.plan.around(n) {
+			if around.id == b.id {
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}
+
+// checkHost is conditions 6 and 7.
+func (e *Engine) checkHost(t *trip, n int32) block {
+	at := &t.plan.nodes[n]
+	if at.kind != hostStart && at.kind != chainStep {
+		return block{}
+	}
+	host := &t.plan.hosts[at.host]
+	if u, busy := e.busy[host.resource]; busy {
+		return block{why: isBusy, trip: u.trip, step: u.step}
+	}
+	if at.kind != hostStart {
+		return block{}
+	}
+	if in, limit := e.inFlight(t, at.group); in >= limit {
+		return block{why: isFull, in: in, limit: limit}
+	}
+	return block{}
+}
+
+// inFlight counts a group's hosts in flight over all deployments, and how many may be.
+func (e *Engine) inFlight(t *trip, group int32) (in, limit int) {
+	return e.flying[t.plan.groups[group].path], t.parallel(group)
+}
+
+// parallel is how many hosts of a group may be in flight at once.
+func (t *trip) parallel(group int32) int {
+	return max(1, t.plan.groups[group].spec.MaxParallel.Of(t.size(group), true))
+}

@@ -1,0 +1,87 @@
+package pipeline
+
+import "time"
+
+// Decision is what a pass wants recorded and started. Everything in it is
+// committed in one transaction, or nothing is.
+type Decision struct {
+	Entries []Entry   // facts and notes to append, in order, with the Seq they will get
+	Work    []Work    // actions to create; each has its note step-claimed in Entries
+	Drain   []StepKey // live actions that get no further attempt
+	Cancel  []StepKey // live actions to end
+	More    bool      // the row limit was met: decide again at once
+	Wake    time.Time // something may change by itself then; zero: never
+	// Blocked counts the steps whose turn it is and that something keeps waiting, by reason. Hosts of a group that wait for
+	// the same are looked at, and counted, once.
+	Blocked map[string]int
+}
+
+// Empty reports whether there is nothing to record.
+func (d Decision) Empty() bool {
+	return len(d.Entries)+len(d.Work)+len(d.Drain)+len(d.Cancel) == 0
+}
+
+// Work is one step that takes an action.
+type Work struct {
+	StepKey
+	Revision int64
+	Version  int
+	Stage    *Stage // of the version in force
+	Group    *Group // nil for a build
+	Host     *Host  // nil for a build
+	Step     *Step  // nil for a build
+}
+
+// State is where a step of a deployment stands (4.2 and "Attempts" in section 3).
+type State string
+
+// The states of a step.
+const (
+	Waiting  State = "waiting"  // not complete, not runnable; Reason says why
+	CanRun   State = "runnable" // the next pass claims it
+	Claimed  State = "claimed"  // its action is live
+	Complete State = "complete"
+	Broken   State = "failed"   // until retried
+	Elided   State = "elided"   // never run in this deployment, walked through
+	Excluded State = "excluded" // by an edit, a skip or a tolerated failure
+)
+
+// StepState is one step of a deployment, for people.
+type StepState struct {
+	StepKey
+	State  State     `json:"state"`
+	Reason string    `json:"reason,omitempty"` // of the first condition of 4.7 that fails
+	Who    string    `json:"who,omitempty"`    // who can change that
+	At     time.Time `json:"at,omitzero"`      // of its last entry
+	Work   bool      `json:"work,omitempty"`   // takes an action, else a marker
+}
+
+// Status of a deployment, by its last status row.
+type Status string
+
+// The statuses. Only failed may become active again, by a retry.
+const (
+	Active      Status = "active"
+	Finished    Status = "finished"
+	FailedRun   Status = "failed"
+	Superseded  Status = "superseded"
+	CanceledRun Status = "canceled"
+)
+
+// DeploymentState is a deployment as the fold of the log shows it.
+type DeploymentState struct {
+	Deployment int64     `json:"deployment"`
+	Revision   int64     `json:"revision"`
+	Version    int       `json:"version"` // definition version in force for it
+	Status     Status    `json:"status"`
+	Held       string    `json:"held,omitempty"`   // "by ana: checking dashboards"
+	Resume     string    `json:"resume,omitempty"` // the command that lifts the hold
+	Until      string    `json:"until,omitempty"`  // goes no further than this stage, until what is beyond it is resumed
+	By         int64     `json:"by,omitempty"`     // superseded: by this deployment
+	Reason     string    `json:"reason,omitempty"` // of the last status row
+	Done       int       `json:"done"`             // facts recorded
+	Total      int       `json:"total"`            // facts that G has, elided and excluded ones aside
+	Live       int       `json:"live"`             // claimed steps
+	CreatedAt  time.Time `json:"createdAt"`
+	EndedAt    time.Time `json:"endedAt,omitzero"`
+}

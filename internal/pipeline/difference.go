@@ -1,0 +1,290 @@
+package pipeline
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+)
+
+// difference tells two versions of a definition apart, in words and in file order.
+func difference(old, next *Definition) []string {
+	d := differ{old: old, next: next}
+	for i := range next.Stages {
+		d.stage(&next.Stages[i])
+	}
+	for i := range old.Stages {
+		if s := &old.Stages[i]; findStage(next, s.Name) == nil {
+			d.say("- stage %s", s.Name)
+		}
+	}
+	d.steps("+", old, next)
+	d.steps("-", next, old)
+	d.changedSteps()
+	d.batches()
+	d.change("order", string(old.Order), string(next.Order))
+	d.change("pin", fmt.Sprint(old.Pin), fmt.Sprint(next.Pin))
+	d.differs("keep", old.Keep, next.Keep)
+	d.change("service name", old.Service.Name, next.Service.Name)
+	d.differs("service", withoutName(old.Service), withoutName(next.Service))
+	d.differs("vars", old.Vars, next.Vars)
+	return d.words
+}
+
+func withoutName(s Service) Service {
+	s.Name = ""
+	return s
+}
+
+type differ struct {
+	old, next *Definition
+	words     []string
+}
+
+func (d *differ) say(format string, args ...any) {
+	d.words = append(d.words, fmt.Sprintf(format, args...))
+}
+
+func (d *differ) change(what, from, to string) {
+	if from != to {
+		d.say("%s %s -> %s", what, cmp.Or(from, "none"), cmp.Or(to, "none"))
+	}
+}
+
+func (d *differ) differs(what string, from, to any) {
+	if !reflect.DeepEqual(from, to) {
+		d.say("%s changed", what)
+	}
+}
+
+func findStage(d *Definition, name string) *Stage {
+	return byName(d.Stages, name, func(s *Stage) string { return s.Name })
+}
+
+func (d *differ) stage(s *Stage) {
+	was := findStage(d.old, s.Name)
+	if was == nil {
+		d.say("+ stage %s after %s", s.Name, cmp.Or(strings.Join(s.After, ", "), "nothing"))
+		return
+	}
+	d.change("stage "+s.Name+": after", strings.Join(was.After, ", "), strings.Join(s.After, ", "))
+	d.change("stage "+s.Name+": queue", string(was.Queue), string(s.Queue))
+	d.change("stage "+s.Name+": onFailure", string(was.OnFailure), string(s.OnFailure))
+	d.differs("tests of "+s.Name, was.Test, s.Test)
+	d.differs("service of "+s.Name, was.Service, s.Service)
+	d.differs("vars of "+s.Name, was.Vars, s.Vars)
+	d.build(s.Name, was.Build, s.Build)
+	for i := range s.Groups {
+		d.group(s.Name, was, &s.Groups[i])
+	}
+	for i := range was.Groups {
+		if g := &was.Groups[i]; findGroup(s, g.Name) == nil {
+			d.say("- group %s/%s", s.Name, g.Name)
+		}
+	}
+}
+
+func findGroup(s *Stage, name string) *Group {
+	return byName(s.Groups, name, func(g *Group) string { return g.Name })
+}
+
+func stepEvent(s *Step) string { return s.Event }
+
+func (d *differ) build(stage string, was, now *Build) {
+	if was == nil || now == nil {
+		return
+	}
+	for _, a := range now.Artifacts {
+		if !slices.ContainsFunc(was.Artifacts, func(o Artifact) bool { return o.Label == a.Label }) {
+			d.say("+ artifact %s of %s", a.Label, stage)
+		}
+	}
+	for _, a := range was.Artifacts {
+		if !slices.ContainsFunc(now.Artifacts, func(o Artifact) bool { return o.Label == a.Label }) {
+			d.say("- artifact %s of %s", a.Label, stage)
+		}
+	}
+	before, after := *was, *now
+	before.Artifacts, after.Artifacts = nil, nil
+	d.differs("build of "+stage, before, after)
+}
+
+func (d *differ) group(stage string, stageWas *Stage, g *Group) {
+	path := stage + "/" + g.Name
+	was := findGroup(stageWas, g.Name)
+	if was == nil {
+		d.say("+ group %s", path)
+		return
+	}
+	d.change("maxParallel of "+path, was.MaxParallel.String(), g.MaxParallel.String())
+	d.change("maxFailed of "+path, was.MaxFailed.String(), g.MaxFailed.String())
+	d.differs("service of "+path, was.Service, g.Service)
+	d.differs("vars of "+path, was.Vars, g.Vars)
+	before, after := hostsByName(was), hostsByName(g)
+	for i := range g.Hosts {
+		h := &g.Hosts[i]
+		switch old, had := before[h.Name]; {
+		case !had:
+			d.say("+ host %s/%s", path, h.Name)
+		case old.URL != h.URL:
+			d.say("host %s/%s: %s -> %s", path, h.Name, old.URL, h.URL)
+		default:
+			d.differs("host "+path+"/"+h.Name, *old, *h)
+		}
+	}
+	for i := range was.Hosts {
+		if _, stays := after[was.Hosts[i].Name]; !stays {
+			d.say("- host %s/%s", path, was.Hosts[i].Name)
+		}
+	}
+}
+
+func hostsByName(g *Group) map[string]*Host {
+	m := make(map[string]*Host, len(g.Hosts))
+	for i := range g.Hosts {
+		m[g.Hosts[i].Name] = &g.Hosts[i]
+	}
+	return m
+}
+
+// steps tells of chain steps that b has and a lacks, once for all stages where they stand at the same place.
+func (d *differ) steps(sign string, a, b *Definition) {
+	var order []string
+	stages := map[string][]string{}
+	for i := range b.Stages {
+		s := &b.Stages[i]
+		other := findStage(a, s.Name)
+		if other == nil {
+			continue
+		}
+		for c := range s.Chain {
+			if byName(other.Chain, s.Chain[c].Event, stepEvent) != nil {
+				continue
+			}
+			text := fmt.Sprintf("%s step %s", sign, s.Chain[c].Event)
+			if c > 0 && sign == "+" {
+				text += " after " + s.Chain[c-1].Event
+			}
+			if stages[text] == nil {
+				order = append(order, text)
+			}
+			stages[text] = append(stages[text], s.Name)
+		}
+	}
+	for _, text := range order {
+		d.say("%s (%s)", text, strings.Join(stages[text], ", "))
+	}
+}
+
+// changedSteps writes what changed about the steps that both versions have, once for all steps and stages where it is
+// the same.
+func (d *differ) changedSteps() {
+	var order []stepChange
+	stages := map[stepChange][]string{}
+	for i := range d.next.Stages {
+		s := &d.next.Stages[i]
+		was := findStage(d.old, s.Name)
+		if was == nil {
+			continue
+		}
+		for _, c := range stepChanges(was.Chain, s.Chain) {
+			if stages[c] == nil {
+				order = append(order, c)
+			}
+			stages[c] = append(stages[c], s.Name)
+		}
+	}
+	for _, c := range order {
+		d.say("%s %s: %s -> %s", c.subject, strings.Join(stages[c], ", "), c.from, c.to)
+	}
+}
+
+// stepChange is one difference between two chains; the stages follow the subject.
+type stepChange struct{ subject, from, to string }
+
+// stepChanges lists what differs between two chains: the order of the steps that both have, and what each of these does,
+// such as "retries of replicate, deploy in" a stage, 2, 5.
+func stepChanges(old, next []Step) []stepChange {
+	var list []stepChange
+	var order []string
+	steps := map[stepChange][]string{}
+	var changes []stepChange
+	for i := range next {
+		was := byName(old, next[i].Event, stepEvent)
+		if was == nil {
+			continue
+		}
+		order = append(order, next[i].Name)
+		for _, c := range stepFields(was, &next[i]) {
+			if steps[c] == nil {
+				changes = append(changes, c)
+			}
+			steps[c] = append(steps[c], next[i].Name)
+		}
+	}
+	var before []string
+	for i := range old {
+		if byName(next, old[i].Event, stepEvent) != nil {
+			before = append(before, old[i].Name)
+		}
+	}
+	if reordered(old, next) != "" {
+		list = append(list, stepChange{"steps of", strings.Join(before, ", "), strings.Join(order, ", ")})
+	}
+	for _, c := range changes {
+		list = append(list, stepChange{fmt.Sprintf("%s of %s in", c.subject, strings.Join(steps[c], ", ")), c.from, c.to})
+	}
+	return list
+}
+
+// stepFields lists what differs between two versions of a step, by field.
+func stepFields(old, next *Step) []stepChange {
+	var list []stepChange
+	add := func(field string, from, to any) {
+		if before, after := fmt.Sprint(from), fmt.Sprint(to); before != after {
+			list = append(list, stepChange{field, cmp.Or(before, "none"), cmp.Or(after, "none")})
+		}
+	}
+	p, q := &old.Policy, &next.Policy
+	add("name", old.Name, next.Name)
+	add("run", strings.Join(old.Run, " "), strings.Join(next.Run, " "))
+	add("retries", p.Retries, q.Retries)
+	add("initial back-off", time.Duration(p.Initial), time.Duration(q.Initial))
+	add("factor", p.Factor, q.Factor)
+	add("longest back-off", time.Duration(p.Max), time.Duration(q.Max))
+	add("jitter", p.Jitter, q.Jitter)
+	add("back-off schedule", durations(p.Schedule), durations(q.Schedule))
+	add("attemptTimeout", time.Duration(p.AttemptTimeout), time.Duration(q.AttemptTimeout))
+	add("deadline", time.Duration(p.Deadline), time.Duration(q.Deadline))
+	return list
+}
+
+func durations(list []action.Duration) string {
+	words := make([]string, len(list))
+	for i, d := range list {
+		words[i] = time.Duration(d).String()
+	}
+	return strings.Join(words, ", ")
+}
+
+func (d *differ) batches() {
+	name := func(b *Batch) string { return b.Name }
+	for i := range d.next.Batches {
+		b := &d.next.Batches[i]
+		switch was := byName(d.old.Batches, b.Name, name); {
+		case was == nil:
+			d.say("+ batch %s (%s)", b.Name, strings.Join(b.Stages, ", "))
+		default:
+			d.differs("batch "+b.Name, *was, *b)
+		}
+	}
+	for i := range d.old.Batches {
+		if b := &d.old.Batches[i]; byName(d.next.Batches, b.Name, name) == nil {
+			d.say("- batch %s", b.Name)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+// Package pipeline decides how revisions go through a pipeline that changes
+// under them. It takes the deployment log, the definition in force and the time,
+// and answers what comes next, what waits and why, and what an edit would do.
+// It has no clock, does no I/O, starts no goroutine and reads no YAML.
+//
+// # Who owns the truth
+//
+// The log does, and entries alone are its input: facts say what is complete,
+// notes what is claimed, failed, excluded or asked for, changes which definition
+// holds. An Engine is a fold of them and may be thrown away at any time; the fold
+// of the same rows decides the same. The ledger stores what Decide returns, and
+// an engine whose decisions could not be stored is folded again: there is no undo.
+//
+// # The parts
+//
+//	definition.go  what a pipeline is            compile.go    what is wrong with it
+//	next.go        its graph G (4.1)             plan.go       G as numbers, looked up by name
+//	graph.go       steps, edges, components      walk.go       new, elided, resolved, doable (4.2, 4.3)
+//	batch.go       who holds a region (4.5)      condition.go  what keeps a step from running (4.7)
+//	fold.go        one row                       lay.go        a deployment on another graph
+//	queue.go       what a pass looks at          pass.go       the pass (4.7), superseding (4.6)
+//	failure.go     what follows from failures    introduce.go  steps that come too late (4.9)
+//	edit.go        a new version (4.10)          refuse.go     what it may not change
+//	effect.go      what it does to a deployment  difference.go the same in words
+//	command.go     what people may ask (4.12)    explain.go    reasons
+//	simulate.go    virtual time                  violation.go  a broken invariant
+//
+// # States
+//
+// A step of a deployment is open, claimed (its action is live), complete, or
+// failed until somebody asks for a retry. Only completing is for ever. Beside
+// that it may be elided: something strictly after it was complete or claimed
+// before it came into the pipeline, or it is excluded; then it is never run and
+// never recorded as done, but walked through, so that nothing waits for it.
+// A deployment is active, finished, failed, superseded or canceled by its last
+// status row; only failed may become active again, until a newer deployment starts
+// a host that it has still to do. While it is active or may come back, edits are
+// judged by it; see Engine.inside.
+//
+// # Invariants
+//
+// Those marked ° are asserted while folding and deciding: a row that breaks one
+// is refused with a *Violation. The others are proved by tests.
+//
+//	I1°  a step of a batch's region is claimed only for its holder; a batch is released only when drained
+//	I2°  a step completes only after every unelided step strictly before it
+//	I3°  per resource, the rank of starts never falls
+//	I4°  per resource, at most one live action
+//	I5   per event and deployment, all unelided instances at late pairs run, or none
+//	I6°  pipeline-finished-successfully: every other step of G is resolved
+//	I7   nothing live, failed, held, or waiting for others: every deployment has ended
+//	I8   the fold of any prefix of the log is the engine's state there; same rows and now, same decisions
+//	I9°  no host is started at or over maxParallel in flight; more failures than maxFailed: no further claim in that stage
+//	I10° a fact exists once; notes never change what is complete; an edit never makes a complete step incomplete
+//	I11° an ended deployment claims nothing; its status stays, except failed: active by retry, canceled on request
+//	I12  the engine's runnable steps and reasons are those of the definitions, after every row
+//	I13  excluded changes by edits, skips and tolerated failures only, elided also by the end of a claim; neither by time
+//	I14  every open step of an active deployment is runnable or has a reason
+//
+// # Why not the obvious way
+//
+// The obvious way computes 4.2 to 4.7 anew for every decision. It stands in the
+// tests, word by word, and is what random programs compare this package with.
+// Here a walk over G is kept per deployment and followed row by row: completing,
+// claiming and excluding only ever resolve or elide more steps, so all of them
+// together cost O(V+E). What may undo something (an edit, a retry, the end of a
+// claim that had elided something) computes that deployment again. A pass looks at steps that became doable and at those that were blocked, and of a
+// group at one waiting host only: it does not get slower with the hosts that wait.
+//
+// A pass always takes the first runnable step of the oldest deployment that has
+// one. That, and not a queue, makes `fifo` true when a younger deployment frees
+// what an older one waits for.
+//
+// Rollbacks and catch-ups will rank beside the deployment that they undo or
+// complete; until then a deployment's number is its rank. Waves, bakes and gates
+// will be steps of G, windows, freezes and approvals the eighth condition.
+package pipeline

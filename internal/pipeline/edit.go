@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Edit is what a new version does: rows to append with it, or refusals.
+type Edit struct {
+	Entries []Entry        // pipeline-defined, step-introduced, host-joined, step-excluded, …
+	Refused fault.Problems // row 19 of section 2; nothing may be stored
+	Words   []string       // the difference in words, such as "+ host prod/east/ivy"
+	Effects []Effect       // per deployment that is active or may come back
+}
+
+// Effect is what an edit does to one deployment inside. The steps listed are those that take work or an artifact.
+type Effect struct {
+	Deployment int64     `json:"deployment"`
+	Failed     bool      `json:"failed,omitempty"` // it has failed, and a retry would bring it back
+	Added      []StepKey `json:"added,omitempty"`
+	Elided     []StepKey `json:"elided,omitempty"`
+	Excluded   []StepKey `json:"excluded,omitempty"`
+	Removed    []StepKey `json:"removed,omitempty"`
+	Drained    []StepKey `json:"drained,omitempty"`  // live work that ends without effect
+	Drifting   []string  `json:"drifting,omitempty"` // hosts, such as prod/east/ivy, that the deployment no longer reaches
+	Words      []string  `json:"words,omitempty"`
+}
+
+// Loses reports whether the edit skips or loses work in the deployment, so that ship asks first.
+func (f Effect) Loses() bool { return len(f.Elided)+len(f.Excluded)+len(f.Drained) > 0 }
+
+// Touches reports whether the edit changes anything about the deployment.
+func (f Effect) Touches() bool {
+	return len(f.Added)+len(f.Elided)+len(f.Excluded)+len(f.Removed)+len(f.Drained)+len(f.Drifting)+len(f.Words) > 0
+}
+
+// Edit says what applying next as the given version would do; newest is the newest registered rev_seq.
+// It changes nothing.
+func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit {
+	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
+	w.old = e.plans[e.version]
+	w.row(nil, e.pipeline, PipelineDefined, nil)
+	if w.old == nil {
+		return w.edit
+	}
+	w.edit.Words = difference(w.old.def, next.def)
+	w.edit.Refused = e.refusals(next)
+	news := introductions(w.old, next)
+	for _, i := range news {
+		w.row(nil, i.stage, StepIntroduced, IntroducedDetail{i.event, newest, i.strict})
+	}
+	w.moves()
+	for _, t := range e.inside() {
+		if t.plan.def.Pin {
+			continue
+		}
+		late := e.lateExclusions(t, next, news, newest)
+		without := lacking(next, newlyLacking(late, news))
+		taken := e.takenHosts(t, w.old, next, slices.Concat(late, without))
+		for _, x := range slices.Concat(late, taken) {
+			w.row(t, x.target, StepExcluded, StepDetail{Event: x.event, Reason: x.reason})
+		}
+		w.edit.Effects = append(w.edit.Effects, e.effect(t, next, slices.Concat(late, taken, without)))
+	}
+	w.hands()
+	return w.edit
+}
+
+// hands tells which batches over stages an edit makes or moves, and to whom they go.
+func (w *editing) hands() {
+	for _, b := range changedRegions(w.old, w.next) {
+		if b.host >= 0 {
+			continue
+		}
+		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].trip
+		var inside []int // effects on those that are in the region
+		for i, f := range w.edit.Effects {
+			if t := w.e.trips[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
+				inside = append(inside, i)
+			}
+		}
+		for k, i := range inside { // effects are in the order of rank
+			f := &w.edit.Effects[i]
+			switch first := w.edit.Effects[inside[0]].Deployment; {
+			case k > 0:
+				f.Words = append(f.Words, fmt.Sprintf("waits for batch %s of %s once its live work has ended", name, w.e.number(first)))
+			case w.e.trips[first] != holder:
+				f.Words = append(f.Words, "holds batch "+name)
+			}
+		}
+	}
+}
+
+// willBeInside: under the next version, something of the region is complete or claimed, and it is neither passed nor failed.
+func (e *Engine) willBeInside(t *trip, next *Plan, b batch) bool {
+	later := &trip{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
+	if !later.isInside(b) || later.is(b.close, resolved) {
+		return false
+	}
+	for _, path := range next.stagePaths(b.stages) {
+		if at, ok := t.plan.targets[path]; ok && t.failing[at.stage] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newlyLacking lists the architectures among exclusions that came too late.
+func newlyLacking(late []exclusion, news []introduced) map[string]bool {
+	labels := map[string]bool{}
+	for _, x := range late {
+		if label := artifactLabel(x.event); label != "" && slices.Contains(news, introduced{pair{x.target, x.event}, true}) {
+			labels[label] = true
+		}
+	}
+	return labels
+}
+
+// editing collects the rows of an edit.
+type editing struct {
+	e         *Engine
+	old, next *Plan
+	version   int
+	now       time.Time
+	notes     map[noteKey]int
+	edit      Edit
+}
+
+type noteKey struct {
+	deployment int64
+	noteName
+}
+
+// row appends a change of the pipeline, or a note of a deployment.
+func (w *editing) row(t *trip, target, event string, about any) {
+	row := Entry{Pipeline: w.e.pipeline, Seq: w.e.seq + 1 + int64(len(w.edit.Entries)), Target: target, Event: event,
+		Class: Change, Version: w.version, At: w.now}
+	seen := w.e.notes
+	if t != nil {
+		row.Class, row.Deployment, row.Revision = Note, t.number, t.revision
+		seen = t.notes
+	}
+	key := noteKey{row.Deployment, noteName{target, event}}
+	w.notes[key]++
+	row.Occurrence = seen[key.noteName] + w.notes[key]
+	if about != nil {
+		row.Detail, _ = json.Marshal(about) // plain structs of strings and numbers always marshal
+	}
+	w.edit.Entries = append(w.edit.Entries, row)
+}
+
+// moves records the hosts that left and joined.
+func (w *editing) moves() {
+	for h := range w.old.hosts {
+		if path := w.old.hosts[h].path; !w.next.hasHost(path) {
+			w.row(nil, path, HostLeft, nil)
+		}
+	}
+	for h := range w.next.hosts {
+		if path := w.next.hosts[h].path; !w.old.hasHost(path) {
+			w.row(nil, path, HostJoined, nil)
+		}
+	}
+}
+
+func (p *Plan) hasHost(path string) bool {
+	at, ok := p.targets[path]
+	return ok && at.host >= 0
+}

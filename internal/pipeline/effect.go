@@ -1,0 +1,207 @@
+package pipeline
+
+import "fmt"
+
+// effect compares a deployment on its graph with the same deployment on the next one.
+func (e *Engine) effect(t *trip, next *Plan, exclusions []exclusion) Effect {
+	after := newWalk(&next.graph, e.known(t, next, t.facts(), exclusions...))
+	f := Effect{Deployment: t.number, Failed: t.status == FailedRun}
+	for n := range next.nodes {
+		e.effectOn(&f, t, next, after, int32(n))
+	}
+	for n := range t.plan.nodes {
+		name := stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}
+		if t.plan.nodes[n].isListed() && next.find(name.target, name.event) < 0 && !t.is(int32(n), complete) && !t.isElided(int32(n)) {
+			f.Removed = append(f.Removed, StepKey{t.number, name.target, name.event})
+		}
+	}
+	for _, name := range t.live.sorted() {
+		if n := next.find(name.target, name.event); n < 0 || after.isElided(n) {
+			f.Drained = append(f.Drained, StepKey{t.number, name.target, name.event})
+		}
+	}
+	f.Drifting = drifting(t, next, after)
+	f.Words = e.effectWords(t, next, after, f, exclusions)
+	return f
+}
+
+func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
+
+func (e *Engine) effectOn(f *Effect, t *trip, next *Plan, after *walk, n int32) {
+	if !next.nodes[n].isListed() || after.is(n, complete) {
+		return
+	}
+	key := StepKey{t.number, next.target(n), next.nodes[n].event}
+	before := t.plan.find(key.Target, key.Event)
+	wasOut := before >= 0 && t.isElided(before)
+	switch {
+	case wasOut:
+	case after.is(n, excluded):
+		f.Excluded = append(f.Excluded, key)
+	case after.isElided(n):
+		f.Elided = append(f.Elided, key)
+	case before < 0:
+		f.Added = append(f.Added, key)
+	}
+}
+
+// drifting lists the hosts that the deployment reached, or that are new, and that it will not finish.
+func drifting(t *trip, next *Plan, after *walk) []string {
+	var list []string
+	for h := range next.hosts {
+		host := &next.hosts[h]
+		end := host.finished()
+		if after.is(end, complete) || !after.isElided(end) {
+			continue
+		}
+		if before := t.plan.find(host.path, HostFinished); before < 0 || !t.isElided(before) {
+			list = append(list, next.short(host.path))
+		}
+	}
+	return list
+}
+
+// effectWords tells what an edit does to a deployment: of new stages, hosts and steps, what goes, and what is drained.
+func (e *Engine) effectWords(t *trip, next *Plan, after *walk, f Effect, exclusions []exclusion) []string {
+	w := effectWriter{t: t, next: next, after: after, exclusions: exclusions}
+	w.stages()
+	w.hosts()
+	w.steps(f)
+	for _, k := range f.Drained {
+		w.say("%s %s is drained", w.next.short(k.Target), k.Event)
+	}
+	return w.words
+}
+
+type effectWriter struct {
+	t          *trip
+	next       *Plan
+	after      *walk
+	exclusions []exclusion
+	words      []string
+}
+
+func (w *effectWriter) say(format string, args ...any) {
+	w.words = append(w.words, fmt.Sprintf(format, args...))
+}
+
+func (w *effectWriter) stages() {
+	for i := range w.next.stages {
+		s := &w.next.stages[i]
+		if _, was := w.t.plan.targets[s.path]; was {
+			continue
+		}
+		w.runsOrNot("stage "+w.next.short(s.path), s.path, s.started)
+	}
+	for i := range w.t.plan.stages {
+		s := &w.t.plan.stages[i]
+		if _, stays := w.next.targets[s.path]; !stays && !w.t.is(s.finished, complete) {
+			w.say("stage %s leaves", w.t.plan.short(s.path))
+		}
+	}
+}
+
+func (w *effectWriter) hosts() {
+	for h := range w.next.hosts {
+		host := &w.next.hosts[h]
+		_, was := w.t.plan.targets[host.path]
+		if _, stage := w.t.plan.targets[w.next.stages[host.stage].path]; !was && stage {
+			w.runsOrNot(lastPart(host.path), host.path, host.finished())
+		}
+	}
+	for h := range w.t.plan.hosts {
+		host := &w.t.plan.hosts[h]
+		_, stage := w.next.targets[w.t.plan.stages[host.stage].path]
+		if stage && !w.next.hasHost(host.path) && !w.t.is(host.finished(), complete) {
+			w.say("%s leaves", lastPart(host.path))
+		}
+	}
+}
+
+// runsOrNot is about something that is new: by one of its steps.
+func (w *effectWriter) runsOrNot(what, target string, n int32) {
+	switch {
+	case w.after.is(n, complete):
+		w.say("%s was done before and counts again", what)
+	case !w.after.isElided(n):
+		w.say("%s runs", what)
+	default:
+		w.say("%s is left out: %s", what, w.whyNot(target, n))
+	}
+}
+
+func (w *effectWriter) whyNot(target string, n int32) string {
+	for _, x := range w.exclusions {
+		if covers(x.target, x.event, stepName{target, w.next.nodes[n].event}) {
+			return x.reason
+		}
+	}
+	return later(w.next, w.after, n)
+}
+
+// later names what was done behind an elided step, such as "prod/east was finished without it".
+func later(p *Plan, w *walk, n int32) string {
+	seen := map[int32]bool{}
+	list := []int32{n}
+	for i := 0; i < len(list); i++ {
+		for _, s := range p.graph.next.of(list[i]) {
+			if w.is(s, complete|claimed) {
+				return withoutIt(p, w, s)
+			}
+			if !seen[s] {
+				seen[s] = true
+				list = append(list, s)
+			}
+		}
+	}
+	return "it came too late"
+}
+
+// steps is about events that are new in a stage that is not.
+func (w *effectWriter) steps(f Effect) {
+	told := map[string]bool{}
+	for i := range w.next.def.Stages {
+		for _, p := range w.next.def.pairs(i) {
+			if told[p.event] || !w.isNew(p) {
+				continue
+			}
+			told[p.event] = true
+			w.step(f, p.event)
+		}
+	}
+}
+
+// isNew: the stage is known to the deployment, the event in it is not.
+func (w *effectWriter) isNew(p pair) bool {
+	_, ok := w.t.plan.targets[p.stage]
+	return ok && !w.t.plan.pairs[p]
+}
+
+func (w *effectWriter) step(f Effect, event string) {
+	runs, first := 0, ""
+	for _, k := range f.Added {
+		if k.Event == event {
+			if runs++; runs == 1 {
+				first = w.next.short(k.Target)
+			}
+		}
+	}
+	for _, x := range w.exclusions {
+		if x.event == event {
+			w.say("%s is left out: %s", event, x.reason)
+			return
+		}
+	}
+	switch {
+	case artifactLabel(event) != "" && runs > 0:
+		w.say("%s is built", artifactLabel(event))
+	case runs == 1:
+		w.say("%s runs on %s", event, first)
+	case runs > 1:
+		w.say("%s runs on %d hosts, first on %s", event, runs, first)
+	case artifactLabel(event) != "":
+		w.say("%s was received before and counts again", artifactLabel(event))
+	default:
+		w.say("%s is left out: everything it would be on is done", event)
+	}
+}

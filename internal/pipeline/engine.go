@@ -1,0 +1,238 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Engine folds a pipeline's log and decides what comes next. Apply is the only
+// mutator: Decide applies its own decisions through it. Not safe for concurrent use.
+type Engine struct {
+	pipeline string
+	seq      int64
+	version  int
+	plans    map[int]*Plan
+
+	trips     map[int64]*trip
+	order     []*trip                              // all, by number
+	active    []*trip                              // the active ones, by rank
+	artifacts map[int64]map[string]json.RawMessage // what was registered, by revision and label
+	late      map[pair]introduction
+	born      map[int64]*Plan  // by revision: what was in force at its first deployment
+	notes     map[noteName]int // of the pipeline itself
+
+	holder  map[batchID]holding
+	busy    map[Resource]user  // the live action on each resource
+	started map[Resource]int64 // rank of the last start on each resource
+	flying  map[string]int     // hosts in flight by group, over all deployments
+	freed   bool               // something was freed since a pass last looked
+}
+
+// user is the live action on a resource.
+type user struct {
+	trip *trip
+	step stepName
+}
+
+// pair is a step's kind: an event in a stage, by path.
+type pair struct{ stage, event string }
+
+// introduction says since which revision a pair is in the pipeline.
+type introduction struct {
+	after  int64 // the newest revision registered then: it and those before are late
+	strict bool
+}
+
+// New makes an empty engine for a pipeline.
+func New(name string) *Engine {
+	return &Engine{
+		pipeline: name, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]json.RawMessage{},
+		late: map[pair]introduction{}, born: map[int64]*Plan{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
+		started: map[Resource]int64{}, flying: map[string]int{},
+	}
+}
+
+// AddVersion makes a definition version known; it must be there before the row pipeline-defined that names it.
+func (e *Engine) AddVersion(version int, plan *Plan) { e.plans[version] = plan }
+
+// HasVersion reports whether AddVersion was called for the version.
+func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
+
+// Seq is the position of the last row applied.
+func (e *Engine) Seq() int64 { return e.seq }
+
+// Current is the definition version in force; 0 and nil when there is none.
+func (e *Engine) Current() (int, *Plan) { return e.version, e.plans[e.version] }
+
+// Deployments lists the state of all deployments, oldest first; only active ones when activeOnly.
+func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
+	trips := e.order
+	if activeOnly {
+		trips = e.active
+	}
+	states := make([]DeploymentState, len(trips))
+	for i, t := range trips {
+		states[i] = e.state(t)
+	}
+	return states
+}
+
+// Deployment is one of them.
+func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
+	t, ok := e.trips[number]
+	if !ok {
+		return DeploymentState{}, false
+	}
+	return e.state(t), true
+}
+
+// resumeCommand returns the command that lets a stage of a held or bounded deployment start.
+func (e *Engine) resumeCommand(t *trip, stage int32) string {
+	command := "waybill deployment resume " + e.label(t)
+	if _, whole := t.held[t.plan.def.Pipeline]; whole {
+		return command
+	}
+	if path := t.plan.stages[stage].path; t.held[path] != (hold{}) {
+		command += " " + t.plan.short(path)
+	}
+	return command
+}
+
+func (e *Engine) state(t *trip) DeploymentState {
+	s := DeploymentState{
+		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
+		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
+	}
+	if h, ok := t.heldAt(-1); t.status != Active && t.status != FailedRun {
+		return s
+	} else if ok {
+		s.Held, s.Resume = h.String(), "waybill deployment resume "+e.label(t)
+		return s
+	}
+	for _, target := range sortedKeys(t.held) {
+		if _, there := t.plan.targets[target]; there { // else its stage has left the pipeline
+			s.Held = t.plan.short(target) + " " + t.held[target].String()
+			s.Resume = "waybill deployment resume " + e.label(t) + " " + t.plan.short(target)
+			break
+		}
+	}
+	return s
+}
+
+// inside lists the deployments that an edit concerns, by rank: those that are active or may come back. A failed one
+// that a newer deployment has overtaken is closed from then on, so that it costs later edits nothing.
+func (e *Engine) inside() []*trip {
+	var list []*trip
+	for _, t := range e.order {
+		t.closed = t.closed || t.status == FailedRun && e.outranks(t) != nil
+		if t.status == Active || t.status == FailedRun && !t.closed {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// label is what a deployment is called, such as greeter#7.
+func (e *Engine) label(t *trip) string { return e.number(t.number) }
+
+func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
+
+// setStatus changes a deployment's status and what hangs on it.
+func (e *Engine) setStatus(t *trip, status Status, at time.Time, reason string) {
+	t.status, t.reason, t.ended = status, reason, at
+	if status == Active {
+		t.ended = time.Time{}
+	}
+	e.active = e.active[:0]
+	for _, each := range e.order {
+		if each.status == Active {
+			e.active = append(e.active, each)
+		}
+	}
+	t.unchecked = true
+	e.freed = true
+	e.refly(t)
+	e.settleAll(t)
+}
+
+// isFlying reports whether a host counts against maxParallel: while an action of it is live, and from host-started
+// until it is finished, has a failed step or is elided, unless its deployment has ended, is stopped there or is locked
+// out. It does not matter whether the deployment still holds the host's batch, so a host that a failure interrupted
+// counts again as soon as the deployment may resume there. One that is locked out changes nothing until the holder
+// has left; if it counted, the two would wait for each other.
+func (e *Engine) isFlying(t *trip, h int32) bool {
+	host := &t.plan.hosts[h]
+	if t.liveUnder(batchID(host.path)) > 0 {
+		return true
+	}
+	end := host.finished()
+	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
+		return false
+	}
+	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !slices.ContainsFunc(host.nodes, t.isBroken)
+}
+
+// isShut reports whether another deployment holds a batch around a stage.
+func (e *Engine) isShut(t *trip, stage int32) bool {
+	s := &t.plan.stages[stage]
+	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.trip != t {
+		return true
+	}
+	for _, r := range s.ranges {
+		if h, held := e.holder[t.plan.ranges[r].id]; held && h.trip != t {
+			return true
+		}
+	}
+	return false
+}
+
+// refly recounts the hosts in flight of a deployment.
+func (e *Engine) refly(t *trip) {
+	for h := range t.plan.hosts {
+		e.reflyHost(t, int32(h))
+	}
+}
+
+// reflyAround recounts the interrupted hosts in a batch over stages, after the batch got another holder or none.
+func (e *Engine) reflyAround(id batchID) {
+	if id.isHost() {
+		return
+	}
+	for _, t := range e.active {
+		b, ok := t.plan.batch(id)
+		if !ok || t.flying == nil {
+			continue
+		}
+		for _, s := range b.stages {
+			stage := &t.plan.stages[s]
+			if !t.is(stage.started, complete) || t.is(stage.finished, complete) {
+				continue
+			}
+			for _, g := range stage.groups {
+				for _, h := range t.plan.groups[g].hosts {
+					e.reflyHost(t, h)
+				}
+			}
+		}
+	}
+}
+
+func (e *Engine) reflyHost(t *trip, h int32) {
+	is := e.isFlying(t, h)
+	if is == t.flying[h] {
+		return
+	}
+	t.flying[h] = is
+	group := t.plan.groups[t.plan.hosts[h].group].path
+	if is {
+		e.flying[group]++
+	} else {
+		e.flying[group]--
+		e.freed = true
+	}
+}
+
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,133 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Class says what an entry does to what is complete.
+type Class uint8
+
+// The classes. The numbers are stored.
+const (
+	Fact   Class = iota + 1 // done: (deployment, target, event) is complete from here on
+	Note                    // an annotation: repeatable, makes nothing complete
+	Change                  // of the pipeline itself; its deployment is 0
+)
+
+var classNames = [...]string{"", "fact", "note", "change"}
+
+func (c Class) String() string { return classNames[c] }
+
+// MarshalText writes fact, note or change.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (c *Class) UnmarshalText(text []byte) error {
+	for i, name := range classNames {
+		if name == string(text) {
+			*c = Class(i)
+		}
+	}
+	return nil
+}
+
+// Entry is one row of the deployment log: for this deployment, this event has
+// happened to this target. Rows are appended and never changed.
+type Entry struct {
+	Pipeline   string          `json:"pipeline"`
+	Seq        int64           `json:"seq"`                  // position in the pipeline's log, gapless, in commit order
+	Deployment int64           `json:"deployment,omitempty"` // 7 of greeter#7; 0: the pipeline itself
+	Target     string          `json:"target"`               // full path, such as greeter/prod/east/elm
+	Event      string          `json:"event"`
+	Occurrence int             `json:"occurrence,omitempty"` // notes count 1, 2, 3; facts are 0
+	Class      Class           `json:"class"`
+	Revision   int64           `json:"revision,omitempty"` // rev_seq
+	Version    int             `json:"version,omitempty"`  // definition version in force
+	At         time.Time       `json:"at"`                 // the transaction's time, for people
+	Detail     json.RawMessage `json:"detail,omitempty"`   // who, why, sizes
+}
+
+// StepKey names a step of a deployment.
+type StepKey struct {
+	Deployment int64  `json:"deployment"`
+	Target     string `json:"target"`
+	Event      string `json:"event"`
+}
+
+// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent.
+const (
+	PipelineStarted  = "pipeline-started"
+	PipelineFinished = "pipeline-finished-successfully"
+	StageStarted     = "stage-started"
+	StageFinished    = "stage-finished-successfully"
+	BuildCompleted   = "build-completed"
+	GroupStarted     = "host-group-started"
+	GroupFinished    = "host-group-finished-successfully"
+	HostStarted      = "host-started"
+	HostReplicated   = "host-artifact-replicated"
+	HostDeployed     = "host-deployed"
+	HostTested       = "host-deployment-tested"
+	HostFinished     = "host-finished-successfully"
+)
+
+// ArtifactEvent is the fact that a build stage has received the artifact with this label.
+func ArtifactEvent(label string) string { return "build-stage-received-" + label + "-artifact" }
+
+// Notes: intents of people, ends of actions, and consequences that the deployer records where they arise.
+const (
+	DeploymentCreated    = "deployment-created"
+	RetryRequested       = "retry-requested" // Target: the step's, or a host, group, stage or the pipeline; Detail {"event": …} narrows it
+	StepSkipped          = "step-skipped"    // likewise
+	HoldSet              = "hold-set"        // Target: the pipeline or a stage
+	HoldCleared          = "hold-cleared"    // Target: likewise; a stage beyond until may start from here on
+	UntilSet             = "until-set"       // Target: the pipeline; Detail {"until": stage}: go no further than it; "": to the end
+	PipelineCanceled     = "pipeline-canceled"
+	PipelineSuperseded   = "pipeline-superseded"
+	PipelineFailed       = "pipeline-failed"
+	StageFailed          = "stage-failed"
+	GroupFailed          = "host-group-failed"
+	HostFailed           = "host-failed"
+	HostFailureTolerated = "host-failure-tolerated"
+	StepClaimed          = "step-claimed"  // Detail StepDetail; its action was created in the same transaction
+	StepFailed           = "step-failed"   // Detail StepDetail
+	StepCanceled         = "step-canceled" // Detail StepDetail
+	StepExcluded         = "step-excluded" // Detail StepDetail
+	StepReported         = "step-reported" // Detail StepDetail: what a live step meets, for people
+	BatchAcquired        = "batch-acquired"
+	BatchReleased        = "batch-released"
+)
+
+// Changes of the pipeline itself.
+const (
+	PipelineDefined    = "pipeline-defined" // Version is the new one
+	StepIntroduced     = "step-introduced"  // Target: stage; Detail IntroducedDetail
+	HostJoined         = "host-joined"
+	HostLeft           = "host-left"
+	ServiceStopped     = "service-stopped"     // Target: host; by waybill pipeline stop
+	ArtifactRegistered = "artifact-registered" // Revision; Detail {"label", "digest", "size"}
+)
+
+// StepDetail is the Detail of notes about a step: Target alone does not name it.
+type StepDetail struct {
+	Event  string `json:"event,omitempty"`  // the step's event, such as host-deployed; "": all of the target
+	Action string `json:"action,omitempty"` // id of its action
+	Status string `json:"status,omitempty"` // how the action ended
+	Error  string `json:"error,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"` // who asked
+}
+
+// artifactLabel is the label in an event of ArtifactEvent; "" for any other event.
+func artifactLabel(event string) string {
+	label, ok := strings.CutPrefix(event, "build-stage-received-")
+	if !ok {
+		return ""
+	}
+	label, ok = strings.CutSuffix(label, "-artifact")
+	if !ok {
+		return ""
+	}
+	return label
+}

@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Explain lists the steps of a deployment breadth-first, each with its state and reason.
+// The time is for conditions that pass by themselves, of which there are none yet.
+func (e *Engine) Explain(number int64, _ time.Time) []StepState {
+	t, ok := e.trips[number]
+	if !ok {
+		return nil
+	}
+	x := explanation{e: e, t: t, exclusions: slices.Concat(t.exclusions, lacking(t.plan, t.lacks)), front: t.fronts()}
+	list := make([]StepState, len(t.plan.nodes))
+	for n := range list {
+		list[n] = x.step(int32(n))
+	}
+	return list
+}
+
+// explanation is what the explanations of all steps of a deployment share.
+type explanation struct {
+	e          *Engine
+	t          *trip
+	exclusions []exclusion
+	front      fronts
+}
+
+func (x *explanation) step(n int32) StepState {
+	e, t := x.e, x.t
+	s := StepState{
+		StepKey: StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event},
+		Work:    t.plan.nodes[n].kind.takesAction(),
+	}
+	if t.at[n] != 0 {
+		s.At = time.Unix(0, t.at[n]).UTC()
+	}
+	switch {
+	case t.is(n, complete):
+		s.State = Complete
+	case t.is(n, excluded):
+		s.State, s.Reason = Excluded, x.whyExcluded(n)
+	case t.isElided(n):
+		s.State, s.Reason = Elided, "elided: "+later(t.plan, t.walk, n)
+	case t.is(n, claimed):
+		s.State = Claimed
+	case t.is(n, failed):
+		s.State = Broken
+		s.Reason, s.Who = "failed: "+t.failures[stepName{s.Target, s.Event}].String(), "waybill deployment retry "+e.label(t)
+	default:
+		b := e.check(t, n)
+		if b.why == runs {
+			s.State = CanRun
+			return s
+		}
+		s.State = Waiting
+		s.Reason, s.Who = x.reason(n, b)
+	}
+	return s
+}
+
+// fronts finds what a step waits for, and remembers it for all steps on the way.
+type fronts struct {
+	t     *trip
+	found []int32 // -1: not known yet
+}
+
+func (t *trip) fronts() fronts {
+	f := fronts{t: t, found: make([]int32, len(t.plan.nodes))}
+	for n := range f.found {
+		f.found[n] = -1
+	}
+	return f
+}
+
+// of is the unresolved step before n that itself waits for none.
+func (f fronts) of(n int32) int32 {
+	var way []int32
+	for f.found[n] < 0 {
+		way = append(way, n)
+		f.found[n] = n
+		for _, p := range f.t.plan.graph.prev.of(n) {
+			if !f.t.is(p, resolved) {
+				n = p
+				break
+			}
+		}
+	}
+	for _, w := range way {
+		f.found[w] = f.found[n]
+	}
+	return f.found[n]
+}
+
+// reason tells the first condition that fails, and who can change that; "" where it passes by itself.
+func (x *explanation) reason(n int32, b block) (text, who string) {
+	e, t, p := x.e, x.t, x.t.plan
+	switch b.why {
+	case notActive:
+		text = e.label(t) + " is " + string(t.status)
+		if t.status == FailedRun {
+			who = "waybill deployment retry " + e.label(t)
+		}
+	case isHeld:
+		h, _ := t.heldAt(p.nodes[n].stage)
+		text, who = "held by "+h.by, e.resumeCommand(t, p.nodes[n].stage)
+		if h.until != "" {
+			text = e.label(t) + " goes no further than " + h.until
+		}
+		if h.reason != "" {
+			text += fmt.Sprintf(": %q", h.reason)
+		}
+	case isWaiting:
+		text = "waits for " + p.name(x.front.of(n))
+	case isStopped:
+		text, who = "stopped: "+t.whyStopped(p.nodes[n].stage), "waybill deployment retry "+e.label(t)
+	case noArtifact, lostArtifact:
+		text = fmt.Sprintf("waits for artifact %s of revision %s", artifactLabel(p.nodes[n].event), t.label)
+		if p.def.Stages[p.nodes[n].stage].Build.External {
+			who = "waybill revision artifact"
+		}
+	case isLocked:
+		text = e.whoHolds(p, b)
+	case notNewest:
+		text = fmt.Sprintf("batch %s: %s is newer and enters first", p.short(string(b.batch)), e.label(b.trip))
+	case keepsOrder:
+		text = fmt.Sprintf("order strict: %s has still to pass %s", e.label(b.trip), p.short(string(b.batch)))
+	case isBusy:
+		text = fmt.Sprintf("%s is still busy with %s %s", lastPart(p.target(n)), e.label(b.trip), b.step.event)
+	case isFull:
+		text = fmt.Sprintf("%d of %d hosts in flight", b.in, b.limit)
+	}
+	return text, who
+}
+
+// whoHolds is "batch prod is held by greeter#6 since 14:02 (host-deployed on fir)".
+func (e *Engine) whoHolds(p *Plan, b block) string {
+	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.trip), e.holder[b.batch].since.UTC().Format("15:04"))
+	if at := b.trip.atWork(b.batch); at != "" {
+		text += " (" + at + ")"
+	}
+	return text
+}
+
+// atWork is what a holder does inside: its first live action there, or what has failed.
+func (t *trip) atWork(id batchID) string {
+	b, ok := t.plan.batch(id)
+	if !ok {
+		return ""
+	}
+	for _, name := range t.live.sorted() {
+		l := t.live[name]
+		inside := b.host >= 0 && l.host == string(id)
+		for _, s := range b.stages {
+			inside = inside || b.host < 0 && l.stage == t.plan.stages[s].path
+		}
+		if inside {
+			return name.event + " on " + lastPart(name.target)
+		}
+	}
+	for _, s := range b.stages {
+		if t.failing[s] > 0 {
+			return "failed"
+		}
+	}
+	return ""
+}
+
+// whyStopped is "elm failed in prod/east".
+func (t *trip) whyStopped(stage int32) string {
+	var first stepName
+	seq := int64(0)
+	for _, s := range t.plan.stages[stage].scope {
+		for name, f := range t.failures {
+			n := t.plan.find(name.target, name.event)
+			if n >= 0 && t.isBroken(n) && t.failing[s] > 0 && covers(t.plan.stages[s].path, "", name) && (seq == 0 || f.seq < seq) {
+				first, seq = name, f.seq
+			}
+		}
+	}
+	if i := strings.LastIndexByte(t.plan.short(first.target), '/'); i >= 0 {
+		return lastPart(first.target) + " failed in " + t.plan.short(first.target)[:i]
+	}
+	return t.plan.short(first.target) + " failed"
+}
+
+// whyExcluded is the reason of the first exclusion that covers the step.
+func (x *explanation) whyExcluded(n int32) string {
+	name := stepName{x.t.plan.target(n), x.t.plan.nodes[n].event}
+	for _, each := range x.exclusions {
+		if covers(each.target, each.event, name) {
+			return "excluded: " + endDetail{By: each.by, Reason: each.reason}.String()
+		}
+	}
+	return "excluded"
+}
+
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -1,0 +1,149 @@
+package pipeline
+
+import "fmt"
+
+// consequence records at most one thing that follows from failures (4.11) or from an edit.
+func (p *pass) consequence(t *trip) (bool, error) {
+	if t.outranked {
+		t.outranked = false
+		if newer := p.e.outranks(t); newer != nil {
+			return true, p.supersede(t, newer, "has started a host that was still to be done")
+		}
+	}
+	if len(t.failures) == 0 {
+		return false, nil
+	}
+	if acted, err := p.tolerate(t); acted || err != nil {
+		return acted, err
+	}
+	return p.failStage(t)
+}
+
+// outranks returns the newest deployment that started a resource on which t has steps left; nil if there is none.
+// Starts are looked at when they are made; this finds what an edit or the end of a claim brought back.
+func (e *Engine) outranks(t *trip) *trip {
+	var newest int64
+	for h := range t.plan.hosts {
+		host := &t.plan.hosts[h]
+		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
+			newest = rank
+		}
+	}
+	return e.trips[newest]
+}
+
+// tolerate gives up the hosts that maxFailed allows to fail, in the order in which they failed,
+// so that it does not matter when a pass looked.
+func (p *pass) tolerate(t *trip) (bool, error) {
+	for g := range t.plan.groups {
+		if t.broken[g] == 0 {
+			continue
+		}
+		group := &t.plan.groups[g]
+		limit := group.spec.MaxFailed.Of(t.size(int32(g)), false)
+		if t.tolerated[group.path] >= limit {
+			continue
+		}
+		host := t.failedHosts(int32(g))[0]
+		reason := fmt.Sprintf("%d of %d failures tolerated in %s", t.tolerated[group.path]+1, limit, t.plan.short(group.path))
+		return true, p.note(t, host, HostFailureTolerated, StepDetail{Reason: reason})
+	}
+	return false, nil
+}
+
+// failStage records stage-failed once what was stopped is drained.
+func (p *pass) failStage(t *trip) (bool, error) {
+	for s := range t.plan.stages {
+		stage := &t.plan.stages[s]
+		if t.failing[s] == 0 || t.noted[stage.path] || !t.isDrained(int32(s)) {
+			continue
+		}
+		p.e.freed = true
+		return true, p.note(t, stage.path, StageFailed, StepDetail{Reason: t.firstFailure(stage.path)})
+	}
+	return false, nil
+}
+
+// isDrained: no live action where a failure of the stage stops the deployment.
+func (t *trip) isDrained(stage int32) bool {
+	for _, s := range t.plan.stages[stage].scope {
+		if t.liveUnder(batchID(t.plan.stages[s].path)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// firstFailure is the earliest failure under a target that counts, in words.
+func (t *trip) firstFailure(target string) string {
+	first, text := int64(0), ""
+	for name, f := range t.failures {
+		n := t.plan.find(name.target, name.event)
+		if n >= 0 && t.isBroken(n) && covers(target, "", name) && (first == 0 || f.seq < first) {
+			first, text = f.seq, t.plan.short(name.target)+" "+name.event+": "+f.String()
+		}
+	}
+	return text
+}
+
+// conclude fails the deployment when it is stopped, nothing of it is live, and nothing else of it can still go on.
+func (p *pass) conclude(t *trip) (bool, error) {
+	if len(t.failures) == 0 || len(t.live) > 0 || t.status != Active {
+		return false, nil
+	}
+	for _, n := range t.candidates() {
+		if s := t.plan.nodes[n].stage; s < 0 || !t.isStopped(s) {
+			return false, nil
+		}
+	}
+	return true, p.note(t, p.e.pipeline, PipelineFailed, endDetail{Reason: t.firstFailure(p.e.pipeline)})
+}
+
+// end lists the live actions that are to be drained or canceled (4.11): those of deployments that
+// ended or are stopped there, and those whose step is elided or gone.
+func (p *pass) end() {
+	for _, t := range p.e.order {
+		if !t.unchecked {
+			continue
+		}
+		t.unchecked = false
+		for _, name := range t.live.sorted() {
+			l := t.live[name]
+			want := t.endingOf(name, l)
+			if want <= l.asked {
+				continue
+			}
+			l.asked = want
+			key := StepKey{t.number, name.target, name.event}
+			if want == cancelIt {
+				p.decision.Cancel = append(p.decision.Cancel, key)
+			} else {
+				p.decision.Drain = append(p.decision.Drain, key)
+			}
+		}
+	}
+}
+
+// endingOf says how a live action is to end. A switch is never interrupted. A test changes nothing, and its
+// result does not matter to a canceled deployment.
+func (t *trip) endingOf(name stepName, l *liveStep) ending {
+	n := t.plan.find(name.target, name.event)
+	switch {
+	case t.status == CanceledRun && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
+		return cancelIt
+	case t.status != Active, n < 0, t.isElided(n), t.isStopped(t.plan.nodes[n].stage):
+		return drainIt
+	}
+	return runOn
+}
+
+// String is how the failure is told, such as "exit 1 (RETRIES_EXHAUSTED)".
+func (f failure) String() string {
+	switch {
+	case f.text == "":
+		return f.status
+	case f.status == "" || f.status == "FAILED":
+		return f.text
+	}
+	return f.text + " (" + f.status + ")"
+}

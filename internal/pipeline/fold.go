@@ -1,0 +1,435 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Details of rows that more than one file reads or writes.
+type (
+	createdDetail struct {
+		Label string `json:"label"` // of the revision
+		Until string `json:"until"` // stage to go no further than, by name; "": to the end
+	}
+	// endDetail is why a deployment ended, or what a person asked for.
+	endDetail struct {
+		Deployment int64  `json:"deployment,omitempty"` // superseded: by this one
+		By         string `json:"by,omitempty"`
+		Reason     string `json:"reason,omitempty"`
+		Now        bool   `json:"now,omitempty"`
+		Until      string `json:"until,omitempty"`
+	}
+	artifactDetail struct {
+		Label string `json:"label"`
+	}
+	// IntroducedDetail is the Detail of step-introduced.
+	IntroducedDetail struct {
+		Event  string `json:"event"`
+		After  int64  `json:"revisionAfter"`    // the newest revision registered then
+		Strict bool   `json:"strict,omitempty"` // an architecture: never for that revision or an older one
+	}
+)
+
+// Apply folds one row; rows come in the order of Seq, without gaps. After an error the engine is to be thrown away.
+func (e *Engine) Apply(row Entry) error {
+	if row.Seq != e.seq+1 {
+		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
+	}
+	if row.Pipeline != e.pipeline {
+		return fmt.Errorf("fold pipeline %s: entry %d is of pipeline %s", e.pipeline, row.Seq, row.Pipeline)
+	}
+	e.seq = row.Seq
+	if row.Class == Change {
+		return e.applyChange(row)
+	}
+	if row.Event == DeploymentCreated {
+		return e.create(row)
+	}
+	t, ok := e.trips[row.Deployment]
+	if !ok {
+		return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
+	}
+	if row.Class == Fact {
+		return e.applyFact(t, row)
+	}
+	t.notes[noteName{row.Target, row.Event}]++
+	return e.applyNote(t, row)
+}
+
+func (e *Engine) applyChange(row Entry) error {
+	e.notes[noteName{row.Target, row.Event}]++
+	switch row.Event {
+	case PipelineDefined:
+		return e.define(row.Version, row.At)
+	case ArtifactRegistered:
+		labels := e.artifacts[row.Revision]
+		if labels == nil {
+			labels = map[string]json.RawMessage{}
+			e.artifacts[row.Revision] = labels
+		}
+		labels[detail[artifactDetail](row).Label] = row.Detail
+	case StepIntroduced:
+		d := detail[IntroducedDetail](row)
+		e.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}
+	}
+	return nil
+}
+
+func (e *Engine) create(row Entry) error {
+	plan := e.plans[e.version]
+	if plan == nil {
+		return fmt.Errorf("fold pipeline %s: entry %d creates a deployment before a definition is in force", e.pipeline, row.Seq)
+	}
+	if n := len(e.order); n > 0 && e.order[n-1].number >= row.Deployment {
+		return fmt.Errorf("fold pipeline %s: entry %d creates deployment %d after %d", e.pipeline, row.Seq, row.Deployment, e.order[n-1].number)
+	}
+	t := &trip{
+		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: Active, created: row.At,
+		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
+		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{},
+		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
+	}
+	about := detail[createdDetail](row)
+	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
+	t.until = about.Until
+	e.startWithout(t)
+	e.trips[t.number] = t
+	e.order = append(e.order, t)
+	e.active = append(e.active, t)
+	e.lay(t, plan, e.version)
+	return nil
+}
+
+// applyFact completes a step.
+func (e *Engine) applyFact(t *trip, row Entry) error {
+	name := stepName{row.Target, row.Event}
+	n := t.plan.find(row.Target, row.Event)
+	if n < 0 { // no step of the present graph: remembered, in case it comes back
+		t.away[name] = row.At.UnixNano()
+		e.endLive(t, name)
+		e.settleAll(t)
+		return nil
+	}
+	if err := e.checkFact(t, n); err != nil {
+		return err
+	}
+	if t.status == Active {
+		if err := e.acquire(t, n, row.At); err != nil {
+			return err
+		}
+	}
+	e.endLive(t, name)
+	if _, ok := t.failures[name]; ok {
+		delete(t.failures, name)
+		e.recount(t)
+	}
+	t.at[n] = row.At.UnixNano()
+	t.complete(n)
+	e.afterFact(t, n, row.At)
+	return nil
+}
+
+// checkFact asserts what must hold before a step completes.
+func (e *Engine) checkFact(t *trip, n int32) error {
+	if t.is(n, complete) {
+		return e.violation("I10", "%s of %s is completed twice", t.plan.name(n), e.label(t))
+	}
+	if !t.isElided(n) && t.wait[t.plan.graph.component[n]] != 0 {
+		return e.violation("I2", "%s of %s completes before %s", t.plan.name(n), e.label(t), t.plan.name(t.fronts().of(n)))
+	}
+	if n == t.plan.end {
+		if left := len(t.plan.nodes) - t.done - t.elided; left != 1 {
+			return e.violation("I6", "%s finishes with %d steps to do", e.label(t), left-1)
+		}
+	}
+	if t.plan.nodes[n].kind == hostStart {
+		return e.checkStart(t, n)
+	}
+	return nil
+}
+
+// checkStart asserts what must hold before a host starts.
+func (e *Engine) checkStart(t *trip, n int32) error {
+	host := &t.plan.hosts[t.plan.nodes[n].host]
+	if t.status != Active {
+		return e.violation("I11", "%s is %s and starts %s", e.label(t), t.status, t.plan.short(host.path))
+	}
+	if last := e.started[host.resource]; last > t.number {
+		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.number(last))
+	}
+	// A log that an earlier version wrote may start a host beside interrupted ones, but never beside too many live actions.
+	if in, limit := e.inFlight(t, host.group); in >= limit && e.working(t.plan.groups[host.group].path) >= limit {
+		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
+	}
+	return nil
+}
+
+// working counts the hosts of a group with a live action, over all deployments.
+func (e *Engine) working(group string) int {
+	count := 0
+	for _, t := range e.order {
+		for h := range t.plan.hosts {
+			if host := &t.plan.hosts[h]; t.plan.groups[host.group].path == group && t.liveUnder(batchID(host.path)) > 0 {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// afterFact is what hangs on certain facts.
+func (e *Engine) afterFact(t *trip, n int32, at time.Time) {
+	place := &t.plan.nodes[n]
+	if place.host >= 0 {
+		host := &t.plan.hosts[place.host]
+		if place.kind == hostStart {
+			e.started[host.resource] = t.number
+		}
+		e.reflyHost(t, place.host)
+	}
+	if place.event == GroupStarted {
+		g := &t.plan.groups[place.group]
+		t.sizes[g.path] = len(g.hosts)
+	}
+	if n == t.plan.end {
+		e.setStatus(t, Finished, at, "")
+		return
+	}
+	e.settle(t, n)
+}
+
+func (e *Engine) applyNote(t *trip, row Entry) error {
+	switch row.Event {
+	case StepClaimed:
+		return e.applyClaim(t, row)
+	case StepFailed, StepCanceled:
+		e.applyEnd(t, row)
+	case StepExcluded, StepSkipped:
+		d := detail[StepDetail](row)
+		e.applyExcluded(t, exclusion{row.Target, d.Event, d.Reason, d.By}, row.Event == StepExcluded)
+	case HostFailureTolerated:
+		e.applyTolerated(t, row)
+	case RetryRequested:
+		e.applyRetry(t, row)
+	case HoldSet:
+		d := detail[endDetail](row)
+		t.held[row.Target] = hold{by: d.By, reason: d.Reason}
+	case HoldCleared:
+		delete(t.held, row.Target)
+		t.resume(row.Target)
+	case UntilSet:
+		t.setUntil(detail[endDetail](row).Until)
+	case StageFailed:
+		t.noted[row.Target] = true
+	case PipelineFailed:
+		e.setStatus(t, FailedRun, row.At, detail[endDetail](row).Reason)
+	case PipelineSuperseded:
+		d := detail[endDetail](row)
+		t.by = d.Deployment
+		e.setStatus(t, Superseded, row.At, d.Reason)
+	case PipelineCanceled:
+		d := detail[endDetail](row)
+		t.interrupt = d.Now
+		e.setStatus(t, CanceledRun, row.At, d.String())
+	}
+	return nil
+}
+
+func (e *Engine) applyClaim(t *trip, row Entry) error {
+	name := stepName{row.Target, detail[StepDetail](row).Event}
+	n := t.plan.find(name.target, name.event)
+	switch {
+	case t.status != Active:
+		return e.violation("I11", "%s is %s and claims %s", e.label(t), t.status, name)
+	case n < 0 || t.is(n, complete|claimed) || !t.isDoable(n):
+		return e.violation("I2", "%s claims %s, which is not to be done now", e.label(t), name)
+	case t.isStopped(t.plan.nodes[n].stage):
+		return e.violation("I9", "%s claims %s in a stage that has failed", e.label(t), name)
+	}
+	if err := e.acquire(t, n, row.At); err != nil {
+		return err
+	}
+	place := &t.plan.nodes[n]
+	l := &liveStep{stage: t.plan.stages[place.stage].path, kind: place.kind, since: row.At}
+	if place.host >= 0 {
+		host := &t.plan.hosts[place.host]
+		l.host, l.resource = host.path, host.resource
+		if u, ok := e.busy[host.resource]; ok {
+			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, host.resource, e.label(u.trip), u.step)
+		}
+		e.busy[host.resource] = user{t, name}
+		t.liveAt[l.host]++
+	}
+	t.liveAt[l.stage]++
+	t.live[name] = l
+	t.at[n] = row.At.UnixNano()
+	t.claim(n)
+	if place.host >= 0 {
+		e.reflyHost(t, place.host)
+	}
+	return nil
+}
+
+// endLive forgets a live action, if it is one.
+func (e *Engine) endLive(t *trip, name stepName) {
+	l, ok := t.live[name]
+	if !ok {
+		return
+	}
+	delete(t.live, name)
+	decrement(t.liveAt, l.stage)
+	if l.host != "" {
+		decrement(t.liveAt, l.host)
+		delete(e.busy, l.resource)
+		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
+			e.reflyHost(t, at.host)
+		}
+	}
+	e.freed = true
+}
+
+// decrement lowers a count and forgets it at zero.
+func decrement(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+// applyEnd folds an action that ended without a fact.
+func (e *Engine) applyEnd(t *trip, row Entry) {
+	d := detail[StepDetail](row)
+	name := stepName{row.Target, d.Event}
+	e.endLive(t, name)
+	if row.Event == StepFailed {
+		t.failures[name] = failure{row.Seq, d.Status, d.Error}
+	}
+	n := t.plan.find(name.target, name.event)
+	if n < 0 {
+		e.settleAll(t)
+		return
+	}
+	t.at[n] = row.At.UnixNano()
+	if row.Event == StepFailed {
+		t.step[n] |= failed
+	}
+	restarts := t.passed > 0 // what the claim had elided may be new again
+	t.unclaim(n)
+	if restarts {
+		t.unchecked, t.outranked = true, true
+		e.refly(t)
+	}
+	e.recount(t)
+	if host := t.plan.nodes[n].host; host >= 0 {
+		e.reflyHost(t, host)
+	}
+	e.settle(t, n)
+}
+
+// applyTolerated gives a host up: the rest of it is excluded.
+func (e *Engine) applyTolerated(t *trip, row Entry) {
+	if at, ok := t.plan.targets[row.Target]; ok && at.host >= 0 {
+		t.tolerated[t.plan.groups[at.group].path]++
+	}
+	e.applyExcluded(t, exclusion{target: row.Target, reason: detail[StepDetail](row).Reason}, false)
+}
+
+// applyExcluded excludes the steps of a target; where an edit leaves out an architecture that came too late, also
+// the hosts that need it. Excluding only ever elides and resolves more, so the walk follows it as it is.
+func (e *Engine) applyExcluded(t *trip, x exclusion, byEdit bool) {
+	t.exclusions = append(t.exclusions, x)
+	t.forgive(x.target, x.event)
+	list := []exclusion{x}
+	if label := artifactLabel(x.event); byEdit && label != "" && e.late[pair{x.target, x.event}].strict {
+		t.lacks[label] = true
+		list = append(list, lacking(t.plan, t.lacks)...)
+	}
+	for _, each := range list {
+		for _, n := range t.plan.under(each.target, each.event) {
+			t.step[n] &^= failed
+			t.exclude(n)
+			if host := t.plan.nodes[n].host; host >= 0 {
+				e.reflyHost(t, host)
+			}
+		}
+	}
+	t.unchecked = true // what was live there is drained
+	e.recount(t)
+	e.settleAll(t)
+}
+
+// applyRetry opens failed steps; a failed deployment is active again, under the version in force.
+func (e *Engine) applyRetry(t *trip, row Entry) {
+	t.forgive(row.Target, detail[StepDetail](row).Event)
+	e.relay(t)
+	maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { // should it stop there again, that is noted again
+		at, ok := t.plan.targets[stage]
+		return !ok || t.failing[at.stage] == 0
+	})
+	if t.status == FailedRun {
+		e.setStatus(t, Active, row.At, "")
+	}
+}
+
+// forgive forgets the failures under a target: they are retried, tolerated or skipped.
+func (t *trip) forgive(target, event string) {
+	maps.DeleteFunc(t.failures, func(name stepName, _ failure) bool { return covers(target, event, name) })
+}
+
+// define puts a version in force.
+func (e *Engine) define(version int, at time.Time) error {
+	old, next := e.plans[e.version], e.plans[version]
+	if next == nil {
+		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
+	}
+	inside := e.inside() // of what was in force; the exclusions of this edit are still to come
+	e.version = version
+	if old == nil {
+		return nil
+	}
+	for _, t := range inside {
+		if !t.plan.def.Pin {
+			e.lay(t, next, version)
+		}
+	}
+	e.reassign(old, next, inside, at)
+	return nil
+}
+
+// detail reads a row's Detail. What cannot be read is empty: notes come from people's requests as well.
+func detail[T any](row Entry) T {
+	var d T
+	if len(row.Detail) > 0 {
+		_ = json.Unmarshal(row.Detail, &d) // an unreadable detail says nothing
+	}
+	return d
+}
+
+func (s stepName) String() string { return s.target + " " + s.event }
+
+func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
+
+// String is "by ana: checking dashboards".
+func (d endDetail) String() string {
+	switch {
+	case d.By == "":
+		return d.Reason
+	case d.Reason == "":
+		return "by " + d.By
+	}
+	return "by " + d.By + ": " + d.Reason
+}
+
+// sorted lists live steps by target and event.
+func (l liveSteps) sorted() []stepName {
+	names := make([]stepName, 0, len(l))
+	for name := range l {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, compareNames)
+	return names
+}

@@ -1,0 +1,185 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+)
+
+// introduced is one pair of a new version that the version before lacked (4.9).
+type introduced struct {
+	pair
+	strict bool // an architecture: nobody builds that artifact for an older revision
+}
+
+// pairs lists the kinds of steps that a stage has, whether or not there is a host.
+func (d *Definition) pairs(stage int) []pair {
+	s := &d.Stages[stage]
+	path := Path(d.Pipeline, s.Name)
+	events := []string{StageStarted}
+	switch s.Kind {
+	case BuildStage:
+		if !s.Build.External {
+			events = append(events, BuildCompleted)
+		}
+		for _, a := range s.Build.Artifacts {
+			events = append(events, ArtifactEvent(a.Label))
+		}
+	case HostStage:
+		events = append(events, GroupStarted, HostStarted)
+		for _, c := range s.Chain {
+			events = append(events, c.Event)
+		}
+		events = append(events, HostFinished, GroupFinished)
+	}
+	list := make([]pair, 0, len(events)+1)
+	for _, event := range append(events, StageFinished) {
+		list = append(list, pair{path, event})
+	}
+	return list
+}
+
+// introductions lists what next has and old lacked. A label that old built in another stage is no new architecture.
+func introductions(old, next *Plan) []introduced {
+	labels := map[string]bool{}
+	for p := range old.pairs {
+		labels[artifactLabel(p.event)] = true
+	}
+	var list []introduced
+	for i := range next.def.Stages {
+		for _, p := range next.def.pairs(i) {
+			if !old.pairs[p] {
+				list = append(list, introduced{p, !labels[artifactLabel(p.event)]})
+			}
+		}
+	}
+	return list
+}
+
+// lateness tells which pairs are late for a revision, and why an introduced event does not apply.
+type lateness struct {
+	plan  *Plan
+	walk  *walk
+	pairs map[pair]bool // late ones
+}
+
+func (l *lateness) isLate(n int32) bool {
+	at := &l.plan.nodes[n]
+	return at.stage >= 0 && l.pairs[pair{l.plan.stages[at.stage].path, at.event}]
+}
+
+// meets walks from every incomplete step of the event at a late pair, over late pairs up to and including the
+// first step that is not late, and finds a complete or claimed one: 010(K, d). It is -1 when there is none.
+func (l *lateness) meets(event string) int32 {
+	seen := make([]bool, len(l.plan.nodes))
+	var list []int32
+	for n := range l.plan.nodes {
+		if l.plan.nodes[n].event == event && !l.walk.is(int32(n), complete) && l.isLate(int32(n)) {
+			list = append(list, int32(n))
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		for _, s := range l.plan.graph.next.of(list[i]) {
+			switch {
+			case l.walk.is(s, complete|claimed):
+				return s
+			case !seen[s] && l.isLate(s):
+				seen[s] = true
+				list = append(list, s)
+			}
+		}
+	}
+	return -1
+}
+
+// lateExclusions decides, once, which of the introduced pairs do not apply to a deployment. Pairs that earlier edits
+// introduced were decided then and stay as they are.
+func (e *Engine) lateExclusions(t *trip, next *Plan, news []introduced, newest int64) []exclusion {
+	if len(news) == 0 {
+		return nil
+	}
+	l := newLateness(e, t, next, news, newest)
+	var list []exclusion
+	reasons := map[pair]string{}
+	add := func(p pair, reason string) {
+		if reasons[p] == "" {
+			reasons[p] = reason
+			list = append(list, exclusion{target: p.stage, event: p.event, reason: reason})
+		}
+	}
+	met := map[string]int32{} // by event: what was done without it, or -1
+	for _, i := range news {
+		if !l.pairs[i.pair] {
+			continue
+		}
+		if i.strict {
+			if label := artifactLabel(i.event); e.artifacts[t.revision][label] == nil {
+				add(i.pair, tooLate(label))
+			}
+			continue
+		}
+		if _, known := met[i.event]; !known {
+			met[i.event] = l.meets(i.event)
+		}
+		if n := met[i.event]; n >= 0 {
+			add(i.pair, withoutIt(next, l.walk, n))
+		}
+	}
+	// A stage whose start is excluded is elided whole, or its own steps would run on hosts that were never started.
+	for _, i := range news {
+		if reason := reasons[pair{i.stage, StageStarted}]; reason != "" && l.pairs[i.pair] {
+			add(i.pair, reason)
+		}
+	}
+	return slices.DeleteFunc(list, func(x exclusion) bool {
+		return slices.ContainsFunc(t.exclusions, func(o exclusion) bool { return o.target == x.target && o.event == x.event })
+	})
+}
+
+// newLateness finds the pairs that are late for a deployment under the next version: introduced after its revision
+// was registered, and not there from its start.
+func newLateness(e *Engine, t *trip, next *Plan, news []introduced, newest int64) *lateness {
+	l := &lateness{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts())), pairs: map[pair]bool{}}
+	for p, i := range e.late {
+		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]
+	}
+	for _, i := range news {
+		l.pairs[i.pair] = t.revision <= newest && !t.from.pairs[i.pair]
+	}
+	return l
+}
+
+// withoutIt is "beta/all/oak was tested without it".
+func withoutIt(p *Plan, w *walk, met int32) string {
+	verb := map[string]string{
+		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
+		HostFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
+		HostStarted: "started", GroupStarted: "started", StageStarted: "started",
+	}[p.nodes[met].event]
+	if verb == "" {
+		verb = strings.TrimPrefix(p.nodes[met].event, "host-")
+	}
+	if w.is(met, claimed) {
+		return p.short(p.target(met)) + " is being " + verb + " without it"
+	}
+	return p.short(p.target(met)) + " was " + verb + " without it"
+}
+
+// takenHosts excludes hosts that join where a deployment of higher rank has already started the same
+// resource, instead of ending the deployment (4.10).
+func (e *Engine) takenHosts(t *trip, old, next *Plan, more []exclusion) []exclusion {
+	var w *walk
+	var list []exclusion
+	for h := range next.hosts {
+		host := &next.hosts[h]
+		if _, was := old.targets[host.path]; was || e.started[host.resource] <= t.number {
+			continue
+		}
+		if w == nil {
+			w = newWalk(&next.graph, e.known(t, next, t.facts(), more...))
+		}
+		if end := host.finished(); !w.is(end, resolved) && !w.isElided(end) {
+			list = append(list, exclusion{target: host.path, reason: e.number(e.started[host.resource]) + " has started it already"})
+		}
+	}
+	return list
+}

@@ -1,0 +1,219 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+)
+
+// layout lays out the steps of a definition and the edges between them (4.1),
+// in definition order; number then renumbers them breadth-first.
+type layout struct {
+	plan     *Plan
+	from, to []int32
+	before   [][]int // stages, by what comes directly before
+	only     string  // the one artifact built before the present stage, if it is one
+}
+
+// newPlan builds G. The definition has been judged.
+func newPlan(d *Definition) *Plan {
+	p := &Plan{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, users: map[Resource][]int32{}}
+	l := &layout{plan: p, before: reversed(d.stageEdges())}
+	root := l.add(PipelineStarted, marker, -1, -1, -1)
+	for i := range d.Stages {
+		l.stage(int32(i))
+	}
+	last := l.add(PipelineFinished, marker, -1, -1, -1)
+	l.connect(root, last)
+	l.number(last)
+	p.layBatches()
+	p.pairs = map[pair]bool{}
+	for i := range d.Stages {
+		for _, each := range d.pairs(i) {
+			p.pairs[each] = true
+		}
+	}
+	return p
+}
+
+func (l *layout) add(event string, kind nodeKind, stage, group, host int32) int32 {
+	l.plan.nodes = append(l.plan.nodes, node{event, stage, group, host, kind})
+	return int32(len(l.plan.nodes) - 1)
+}
+
+func (l *layout) edge(from, to int32) {
+	l.from, l.to = append(l.from, from), append(l.to, to)
+}
+
+func (l *layout) stage(i int32) {
+	p, d := l.plan, &l.plan.def.Stages[i]
+	path := Path(p.def.Pipeline, d.Name)
+	p.targets[path] = place{i, -1, -1}
+	s := stagePlan{path: path, locked: d.Kind == HostStage && d.Queue != NoQueue}
+	s.started = l.add(StageStarted, marker, i, -1, -1)
+	s.finished = l.add(StageFinished, marker, i, -1, -1)
+	s.nodes = []int32{s.started, s.finished}
+	if d.Kind == BuildStage {
+		l.build(i, &s)
+	}
+	l.only = onlyOne(p.def.labelsBefore(reached(int(i), l.before)))
+	for g := range d.Groups {
+		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g]))
+	}
+	if len(s.nodes) == 2 && len(s.groups) == 0 {
+		l.edge(s.started, s.finished)
+	}
+	p.stages = append(p.stages, s)
+}
+
+func (l *layout) build(i int32, s *stagePlan) {
+	b := l.plan.def.Stages[i].Build
+	add := func(event string, kind nodeKind) {
+		n := l.add(event, kind, i, -1, -1)
+		s.nodes = append(s.nodes, n)
+		l.edge(s.started, n)
+		l.edge(n, s.finished)
+	}
+	if !b.External {
+		add(BuildCompleted, buildStep)
+	}
+	for _, a := range b.Artifacts {
+		add(ArtifactEvent(a.Label), artifactStep)
+	}
+}
+
+func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
+	p, g := l.plan, int32(len(l.plan.groups))
+	path := Path(s.path, d.Name)
+	p.targets[path] = place{stage, g, -1}
+	p.groups = append(p.groups, groupPlan{path: path, stage: stage, spec: d})
+	started := l.add(GroupStarted, marker, stage, g, -1)
+	finished := l.add(GroupFinished, marker, stage, g, -1)
+	l.edge(s.started, started)
+	var hosts []int32
+	for h := range d.Hosts {
+		hosts = append(hosts, l.host(stage, g, &d.Hosts[h], started, finished))
+	}
+	if len(hosts) == 0 {
+		l.edge(started, finished)
+	}
+	l.edge(finished, s.finished)
+	p.groups[g].started, p.groups[g].finished, p.groups[g].hosts = started, finished, hosts
+	return g
+}
+
+func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
+	p, h := l.plan, int32(len(l.plan.hosts))
+	s := &p.def.Stages[stage]
+	path := Path(p.groups[group].path, d.Name)
+	p.targets[path] = place{stage, group, h}
+	nodes := make([]int32, 0, len(s.Chain)+2)
+	nodes = append(nodes, l.add(HostStarted, hostStart, stage, group, h))
+	for _, step := range s.Chain {
+		nodes = append(nodes, l.add(step.Event, chainStep, stage, group, h))
+	}
+	nodes = append(nodes, l.add(HostFinished, marker, stage, group, h))
+	l.edge(from, nodes[0])
+	for i := 1; i < len(nodes); i++ {
+		l.edge(nodes[i-1], nodes[i])
+	}
+	l.edge(nodes[len(nodes)-1], to)
+	r := p.def.ResourceOf(s, p.groups[group].spec, d)
+	p.users[r] = append(p.users[r], h)
+	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: r, spec: d, arch: cmp.Or(d.Arch, l.only)})
+	return h
+}
+
+// connect joins the stages: roots behind the start, successors behind their predecessors, ends before the end.
+func (l *layout) connect(root, last int32) {
+	p := l.plan
+	for i := range p.stages {
+		if len(p.def.Stages[i].After) == 0 {
+			l.edge(root, p.stages[i].started)
+		}
+	}
+	for i, successors := range p.def.stageEdges() {
+		for _, s := range successors {
+			l.edge(p.stages[i].finished, p.stages[s].started)
+		}
+		if len(successors) == 0 {
+			l.edge(p.stages[i].finished, last)
+		}
+	}
+}
+
+// number gives every step its place in the breadth-first order.
+func (l *layout) number(last int32) {
+	p, n := l.plan, len(l.plan.nodes)
+	order := breadthFirst(0, makeEdges(n, l.from, l.to))
+	rank := make([]int32, n)
+	nodes := make([]node, n)
+	for i, old := range order {
+		rank[old], nodes[i] = int32(i), p.nodes[old]
+	}
+	p.nodes = nodes
+	// Edges are written down in the order of their sources, so that next keeps the order of the definition.
+	packed := makeEdges(n, l.from, l.to)
+	from, to := make([]int32, 0, len(l.from)), make([]int32, 0, len(l.to))
+	for i, old := range order {
+		for _, t := range packed.of(old) {
+			from, to = append(from, int32(i)), append(to, rank[t])
+		}
+	}
+	p.graph = newGraph(n, from, to)
+	l.renumber(rank)
+	p.end = rank[last]
+	p.takeTurns()
+}
+
+// takeTurns orders the steps for the pass: breadth-first, but what a started host has still to do comes before
+// the next host of its group starts. The starts of a group follow each other breadth-first.
+func (p *Plan) takeTurns() {
+	order := make([]int32, 0, len(p.nodes))
+	begun := make([]bool, len(p.groups))
+	for n := range p.nodes {
+		at := &p.nodes[n]
+		if at.host >= 0 && at.kind != hostStart {
+			continue
+		}
+		if at.kind == hostStart && !begun[at.group] {
+			begun[at.group] = true
+			order = append(order, p.onHosts(at.group)...)
+		}
+		order = append(order, int32(n))
+	}
+	p.turn = make([]int32, len(order))
+	for i, n := range order {
+		p.turn[n] = int32(i)
+	}
+}
+
+// onHosts lists the steps of a group's hosts, without the starts, breadth-first.
+func (p *Plan) onHosts(group int32) []int32 {
+	var list []int32
+	for _, h := range p.groups[group].hosts {
+		list = append(list, p.hosts[h].nodes[1:]...)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (l *layout) renumber(rank []int32) {
+	p := l.plan
+	all := func(list []int32) {
+		for i, n := range list {
+			list[i] = rank[n]
+		}
+	}
+	for i := range p.stages {
+		s := &p.stages[i]
+		s.started, s.finished = rank[s.started], rank[s.finished]
+		all(s.nodes)
+	}
+	for i := range p.groups {
+		g := &p.groups[i]
+		g.started, g.finished = rank[g.started], rank[g.finished]
+	}
+	for i := range p.hosts {
+		all(p.hosts[i].nodes)
+	}
+}

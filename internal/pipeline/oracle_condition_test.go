@@ -1,0 +1,243 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+)
+
+// verdict is the first failing condition, in the terms of the shipped engine's block.
+type verdict struct {
+	why   why
+	batch batchID
+	by    int64
+}
+
+// view is one deployment at one position, computed once.
+type view struct {
+	t        *oracleTrip
+	g        *oracleGraph
+	known    []bits
+	resolved []bool
+	doable   []bool
+}
+
+func (o *oracle) view(t *oracleTrip) *view {
+	g, known := o.graph(t), o.known(t)
+	return &view{t: t, g: g, known: known, resolved: g.literal.resolved(known), doable: g.doable(known)}
+}
+
+func (o *oracle) active() []*oracleTrip {
+	var list []*oracleTrip
+	for _, t := range o.trips {
+		if t.status == Active {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func (o *oracle) check(v *view, i int) verdict {
+	t, s := v.t, v.g.steps[i]
+	stage := stageOf(s.target)
+	switch {
+	case t.status != Active:
+		return verdict{why: notActive}
+	case t.held[o.pipeline] || stage != "" && o.holds(t, stage):
+		return verdict{why: isHeld}
+	case v.known[i]&complete != 0:
+		return verdict{why: isDone}
+	case v.g.elided(v.known, i):
+		return verdict{why: isOut}
+	case !v.doable[i]:
+		return verdict{why: isWaiting}
+	case v.known[i]&claimed != 0:
+		return verdict{why: isLive}
+	}
+	if _, failed := t.failed[s]; failed {
+		return verdict{why: hasFailed}
+	}
+	if stage != "" && o.stopped(t, stage) {
+		return verdict{why: isStopped}
+	}
+	if label := artifactLabel(s.event); label != "" && !o.artifacts[t.revision][label] {
+		if t.facts[stepName{s.target, BuildCompleted}] && v.g.has(stepName{s.target, BuildCompleted}) {
+			return verdict{why: lostArtifact}
+		}
+		return verdict{why: noArtifact}
+	}
+	if d := o.unlocked(v, s, ""); d.why != runs {
+		return d
+	}
+	return o.hostFree(v, s)
+}
+
+// holds: a hold on the stage, or the stage is neither the one of until nor before it and was not resumed.
+func (o *oracle) holds(t *oracleTrip, stage string) bool {
+	if t.held[stage] || t.until == "" || t.resumed[stage] {
+		return t.held[stage]
+	}
+	return !o.leadsTo(t, strings.TrimPrefix(stage, o.pipeline+"/"), t.until)
+}
+
+// leadsTo: the one stage is the other, or comes before it by any number of `after`.
+func (o *oracle) leadsTo(t *oracleTrip, stage, until string) bool {
+	d := o.graph(t).d
+	for i := range d.Stages {
+		if d.Stages[i].Name != until {
+			continue
+		}
+		return stage == until || slices.ContainsFunc(d.Stages[i].After, func(name string) bool { return o.leadsTo(t, stage, name) })
+	}
+	return false
+}
+
+func (g *oracleGraph) has(s stepName) bool { _, ok := g.index[s]; return ok }
+
+func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
+	var outermost batchID
+	for _, b := range v.g.batches { // regions nest: smaller first is innermost first
+		if b.region[s] {
+			outermost = b.id
+		}
+	}
+	for _, b := range v.g.batches {
+		if !b.region[s] {
+			continue
+		}
+		h := o.holder[b.id]
+		if h == v.t {
+			continue
+		}
+		if h != nil && b.id != but {
+			return verdict{isLocked, b.id, h.number}
+		}
+		if v.g.d.Order == Strict && b.id == outermost {
+			for _, older := range o.active() {
+				if older.number >= v.t.number || older.held[o.pipeline] {
+					continue
+				}
+				theirs := o.graph(older).byID(b.id)
+				if theirs == nil || o.holds(older, stageOf(theirs.open.target)) {
+					continue
+				}
+				ov := o.view(older)
+				c := ov.g.index[theirs.close]
+				if !ov.resolved[c] && !ov.g.elided(ov.known, c) {
+					return verdict{keepsOrder, b.id, older.number}
+				}
+			}
+		}
+		if o.queueOf(b) == Latest && but == "" {
+			if w := o.waiters(b.id); len(w) > 0 && w[len(w)-1].number > v.t.number {
+				return verdict{notNewest, b.id, w[len(w)-1].number}
+			}
+		}
+	}
+	return verdict{}
+}
+
+// queueOf: the policy of the definition in force, also for a deployment that keeps another version.
+func (o *oracle) queueOf(b oracleBatch) Queue {
+	if now := o.graphs[o.version].byID(b.id); now != nil {
+		return now.queue
+	}
+	return b.queue
+}
+
+// waiters: those who would be runnable somewhere in the batch but for its lock.
+func (o *oracle) waiters(id batchID) []*oracleTrip {
+	var list []*oracleTrip
+	for _, t := range o.active() {
+		v := o.view(t)
+		b := v.g.byID(id)
+		if b == nil || v.resolved[v.g.index[b.close]] {
+			continue
+		}
+		for s := range b.region {
+			if o.waits(v, s, id) {
+				list = append(list, t)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (o *oracle) waits(v *view, s stepName, id batchID) bool {
+	i := v.g.index[s]
+	if h := o.holder[id]; h == v.t || !v.doable[i] || v.known[i]&claimed != 0 {
+		return false
+	}
+	_, failed := v.t.failed[s]
+	if failed || v.t.held[o.pipeline] || o.holds(v.t, stageOf(s.target)) || o.stopped(v.t, stageOf(s.target)) {
+		return false
+	}
+	if label := artifactLabel(s.event); label != "" && !o.artifacts[v.t.revision][label] {
+		return false
+	}
+	return o.unlocked(v, s, id).why == runs && o.hostFree(v, s).why == runs
+}
+
+// hostFree is conditions 6 and 7.
+func (o *oracle) hostFree(v *view, s stepName) verdict {
+	if !isHostPath(s.target) || s.event == HostFinished {
+		return verdict{}
+	}
+	stage, group, h, _ := v.g.d.Find(s.target)
+	r := v.g.d.ResourceOf(stage, group, h)
+	for _, t := range o.trips {
+		for _, l := range t.live {
+			if l.resource == r {
+				return verdict{why: isBusy, by: t.number}
+			}
+		}
+	}
+	if s.event == HostStarted && o.inFlight(groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
+		return verdict{why: isFull}
+	}
+	return verdict{}
+}
+
+// inFlight counts the hosts of a group over all deployments. A host counts while an action of it is live, and from
+// host-started until it is finished, has a failed step or is elided, unless its deployment has ended or is stopped there.
+func (o *oracle) inFlight(group string) int {
+	count := 0
+	for _, t := range o.trips {
+		v := o.view(t)
+		for i, s := range v.g.steps {
+			if s.event == HostStarted && groupOf(s.target) == group && (o.isLive(t, s.target) || v.known[i]&complete != 0 && o.isUnderWay(v, s.target)) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func (o *oracle) isLive(t *oracleTrip, host string) bool {
+	for s := range t.live {
+		if s.target == host {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnderWay: a started host is neither finished nor given up, and its deployment may proceed with it: it is not
+// locked out of a batch over stages, where it would wait for the very deployment that waits for its place.
+func (o *oracle) isUnderWay(v *view, host string) bool {
+	end := v.g.index[stepName{host, HostFinished}]
+	if v.t.status != Active || v.known[end]&complete != 0 || v.g.elided(v.known, end) || o.stopped(v.t, stageOf(host)) {
+		return false
+	}
+	for _, b := range v.g.batches {
+		if h := o.holder[b.id]; h != nil && h != v.t && !isHostPath(string(b.id)) && b.region[stepName{host, HostStarted}] {
+			return false
+		}
+	}
+	for s := range v.t.failed {
+		if s.target == host && o.counts(v.t, s) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,247 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+func (o *oracle) trip(number int64) *oracleTrip {
+	for _, t := range o.trips {
+		if t.number == number {
+			return t
+		}
+	}
+	return nil
+}
+
+func (o *oracle) apply(row Entry) {
+	o.seq = row.Seq
+	t := o.trip(row.Deployment)
+	name := stepName{row.Target, row.Event}
+	switch {
+	case row.Event == PipelineDefined:
+		o.define(row.Version)
+	case row.Event == ArtifactRegistered:
+		if o.artifacts[row.Revision] == nil {
+			o.artifacts[row.Revision] = map[string]bool{}
+		}
+		o.artifacts[row.Revision][detail[artifactDetail](row).Label] = true
+	case row.Event == StepIntroduced:
+		d := detail[IntroducedDetail](row)
+		o.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}
+	case row.Event == DeploymentCreated:
+		t = &oracleTrip{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: Active,
+			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
+		o.trips = append(o.trips, t)
+		o.startWithout(t)
+	case row.Class == Fact:
+		o.acquire(t, name)
+		t.facts[name] = true
+		delete(t.live, name)
+		delete(t.failed, name)
+		stage, group, h, _ := o.graph(t).d.Find(row.Target)
+		if row.Event == HostStarted && h != nil {
+			o.started[o.graph(t).d.ResourceOf(stage, group, h)] = t.number
+			t.ranOn[row.Target] = whereabouts(o.graph(t).d, stage, group, h)
+		}
+		if row.Event == GroupStarted && group != nil {
+			t.sizes[row.Target] = len(group.Hosts)
+		}
+		if row.Event == PipelineFinished {
+			t.status = Finished
+		}
+	case row.Class == Note:
+		o.note(t, row)
+	}
+	o.release()
+}
+
+func (o *oracle) note(t *oracleTrip, row Entry) {
+	d := detail[StepDetail](row)
+	name := stepName{row.Target, d.Event}
+	switch row.Event {
+	case StepClaimed:
+		o.acquire(t, name)
+		l := oracleLive{stage: stageOf(row.Target)}
+		if stage, group, h, _ := o.graph(t).d.Find(row.Target); h != nil {
+			l.resource, l.host = o.graph(t).d.ResourceOf(stage, group, h), row.Target
+		}
+		t.live[name] = l
+	case StepFailed:
+		delete(t.live, name)
+		t.failed[name] = row.Seq
+	case StepCanceled:
+		delete(t.live, name)
+	case StepExcluded, StepSkipped:
+		if row.Event == StepExcluded {
+			o.exclude(t, row.Target, d.Event)
+		} else {
+			t.exclusions = append(t.exclusions, exclusion{target: row.Target, event: d.Event})
+		}
+		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return isUnder(row.Target, d.Event, s) })
+	case HostFailureTolerated:
+		t.exclusions = append(t.exclusions, exclusion{target: row.Target})
+		t.tolerated[groupOf(row.Target)]++
+		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return s.target == row.Target })
+	case RetryRequested:
+		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return isUnder(row.Target, d.Event, s) })
+		t.status = Active
+		maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { return !o.stopsAt(t, stage) })
+	case HoldSet:
+		t.held[row.Target] = true
+	case HoldCleared:
+		delete(t.held, row.Target)
+		t.resumed[row.Target] = true
+	case UntilSet:
+		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
+	case StageFailed:
+		t.noted[row.Target] = true
+	case PipelineFailed:
+		t.status = FailedRun
+	case PipelineSuperseded:
+		t.status = Superseded
+	case PipelineCanceled:
+		t.status = CanceledRun
+	}
+}
+
+// acquire: d claims, or marks, any step of the free region.
+func (o *oracle) acquire(t *oracleTrip, s stepName) {
+	if t.status != Active {
+		return
+	}
+	for _, b := range o.graph(t).batches {
+		if b.region[s] && o.holder[b.id] == nil {
+			o.holder[b.id] = t
+		}
+	}
+}
+
+// release is judged after every row.
+func (o *oracle) release() {
+	for again := true; again; {
+		again = false
+		for _, id := range slices.Sorted(maps.Keys(o.holder)) {
+			t := o.holder[id]
+			if t == nil { // went with one around it
+				continue
+			}
+			b := o.graph(t).byID(id)
+			if !o.mayRelease(t, id, b) {
+				continue
+			}
+			delete(o.holder, id)
+			again = true
+			if b == nil || isHostPath(string(id)) {
+				continue
+			}
+			for _, inner := range o.graph(t).batches { // every batch nested in b that d holds
+				if o.holder[inner.id] == t && b.region[inner.open] && b.region[inner.close] && len(inner.region) <= len(b.region) {
+					delete(o.holder, inner.id)
+				}
+			}
+		}
+	}
+}
+
+func (o *oracle) mayRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
+	for _, l := range t.live {
+		if b != nil && (isHostPath(string(id)) && l.host == string(id) || !isHostPath(string(id)) && slices.Contains(strings.Fields(b.stages), l.stage)) {
+			return false
+		}
+	}
+	if b == nil || t.status == Superseded || t.status == CanceledRun || t.status == Finished {
+		return true
+	}
+	v := o.view(t)
+	return v.resolved[v.g.index[b.close]] || o.failedInsideUnderRelease(t, id, b) || o.lockedOut(t, id, b)
+}
+
+// lockedOut: a batch around this one is another's.
+func (o *oracle) lockedOut(t *oracleTrip, id batchID, b *oracleBatch) bool {
+	outside := false
+	for _, outer := range o.graph(t).batches {
+		if !outer.region[b.open] {
+			continue
+		}
+		if h := o.holder[outer.id]; outside && h != nil && h != t {
+			return true
+		}
+		outside = outside || outer.id == id
+	}
+	return false
+}
+
+func (o *oracle) failedInsideUnderRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
+	stages := strings.Fields(b.stages)
+	if isHostPath(string(id)) {
+		stages = []string{stageOf(string(id))}
+	}
+	found := false
+	for _, path := range stages {
+		if !o.stopsAt(t, path) {
+			continue
+		}
+		stage, _, _, _ := o.graph(t).d.Find(path)
+		if stage.OnFailure == Hold {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// define moves the deployments over, then gives a region that is new or changed to the oldest inside.
+func (o *oracle) define(version int) {
+	old := o.graphs[o.version]
+	o.version = version
+	if old == nil {
+		return
+	}
+	var inside []*oracleTrip
+	for _, t := range o.trips {
+		if o.mayComeBack(t) {
+			inside = append(inside, t)
+		}
+	}
+	for _, t := range inside {
+		if !o.graph(t).d.Pin {
+			t.version = version
+		}
+	}
+	for id, t := range o.holder { // one that was overtaken does not follow, but a region that is gone is nobody's
+		if t.status == FailedRun && !slices.Contains(inside, t) && o.graphs[version].byID(id) == nil {
+			delete(o.holder, id)
+		}
+	}
+	o.release()
+	for _, b := range slices.Backward(o.graphs[version].batches) { // outermost first
+		if was := old.byID(b.id); was != nil && was.stages == b.stages {
+			continue
+		}
+		oldest := o.holder[b.id]
+		for _, t := range inside {
+			theirs := o.graph(t).byID(b.id)
+			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
+				continue
+			}
+			if oldest == nil || t.number < oldest.number {
+				oldest = t
+			}
+		}
+		if oldest != nil {
+			o.holder[b.id] = oldest
+		}
+	}
+}
+
+func (o *oracle) inside(t *oracleTrip, b *oracleBatch) bool {
+	for s := range b.region {
+		if _, live := t.live[s]; live || t.facts[s] {
+			return true
+		}
+	}
+	return false
+}

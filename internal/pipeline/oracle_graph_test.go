@@ -1,0 +1,160 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// next is the table of 4.1.
+func (g *oracleGraph) nextOf(s stepName) []stepName {
+	d := g.d
+	stage, grp, _, _ := d.Find(s.target)
+	up := s.target[:max(0, strings.LastIndexByte(s.target, '/'))]
+	switch s.event {
+	case PipelineStarted:
+		var next []stepName
+		for _, st := range d.Stages {
+			if len(st.After) == 0 {
+				next = append(next, stepName{Path(d.Pipeline, st.Name), StageStarted})
+			}
+		}
+		return next
+	case PipelineFinished:
+		return nil
+	case StageStarted:
+		var next []stepName
+		if stage.Kind == BuildStage {
+			if !stage.Build.External {
+				next = append(next, stepName{s.target, BuildCompleted})
+			}
+			for _, a := range stage.Build.Artifacts {
+				next = append(next, stepName{s.target, ArtifactEvent(a.Label)})
+			}
+		}
+		for _, gr := range stage.Groups {
+			next = append(next, stepName{Path(s.target, gr.Name), GroupStarted})
+		}
+		if len(next) == 0 {
+			next = append(next, stepName{s.target, StageFinished})
+		}
+		return next
+	case GroupStarted:
+		if len(grp.Hosts) == 0 {
+			return []stepName{{s.target, GroupFinished}}
+		}
+		var next []stepName
+		for _, h := range grp.Hosts {
+			next = append(next, stepName{Path(s.target, h.Name), HostStarted})
+		}
+		return next
+	case HostFinished:
+		return []stepName{{up, GroupFinished}}
+	case GroupFinished:
+		return []stepName{{up, StageFinished}}
+	case StageFinished:
+		var next []stepName
+		for _, st := range d.Stages {
+			if slices.Contains(st.After, stage.Name) {
+				next = append(next, stepName{Path(d.Pipeline, st.Name), StageStarted})
+			}
+		}
+		if len(next) == 0 {
+			next = append(next, stepName{d.Pipeline, PipelineFinished})
+		}
+		return next
+	}
+	if grp == nil { // build-completed, an artifact
+		return []stepName{{s.target, StageFinished}}
+	}
+	events := []string{HostStarted}
+	for _, c := range stage.Chain {
+		events = append(events, c.Event)
+	}
+	events = append(events, HostFinished)
+	return []stepName{{s.target, events[slices.Index(events, s.event)+1]}}
+}
+
+func newOracleGraph(d *Definition) *oracleGraph {
+	g := &oracleGraph{d: d, index: map[stepName]int{}}
+	root := stepName{d.Pipeline, PipelineStarted}
+	g.steps, g.index[root] = []stepName{root}, 0
+	for i := 0; i < len(g.steps); i++ {
+		for _, n := range g.nextOf(g.steps[i]) {
+			if _, seen := g.index[n]; !seen {
+				g.index[n] = len(g.steps)
+				g.steps = append(g.steps, n)
+			}
+		}
+	}
+	next := make([][]int, len(g.steps))
+	for i, s := range g.steps {
+		for _, n := range g.nextOf(s) {
+			next[i] = append(next[i], g.index[n])
+		}
+	}
+	g.literal = newLiteral(next)
+	for i := range d.Stages {
+		s := &d.Stages[i]
+		path := Path(d.Pipeline, s.Name)
+		for _, gr := range s.Groups {
+			for _, h := range gr.Hosts {
+				host := Path(path, gr.Name, h.Name)
+				g.batch(batchID(host), stepName{host, HostStarted}, stepName{host, HostFinished}, FIFO)
+			}
+		}
+		if s.Kind == HostStage && s.Queue != NoQueue {
+			g.batch(batchID(path), stepName{path, StageStarted}, stepName{path, StageFinished}, s.Queue)
+		}
+	}
+	for _, b := range d.Batches {
+		first, last := Path(d.Pipeline, b.Stages[0]), Path(d.Pipeline, b.Stages[len(b.Stages)-1])
+		g.batch(batchID(b.Name), stepName{first, StageStarted}, stepName{last, StageFinished}, b.Queue)
+	}
+	slices.SortStableFunc(g.batches, func(a, b oracleBatch) int { return cmp.Compare(len(a.region), len(b.region)) })
+	return g
+}
+
+// batch: the region is o, c and every step strictly after o and before c.
+func (g *oracleGraph) batch(id batchID, o, c stepName, queue Queue) {
+	b := oracleBatch{id: id, open: o, close: c, region: map[stepName]bool{o: true, c: true}, queue: queue}
+	var stages []string
+	for i, s := range g.steps {
+		if g.strictly(g.index[o], i) && g.strictly(i, g.index[c]) {
+			b.region[s] = true
+		}
+		if b.region[s] && s.event == StageStarted {
+			stages = append(stages, s.target)
+		}
+	}
+	slices.Sort(stages)
+	b.stages = strings.Join(stages, " ")
+	g.batches = append(g.batches, b)
+}
+
+func (g *oracleGraph) byID(id batchID) *oracleBatch {
+	for i := range g.batches {
+		if g.batches[i].id == id {
+			return &g.batches[i]
+		}
+	}
+	return nil
+}
+
+func stageOf(target string) string {
+	parts := strings.Split(target, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[0] + "/" + parts[1]
+}
+
+func groupOf(target string) string {
+	parts := strings.Split(target, "/")
+	if len(parts) < 3 {
+		return ""
+	}
+	return strings.Join(parts[:3], "/")
+}
+
+func isHostPath(target string) bool { return strings.Count(target, "/") == 3 }

@@ -1,0 +1,175 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+)
+
+// declares: the version has steps of that event in that stage, whether or not it has a host there.
+func (g *oracleGraph) declares(p pair) bool { return slices.Contains(g.declared(), p) }
+
+// declared lists every event of every stage, in the order of the file.
+func (g *oracleGraph) declared() []pair {
+	var list []pair
+	for _, s := range g.d.Stages {
+		events := []string{StageStarted, StageFinished}
+		if s.Kind == BuildStage {
+			if !s.Build.External {
+				events = append(events, BuildCompleted)
+			}
+			for _, a := range s.Build.Artifacts {
+				events = append(events, ArtifactEvent(a.Label))
+			}
+		} else {
+			events = append(events, GroupStarted, GroupFinished, HostStarted, HostFinished)
+			for _, c := range s.Chain {
+				events = append(events, c.Event)
+			}
+		}
+		for _, event := range events {
+			list = append(list, pair{Path(g.d.Pipeline, s.Name), event})
+		}
+	}
+	return list
+}
+
+// builds: some stage of the version makes that artifact.
+func (g *oracleGraph) builds(event string) bool {
+	return slices.ContainsFunc(g.declared(), func(p pair) bool { return p.event == event })
+}
+
+// isLate: the pair was introduced when the revision was registered already, and the deployment did not have it from its start.
+func (o *oracle) isLate(t *oracleTrip, p pair) bool {
+	i, introduced := o.late[p]
+	return introduced && t.revision <= i.after && !o.graphs[t.from].declares(p)
+}
+
+// exclusions is what an edit excludes, as "deployment target event".
+func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
+	found := map[string]bool{}
+	o.effects = map[string]bool{}
+	var news []pair
+	before := map[pair]introduction{}
+	for _, p := range o.graphs[to].declared() {
+		if !o.graphs[from].declares(p) {
+			news = append(news, p)
+			before[p] = o.late[p]
+			o.late[p] = introduction{after: newest, strict: artifactLabel(p.event) != "" && !o.graphs[from].builds(p.event)}
+		}
+	}
+	for _, t := range o.trips {
+		if !o.mayComeBack(t) || o.graph(t).d.Pin {
+			continue
+		}
+		before := o.view(t)
+		o.whileUnder(t, to, func() {
+			for _, x := range o.tooLate(t, news) {
+				found[fmt.Sprintf("%d %s %s", t.number, x.stage, x.event)] = true
+				o.exclude(t, x.stage, x.event)
+			}
+			for _, host := range o.taken(t, o.graphs[from]) {
+				found[fmt.Sprintf("%d %s ", t.number, host)] = true
+				o.exclude(t, host, "")
+			}
+			o.compare(before, o.view(t))
+		})
+	}
+	for _, p := range news {
+		if o.late[p] = before[p]; before[p] == (introduction{}) {
+			delete(o.late, p)
+		}
+	}
+	return found
+}
+
+// whileUnder looks at a deployment as it would be under another version; what it excludes is forgotten afterwards.
+func (o *oracle) whileUnder(t *oracleTrip, version int, look func()) {
+	was, exclusions, lacks := t.version, t.exclusions, t.lacks
+	t.version, t.exclusions, t.lacks = version, slices.Clone(exclusions), slices.Clone(lacks)
+	look()
+	t.version, t.exclusions, t.lacks = was, exclusions, lacks
+}
+
+// tooLate lists the introduced pairs that do not apply to a deployment.
+func (o *oracle) tooLate(t *oracleTrip, news []pair) []pair {
+	var list []pair
+	for _, p := range news {
+		label := artifactLabel(p.event)
+		switch {
+		case !o.isLate(t, p):
+		case o.late[p].strict && o.artifacts[t.revision][label]: // the revision has it
+		case o.late[p].strict || o.is010(t, p.event):
+			list = append(list, p)
+		}
+	}
+	for _, p := range slices.Clone(list) { // a stage that does not start does nothing
+		for _, q := range news {
+			if p.event == StageStarted && q.stage == p.stage && o.isLate(t, q) && !slices.Contains(list, q) {
+				list = append(list, q)
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(p pair) bool { // told once
+		return slices.ContainsFunc(t.exclusions, func(x exclusion) bool { return x.target == p.stage && x.event == p.event })
+	})
+}
+
+// is010: a walk from some incomplete X of event K at a late pair, over late pairs up to and including the first
+// step that is not late, meets a complete or claimed step.
+func (o *oracle) is010(t *oracleTrip, event string) bool {
+	g := o.graph(t)
+	isLate := func(s stepName) bool { return o.isLate(t, pair{stageOf(s.target), s.event}) }
+	var meets func(s stepName) bool
+	meets = func(s stepName) bool {
+		for _, n := range g.nextOf(s) {
+			_, live := t.live[n]
+			if t.facts[n] || live || isLate(n) && meets(n) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, s := range g.steps {
+		if s.event == event && isLate(s) && !t.facts[s] && meets(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// taken lists the hosts that join where a higher rank has started the resource already.
+func (o *oracle) taken(t *oracleTrip, old *oracleGraph) []string {
+	var list []string
+	v := o.view(t)
+	for i, s := range v.g.steps {
+		if s.event != HostFinished || v.resolved[i] || v.g.elided(v.known, i) || old.has(stepName{s.target, HostStarted}) {
+			continue
+		}
+		stage, group, h, _ := v.g.d.Find(s.target)
+		if o.started[v.g.d.ResourceOf(stage, group, h)] > t.number {
+			list = append(list, s.target)
+		}
+	}
+	return list
+}
+
+// exclude: an architecture that came too late is missing on all its hosts, wherever they are.
+func (o *oracle) exclude(t *oracleTrip, target, event string) {
+	t.exclusions = append(t.exclusions, exclusion{target: target, event: event})
+	if label := artifactLabel(event); label != "" && o.late[pair{target, event}].strict {
+		t.lacks = append(t.lacks, label)
+	}
+}
+
+// startWithout: a new deployment of an old revision goes without the architectures that came after the revision,
+// unless the revision has the artifact, or had the architecture when it was first deployed.
+func (o *oracle) startWithout(t *oracleTrip) {
+	if o.born[t.revision] == 0 {
+		o.born[t.revision] = o.version
+	}
+	for p, i := range o.late {
+		if i.strict && t.revision <= i.after && !o.artifacts[t.revision][artifactLabel(p.event)] && !o.graphs[o.born[t.revision]].declares(p) {
+			o.exclude(t, p.stage, p.event)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+)
+
+// first is what 4.7 does next: the first consequence or runnable step of the oldest deployment that has one,
+// as (deployment, target, event of the row, event of the step).
+type move struct {
+	deployment    int64
+	target, event string
+	step          string
+}
+
+func (o *oracle) first() (move, bool) {
+	for _, t := range o.active() {
+		v := o.view(t)
+		if m, ok := o.consequence(t); ok {
+			return m, true
+		}
+		for _, i := range v.g.turns() {
+			s, d := v.g.steps[i], o.check(v, i)
+			switch {
+			case d.why == lostArtifact:
+				return move{t.number, s.target, StepFailed, s.event}, true
+			case d.why != runs:
+				continue
+			}
+			stage, _, h, _ := v.g.d.Find(s.target)
+			work := h != nil && s.event != HostStarted && s.event != HostFinished ||
+				s.event == BuildCompleted && !o.allArtifacts(t, stage)
+			if work {
+				return move{t.number, s.target, StepClaimed, s.event}, true
+			}
+			return move{t.number, s.target, s.event, ""}, true
+		}
+		if m, ok := o.conclusion(v); ok {
+			return m, true
+		}
+	}
+	return move{}, false
+}
+
+// turns is the order in which a pass takes steps: breadth-first, but in a group, hosts that are started and not finished come before new ones.
+func (g *oracleGraph) turns() []int {
+	var order []int
+	for i, s := range g.steps {
+		switch {
+		case !isHostPath(s.target):
+			order = append(order, i)
+		case s.event == HostStarted:
+			for k, other := range g.steps {
+				if other.event != HostStarted && isHostPath(other.target) && groupOf(other.target) == groupOf(s.target) && !slices.Contains(order, k) {
+					order = append(order, k)
+				}
+			}
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+func (o *oracle) allArtifacts(t *oracleTrip, stage *Stage) bool {
+	for _, a := range stage.Build.Artifacts {
+		name := stepName{Path(o.pipeline, stage.Name), ArtifactEvent(a.Label)}
+		if !o.artifacts[t.revision][a.Label] && !o.excluded(t, name) {
+			return false
+		}
+	}
+	return len(stage.Build.Artifacts) > 0
+}
+
+func (o *oracle) consequence(t *oracleTrip) (move, bool) {
+	d := o.graph(t).d
+	if len(o.overtakers(t)) > 0 {
+		return move{t.number, o.pipeline, PipelineSuperseded, ""}, true
+	}
+	for _, s := range d.Stages {
+		for _, g := range s.Groups {
+			path := Path(d.Pipeline, s.Name, g.Name)
+			failed := o.failedHosts(t, path)
+			if len(failed) > 0 && t.tolerated[path] < o.limit(t, path, func(g *Group) Limit { return g.MaxFailed }, false) {
+				return move{t.number, failed[0], HostFailureTolerated, ""}, true
+			}
+		}
+	}
+	for _, s := range d.Stages {
+		path := Path(d.Pipeline, s.Name)
+		if o.stopsAt(t, path) && !t.noted[path] && o.drained(t, path) {
+			return move{t.number, path, StageFailed, ""}, true
+		}
+	}
+	return move{}, false
+}
+
+// drained: nothing live in the stage, nor in a region around it.
+func (o *oracle) drained(t *oracleTrip, stage string) bool {
+	for _, l := range t.live {
+		if l.stage == stage {
+			return false
+		}
+		for _, b := range o.graph(t).batches {
+			in := strings.Fields(b.stages)
+			if slices.Contains(in, stage) && slices.Contains(in, l.stage) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (o *oracle) conclusion(v *view) (move, bool) {
+	if len(v.t.failed) == 0 || len(v.t.live) > 0 {
+		return move{}, false
+	}
+	for i, s := range v.g.steps {
+		if _, failed := v.t.failed[s]; !v.doable[i] || failed {
+			continue
+		}
+		if stage := stageOf(s.target); stage == "" || !o.stopped(v.t, stage) {
+			return move{}, false
+		}
+	}
+	return move{v.t.number, o.pipeline, PipelineFailed, ""}, true
+}
+
+// mayComeBack: active, or failed and not overtaken.
+func (o *oracle) mayComeBack(t *oracleTrip) bool {
+	return t.status == Active || t.status == FailedRun && len(o.overtakers(t)) == 0
+}
+
+// overtakers are the deployments of higher rank that were the last to start a resource on which t has steps left.
+func (o *oracle) overtakers(t *oracleTrip) []int64 {
+	var list []int64
+	for r, rank := range o.started {
+		if rank > t.number && o.hasStepsOn(t, r) {
+			list = append(list, rank)
+		}
+	}
+	return list
+}
+
+// hasStepsOn: unresolved, unelided steps on a resource.
+func (o *oracle) hasStepsOn(t *oracleTrip, r Resource) bool {
+	v := o.view(t)
+	for i, s := range v.g.steps {
+		if !isHostPath(s.target) || v.resolved[i] || v.g.elided(v.known, i) {
+			continue
+		}
+		if stage, group, h, _ := v.g.d.Find(s.target); v.g.d.ResourceOf(stage, group, h) == r {
+			return true
+		}
+	}
+	return false
+}
+
+// outranked: the active deployments of lower rank that the start of a host ends (4.6).
+func (o *oracle) outranked(row Entry) map[int64]bool {
+	t := o.trip(row.Deployment)
+	stage, group, h, _ := o.graph(t).d.Find(row.Target)
+	list := map[int64]bool{}
+	for _, older := range o.active() {
+		if older.number < t.number && o.hasStepsOn(older, o.graph(t).d.ResourceOf(stage, group, h)) {
+			list[older.number] = true
+		}
+	}
+	return list
+}

@@ -1,0 +1,163 @@
+package pipeline
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// oracle is the definitional engine: sections 4.1 to 4.12 word by word over the
+// rows folded so far, with nothing kept that could be computed. It shares with the
+// shipped engine the types of rows and the arithmetic of limits, and no rule.
+type oracle struct {
+	pipeline  string
+	graphs    map[int]*oracleGraph
+	version   int
+	trips     []*oracleTrip // ascending rank
+	artifacts map[int64]map[string]bool
+	late      map[pair]introduction
+	born      map[int64]int // by revision: the version in force at its first deployment
+	holder    map[batchID]*oracleTrip
+	started   map[Resource]int64
+	seq       int64
+	effects   map[string]bool // of the edit that was last looked at
+}
+
+// oracleTrip is what the rows say of one deployment, by name.
+type oracleTrip struct {
+	number, revision int64
+	version, from    int // in force for it; in force when it was created
+	status           Status
+	facts            map[stepName]bool
+	live             map[stepName]oracleLive
+	failed           map[stepName]int64 // seq of the failure
+	exclusions       []exclusion
+	ranOn            map[string]string // by host that it started: address, user, root and service there
+	lacks            []string          // architectures that came too late
+	tolerated        map[string]int
+	held             map[string]bool
+	until            string          // stage; "": none
+	resumed          map[string]bool // stages since until was set
+	sizes            map[string]int
+	noted            map[string]bool
+}
+
+type oracleLive struct {
+	resource    Resource
+	stage, host string
+}
+
+// oracleGraph is G of one version by name, with its closure.
+type oracleGraph struct {
+	d     *Definition
+	steps []stepName // breadth-first
+	index map[stepName]int
+	*literal
+	batches []oracleBatch
+}
+
+type oracleBatch struct {
+	id          batchID
+	open, close stepName
+	region      map[stepName]bool
+	stages      string // which stages are in it, to tell a changed region
+	queue       Queue
+}
+
+func newOracle(name string) *oracle {
+	return &oracle{pipeline: name, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
+		late: map[pair]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleTrip{}, started: map[Resource]int64{}}
+}
+
+func (o *oracle) graph(t *oracleTrip) *oracleGraph { return o.graphs[t.version] }
+
+func (o *oracle) known(t *oracleTrip) []bits {
+	g := o.graph(t)
+	known := make([]bits, len(g.steps))
+	for i, s := range g.steps {
+		if t.facts[s] {
+			known[i] |= complete
+		}
+		if _, ok := t.live[s]; ok {
+			known[i] |= claimed
+		}
+		if o.excluded(t, s) {
+			known[i] |= excluded
+		}
+	}
+	return known
+}
+
+func (o *oracle) excluded(t *oracleTrip, s stepName) bool {
+	for _, x := range t.exclusions {
+		if isUnder(x.target, x.event, s) {
+			return true
+		}
+	}
+	stage, _, h, _ := o.graph(t).d.Find(s.target)
+	return h != nil && slices.Contains(t.lacks, o.graph(t).d.ArtifactFor(stage.Name, h))
+}
+
+// counts: a failure counts while its step is in G and not elided; it is recorded all the same.
+func (o *oracle) counts(t *oracleTrip, s stepName) bool {
+	g := o.graph(t)
+	i, in := g.index[s]
+	return in && !g.elided(o.known(t), i)
+}
+
+// stopsAt: a failed, untolerated step in exactly this stage.
+func (o *oracle) stopsAt(t *oracleTrip, stage string) bool {
+	for s := range t.failed {
+		if stageOf(s.target) != stage || !o.counts(t, s) {
+			continue
+		}
+		if !isHostPath(s.target) {
+			return true
+		}
+		group := groupOf(s.target)
+		failed := o.failedHosts(t, group)
+		if len(failed)+t.tolerated[group] > o.limit(t, group, func(g *Group) Limit { return g.MaxFailed }, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// failedHosts lists the hosts of a group with a failed step, first failure first.
+func (o *oracle) failedHosts(t *oracleTrip, group string) []string {
+	first := map[string]int64{}
+	for s, seq := range t.failed {
+		if groupOf(s.target) == group && isHostPath(s.target) && o.counts(t, s) && (first[s.target] == 0 || seq < first[s.target]) {
+			first[s.target] = seq
+		}
+	}
+	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
+}
+
+func (o *oracle) limit(t *oracleTrip, group string, of func(*Group) Limit, up bool) int {
+	_, g, _, _ := o.graph(t).d.Find(group)
+	size, ok := t.sizes[group]
+	if !ok {
+		size = len(g.Hosts)
+	}
+	return of(g).Of(size, up)
+}
+
+// stopped: a failed, untolerated step in the stage of s or in a region around it.
+func (o *oracle) stopped(t *oracleTrip, stage string) bool {
+	g := o.graph(t)
+	if o.stopsAt(t, stage) {
+		return true
+	}
+	for _, b := range g.batches {
+		if !b.region[stepName{stage, StageStarted}] {
+			continue
+		}
+		for s := range b.region {
+			if s.event == StageStarted && o.stopsAt(t, s.target) {
+				return true
+			}
+		}
+	}
+	return false
+}

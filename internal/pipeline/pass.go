@@ -1,0 +1,258 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// pass is one run of 4.7. It takes the first runnable step of the oldest
+// deployment, again and again, until there is none or the limit is met. Beginning
+// again with the oldest after everything that was freed is what makes `fifo` true.
+type pass struct {
+	e        *Engine
+	now      time.Time
+	limit    int
+	blocked  [isFull + 1]int // steps that are kept aside, by reason
+	decision Decision
+}
+
+// Decide makes one pass (4.7) of at most limit rows, applying its own decisions as it makes them.
+// When they cannot be recorded, the engine is to be thrown away and folded again.
+func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
+	p := &pass{e: e, now: now, limit: limit}
+	for _, t := range e.active {
+		t.queue.unpark()
+	}
+	for again := true; again && !p.decision.More; {
+		again = false
+		p.blocked = [isFull + 1]int{}
+		p.end()
+		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
+			e.freed = false
+			if err := p.turn(e.active[i]); err != nil {
+				return Decision{}, err
+			}
+			again = e.freed
+		}
+		for _, t := range e.active {
+			t.queue.unpark()
+		}
+	}
+	p.decision.Blocked = map[string]int{}
+	for reason, n := range p.blocked {
+		if n > 0 {
+			p.decision.Blocked[why(reason).String()] = n
+		}
+	}
+	return p.decision, nil
+}
+
+// turn does what one deployment can do, until that frees something for others.
+func (p *pass) turn(t *trip) error {
+	for !p.e.freed && !p.full(t) {
+		acted, err := p.consequence(t)
+		if err != nil {
+			return err
+		}
+		if acted {
+			continue
+		}
+		t.collect()
+		n, ok := t.queue.pop()
+		if !ok {
+			_, err := p.conclude(t)
+			return err
+		}
+		if err := p.step(t, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// full reports, and says in the decision, that another step might not fit.
+func (p *pass) full(t *trip) bool {
+	room := 1 + len(p.e.active) // a host's start, its first action, and the end of older deployments
+	if len(t.failures) > 0 {
+		room++
+	}
+	p.decision.More = len(p.decision.Entries) > 0 && len(p.decision.Entries)+room > p.limit
+	return p.decision.More
+}
+
+// step does a step that is runnable, and keeps aside one that is not.
+func (p *pass) step(t *trip, n int32) error {
+	if t.is(n, claimed|failed) || !t.isDoable(n) {
+		t.drop(n)
+		return nil
+	}
+	switch b := p.e.check(t, n); b.why {
+	case runs:
+		t.drop(n)
+		return p.do(t, n)
+	case lostArtifact:
+		t.drop(n)
+		text := "the build ended without artifact " + artifactLabel(t.plan.nodes[n].event)
+		return p.note(t, t.plan.target(n), StepFailed, StepDetail{Event: t.plan.nodes[n].event, Status: "FAILED", Error: text})
+	default:
+		p.blocked[b.why]++
+		t.park(n, b.ofHost(t.plan, n))
+		return nil
+	}
+}
+
+// do appends a marker, or claims work.
+func (p *pass) do(t *trip, n int32) error {
+	if err := p.takeTurn(t, n); err != nil {
+		return err
+	}
+	switch t.plan.nodes[n].kind {
+	case chainStep:
+		return p.claim(t, n)
+	case hostStart:
+		return p.startHost(t, n)
+	case buildStep:
+		if !p.e.hasArtifacts(t, t.plan.nodes[n].stage) {
+			return p.claim(t, n)
+		}
+	}
+	return p.fact(t, n)
+}
+
+// takeTurn supersedes, where the queue is `latest`, whoever else waits for a batch that t enters now.
+func (p *pass) takeTurn(t *trip, n int32) error {
+	entered := t.plan.around(n)
+	entered = slices.DeleteFunc(entered, func(b batch) bool {
+		_, held := p.e.holder[b.id]
+		return held || p.e.queueOf(t, b) != Latest
+	})
+	if len(entered) == 0 {
+		return nil
+	}
+	waited := map[*trip]batchID{} // all of them first: superseding one may make a waiter of another
+	others := p.e.others(t)
+	for _, other := range others {
+		for _, b := range entered {
+			if p.e.waitsFor(other, b.id) {
+				waited[other] = b.id
+			}
+		}
+	}
+	for _, other := range others {
+		id, was := waited[other]
+		if !was {
+			continue
+		}
+		if err := p.supersede(other, t, "entered "+t.plan.short(string(id))+" before it"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startHost appends host-started, what it supersedes (4.6), and the host's first action.
+func (p *pass) startHost(t *trip, n int32) error {
+	host := &t.plan.hosts[t.plan.nodes[n].host]
+	if err := p.fact(t, n); err != nil {
+		return err
+	}
+	for _, older := range p.e.others(t) {
+		if older.number < t.number && older.hasStepsOn(host.resource) {
+			if err := p.supersede(older, t, "started "+t.plan.short(host.path)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, next := range host.nodes[1:] {
+		if t.plan.nodes[next].kind == chainStep && t.isDoable(next) && !t.is(next, claimed|failed) {
+			return p.claim(t, next)
+		}
+	}
+	return nil
+}
+
+// others lists the active deployments but one. Superseding changes e.active, so this is a copy.
+func (e *Engine) others(t *trip) []*trip {
+	var list []*trip
+	for _, other := range e.active {
+		if other != t {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// hasStepsOn: unresolved, unelided steps on a resource.
+func (t *trip) hasStepsOn(r Resource) bool {
+	for _, h := range t.plan.users[r] {
+		if t.hasStepsLeft(&t.plan.hosts[h]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *trip) hasStepsLeft(host *hostPlan) bool {
+	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
+}
+
+func (p *pass) supersede(older, newer *trip, what string) error {
+	return p.note(older, p.e.pipeline, PipelineSuperseded, endDetail{
+		Deployment: newer.number, Reason: p.e.label(newer) + " " + what,
+	})
+}
+
+// hasArtifacts: the revision has everything that the build is to make for it. A build without artifacts
+// is always run, and an architecture that came too late for the revision is not asked for.
+func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
+	for _, n := range t.plan.stages[stage].nodes {
+		at := &t.plan.nodes[n]
+		if at.kind == artifactStep && !t.is(n, excluded) && e.artifacts[t.revision][artifactLabel(at.event)] == nil {
+			return false
+		}
+	}
+	return len(t.plan.def.Stages[stage].Build.Artifacts) > 0
+}
+
+func (p *pass) fact(t *trip, n int32) error {
+	row := Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact}
+	if t.plan.nodes[n].kind == artifactStep {
+		row.Detail = p.e.artifacts[t.revision][artifactLabel(row.Event)] // its digest and size, for people
+	}
+	return p.append(t, row)
+}
+
+func (p *pass) claim(t *trip, n int32) error {
+	at := &t.plan.nodes[n]
+	w := Work{
+		StepKey:  StepKey{t.number, t.plan.target(n), at.event},
+		Revision: t.revision, Version: t.version, Stage: &t.plan.def.Stages[at.stage],
+	}
+	if at.host >= 0 {
+		host := &t.plan.hosts[at.host]
+		w.Group, w.Host = t.plan.groups[at.group].spec, host.spec
+		w.Step = byName(w.Stage.Chain, at.event, func(s *Step) string { return s.Event })
+	}
+	p.decision.Work = append(p.decision.Work, w)
+	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})
+}
+
+func (p *pass) note(t *trip, target, event string, about any) error {
+	text, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notes[noteName{target, event}] + 1})
+}
+
+// append applies a row of this pass and keeps it for the log.
+func (p *pass) append(t *trip, row Entry) error {
+	row.Pipeline, row.Seq, row.Deployment, row.At = p.e.pipeline, p.e.seq+1, t.number, p.now
+	row.Revision, row.Version = t.revision, t.version
+	if err := p.e.Apply(row); err != nil {
+		return err
+	}
+	p.decision.Entries = append(p.decision.Entries, row)
+	return nil
+}

@@ -1,0 +1,180 @@
+package pipeline
+
+import "strings"
+
+// Plan is a compiled definition: the graph G of one version (4.1), with its
+// places (stages, groups, hosts) and its batches, all as numbers.
+type Plan struct {
+	def     *Definition
+	graph   graph
+	nodes   []node // breadth-first
+	targets map[string]place
+	stages  []stagePlan
+	groups  []groupPlan
+	hosts   []hostPlan
+	ranges  []rangePlan
+	users   map[Resource][]int32 // the hosts that run on a resource
+	end     int32                // pipeline-finished-successfully
+	pairs   map[pair]bool        // every event of every stage, whether or not there is a host
+	turn    []int32              // per step: its place in the order in which a pass looks at steps
+}
+
+// node is one step of G. Places are -1 where the step is above them.
+type node struct {
+	event              string
+	stage, group, host int32
+	kind               nodeKind
+}
+
+// nodeKind says what completes a step.
+type nodeKind uint8
+
+const (
+	marker       nodeKind = iota // appended directly
+	hostStart                    // a marker, appended together with the host's first action
+	artifactStep                 // a marker, once the artifact is registered
+	buildStep                    // an action; a marker for a revision that has all artifacts
+	chainStep                    // an action on a host
+)
+
+func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
+
+// place is what a target names.
+type place struct{ stage, group, host int32 }
+
+type stagePlan struct {
+	path              string
+	started, finished int32
+	nodes             []int32
+	groups            []int32
+	scope             []int32 // the stages that a failure here stops: itself, and those of the ranges around it
+	ranges            []int32 // the batches around it that span stages, innermost first
+	locked            bool    // it is a batch of its own
+}
+
+type groupPlan struct {
+	path              string
+	stage             int32
+	started, finished int32
+	hosts             []int32
+	spec              *Group
+}
+
+type hostPlan struct {
+	path         string
+	stage, group int32
+	nodes        []int32 // host-started, the chain, host-finished
+	resource     Resource
+	spec         *Host
+	arch         string // label of the artifact it gets; "": none
+}
+
+func (h *hostPlan) started() int32  { return h.nodes[0] }
+func (h *hostPlan) finished() int32 { return h.nodes[len(h.nodes)-1] }
+
+// rangePlan is a batch over several stages.
+type rangePlan struct {
+	name        string
+	id          batchID
+	stages      []int32 // the region, ascending
+	open, close int32
+	queue       Queue
+}
+
+// Definition is what the plan was compiled from.
+func (p *Plan) Definition() *Definition { return p.def }
+
+// Steps is the number of steps of G.
+func (p *Plan) Steps() int { return len(p.nodes) }
+
+// target is the full path of a step's target.
+func (p *Plan) target(n int32) string {
+	switch at := &p.nodes[n]; {
+	case at.host >= 0:
+		return p.hosts[at.host].path
+	case at.group >= 0:
+		return p.groups[at.group].path
+	case at.stage >= 0:
+		return p.stages[at.stage].path
+	default:
+		return p.def.Pipeline
+	}
+}
+
+// name is what a step is called in reasons, such as "prod/west/yew host-deployed".
+func (p *Plan) name(n int32) string { return p.short(p.target(n)) + " " + p.nodes[n].event }
+
+// short leaves the pipeline's name away from a path below it.
+func (p *Plan) short(target string) string { return shortTarget(p.def.Pipeline, target) }
+
+func shortTarget(name, target string) string {
+	return strings.TrimPrefix(target, name+"/")
+}
+
+// find is the step of that name, or -1.
+func (p *Plan) find(target, event string) int32 {
+	at, ok := p.targets[target]
+	if !ok {
+		return -1
+	}
+	for _, n := range p.own(at) {
+		if p.nodes[n].event == event && p.target(n) == target {
+			return n
+		}
+	}
+	return -1
+}
+
+// own is where the steps of a place itself are found; for a group and the pipeline only these, else those below as well.
+func (p *Plan) own(at place) []int32 {
+	switch {
+	case at.host >= 0:
+		return p.hosts[at.host].nodes
+	case at.group >= 0:
+		return []int32{p.groups[at.group].started, p.groups[at.group].finished}
+	case at.stage >= 0:
+		return p.stages[at.stage].nodes
+	default:
+		return []int32{0, p.end}
+	}
+}
+
+// under lists the steps of a target and below it, only those of one event when event is set.
+func (p *Plan) under(target, event string) []int32 {
+	at, ok := p.targets[target]
+	if !ok {
+		return nil
+	}
+	var found []int32
+	for _, n := range p.below(at) {
+		if event == "" || p.nodes[n].event == event {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+func (p *Plan) below(at place) []int32 {
+	switch {
+	case at.host >= 0:
+		return p.hosts[at.host].nodes
+	case at.group >= 0:
+		group := &p.groups[at.group]
+		all := []int32{group.started}
+		for _, h := range group.hosts {
+			all = append(all, p.hosts[h].nodes...)
+		}
+		return append(all, group.finished)
+	case at.stage >= 0:
+		all := append([]int32(nil), p.stages[at.stage].nodes...)
+		for _, g := range p.stages[at.stage].groups {
+			all = append(all, p.below(place{at.stage, g, -1})...)
+		}
+		return all
+	}
+	all := make([]int32, len(p.nodes))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}

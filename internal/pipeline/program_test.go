@@ -1,0 +1,522 @@
+package pipeline
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// program plays random moves on the shipped engine and on the definitional one, and compares them after every row.
+type program struct {
+	*rapid.T
+	engine *Engine
+	oracle *oracle
+	log    []Entry
+	asked  map[StepKey]bool // drained or canceled
+	next   int64            // deployment
+	newest int64            // revision
+}
+
+// TestEngineFollowsTheDefinitions is I12 and, on the way, the other invariants: the shipped engine asserts its own,
+// the definitional engine answers for the rest.
+func TestEngineFollowsTheDefinitions(t *testing.T) {
+	t.Parallel()
+	for i := range *rounds {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { rapid.Check(t, playProgram) })
+	}
+}
+
+var rounds = flag.Int("rounds", 20, "rounds of random programs, each of -rapid.checks of them")
+
+func playProgram(t *rapid.T) {
+	plan, ok := settled(randomDefinition(t))
+	if !ok {
+		t.Fatal("not a pipeline")
+	}
+	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), asked: map[StepKey]bool{}}
+	p.edit(plan)
+	p.create()
+	for range rapid.IntRange(1, 60).Draw(t, "moves") {
+		p.move()
+	}
+	p.finish()
+}
+
+func (p *program) move() {
+	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "edit", "edit", "undo", "artifact", "crash"}).Draw(p.T, "move") {
+	case "decide":
+		p.decide(rapid.SampledFrom([]int{1, 5, 1000}).Draw(p.T, "limit"))
+	case "end":
+		p.end("")
+	case "fail":
+		p.end(StepFailed)
+	case "cancel":
+		p.end(StepCanceled)
+	case "create":
+		p.create()
+	case "command":
+		p.randomCommand()
+	case "artifact":
+		p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: max(1, p.newest), Detail: raw(artifactDetail{
+			rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
+	case "crash": // I8: what a fresh fold of the log says is what the engine says, and it goes on from there
+		p.refold()
+	case "retry":
+		p.ask(RetryRequested)
+	case "skip or hold":
+		p.ask(rapid.SampledFrom([]string{StepSkipped, StepSkipped, HoldSet, HoldCleared}).Draw(p.T, "kind"))
+	case "undo": // an earlier definition comes back
+		version, _ := p.engine.Current()
+		p.edit(p.engine.plans[rapid.IntRange(1, version).Draw(p.T, "version")])
+	case "edit":
+		_, plan := p.engine.Current()
+		if next, ok := settled(mutated(p.T, plan.Definition())); ok {
+			p.edit(next)
+		}
+	}
+}
+
+// fold applies a row to both engines and compares them.
+func (p *program) fold(row Entry) {
+	p.Helper()
+	row.Pipeline, row.Seq, row.At = "shop", p.engine.Seq()+1, noon
+	p.log = append(p.log, row)
+	if err := p.engine.Apply(row); err != nil {
+		p.fatal("%v", err)
+	}
+	p.oracle.apply(row)
+	p.compare()
+}
+
+func (p *program) fatal(format string, args ...any) {
+	p.Helper()
+	for _, row := range p.log {
+		p.Logf("%3d v%d #%d r%d %s %s %s", row.Seq, row.Version, row.Deployment, row.Revision, row.Target, row.Event, row.Detail)
+	}
+	_, plan := p.engine.Current()
+	p.Logf("%s", raw(plan.def))
+	p.Fatalf(format, args...)
+}
+
+func (p *program) create() {
+	if p.next >= 4 {
+		return
+	}
+	p.next++
+	revision := p.newest
+	if revision == 0 || rapid.IntRange(0, 3).Draw(p.T, "again") > 0 {
+		p.newest++
+		revision = p.newest
+	}
+	created := Entry{Deployment: p.next, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision}
+	if rapid.IntRange(0, 4).Draw(p.T, "bounded") == 0 {
+		_, plan := p.engine.Current()
+		created.Detail = raw(createdDetail{Until: rapid.SampledFrom(plan.def.Stages).Draw(p.T, "until").Name})
+	}
+	p.fold(created)
+}
+
+func (p *program) edit(plan *Plan) {
+	version, _ := p.engine.Current()
+	edit := p.engine.Edit(version+1, plan, p.newest, noon)
+	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
+	want := map[string]bool{}
+	if version > 0 {
+		if refuses := p.oracle.refuses(version + 1); refuses != (edit.Refused.Err() != nil) {
+			p.fatal("the edit is refused: %v, want %v: %s", edit.Refused.Err(), refuses, raw(plan.def))
+		}
+		want = p.oracle.exclusions(version, version+1, p.newest)
+		p.checkEffects(edit.Effects, version+1)
+	}
+	if edit.Refused.Err() != nil {
+		return
+	}
+	p.engine.AddVersion(version+1, plan)
+	got := map[string]bool{}
+	for _, row := range edit.Entries {
+		if row.Event == StepExcluded {
+			got[fmt.Sprintf("%d %s %s", row.Deployment, row.Target, detail[StepDetail](row).Event)] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		p.fatal("edit excludes %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	for _, row := range edit.Entries {
+		p.fold(row)
+	}
+}
+
+// checkEffects: an edit reports every deployment that it concerns, and what each of them loses.
+func (p *program) checkEffects(effects []Effect, version int) {
+	p.Helper()
+	got := map[string]bool{}
+	for _, f := range effects {
+		got[fmt.Sprintf("%d", f.Deployment)] = true
+		for _, k := range slices.Concat(f.Elided, f.Excluded) {
+			got[fmt.Sprintf("%d loses %s %s", f.Deployment, k.Target, k.Event)] = true
+		}
+		for _, k := range f.Drained {
+			got[fmt.Sprintf("%d drains %s %s", f.Deployment, k.Target, k.Event)] = true
+		}
+	}
+	if want := p.oracle.effects; !maps.Equal(got, want) {
+		p.fatal("the edit to %d has the effects %v, want %v", version, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// lives lists live actions in a stable order.
+func (p *program) lives() []StepKey {
+	var list []StepKey
+	for _, t := range p.engine.order {
+		for _, name := range t.live.sorted() {
+			list = append(list, StepKey{t.number, name.target, name.event})
+		}
+	}
+	return list
+}
+
+func (p *program) end(how string) {
+	lives := p.lives()
+	if len(lives) == 0 {
+		return
+	}
+	k := lives[rapid.IntRange(0, len(lives)-1).Draw(p.T, "action")]
+	t := p.engine.trips[k.Deployment]
+	if how != "" {
+		p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: how, Class: Note, Revision: t.revision, Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
+		return
+	}
+	if stage, _, _, ok := t.plan.def.Find(k.Target); ok && k.Event == BuildCompleted && stage.Build != nil && rapid.IntRange(0, 9).Draw(p.T, "lost") > 0 {
+		for _, a := range stage.Build.Artifacts {
+			p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: t.revision, Detail: raw(artifactDetail{a.Label})})
+		}
+	}
+	p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: k.Event, Class: Fact, Revision: t.revision})
+}
+
+func (p *program) randomCommand() {
+	t := p.engine.order[rapid.IntRange(0, len(p.engine.order)-1).Draw(p.T, "deployment")]
+	targets := slices.Sorted(maps.Keys(t.plan.targets))
+	c := Command{Deployment: t.number, By: "ana", Reason: "test",
+		Kind:   rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared, UntilSet, PipelineCanceled}).Draw(p.T, "kind"),
+		Target: rapid.SampledFrom(append(targets, "shop", "shop", "shop")).Draw(p.T, "target"),
+		Now:    rapid.Bool().Draw(p.T, "now")}
+	if c.Kind == StepSkipped && rapid.Bool().Draw(p.T, "one") {
+		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, BuildCompleted}).Draw(p.T, "event")
+	}
+	p.command(c)
+}
+
+// ask is a person's answer to a failure: for the step, the host, the stage or the whole deployment.
+func (p *program) ask(kind string) {
+	var list []StepKey
+	for _, t := range p.engine.order {
+		for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
+			list = append(list, StepKey{t.number, name.target, name.event})
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	k := list[rapid.IntRange(0, len(list)-1).Draw(p.T, "failure")]
+	c := Command{Kind: kind, Deployment: k.Deployment, Target: k.Target, By: "ana", Reason: "test"}
+	switch stage := stageOf(k.Target); {
+	case kind == HoldSet || kind == HoldCleared:
+		c.Target = rapid.SampledFrom([]string{stage, "shop"}).Draw(p.T, "target")
+	case rapid.Bool().Draw(p.T, "one"):
+		c.Event = k.Event
+	default:
+		c.Target = rapid.SampledFrom([]string{k.Target, stage, "shop"}).Draw(p.T, "target")
+	}
+	p.command(c)
+}
+
+// command asks the engine, and folds the rows of a command that it accepts.
+func (p *program) command(c Command) {
+	rows, err := p.engine.Command(c)
+	_, exists := p.engine.trips[c.Deployment].plan.targets[c.Target]
+	canceled := p.engine.trips[c.Deployment].status == CanceledRun // whether it may still be interrupted is the engine's to know
+	if want := p.oracle.accepts(c); exists && !canceled && want != (err == nil) {
+		p.fatal("%+v: %v, accepted by the definitions: %v", c, err, want)
+	}
+	if err != nil {
+		return
+	}
+	for _, row := range rows {
+		p.fold(row)
+	}
+}
+
+// decide makes a pass and checks every row of it against what the definitions say comes next.
+func (p *program) decide(limit int) {
+	p.Helper()
+	d, err := p.engine.Decide(noon, limit)
+	if err != nil {
+		p.fatal("decide: %v", err)
+	}
+	if len(d.Entries) > limit && limit >= 8 {
+		p.fatal("%d rows, limit %d", len(d.Entries), limit)
+	}
+	claims := 0
+	for i := 0; i < len(d.Entries); {
+		i = p.checkMove(d.Entries, i)
+	}
+	for _, row := range d.Entries {
+		if row.Event == StepClaimed {
+			if w := d.Work[claims]; w.Target != row.Target || w.Event != detail[StepDetail](row).Event {
+				p.fatal("work %v beside claim of %s", w.StepKey, row.Target)
+			}
+			claims++
+		}
+	}
+	for _, k := range slices.Concat(d.Drain, d.Cancel) {
+		p.asked[k] = true
+	}
+	if d.More {
+		return
+	}
+	if m, ok := p.oracle.first(); ok {
+		p.fatal("the pass ends, but %v comes next", m)
+	}
+	p.compare()
+	p.checkDrained()
+	if again, err := p.engine.Decide(noon, limit); err != nil || !again.Empty() {
+		p.fatal("a second pass decides %+v, %v", again, err)
+	}
+}
+
+// checkMove checks the rows of one move, which begin at i, and returns where the next begins.
+func (p *program) checkMove(rows []Entry, i int) int {
+	p.Helper()
+	want, ok := p.oracle.first()
+	if !ok {
+		p.fatal("row %s %s of #%d, but nothing comes next", rows[i].Target, rows[i].Event, rows[i].Deployment)
+	}
+	superseded := map[int64]bool{}
+	if want.event != PipelineSuperseded {
+		for ; rows[i].Event == PipelineSuperseded; i++ {
+			superseded[rows[i].Deployment] = true
+			p.take(rows[i])
+		}
+	}
+	row := rows[i]
+	got := move{row.Deployment, row.Target, row.Event, ""}
+	if row.Event == StepClaimed || row.Event == StepFailed {
+		got.step = detail[StepDetail](row).Event
+	}
+	if got != want {
+		p.fatal("row %v, want %v", got, want)
+	}
+	if row.Class == Fact || row.Event == StepClaimed {
+		p.checkSuperseded("latest", superseded, p.latestWaiters(row, superseded))
+	}
+	outranked := map[int64]bool{}
+	if row.Event == HostStarted {
+		outranked = p.oracle.outranked(row)
+	}
+	p.take(row)
+	i++
+	if row.Event != HostStarted {
+		return i
+	}
+	got2 := map[int64]bool{}
+	for ; i < len(rows) && rows[i].Event == PipelineSuperseded && outranked[rows[i].Deployment]; i++ {
+		got2[rows[i].Deployment] = true
+		p.take(rows[i])
+	}
+	p.checkSuperseded("start", got2, outranked)
+	return p.checkFirstAction(rows, i, row)
+}
+
+// take folds a row that the engine has already applied.
+func (p *program) take(row Entry) {
+	p.log = append(p.log, row)
+	p.oracle.apply(row)
+}
+
+func (p *program) checkSuperseded(what string, got, want map[int64]bool) {
+	p.Helper()
+	if !maps.Equal(got, want) {
+		p.fatal("%s supersedes %v, want %v", what, got, want)
+	}
+}
+
+// latestWaiters is who waits for a free `latest` batch that the row enters; the gone have been superseded for it.
+func (p *program) latestWaiters(row Entry, gone map[int64]bool) map[int64]bool {
+	t := p.oracle.trip(row.Deployment)
+	for n := range gone {
+		p.oracle.trip(n).status = Active
+	}
+	name := stepName{row.Target, row.Event}
+	if row.Event == StepClaimed {
+		name.event = detail[StepDetail](row).Event
+	}
+	want := map[int64]bool{}
+	for _, b := range p.oracle.graph(t).batches {
+		if b.region[name] && p.oracle.queueOf(b) == Latest && p.oracle.holder[b.id] == nil {
+			for _, w := range p.oracle.waiters(b.id) {
+				if w != t {
+					want[w.number] = true
+				}
+			}
+		}
+	}
+	for n := range gone {
+		p.oracle.trip(n).status = Superseded
+	}
+	return want
+}
+
+// checkFirstAction: host-started comes together with its host's first action.
+func (p *program) checkFirstAction(rows []Entry, i int, started Entry) int {
+	v := p.oracle.view(p.oracle.trip(started.Deployment))
+	for n, s := range v.g.steps {
+		if s.target != started.Target || s.event == HostFinished || !v.doable[n] {
+			continue
+		}
+		if i == len(rows) || rows[i].Event != StepClaimed || rows[i].Target != s.target || detail[StepDetail](rows[i]).Event != s.event {
+			p.fatal("%s is started without %s", s.target, s.event)
+		}
+		p.take(rows[i])
+		return i + 1
+	}
+	return i
+}
+
+// compare is I12: states, reasons and holders are the same.
+func (p *program) compare() {
+	p.Helper()
+	for _, o := range p.oracle.trips {
+		t := p.engine.trips[o.number]
+		if t.status != o.status || t.version != o.version {
+			p.fatal("#%d is %s under %d, want %s under %d", t.number, t.status, t.version, o.status, o.version)
+		}
+		if t.status != Active && t.status != FailedRun {
+			continue
+		}
+		v, front := p.oracle.view(o), t.fronts()
+		for i, s := range v.g.steps {
+			n := int32(i)
+			if name := (stepName{t.plan.target(n), t.plan.nodes[n].event}); name != s {
+				p.fatal("step %d is %v, want %v", i, name, s)
+			}
+			if got, want := t.is(n, resolved), v.resolved[i]; got != want {
+				p.fatal("#%d %v: resolved %v, want %v", o.number, s, got, want)
+			}
+			b := p.engine.check(t, n)
+			got := verdict{why: b.why, batch: b.batch}
+			if b.trip != nil {
+				got.by = b.trip.number
+			}
+			if want := p.oracle.check(v, i); got != want {
+				p.fatal("#%d %v: %+v, want %+v", o.number, s, got, want)
+			}
+			if at := front.of(n); b.why == isWaiting && !v.doable[at] {
+				p.fatal("#%d %v waits for %v, which is not on the frontier", o.number, s, v.g.steps[at])
+			}
+		}
+	}
+	held := map[batchID]int64{}
+	for id, h := range p.engine.holder {
+		held[id] = h.trip.number
+	}
+	want := map[batchID]int64{}
+	for id, t := range p.oracle.holder {
+		want[id] = t.number
+	}
+	if !maps.Equal(held, want) {
+		p.fatal("batches are held by %v, want %v", held, want)
+	}
+}
+
+// checkDrained: what is live and elided, gone, stopped or of an ended deployment has been asked to end.
+func (p *program) checkDrained() {
+	p.Helper()
+	for _, t := range p.oracle.trips {
+		v := p.oracle.view(t)
+		for s := range t.live {
+			i, in := v.g.index[s]
+			must := t.status != Active || !in || v.g.elided(v.known, i) || p.oracle.stopped(t, stageOf(s.target))
+			if must && !p.asked[StepKey{t.number, s.target, s.event}] {
+				p.fatal("#%d %v is not drained", t.number, s)
+			}
+		}
+	}
+}
+
+// finish is I7: nothing live, failed, held, or waiting for others: every deployment has ended, and nothing is held.
+func (p *program) finish() {
+	for _, t := range p.oracle.trips {
+		for _, target := range slices.Sorted(maps.Keys(t.held)) {
+			if t.status == Active {
+				p.fold(Entry{Deployment: t.number, Target: target, Event: HoldCleared, Class: Note})
+			}
+		}
+		if t.until != "" {
+			p.fold(Entry{Deployment: t.number, Target: "shop", Event: UntilSet, Class: Note})
+		}
+	}
+	for r := int64(1); r <= p.newest; r++ {
+		for _, label := range []string{"amd64", "arm64", "riscv"} {
+			p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: r, Detail: raw(artifactDetail{label})})
+		}
+	}
+	for range 1000 {
+		p.decide(1000)
+		lives := p.lives()
+		if len(lives) == 0 {
+			break
+		}
+		p.fold(Entry{Deployment: lives[0].Deployment, Target: lives[0].Target, Event: lives[0].Event, Class: Fact})
+	}
+	for _, t := range p.oracle.trips { // what has failed waits for a person, and others may wait for it
+		if t.status == FailedRun || t.status == Active && len(t.failed) > 0 {
+			p.fold(Entry{Deployment: t.number, Target: "shop", Event: PipelineCanceled, Class: Note})
+			p.finish()
+			return
+		}
+	}
+	for _, t := range p.oracle.trips {
+		if t.status == Active {
+			p.fatal("#%d never ends", t.number)
+		}
+	}
+	if len(p.engine.holder) > 0 || len(p.engine.busy) > 0 {
+		p.fatal("at the end %v is held and %v busy", p.engine.holder, p.engine.busy)
+	}
+	for _, t := range p.engine.order {
+		if len(t.liveAt) > 0 {
+			p.fatal("at the end #%d counts live actions at %v", t.number, t.liveAt)
+		}
+	}
+	for group, n := range p.engine.flying {
+		if n != 0 {
+			p.fatal("at the end %d hosts of %s are in flight", n, group)
+		}
+	}
+	p.refold()
+}
+
+// refold is I8: the fold of the log is the engine's state. The fresh engine goes on.
+func (p *program) refold() {
+	fresh := New("shop")
+	fresh.plans = p.engine.plans
+	for _, row := range p.log {
+		if err := fresh.Apply(row); err != nil {
+			p.fatal("fold again: %v", err)
+		}
+	}
+	for _, t := range p.engine.order {
+		got, want := fresh.Explain(t.number, noon), p.engine.Explain(t.number, noon)
+		if !slices.Equal(got, want) {
+			p.fatal("#%d folded again is %v, want %v", t.number, got, want)
+		}
+	}
+	p.engine = fresh
+	p.compare()
+}

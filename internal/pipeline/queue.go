@@ -1,0 +1,142 @@
+package pipeline
+
+import "slices"
+
+// queue is the doable steps of a deployment that are neither claimed nor failed,
+// arranged so that a pass does not look at every waiting host: of each group
+// only the first host that may start is on the heap, until it has started or
+// turned out to be blocked for a reason of its own.
+type queue struct {
+	heap   []int32  // the step whose turn is first on top
+	turn   []int32  // per step, of the plan
+	parked []int32  // blocked when last looked at
+	listed []bool   // per step: on the heap, parked, or waiting in its group
+	starts []starts // per group
+	epoch  int      // of the walk that all this is from
+}
+
+// starts is the hosts of a group that have not been looked at yet, ascending.
+type starts struct {
+	waiting []int32
+	out     int // on the heap or parked
+}
+
+func (q *queue) clear(p *Plan) {
+	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
+	q.listed = make([]bool, len(p.nodes))
+	q.starts = make([]starts, len(p.groups))
+}
+
+// collect takes what the walk has found doable since the last time.
+func (t *trip) collect() {
+	q := &t.queue
+	if q.epoch != t.epoch {
+		q.clear(t.plan)
+		q.epoch = t.epoch
+	}
+	touched := false
+	for _, n := range t.fresh {
+		if q.listed[n] {
+			continue
+		}
+		q.listed[n] = true
+		if at := &t.plan.nodes[n]; at.kind == hostStart {
+			q.starts[at.group].waiting = append(q.starts[at.group].waiting, n)
+			touched = true
+			continue
+		}
+		q.push(n)
+	}
+	t.fresh = t.fresh[:0]
+	if !touched {
+		return
+	}
+	for g := range q.starts {
+		if s := &q.starts[g]; !slices.IsSorted(s.waiting) {
+			slices.Sort(s.waiting)
+		}
+		if q.starts[g].out == 0 {
+			q.feed(int32(g))
+		}
+	}
+}
+
+// feed puts the group's next host on the heap.
+func (q *queue) feed(group int32) {
+	s := &q.starts[group]
+	if len(s.waiting) == 0 {
+		return
+	}
+	q.push(s.waiting[0])
+	s.waiting = s.waiting[1:]
+	s.out++
+}
+
+// unpark puts everything back that was blocked.
+func (q *queue) unpark() {
+	for _, n := range q.parked {
+		q.push(n)
+	}
+	q.parked = q.parked[:0]
+}
+
+// drop forgets a step that was popped: it has been done, or is not doable any more.
+func (t *trip) drop(n int32) {
+	t.queue.listed[n] = false
+	if at := &t.plan.nodes[n]; at.kind == hostStart {
+		t.queue.starts[at.group].out--
+		t.queue.feed(at.group)
+	}
+}
+
+// park keeps a blocked step aside. When the reason is the host's own, its group's next host gets its turn.
+func (t *trip) park(n int32, ownReason bool) {
+	t.queue.parked = append(t.queue.parked, n)
+	if at := &t.plan.nodes[n]; at.kind == hostStart && ownReason {
+		t.queue.feed(at.group)
+	}
+}
+
+func (q *queue) push(n int32) {
+	q.heap = append(q.heap, n)
+	for i := len(q.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if q.turn[q.heap[up]] <= q.turn[q.heap[i]] {
+			return
+		}
+		q.heap[up], q.heap[i] = q.heap[i], q.heap[up]
+		i = up
+	}
+}
+
+func (q *queue) pop() (int32, bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	top, last := q.heap[0], len(q.heap)-1
+	q.heap[0] = q.heap[last]
+	q.heap = q.heap[:last]
+	for i := 0; ; {
+		small := i
+		for _, c := range [2]int{2*i + 1, 2*i + 2} {
+			if c < last && q.turn[q.heap[c]] < q.turn[q.heap[small]] {
+				small = c
+			}
+		}
+		if small == i {
+			return top, true
+		}
+		q.heap[i], q.heap[small] = q.heap[small], q.heap[i]
+		i = small
+	}
+}
+
+// candidates lists every doable, unclaimed, unfailed step without changing the queue, unordered.
+func (t *trip) candidates() []int32 {
+	t.collect()
+	list := slices.Concat(t.queue.heap, t.queue.parked)
+	for g := range t.queue.starts {
+		list = append(list, t.queue.starts[g].waiting...)
+	}
+	return slices.DeleteFunc(list, func(n int32) bool { return t.is(n, claimed|failed) || !t.isDoable(n) })
+}

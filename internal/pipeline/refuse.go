@@ -1,0 +1,182 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// refusals finds what an edit may not change while a deployment is inside a stage or may come back to it: the order of a
+// chain, since steps would be skipped unseen, and where a host is and what runs there, since a chain would continue with
+// files that are elsewhere.
+func (e *Engine) refusals(next *Plan) fault.Problems {
+	inside := slices.DeleteFunc(e.inside(), func(t *trip) bool { return t.plan.def.Pin })
+	r := refusing{e: e, next: next, told: map[string]bool{}}
+	for i := range next.def.Stages {
+		for _, t := range inside {
+			if t.isInsideStage(next.stages[i].path) {
+				r.chain(t, i)
+				r.hosts(t, int32(i))
+			}
+		}
+	}
+	return r.problems
+}
+
+// refusing collects the problems of one edit, at most one for a place in the file.
+type refusing struct {
+	e        *Engine
+	next     *Plan
+	told     map[string]bool
+	problems fault.Problems
+}
+
+func (r *refusing) refuse(code, scope, format string, args ...any) {
+	if !r.told[scope] {
+		r.told[scope] = true
+		r.problems = append(r.problems, fault.Problem{Code: code, Scope: scope, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// state is "shop#7 is inside", or that it may come back.
+func (r *refusing) state(t *trip) string {
+	if t.status == FailedRun {
+		return r.e.label(t) + " has failed inside and may be retried"
+	}
+	return r.e.label(t) + " is inside"
+}
+
+func (r *refusing) chain(t *trip, stage int) {
+	s := &r.next.def.Stages[stage]
+	was := findStage(t.plan.def, s.Name)
+	if was == nil {
+		return
+	}
+	if event := reordered(was.Chain, s.Chain); event != "" {
+		r.refuse("chain-reordered", stageScope(stage)+".steps", "chain of %s cannot be reordered while %s: %s would be skipped", s.Name, r.state(t), event)
+	}
+}
+
+func (r *refusing) hosts(t *trip, stage int32) {
+	for _, g := range r.next.stages[stage].groups {
+		for i, h := range r.next.groups[g].hosts {
+			was, ok := t.identityOf(r.next.hosts[h].path)
+			if now := r.next.identity(h); ok && was != now {
+				groupScope := fmt.Sprintf("%s.groups[%d]", stageScope(int(stage)), g-r.next.stages[stage].groups[0])
+				r.host(t, h, groupScope, fmt.Sprintf("%s.hosts[%d]", groupScope, i), was, now)
+			}
+		}
+	}
+}
+
+func (r *refusing) host(t *trip, h int32, group, scope string, was, now identity) {
+	host := &r.next.hosts[h]
+	label, wait := r.e.label(t), "wait until it has ended, or cancel it"
+	if t.status == FailedRun {
+		label, wait = label+", which has failed and may be retried", "cancel it, or retry it first"
+	}
+	switch {
+	case was.address != now.address:
+		r.refuse("host-moved", scope+".url", "%s is inside %s: give the new host a new name", host.spec.Name, label)
+	case was.user != now.user:
+		r.refuse("host-moved", scope+".url", "user of %s cannot change while %s: %s", host.spec.Name, r.state(t), wait)
+	case was.root != now.root:
+		r.refuse("host-moved", scope+".root", "root of %s cannot change while %s: %s", host.spec.Name, r.state(t), wait)
+	default:
+		r.refuse("service-renamed", r.serviceScope(host, group, scope), "service of %s cannot change from %q to %q while %s: %s",
+			host.spec.Name, was.service, now.service, r.state(t), wait)
+	}
+}
+
+// serviceScope is where the name of a host's service is written.
+func (r *refusing) serviceScope(host *hostPlan, group, scope string) string {
+	switch {
+	case host.spec.Service != nil:
+		return scope + ".service.name"
+	case r.next.groups[host.group].spec.Service != nil:
+		return group + ".service.name"
+	case r.next.def.Stages[host.stage].Service != nil:
+		return stageScope(int(host.stage)) + ".service.name"
+	}
+	return "service.name"
+}
+
+// reordered is the first event that two chains share and have in another order.
+func reordered(old, next []Step) string {
+	shared := func(list, other []Step) (events []string) {
+		for _, s := range list {
+			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
+				events = append(events, s.Event)
+			}
+		}
+		return events
+	}
+	before, after := shared(old, next), shared(next, old)
+	for i := range before {
+		if before[i] != after[i] {
+			return after[i]
+		}
+	}
+	return ""
+}
+
+// identity is where a host is and what runs there. It stays while a deployment is inside.
+type identity struct{ address, user, root, service string }
+
+func (p *Plan) identity(h int32) identity {
+	host := &p.hosts[h]
+	user := ""
+	if rest, ok := strings.CutPrefix(host.spec.URL, "ssh://"); ok {
+		authority, _, _ := strings.Cut(rest, "/")
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			user = authority[:at]
+		}
+	}
+	return identity{host.resource.Address, user, host.spec.Root, host.resource.Service}
+}
+
+// identityOf returns what a host was when the deployment had it last, if the deployment has started it.
+func (t *trip) identityOf(path string) (identity, bool) {
+	at, ok := t.plan.targets[path]
+	if !ok || at.host < 0 {
+		was, ok := t.left[path]
+		return was, ok
+	}
+	return t.plan.identity(at.host), t.is(t.plan.hosts[at.host].started(), complete)
+}
+
+// leave remembers the hosts that the deployment has started and that the next version does not have, in case they
+// come back.
+func (t *trip) leave(next *Plan) {
+	for h := range t.plan.hosts {
+		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
+			t.left[host.path] = t.plan.identity(int32(h))
+		}
+	}
+}
+
+// isInsideStage reports whether a deployment has started a host of the stage and not finished the stage.
+func (t *trip) isInsideStage(path string) bool {
+	at, ok := t.plan.targets[path]
+	if _, finished := t.away[stepName{path, StageFinished}]; finished || ok && t.is(t.plan.stages[at.stage].finished, complete) {
+		return false
+	}
+	for host := range t.left {
+		if strings.HasPrefix(host, path+"/") {
+			return true
+		}
+	}
+	if !ok {
+		return false
+	}
+	for _, g := range t.plan.stages[at.stage].groups {
+		for _, h := range t.plan.groups[g].hosts {
+			if t.is(t.plan.hosts[h].started(), complete) {
+				return true
+			}
+		}
+	}
+	return false
+}

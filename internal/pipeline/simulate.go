@@ -1,0 +1,149 @@
+package pipeline
+
+import (
+	"container/heap"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// PlanStep is one line of `waybill plan`: a step that ship would do, in virtual time.
+type PlanStep struct {
+	StepKey
+	Start, End time.Duration
+	Work       bool
+	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
+}
+
+// Simulate runs the engine on virtual time for a new deployment of revision, with the given duration per step.
+// It changes nothing: the run is of an empty pipeline under the version in force, so that what others
+// are doing just now is left out.
+func (e *Engine) Simulate(revision int64, duration func(StepKey) time.Duration) ([]PlanStep, error) {
+	version, plan := e.Current()
+	if plan == nil {
+		return nil, fmt.Errorf("simulate pipeline %s: no definition is in force", e.pipeline)
+	}
+	s := newSimulation(version, plan, duration)
+	maps.Copy(s.engine.late, e.late)
+	return s.run(revision)
+}
+
+// Simulate is Engine.Simulate for a definition that is not in force yet.
+func (p *Plan) Simulate(duration func(StepKey) time.Duration) ([]PlanStep, error) {
+	return newSimulation(1, p, duration).run(1)
+}
+
+// simulation is an engine whose actions all succeed after a known time.
+type simulation struct {
+	engine   *Engine
+	duration func(StepKey) time.Duration
+	live     byEnd
+	begun    int
+	done     []PlanStep
+}
+
+// byEnd is a heap of running steps: the one that ends first, then the one that began first.
+type byEnd []running
+
+type running struct {
+	PlanStep
+	order int
+}
+
+func (h byEnd) Len() int { return len(h) }
+func (h byEnd) Less(i, k int) bool {
+	return h[i].End < h[k].End || h[i].End == h[k].End && h[i].order < h[k].order
+}
+func (h byEnd) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+func (h *byEnd) Push(x any)   { *h = append(*h, x.(running)) }
+func (h *byEnd) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func newSimulation(version int, plan *Plan, duration func(StepKey) time.Duration) *simulation {
+	s := &simulation{engine: New(plan.def.Pipeline), duration: duration}
+	s.engine.AddVersion(version, plan)
+	s.engine.version = version
+	return s
+}
+
+func (s *simulation) run(revision int64) ([]PlanStep, error) {
+	s.external(revision)
+	created := Entry{Deployment: 1, Target: s.engine.pipeline, Event: DeploymentCreated, Class: Note, Revision: revision}
+	if err := s.apply(created); err != nil {
+		return nil, err
+	}
+	start := time.Time{}
+	for now := time.Duration(0); ; {
+		decision, err := s.engine.Decide(start.Add(now), 1<<30)
+		if err != nil {
+			return nil, err
+		}
+		s.begin(decision, now)
+		if len(s.live) == 0 {
+			return s.done, s.check()
+		}
+		next := heap.Pop(&s.live).(running).PlanStep
+		now = next.End
+		if err := s.end(next, revision); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// external registers what is built elsewhere, which a simulation takes as there.
+func (s *simulation) external(revision int64) {
+	def := s.engine.plans[s.engine.version].def
+	for i := range def.Stages {
+		if b := def.Stages[i].Build; b != nil && b.External {
+			s.register(revision, b)
+		}
+	}
+}
+
+func (s *simulation) register(revision int64, b *Build) {
+	if s.engine.artifacts[revision] == nil {
+		s.engine.artifacts[revision] = map[string]json.RawMessage{}
+	}
+	for _, a := range b.Artifacts {
+		s.engine.artifacts[revision][a.Label] = json.RawMessage("{}")
+	}
+}
+
+func (s *simulation) begin(d Decision, now time.Duration) {
+	for _, row := range d.Entries {
+		if row.Class == Fact {
+			s.done = append(s.done, PlanStep{StepKey: StepKey{row.Deployment, row.Target, row.Event}, Start: now, End: now})
+		}
+	}
+	for _, w := range d.Work {
+		s.begun++
+		step := PlanStep{StepKey: w.StepKey, Start: now, End: now + max(0, s.duration(w.StepKey)), Work: true}
+		heap.Push(&s.live, running{step, s.begun})
+	}
+}
+
+func (s *simulation) end(step PlanStep, revision int64) error {
+	s.done = append(s.done, step)
+	if step.Event == BuildCompleted {
+		stage, _, _, _ := s.engine.plans[s.engine.version].def.Find(step.Target)
+		s.register(revision, stage.Build)
+	}
+	return s.apply(Entry{Deployment: 1, Target: step.Target, Event: step.Event, Class: Fact})
+}
+
+func (s *simulation) apply(row Entry) error {
+	row.Pipeline, row.Seq = s.engine.pipeline, s.engine.seq+1
+	return s.engine.Apply(row)
+}
+
+// check: a simulation without failures ends with its deployment.
+func (s *simulation) check() error {
+	if t := s.engine.trips[1]; t.status != Finished {
+		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.fronts().of(t.plan.end)))
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package pipeline
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// trip is one deployment: one trip of one revision through the pipeline. It is
+// what the fold of its rows says, laid over the graph of the version in force for it.
+type trip struct {
+	*walk
+	number   int64 // also its rank: rollbacks, which rank beside another, come later
+	revision int64
+	label    string // of the revision, for people
+	version  int
+	plan     *Plan
+	notes    map[noteName]int
+
+	status         Status
+	reason         string
+	by             int64
+	created, ended time.Time
+
+	held       map[string]hold      // by target: the pipeline or a stage
+	until      string               // the stage to go no further than, by name; "": to the end
+	resumed    map[string]bool      // stages beyond it that were resumed since, by path
+	beyond     []bool               // per stage: until keeps it from starting; nil without until
+	at         []int64              // per step: Unix time in ns of its last row
+	away       map[stepName]int64   // facts of steps that G has not, with their time
+	live       liveSteps            // claimed and not ended, in G or not
+	liveAt     map[string]int       // live actions by the path of their stage and of their host
+	failures   map[stepName]failure // failed, in G or not
+	exclusions []exclusion          // in the order of their rows
+	from       *Plan                // the version in force when it was created
+	left       map[string]identity  // started hosts that G does not have, by path
+	lacks      map[string]bool      // architectures that came too late for it, by label
+	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
+	sizes      map[string]int       // hosts of a group when it started
+	tolerated  map[string]int       // hosts of a group given up within maxFailed
+	noted      map[string]bool      // stages with stage-failed since the last retry
+	holds      map[batchID]bool     // its batches
+	failing    []int32              // per stage: what stops it
+	broken     []int32              // per group: hosts with a failure
+	flying     []bool               // per host: counts against maxParallel
+	queue      queue                // what a pass looks at
+	unchecked  bool                 // live actions may have to be drained
+	interrupt  bool                 // canceled with "now"
+	outranked  bool                 // it may have steps left on a resource that a newer deployment started
+}
+
+type stepName struct{ target, event string }
+
+type noteName struct{ target, event string }
+
+// hold is why nothing starts: a person asked for it, or the deployment goes no further than the stage until.
+type hold struct{ by, reason, until string }
+
+// failure is how a step's action ended.
+type failure struct {
+	seq    int64
+	status string
+	text   string
+}
+
+// exclusion elides the steps of a target and below it, all or those of one event.
+type exclusion struct {
+	target, event string
+	reason, by    string
+}
+
+// liveSteps is the live actions of a deployment.
+type liveSteps map[stepName]*liveStep
+
+// liveStep is one live action. Where it runs is kept as it was when it was claimed.
+type liveStep struct {
+	stage    string // path
+	host     string // path; "": a build
+	resource Resource
+	kind     nodeKind
+	since    time.Time
+	asked    ending // what the deployer was told to do about it
+}
+
+// ending is how a live action is to end; a later one is stronger.
+type ending uint8
+
+const (
+	runOn ending = iota
+	drainIt
+	cancelIt
+)
+
+func (l liveSteps) has(p *Plan, n int32) bool {
+	return l[stepName{p.target(n), p.nodes[n].event}] != nil
+}
+
+// liveIn counts the live actions in a batch's region.
+func (t *trip) liveIn(b batch) int {
+	if len(t.live) == 0 {
+		return 0
+	}
+	if b.host >= 0 {
+		return t.liveUnder(b.id)
+	}
+	count := 0
+	for _, s := range b.stages {
+		count += t.liveUnder(batchID(t.plan.stages[s].path))
+	}
+	return count
+}
+
+// liveUnder counts live actions by the path of their stage or host.
+func (t *trip) liveUnder(id batchID) int { return t.liveAt[string(id)] }
+
+// isStopped: a failed, untolerated step in the stage or in a region around it.
+func (t *trip) isStopped(stage int32) bool {
+	for _, s := range t.plan.stages[stage].scope {
+		if t.failing[s] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// failedInside: stopped by a failure in the region, under the given policy of every stage that failed.
+func (t *trip) failedInside(b batch, policy OnFailure) bool {
+	found := false
+	for _, s := range b.stages {
+		if t.failing[s] == 0 {
+			continue
+		}
+		if t.plan.def.Stages[s].OnFailure != policy {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// isBroken reports whether a step has failed in a way that counts: the failure of an elided step is recorded, but
+// stops nothing and ends nothing.
+func (t *trip) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
+
+// size is the number of hosts of a group when it started; until then, what it is now.
+func (t *trip) size(group int32) int {
+	g := &t.plan.groups[group]
+	if size, ok := t.sizes[g.path]; ok {
+		return size
+	}
+	return len(g.hosts)
+}
+
+// failedHosts lists the hosts of a group with a failure that counts, in the order in which they failed.
+func (t *trip) failedHosts(group int32) []string {
+	first := map[string]int64{}
+	for name, f := range t.failures {
+		n := t.plan.find(name.target, name.event)
+		if n < 0 || !t.isBroken(n) || t.plan.nodes[n].group != group || t.plan.nodes[n].host < 0 {
+			continue
+		}
+		if seq, ok := first[name.target]; !ok || f.seq < seq {
+			first[name.target] = f.seq
+		}
+	}
+	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
+}
+
+// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the bound of until.
+func (t *trip) heldAt(stage int32) (hold, bool) {
+	if len(t.held) == 0 && t.beyond == nil {
+		return hold{}, false
+	}
+	if h, ok := t.held[t.plan.def.Pipeline]; ok || stage < 0 {
+		return h, ok
+	}
+	if h, ok := t.held[t.plan.stages[stage].path]; ok || t.beyond == nil || !t.beyond[stage] {
+		return h, ok
+	}
+	return hold{until: t.until}, true
+}
+
+// covers reports whether an exclusion, or a command, for target and event is about the step.
+func covers(target, event string, s stepName) bool {
+	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
+}

@@ -1,0 +1,40 @@
+package pipeline
+
+import "slices"
+
+// A deployment may be bounded, when it is created or later, to go no further than one stage. The stages that are
+// neither that stage nor before it then start nothing, as if each were held, until they are resumed.
+// It is a condition like a hold, so it takes effect with the row that carries it and an edit
+// does not lift it.
+
+// setUntil bounds a deployment at a stage, by name; "" lifts the bound.
+func (t *trip) setUntil(stage string) {
+	t.until, t.resumed = stage, map[string]bool{}
+	t.findBeyond()
+}
+
+// resume lets one stage beyond the bound start, by path.
+func (t *trip) resume(stage string) {
+	if t.until != "" {
+		t.resumed[stage] = true
+		t.findBeyond()
+	}
+}
+
+// findBeyond computes, for the graph in force, which stages the bound keeps from starting: all of them
+// when the stage it names has left the definition.
+func (t *trip) findBeyond() {
+	t.beyond = nil
+	if t.until == "" {
+		return
+	}
+	t.beyond = make([]bool, len(t.plan.stages))
+	last := slices.IndexFunc(t.plan.def.Stages, func(s Stage) bool { return s.Name == t.until })
+	var before []bool
+	if last >= 0 {
+		before = reached(last, reversed(t.plan.def.stageEdges()))
+	}
+	for s := range t.beyond {
+		t.beyond[s] = s != last && (last < 0 || !before[s]) && !t.resumed[t.plan.stages[s].path]
+	}
+}

@@ -1,0 +1,20 @@
+package pipeline
+
+import "fmt"
+
+// Violation is an invariant that does not hold: the pipeline's decisions stop
+// there, since going on could only make it worse. doc.go lists the invariants.
+type Violation struct {
+	Invariant string // such as "I3"
+	Pipeline  string
+	Seq       int64 // position of the row that breaks it
+	Text      string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("invariant %s of pipeline %s does not hold at entry %d: %s", v.Invariant, v.Pipeline, v.Seq, v.Text)
+}
+
+func (e *Engine) violation(invariant, format string, args ...any) error {
+	return &Violation{Invariant: invariant, Pipeline: e.pipeline, Seq: e.seq, Text: fmt.Sprintf(format, args...)}
+}

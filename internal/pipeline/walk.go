@@ -1,0 +1,253 @@
+package pipeline
+
+// bits is what is known of one step of a deployment.
+type bits uint8
+
+const (
+	complete bits = 1 << iota // its fact is in the log
+	claimed                   // its action is live
+	failed                    // its action ended so, and nobody asked to retry
+	excluded                  // by an edit, a skip or a tolerated failure
+	resolved                  // complete, or elided and walked through
+)
+
+// walk is 4.2 and 4.3 for one deployment: which steps are new, elided, resolved
+// and doable. Completing, claiming and excluding are followed at once and cost
+// O(V+E) over a whole deployment, because each of them only ever resolves or
+// elides more; the end of a claim without a fact is the exception (see unclaim).
+type walk struct {
+	g     *graph
+	step  []bits
+	later []bool  // per component: a step strictly after it is complete or claimed, so it is not new
+	wait  []int32 // per component: edges into it from components that are not wholly resolved
+	open  []int32 // per component: unresolved members
+
+	done    int     // complete steps
+	elided  int     // elided steps
+	passed  int     // elided steps that are not excluded: only these can become new again
+	epoch   int     // counts restarts
+	fresh   []int32 // found doable since somebody looked; after a restart all that are
+	pending []int32 // components whose members all got resolved and whose edges are still to be followed
+}
+
+// newWalk starts from what is known; known may hold complete, claimed, failed and excluded.
+func newWalk(g *graph, known []bits) *walk {
+	w := &walk{g: g, step: known}
+	w.restart()
+	return w
+}
+
+// restart computes everything again from the four given bits.
+func (w *walk) restart() {
+	n := w.g.members.count()
+	w.later, w.wait, w.open = make([]bool, n), make([]int32, n), make([]int32, n)
+	w.done, w.elided, w.passed, w.fresh, w.pending = 0, 0, 0, nil, nil
+	w.epoch++
+	for s := range int32(w.g.size()) {
+		w.step[s] &^= resolved
+		w.open[w.g.component[s]]++
+		for _, t := range w.g.next.of(s) {
+			if w.g.component[t] != w.g.component[s] {
+				w.wait[w.g.component[t]]++
+			}
+		}
+	}
+	for s := range int32(w.g.size()) {
+		switch {
+		case w.step[s]&complete != 0:
+			w.done++
+		case w.step[s]&excluded != 0:
+			w.elided++
+		}
+	}
+	for s := range int32(w.g.size()) {
+		if w.step[s]&(complete|claimed) != 0 {
+			w.passBefore(s)
+		}
+		if w.step[s]&complete != 0 {
+			w.resolve(s)
+		}
+	}
+	w.enter(w.g.component[0])
+	w.follow()
+}
+
+func (w *walk) is(s int32, b bits) bool { return w.step[s]&b != 0 }
+
+// isElided: neither complete nor to be run in this deployment.
+func (w *walk) isElided(s int32) bool {
+	return !w.is(s, complete) && (w.is(s, excluded) || w.later[w.g.component[s]])
+}
+
+// isDoable: on the frontier, new, ready and not excluded (4.3).
+func (w *walk) isDoable(s int32) bool {
+	return !w.is(s, resolved) && !w.isElided(s) && w.wait[w.g.component[s]] == 0 && w.isReached(s)
+}
+
+// isReached: the walk through resolved steps meets s, given that its component is entered.
+// Outside a cycle that is always so; inside, there has to be a way from a step by which the cycle is entered.
+func (w *walk) isReached(s int32) bool {
+	c := w.g.component[s]
+	if len(w.g.members.of(c)) == 1 {
+		return true
+	}
+	seen := map[int32]bool{s: true}
+	for back := []int32{s}; len(back) > 0; back = back[1:] {
+		if back[0] == 0 {
+			return true
+		}
+		for _, p := range w.g.prev.of(back[0]) {
+			if w.g.component[p] != c {
+				return true
+			}
+			if w.is(p, resolved) && !seen[p] {
+				seen[p] = true
+				back = append(back, p)
+			}
+		}
+	}
+	return false
+}
+
+// complete records the fact.
+func (w *walk) complete(s int32) {
+	if w.is(s, complete) {
+		return
+	}
+	if w.isElided(s) {
+		w.elided--
+		if !w.is(s, excluded) {
+			w.passed--
+		}
+	}
+	w.step[s] = w.step[s]&^(claimed|failed) | complete
+	w.done++
+	w.passBefore(s)
+	w.resolve(s)
+	w.follow()
+}
+
+// claim records that the step's action is live.
+func (w *walk) claim(s int32) {
+	w.step[s] |= claimed
+	w.passBefore(s)
+	w.follow()
+}
+
+// unclaim records that the action ended without a fact. What was elided because of the
+// claim alone becomes new again, so everything is computed anew when there is such a step.
+func (w *walk) unclaim(s int32) {
+	w.step[s] &^= claimed
+	if w.passed > 0 {
+		w.restart()
+		return
+	}
+	w.offer(s)
+}
+
+// exclude elides the step unless it is complete.
+func (w *walk) exclude(s int32) {
+	if w.is(s, excluded) {
+		return
+	}
+	if !w.is(s, complete) {
+		if w.isElided(s) {
+			w.passed--
+		} else {
+			w.elided++
+		}
+	}
+	w.step[s] |= excluded
+	w.resolveElided(s)
+	w.follow()
+}
+
+// passBefore elides what is incomplete strictly before s.
+func (w *walk) passBefore(s int32) {
+	stack := []int32{w.g.component[s]}
+	for len(stack) > 0 {
+		c := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, m := range w.g.members.of(c) {
+			for _, p := range w.g.prev.of(m) {
+				if before := w.g.component[p]; before != c && !w.later[before] {
+					w.pass(before)
+					stack = append(stack, before)
+				}
+			}
+		}
+	}
+}
+
+// pass marks a component as having something complete or claimed strictly after it.
+func (w *walk) pass(c int32) {
+	w.later[c] = true
+	for _, m := range w.g.members.of(c) {
+		if w.step[m]&(complete|excluded) == 0 {
+			w.elided++
+			w.passed++
+		}
+		w.resolveElided(m)
+	}
+}
+
+// resolveElided walks through an elided step once its component is entered.
+func (w *walk) resolveElided(s int32) {
+	if w.wait[w.g.component[s]] == 0 && w.isElided(s) {
+		w.resolve(s)
+	}
+}
+
+// resolve marks the step; follow then enters what lies behind.
+func (w *walk) resolve(s int32) {
+	if w.is(s, resolved) {
+		return
+	}
+	c := w.g.component[s]
+	w.step[s] |= resolved
+	w.open[c]--
+	if w.open[c] == 0 {
+		w.pending = append(w.pending, c)
+	}
+	if members := w.g.members.of(c); len(members) > 1 {
+		for _, m := range members {
+			w.offer(m)
+		}
+	}
+}
+
+// follow enters the components whose predecessors are all resolved now.
+func (w *walk) follow() {
+	for len(w.pending) > 0 {
+		c := w.pending[len(w.pending)-1]
+		w.pending = w.pending[:len(w.pending)-1]
+		for _, m := range w.g.members.of(c) {
+			for _, t := range w.g.next.of(m) {
+				behind := w.g.component[t]
+				if behind == c {
+					continue
+				}
+				if w.wait[behind]--; w.wait[behind] == 0 {
+					w.enter(behind)
+				}
+			}
+		}
+	}
+}
+
+// enter walks through the elided steps of a component and offers the others.
+func (w *walk) enter(c int32) {
+	for _, m := range w.g.members.of(c) {
+		w.resolveElided(m)
+	}
+	for _, m := range w.g.members.of(c) {
+		w.offer(m)
+	}
+}
+
+// offer puts a doable step that is neither claimed nor failed where the pass finds it.
+func (w *walk) offer(s int32) {
+	if !w.is(s, claimed|failed) && w.isDoable(s) {
+		w.fresh = append(w.fresh, s)
+	}
+}
