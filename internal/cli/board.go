@@ -44,7 +44,7 @@ func buildLines(stage server.StageRun, now time.Time) []line {
 	for _, step := range stage.Steps {
 		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
 		switch {
-		case step.Event == pipeline.BuildCompleted && step.State == pipeline.Complete:
+		case step.Event == pipeline.BuildCompleted && step.State == pipeline.StateComplete:
 			build = stepTook(step, now)
 			if len(stage.Steps) > 1 {
 				continue
@@ -72,17 +72,17 @@ func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun,
 	var parts []string
 	for _, step := range host.Steps {
 		switch step.State {
-		case pipeline.Complete:
+		case pipeline.StateComplete:
 			parts = append(parts, doneText(step, now))
-		case pipeline.Claimed, pipeline.Broken:
+		case pipeline.StateClaimed, pipeline.StateFailed:
 			l.word = step.Word
 			if remark := stepRemark(step, now); remark != "" {
 				parts = append(parts, remark)
 			}
-			if step.State == pipeline.Claimed {
+			if step.State == pipeline.StateClaimed {
 				l.took = stepTook(step, now)
 			}
-		case pipeline.Excluded:
+		case pipeline.StateExcluded:
 			parts = append(parts, step.Name+" left out")
 		}
 	}
@@ -128,13 +128,13 @@ func attemptText(step server.StepRun) string {
 // stepRemark is what there is to say about a step that is not done: its attempt, its last error, when it goes on.
 func stepRemark(step server.StepRun, now time.Time) string {
 	switch {
-	case step.State == pipeline.Broken:
+	case step.State == pipeline.StateFailed:
 		return firstOf(step.Error, step.Reason)
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
-	case step.State == pipeline.Claimed:
+	case step.State == pipeline.StateClaimed:
 		return liveRemark(step)
-	case step.State == pipeline.Waiting:
+	case step.State == pipeline.StateWaiting:
 		return step.Reason
 	}
 	return ""
@@ -155,7 +155,7 @@ func liveRemark(step server.StepRun) string {
 // endedAttempts is how many attempts of a live step have ended; 0 when it is not live.
 func endedAttempts(step server.StepRun) int {
 	switch {
-	case step.State != pipeline.Claimed:
+	case step.State != pipeline.StateClaimed:
 		return 0
 	case step.Status == action.Running:
 		return step.Attempt - 1
@@ -196,13 +196,13 @@ func stepTook(step server.StepRun, now time.Time) time.Duration {
 // stepState is a build's step as a row's state.
 func stepState(step server.StepRun) server.RunState {
 	switch step.State {
-	case pipeline.Complete:
+	case pipeline.StateComplete:
 		return server.RunFinished
-	case pipeline.Claimed:
+	case pipeline.StateClaimed:
 		return server.RunRunning
-	case pipeline.Broken:
+	case pipeline.StateFailed:
 		return server.RunFailed
-	case pipeline.Elided, pipeline.Excluded:
+	case pipeline.StateElided, pipeline.StateExcluded:
 		return server.RunSkipped
 	default:
 		return server.RunWaiting

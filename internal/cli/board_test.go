@@ -37,24 +37,24 @@ func hostRun(name string, state server.RunState, steps ...server.StepRun) server
 
 // greeterView is a deployment in the middle: built, beta through, elm finished, fir deploying again, gum waiting.
 func greeterView() server.DeploymentView {
-	built := stepRun(pipeline.BuildCompleted, "built", pipeline.Complete, 0, 62)
-	received := stepRun(pipeline.ArtifactEvent("amd64"), "received", pipeline.Complete, -1, 62)
+	built := stepRun(pipeline.BuildCompleted, "built", pipeline.StateComplete, 0, 62)
+	received := stepRun(pipeline.ArtifactEvent("amd64"), "received", pipeline.StateComplete, -1, 62)
 	received.Artifact = &ledger.Artifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
-	again := stepRun(pipeline.HostDeployed, "tries again", pipeline.Claimed, 70, -1)
+	again := stepRun(pipeline.HostDeployed, "tries again", pipeline.StateClaimed, 70, -1)
 	again.Status, again.Attempt, again.Attempts, again.Spent = action.Backoff, 1, 3, 1
 	again.RunAt, again.Error = at(120), "exit 1\nmore"
 	gum := hostRun("gum", server.RunWaiting)
 	gum.Reason = "1 of 1 hosts in flight"
 	view := server.DeploymentView{
 		Deployment: ledger.Deployment{Pipeline: "greeter", Number: 1, Label: "3f2c9a1", CreatedAt: at(0)},
-		State:      pipeline.DeploymentState{Status: pipeline.Active, Version: 1, Done: 12, Total: 36, Live: 1},
+		State:      pipeline.DeploymentState{Status: pipeline.StatusActive, Version: 1, Done: 12, Total: 36, Live: 1},
 		Now:        at(100),
 		Stages: []server.StageRun{
 			{Name: "build", Kind: pipeline.BuildStage, Run: server.Run{State: server.RunFinished}, Steps: []server.StepRun{built, received}},
 			{Name: "prod", Kind: pipeline.HostStage, Run: server.Run{State: server.RunRunning}, Groups: []server.GroupRun{{Name: "east", Hosts: []server.HostRun{
-				hostRun("elm", server.RunFinished, stepRun(pipeline.HostReplicated, "replicated", pipeline.Complete, 62, 64),
-					stepRun(pipeline.HostDeployed, "deployed", pipeline.Complete, 64, 70)),
-				hostRun("fir", server.RunRunning, stepRun(pipeline.HostReplicated, "replicated", pipeline.Complete, 68, 70), again),
+				hostRun("elm", server.RunFinished, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 62, 64),
+					stepRun(pipeline.HostDeployed, "deployed", pipeline.StateComplete, 64, 70)),
+				hostRun("fir", server.RunRunning, stepRun(pipeline.HostReplicated, "replicated", pipeline.StateComplete, 68, 70), again),
 				gum,
 			}}}},
 		},
@@ -84,7 +84,7 @@ func TestBoardTellsAttemptsThatWereCutOffFromThoseThatFailed(t *testing.T) {
 		{1, 0, "attempt 1 was cut off, none spent: exit 1"},
 		{3, 2, "attempt 3 failed, 2 of 3 spent: exit 1"},
 	} {
-		step := stepRun(pipeline.HostDeployed, "tries again", pipeline.Claimed, 70, -1)
+		step := stepRun(pipeline.HostDeployed, "tries again", pipeline.StateClaimed, 70, -1)
 		step.Attempt, step.Spent, step.Attempts, step.Error = c.attempt, c.spent, 3, "exit 1"
 		if got := failedAttempt(step, c.attempt, at(100)); got != c.want {
 			t.Errorf("attempt %d, %d spent: got %q, want %q", c.attempt, c.spent, got, c.want)

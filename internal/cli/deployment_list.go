@@ -45,7 +45,7 @@ func (a *app) deploymentListCommand() *cobra.Command {
 
 // deploymentStatuses are those that a deployment may have.
 func deploymentStatuses() []string {
-	return []string{string(pipeline.Active), string(pipeline.Finished), string(pipeline.FailedRun), string(pipeline.Superseded), string(pipeline.CanceledRun)}
+	return []string{string(pipeline.StatusActive), string(pipeline.StatusFinished), string(pipeline.StatusFailed), string(pipeline.StatusSuperseded), string(pipeline.StatusCanceled)}
 }
 
 // parseStatus reads a deployment's status; "" is any.
@@ -87,7 +87,7 @@ func tookOf(d ledger.Deployment, now time.Time) string {
 	switch {
 	case !d.EndedAt.IsZero():
 		return server.Took(d.EndedAt.Sub(d.CreatedAt))
-	case d.Status == pipeline.Active:
+	case d.Status == pipeline.StatusActive:
 		return server.Took(now.Sub(d.CreatedAt))
 	}
 	return "-"
@@ -95,11 +95,11 @@ func tookOf(d ledger.Deployment, now time.Time) string {
 
 func paintStatus(s style, status pipeline.Status) string {
 	switch status {
-	case pipeline.Finished:
+	case pipeline.StatusFinished:
 		return s.good(string(status))
-	case pipeline.FailedRun:
+	case pipeline.StatusFailed:
 		return s.bad(string(status))
-	case pipeline.Active:
+	case pipeline.StatusActive:
 		return s.busy(string(status))
 	default:
 		return s.warn(string(status))

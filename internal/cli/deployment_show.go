@@ -28,7 +28,7 @@ func (a *app) deploymentShowCommand() *cobra.Command {
 			if a.json() {
 				return a.printJSON(v)
 			}
-			if v.State.Status == pipeline.Active {
+			if v.State.Status == pipeline.StatusActive {
 				s.warnIfIdle(ctx, a)
 			}
 			return a.showDeployment(v)
@@ -75,16 +75,16 @@ func doubtText(r *server.Running) string {
 // standing is a deployment's status in words, with times.
 func (a *app) standing(v server.DeploymentView, s style) string {
 	text := paintStatus(s, v.State.Status)
-	if v.State.Status == pipeline.Superseded && v.State.By != 0 {
+	if v.State.Status == pipeline.StatusSuperseded && v.State.By != 0 {
 		text += " by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
 	}
 	switch {
-	case v.State.Status == pipeline.Active:
+	case v.State.Status == pipeline.StatusActive:
 		text += fmt.Sprintf(", %d of %d done", v.State.Done, v.State.Total)
 	case !v.State.EndedAt.IsZero():
 		text += fmt.Sprintf(" %s, after %s", ago(time.Now(), v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
-	if v.State.Status == pipeline.Active && v.State.Until != "" {
+	if v.State.Status == pipeline.StatusActive && v.State.Until != "" {
 		text += ", until " + v.State.Until
 	}
 	if v.State.Held != "" {

@@ -26,7 +26,7 @@ Ctrl-C stops the watching only.`,
 			}
 			shipped := &shipment{app: a, session: s}
 			shipped.header(v)
-			if v.State.Status == pipeline.Active {
+			if v.State.Status == pipeline.StatusActive {
 				s.warnIfIdle(ctx, a)
 			}
 			w, err := a.watcher(ctx, s, v, 0)

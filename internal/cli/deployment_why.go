@@ -42,7 +42,7 @@ func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target st
 	if err != nil {
 		return err
 	}
-	if v.State.Status == pipeline.Active {
+	if v.State.Status == pipeline.StatusActive {
 		s.warnIfIdle(ctx, a)
 	}
 	return a.showOpen(ref, open)
@@ -81,7 +81,7 @@ func byReason(open []pipeline.StepState) []reasonGroup {
 	places := map[string]int{}
 	for _, step := range open {
 		text := whyText(step)
-		if at, known := places[text]; known && step.State == pipeline.Waiting {
+		if at, known := places[text]; known && step.State == pipeline.StateWaiting {
 			groups[at].others++
 			continue
 		}
@@ -95,7 +95,7 @@ func byReason(open []pipeline.StepState) []reasonGroup {
 func whyText(step pipeline.StepState) string {
 	text, reason := string(step.State), oneLine(step.Reason)
 	switch {
-	case reason != "" && (step.State == pipeline.Waiting || strings.HasPrefix(reason, text+": ")):
+	case reason != "" && (step.State == pipeline.StateWaiting || strings.HasPrefix(reason, text+": ")):
 		text = reason
 	case reason != "":
 		text += ": " + reason

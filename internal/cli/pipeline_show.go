@@ -86,7 +86,7 @@ func (a *app) showPipeline(p server.PipelineView) error {
 	for _, d := range p.Drift {
 		fmt.Fprintf(a.out, "%s %s %s\n", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason)
 	}
-	if p.Last != nil && p.Last.Status == pipeline.FailedRun {
+	if p.Last != nil && p.Last.Status == pipeline.StatusFailed {
 		fmt.Fprintf(a.out, "%s %s: waybill deployment show %s\n", s.bad("failed:"), refOf(*p.Last), refOf(*p.Last))
 	}
 	return nil
@@ -108,7 +108,7 @@ func insideText(stage server.StageView) string {
 		if in.Hosts > 0 {
 			text += fmt.Sprintf(", %d of %s", in.HostsDone, count(in.Hosts, "host"))
 		}
-		if in.Status != pipeline.Active {
+		if in.Status != pipeline.StatusActive {
 			text += ", " + string(in.Status)
 		}
 		parts = append(parts, text)

@@ -33,12 +33,12 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 	if err != nil {
 		return nextStep{}, err
 	}
-	if len(made) == 0 || flags.again && made[0].Status != pipeline.Active {
+	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
 		return nextStep{todo: todoShip}, nil
 	}
 	d := &made[0]
-	if d.Status != pipeline.Active && !flags.detach {
-		active, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.Active, Limit: 1})
+	if d.Status != pipeline.StatusActive && !flags.detach {
+		active, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}
@@ -47,11 +47,11 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 		}
 	}
 	switch d.Status {
-	case pipeline.Active:
+	case pipeline.StatusActive:
 		return nextStep{todo: todoContinue, deployment: d}, nil
-	case pipeline.FailedRun:
+	case pipeline.StatusFailed:
 		return nextStep{todo: todoRetry, deployment: d}, nil
-	case pipeline.Finished:
+	case pipeline.StatusFinished:
 		return finishedBefore(ctx, ops, d)
 	default:
 		v, err := ops.Deployment(ctx, refOf(*d))

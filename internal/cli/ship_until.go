@@ -27,7 +27,7 @@ func checkUntil(d pipeline.Definition, until string) error {
 // bound from the start.
 func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
 	v, err := s.Deployment(ctx, ref)
-	if err != nil || v.State.Status != pipeline.Active || v.State.Until == s.flags.until {
+	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.flags.until {
 		return err
 	}
 	if err := s.Command(ctx, ref, server.Command{Kind: "until", Target: s.flags.until, By: s.user()}); err != nil {

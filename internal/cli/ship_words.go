@@ -33,7 +33,7 @@ func refOf(d ledger.Deployment) server.Ref {
 // inProgress prints what a deployment that an earlier run left active continues with.
 func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
 	v, err := s.Deployment(ctx, refOf(d))
-	if err != nil || v.State.Status != pipeline.Active {
+	if err != nil || v.State.Status != pipeline.StatusActive {
 		return err
 	}
 	next := "resuming it"
@@ -69,7 +69,7 @@ func replacement(ctx context.Context, ops operations, d ledger.Deployment) (*led
 		return nil, err
 	}
 	for _, other := range recent {
-		if other.Number > d.Number && other.Revision != d.Revision && (other.Status == pipeline.Finished || other.Status == pipeline.Active) {
+		if other.Number > d.Number && other.Revision != d.Revision && (other.Status == pipeline.StatusFinished || other.Status == pipeline.StatusActive) {
 			return &other, nil
 		}
 	}
@@ -79,7 +79,7 @@ func replacement(ctx context.Context, ops operations, d ledger.Deployment) (*led
 // stopped is the error for a deployment that is superseded or canceled.
 func stopped(v server.DeploymentView) error {
 	how := "was canceled"
-	if v.State.Status == pipeline.Superseded {
+	if v.State.Status == pipeline.StatusSuperseded {
 		how = "was superseded"
 		if v.State.By != 0 {
 			how += " by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
@@ -98,12 +98,12 @@ func stopped(v server.DeploymentView) error {
 // outcome says how a deployment ended. again is true when somebody at the terminal asked for a retry.
 func (s *shipment) outcome(ctx context.Context, v server.DeploymentView) (again bool, err error) {
 	switch v.State.Status {
-	case pipeline.Finished:
+	case pipeline.StatusFinished:
 		s.finished(v)
 		return false, nil
-	case pipeline.FailedRun:
+	case pipeline.StatusFailed:
 		return s.failed(ctx, v)
-	case pipeline.Active:
+	case pipeline.StatusActive:
 		s.halfway(v)
 		return false, nil
 	default:

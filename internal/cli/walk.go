@@ -62,7 +62,7 @@ func (p *patience) lasting(v server.DeploymentView) string {
 // waitingFor is why an active deployment stands still: the first reason, when none of its steps is live. Empty
 // while something runs.
 func waitingFor(v server.DeploymentView) string {
-	if v.State.Status != pipeline.Active || v.State.Live > 0 {
+	if v.State.Status != pipeline.StatusActive || v.State.Live > 0 {
 		return ""
 	}
 	if v.State.Held != "" {
@@ -81,7 +81,7 @@ func waitingFor(v server.DeploymentView) string {
 			}
 		}
 		for _, step := range stage.Steps {
-			if step.State == pipeline.Waiting && step.Reason != "" {
+			if step.State == pipeline.StateWaiting && step.Reason != "" {
 				return step.Reason
 			}
 		}

@@ -137,7 +137,7 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 	case err != nil:
 		return last, false, err
 	}
-	ended = v.State.Status != pipeline.Active || w.enough != nil && w.enough(v)
+	ended = v.State.Status != pipeline.StatusActive || w.enough != nil && w.enough(v)
 	return v, ended, w.display.view(v)
 }
 

@@ -295,5 +295,5 @@ func (d *Deployer) gauge() {
 	for reason, n := range blocked {
 		d.metrics.Blocked.WithLabelValues(reason).Set(float64(n))
 	}
-	d.metrics.Deployments.WithLabelValues(string(pipeline.Active)).Set(float64(active))
+	d.metrics.Deployments.WithLabelValues(string(pipeline.StatusActive)).Set(float64(active))
 }

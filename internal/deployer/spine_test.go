@@ -289,7 +289,7 @@ func allEnded(t *testing.T, name string, revisions int) func(*ledger.Ledger) boo
 			}
 			return false
 		}
-		return !slices.ContainsFunc(all, func(d ledger.Deployment) bool { return d.Status == pipeline.Active })
+		return !slices.ContainsFunc(all, func(d ledger.Deployment) bool { return d.Status == pipeline.StatusActive })
 	}
 }
 
@@ -322,7 +322,7 @@ func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 		t.Fatal(err)
 	}
 	for n := int64(1); n <= int64(deployments); n++ {
-		if d, _ := engine.Deployment(n); d.Status != pipeline.Finished {
+		if d, _ := engine.Deployment(n); d.Status != pipeline.StatusFinished {
 			t.Errorf("deployment %d is %s (%s), want finished", n, d.Status, d.Reason)
 		}
 		tr.judgeFacts(t, l, w, n)

@@ -75,9 +75,9 @@ func (o *owning) pinned(head *HeadRow) error {
 	if err != nil {
 		return err
 	}
-	statuses := []pipeline.Status{pipeline.Active}
+	statuses := []pipeline.Status{pipeline.StatusActive}
 	if k.definition.Pin {
-		statuses = append(statuses, pipeline.FailedRun)
+		statuses = append(statuses, pipeline.StatusFailed)
 	}
 	older := map[int]*known{head.Version: k}
 	for _, status := range statuses {
@@ -125,12 +125,12 @@ func (o *owning) left() error {
 		if err != nil {
 			return err
 		}
-		active, err := o.Deployments(DeploymentQuery{Pipeline: s.Pipeline, Status: pipeline.Active, Before: s.Deployment})
+		active, err := o.Deployments(DeploymentQuery{Pipeline: s.Pipeline, Status: pipeline.StatusActive, Before: s.Deployment})
 		if err != nil {
 			return err
 		}
 		for _, d := range append(last, active...) {
-			if d.Status == pipeline.Active || d.Status == pipeline.FailedRun {
+			if d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed {
 				o.add(r, d)
 			}
 		}

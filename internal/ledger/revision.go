@@ -138,7 +138,7 @@ func (t *txn) deploy(head *HeadRow, r Revision, want NewDeployment) (Deployment,
 	}
 	head.Deployed++
 	d := Deployment{ID: newID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
-		Label: r.Label, Version: head.Version, Status: pipeline.Active, By: want.By, CreatedAt: t.Now()}
+		Label: r.Label, Version: head.Version, Status: pipeline.StatusActive, By: want.By, CreatedAt: t.Now()}
 	if err := t.InsertDeployment(head.ID, d); err != nil {
 		return Deployment{}, err
 	}

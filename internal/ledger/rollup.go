@@ -48,13 +48,13 @@ func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 	case pipeline.StageStarted, pipeline.StageFinished, pipeline.StageFailed:
 		return t.PutStageRun(head.ID, stageRun(e))
 	case pipeline.PipelineFinished:
-		return t.setStatus(head, e, pipeline.Finished)
+		return t.setStatus(head, e, pipeline.StatusFinished)
 	case pipeline.PipelineFailed:
-		return t.setStatus(head, e, pipeline.FailedRun)
+		return t.setStatus(head, e, pipeline.StatusFailed)
 	case pipeline.PipelineSuperseded:
-		return t.setStatus(head, e, pipeline.Superseded)
+		return t.setStatus(head, e, pipeline.StatusSuperseded)
 	case pipeline.PipelineCanceled:
-		return t.setStatus(head, e, pipeline.CanceledRun)
+		return t.setStatus(head, e, pipeline.StatusCanceled)
 	case pipeline.RetryRequested:
 		return t.reopen(head, e)
 	case pipeline.StepIntroduced:
@@ -68,7 +68,7 @@ func (t *txn) setStatus(head *HeadRow, e pipeline.Entry, status pipeline.Status)
 	if err := t.SetDeploymentStatus(head.ID, e.Deployment, status, e.At); err != nil {
 		return err
 	}
-	if status == pipeline.Finished {
+	if status == pipeline.StatusFinished {
 		return nil
 	}
 	return t.eachStageRun(head, e.Deployment, func(run *StageRun) bool {
@@ -80,11 +80,11 @@ func (t *txn) setStatus(head *HeadRow, e pipeline.Entry, status pipeline.Status)
 
 // reopen makes a deployment active again: a retried one has pipeline-failed behind it.
 func (t *txn) reopen(head *HeadRow, e pipeline.Entry) error {
-	if err := t.SetDeploymentStatus(head.ID, e.Deployment, pipeline.Active, time.Time{}); err != nil {
+	if err := t.SetDeploymentStatus(head.ID, e.Deployment, pipeline.StatusActive, time.Time{}); err != nil {
 		return err
 	}
 	return t.eachStageRun(head, e.Deployment, func(run *StageRun) bool {
-		failed := run.Outcome == string(pipeline.FailedRun)
+		failed := run.Outcome == string(pipeline.StatusFailed)
 		run.EndedAt, run.Outcome = time.Time{}, ""
 		return failed
 	})
@@ -113,9 +113,9 @@ func stageRun(e pipeline.Entry) StageRun {
 	run := StageRun{Deployment: e.Deployment, Stage: stageOf(e.Target), Revision: e.Revision, StartedAt: e.At}
 	switch e.Event {
 	case pipeline.StageFinished:
-		run.EndedAt, run.Outcome = e.At, string(pipeline.Finished)
+		run.EndedAt, run.Outcome = e.At, string(pipeline.StatusFinished)
 	case pipeline.StageFailed:
-		run.EndedAt, run.Outcome = e.At, string(pipeline.FailedRun)
+		run.EndedAt, run.Outcome = e.At, string(pipeline.StatusFailed)
 	}
 	return run
 }

@@ -23,12 +23,12 @@ type batch struct {
 
 // holding is who has a batch, and since when.
 type holding struct {
-	trip  *trip
+	trip  *deployment
 	since time.Time
 }
 
 // layBatches finds the regions of the ranges. The definition has been judged, so they nest.
-func (p *Plan) layBatches() {
+func (p *Graph) layBatches() {
 	index := map[string]int{}
 	for i := range p.def.Stages {
 		index[p.def.Stages[i].Name] = i
@@ -54,7 +54,7 @@ func (p *Plan) layBatches() {
 }
 
 // around lists the batches whose region has the step in it, innermost first.
-func (p *Plan) around(n int32) []batch {
+func (p *Graph) around(n int32) []batch {
 	at := &p.nodes[n]
 	if at.stage < 0 {
 		return nil
@@ -72,23 +72,23 @@ func (p *Plan) around(n int32) []batch {
 	return list
 }
 
-func (p *Plan) hostBatch(h int32) batch {
+func (p *Graph) hostBatch(h int32) batch {
 	host := &p.hosts[h]
 	return batch{id: batchID(host.path), open: host.started(), close: host.finished(), host: h, stages: []int32{host.stage}, queue: FIFO}
 }
 
-func (p *Plan) stageBatch(s int32) batch {
+func (p *Graph) stageBatch(s int32) batch {
 	stage := &p.stages[s]
 	return batch{id: batchID(stage.path), open: stage.started, close: stage.finished, host: -1, stages: []int32{s}, queue: p.def.Stages[s].Queue}
 }
 
-func (p *Plan) rangeBatch(r int32) batch {
+func (p *Graph) rangeBatch(r int32) batch {
 	b := &p.ranges[r]
 	return batch{id: b.id, open: b.open, close: b.close, host: -1, stages: b.stages, queue: b.queue}
 }
 
 // batch is the one of that name, if this version has it.
-func (p *Plan) batch(id batchID) (batch, bool) {
+func (p *Graph) batch(id batchID) (batch, bool) {
 	if !strings.Contains(string(id), "/") {
 		for r := range p.ranges {
 			if p.ranges[r].id == id {
@@ -110,7 +110,7 @@ func (p *Plan) batch(id batchID) (batch, bool) {
 }
 
 // acquire gives the free batches around a step to the deployment that claims or marks it.
-func (e *Engine) acquire(t *trip, n int32, at time.Time) error {
+func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 	for _, b := range t.plan.around(n) {
 		h, ok := e.holder[b.id]
 		switch {
@@ -124,7 +124,7 @@ func (e *Engine) acquire(t *trip, n int32, at time.Time) error {
 }
 
 // settle releases the batches around a step that can be released after a row about it.
-func (e *Engine) settle(t *trip, n int32) {
+func (e *Engine) settle(t *deployment, n int32) {
 	for _, b := range t.plan.around(n) {
 		if t.holds[b.id] && e.mayRelease(t, b) {
 			e.release(t, b)
@@ -133,7 +133,7 @@ func (e *Engine) settle(t *trip, n int32) {
 }
 
 // settleAll is settle for every batch of a deployment, after something that concerns more than one step.
-func (e *Engine) settleAll(t *trip) {
+func (e *Engine) settleAll(t *deployment) {
 	for _, id := range sortedKeys(t.holds) {
 		b, ok := t.plan.batch(id)
 		switch {
@@ -148,19 +148,19 @@ func (e *Engine) settleAll(t *trip) {
 
 // mayRelease: passed, ended, or failed inside under `release`; and drained (4.5). A deployment that an edit
 // locked out of the region around gives up what it holds inside as well, or the two would wait for each other.
-func (e *Engine) mayRelease(t *trip, b batch) bool {
+func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	if t.liveIn(b) > 0 {
 		return false
 	}
 	switch t.status {
-	case Superseded, CanceledRun, Finished:
+	case StatusSuperseded, StatusCanceled, StatusFinished:
 		return true
 	}
 	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
 }
 
 // isLockedOut: a batch around b is another deployment's.
-func (e *Engine) isLockedOut(t *trip, b batch) bool {
+func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	outside := false
 	for _, around := range t.plan.around(b.open) {
 		if h, held := e.holder[around.id]; outside && held && h.trip != t {
@@ -172,7 +172,7 @@ func (e *Engine) isLockedOut(t *trip, b batch) bool {
 }
 
 // release frees a batch and every batch nested in it that the same deployment holds.
-func (e *Engine) release(t *trip, b batch) {
+func (e *Engine) release(t *deployment, b batch) {
 	e.free(t, b.id)
 	if b.host >= 0 {
 		return
@@ -193,13 +193,13 @@ func nested(inner, outer batch) bool {
 	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
 }
 
-func (e *Engine) take(t *trip, id batchID, at time.Time) {
+func (e *Engine) take(t *deployment, id batchID, at time.Time) {
 	e.holder[id] = holding{t, at}
 	t.holds[id] = true
 	e.reflyAround(id)
 }
 
-func (e *Engine) free(t *trip, id batchID) {
+func (e *Engine) free(t *deployment, id batchID) {
 	delete(e.holder, id)
 	delete(t.holds, id)
 	e.freed = true
@@ -208,7 +208,7 @@ func (e *Engine) free(t *trip, id batchID) {
 
 // reassign gives every batch whose region an edit made or changed to the oldest deployment inside it.
 // The younger ones finish what is live and wait.
-func (e *Engine) reassign(old, next *Plan, inside []*trip, at time.Time) {
+func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) {
 	for id, h := range e.holder {
 		if _, stays := next.batch(id); !stays && h.trip.closed { // it does not follow the edit, but nothing may hold a region that is gone
 			e.free(h.trip, id)
@@ -231,7 +231,7 @@ func (e *Engine) reassign(old, next *Plan, inside []*trip, at time.Time) {
 }
 
 // changedRegions lists the batches of next that old lacked or that had other stages there, outermost first.
-func changedRegions(old, next *Plan) []batch {
+func changedRegions(old, next *Graph) []batch {
 	var list []batch
 	add := func(b batch) {
 		was, ok := old.batch(b.id)
@@ -255,7 +255,7 @@ func changedRegions(old, next *Plan) []batch {
 	return list
 }
 
-func (p *Plan) stagePaths(stages []int32) []string {
+func (p *Graph) stagePaths(stages []int32) []string {
 	paths := make([]string, len(stages))
 	for i, s := range stages {
 		paths[i] = p.stages[s].path
@@ -266,8 +266,8 @@ func (p *Plan) stagePaths(stages []int32) []string {
 
 // oldestInside is the deployment of lowest rank with something complete or claimed in a region that it has not
 // passed; the present holder counts, and so does one that failed inside under `hold`.
-func (e *Engine) oldestInside(id batchID, inside []*trip) *trip {
-	var oldest *trip
+func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
+	var oldest *deployment
 	if h, ok := e.holder[id]; ok {
 		oldest = h.trip
 	}
@@ -281,7 +281,7 @@ func (e *Engine) oldestInside(id batchID, inside []*trip) *trip {
 }
 
 // isInside: some step of the region is complete or claimed.
-func (t *trip) isInside(b batch) bool {
+func (t *deployment) isInside(b batch) bool {
 	if b.host >= 0 {
 		return t.is(b.open, complete|claimed)
 	}

@@ -69,7 +69,7 @@ func BenchmarkExplain(b *testing.B) {
 	w.create(1, 1)
 	w.decide()
 	for b.Loop() {
-		if got := len(w.engine.Explain(1, noon)); got != w.engine.trips[1].plan.Steps() {
+		if got := len(w.engine.Explain(1, noon)); got != w.engine.deployments[1].plan.Steps() {
 			b.Fatalf("%d steps", got)
 		}
 	}

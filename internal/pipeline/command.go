@@ -22,7 +22,7 @@ type Command struct {
 // Command checks an intent (4.11, 4.12) and returns the notes that record it, or why it is refused.
 // It changes nothing.
 func (e *Engine) Command(c Command) ([]Entry, error) {
-	t, ok := e.trips[c.Deployment]
+	t, ok := e.deployments[c.Deployment]
 	if !ok {
 		return nil, fault.New(fault.NotFound, "there is no deployment %s", e.number(c.Deployment))
 	}
@@ -69,7 +69,7 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	return e.intent(t, c, about)
 }
 
-func (e *Engine) intent(t *trip, c Command, about any) ([]Entry, error) {
+func (e *Engine) intent(t *deployment, c Command, about any) ([]Entry, error) {
 	text, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
@@ -82,18 +82,18 @@ func (e *Engine) intent(t *trip, c Command, about any) ([]Entry, error) {
 
 // checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
 // newer deployment has overtaken it; then it can only be canceled.
-func (e *Engine) checkStatus(t *trip, c Command) error {
+func (e *Engine) checkStatus(t *deployment, c Command) error {
 	switch t.status {
-	case Finished:
+	case StatusFinished:
 		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
-	case CanceledRun:
+	case StatusCanceled:
 		if c.Kind == PipelineCanceled && c.Now && !t.interrupt && len(t.live) > 0 {
 			return nil // what is drained is to be interrupted after all
 		}
 		return fault.New(fault.Refused, "%s was canceled %s", e.label(t), t.reason).WithHint("deploy the revision again: `waybill deployment create`")
-	case Superseded:
+	case StatusSuperseded:
 		return fault.New(fault.Refused, "%s was superseded by %s", e.label(t), e.number(t.by)).WithHint("deploy the revision again: `waybill deployment create`")
-	case FailedRun:
+	case StatusFailed:
 		if newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {
 			return fault.New(fault.Refused, "%s has failed, and %s has started a host that %s has still to do", e.label(t), e.label(newer), e.label(t)).
 				WithHint("an older revision does not go over a newer one; to bring it back, deploy it again: `waybill deployment create`")
@@ -103,8 +103,8 @@ func (e *Engine) checkStatus(t *trip, c Command) error {
 }
 
 // checkRetry: something has failed there, and no newer deployment has what would be needed.
-func (e *Engine) checkRetry(t *trip, c Command) error {
-	found := t.status == FailedRun && c.Target == e.pipeline && c.Event == ""
+func (e *Engine) checkRetry(t *deployment, c Command) error {
+	found := t.status == StatusFailed && c.Target == e.pipeline && c.Event == ""
 	var steps []int32 // that the deployment resumes with
 	for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
 		if !covers(c.Target, c.Event, name) {
@@ -115,7 +115,7 @@ func (e *Engine) checkRetry(t *trip, c Command) error {
 			steps = append(steps, n)
 		}
 	}
-	if t.status == FailedRun { // also where what had failed was skipped
+	if t.status == StatusFailed { // also where what had failed was skipped
 		steps = append(steps, t.candidates()...)
 	}
 	for _, n := range steps {
@@ -137,7 +137,7 @@ func (e *Engine) checkRetry(t *trip, c Command) error {
 }
 
 // checkSkip: there is something left to skip, none of it is running, and it is not only a marker.
-func (e *Engine) checkSkip(t *trip, c Command) error {
+func (e *Engine) checkSkip(t *deployment, c Command) error {
 	if c.Target == e.pipeline {
 		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
 	}
@@ -163,7 +163,7 @@ func (e *Engine) checkSkip(t *trip, c Command) error {
 }
 
 // checkHold: the pipeline or a stage; held once, and resumed only when held or beyond the bound of until.
-func (e *Engine) checkHold(t *trip, c Command) error {
+func (e *Engine) checkHold(t *deployment, c Command) error {
 	if err := e.checkStage(t, c); err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (e *Engine) checkHold(t *trip, c Command) error {
 }
 
 // checkStage refuses what is neither the pipeline nor a stage.
-func (e *Engine) checkStage(t *trip, c Command) error {
+func (e *Engine) checkStage(t *deployment, c Command) error {
 	if at, ok := t.plan.targets[c.Target]; ok && at.group >= 0 {
 		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("name its stage")
 	}
@@ -190,14 +190,14 @@ func (e *Engine) checkStage(t *trip, c Command) error {
 }
 
 // stageName is the name of the stage with a path; "" for the pipeline.
-func (t *trip) stageName(target string) string {
+func (t *deployment) stageName(target string) string {
 	if at := t.plan.targets[target]; at.stage >= 0 {
 		return t.plan.def.Stages[at.stage].Name
 	}
 	return ""
 }
 
-func (e *Engine) heldName(t *trip, target string) string {
+func (e *Engine) heldName(t *deployment, target string) string {
 	if target == e.pipeline {
 		return e.label(t)
 	}
@@ -205,7 +205,7 @@ func (e *Engine) heldName(t *trip, target string) string {
 }
 
 // canonicalEvent understands the names that people use for events: those of steps, as in the definition, and short ones.
-func (p *Plan) canonicalEvent(target, name string) string {
+func (p *Graph) canonicalEvent(target, name string) string {
 	switch name {
 	case Replicate:
 		return HostReplicated
@@ -229,7 +229,7 @@ func (p *Plan) canonicalEvent(target, name string) string {
 }
 
 // eventsOf lists the events of the steps of a target that do something, in their order.
-func (p *Plan) eventsOf(target string) []string {
+func (p *Graph) eventsOf(target string) []string {
 	var events []string
 	for _, n := range p.under(target, "") {
 		switch p.nodes[n].kind {
@@ -244,7 +244,7 @@ func (p *Plan) eventsOf(target string) []string {
 
 // endingIn returns the one target whose path ends like target, such as greeter/prod/east/elm for greeter/elm; "" when there
 // is none or more than one.
-func (p *Plan) endingIn(target string) string {
+func (p *Graph) endingIn(target string) string {
 	found := ""
 	for path := range p.targets {
 		if strings.HasSuffix(path, "/"+p.short(target)) {

@@ -19,7 +19,7 @@ const (
 // Compile judges a definition and builds its graph. Problems have a Scope that
 // is a field path such as stages[2].after[0]; package definition turns it into a position.
 // There is a plan unless one of the problems blocks.
-func Compile(d Definition) (*Plan, fault.Problems) {
+func Compile(d Definition) (*Graph, fault.Problems) {
 	j := judge{d: &d, index: make(map[string]int, len(d.Stages))}
 	j.sizes()
 	j.names()

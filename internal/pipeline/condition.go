@@ -3,8 +3,8 @@ package pipeline
 // block is the first condition of 4.7 that keeps a step from running. The zero value: none does.
 type block struct {
 	why   why
-	batch batchID // locked, latecomer, in order
-	trip  *trip   // who is in the way
+	batch batchID     // locked, latecomer, in order
+	trip  *deployment // who is in the way
 	step  stepName
 	in    int // hosts in flight
 	limit int
@@ -40,7 +40,7 @@ func (w why) String() string {
 }
 
 // ofHost: the reason may be another one for the next host of the group.
-func (b block) ofHost(p *Plan, n int32) bool {
+func (b block) ofHost(p *Graph, n int32) bool {
 	switch b.why {
 	case isBusy:
 		return true
@@ -51,9 +51,9 @@ func (b block) ofHost(p *Plan, n int32) bool {
 }
 
 // check is the conjunction of 4.7, in its order.
-func (e *Engine) check(t *trip, n int32) block {
+func (e *Engine) check(t *deployment, n int32) block {
 	stage := t.plan.nodes[n].stage
-	if t.status != Active {
+	if t.status != StatusActive {
 		return block{why: notActive}
 	}
 	if _, held := t.heldAt(stage); held {
@@ -80,7 +80,7 @@ func (e *Engine) check(t *trip, n int32) block {
 }
 
 // place is condition 2: s is doable.
-func (t *trip) place(n int32) block {
+func (t *deployment) place(n int32) block {
 	switch {
 	case t.is(n, complete):
 		return block{why: isDone}
@@ -93,7 +93,7 @@ func (t *trip) place(n int32) block {
 }
 
 // checkArtifact is condition 4.
-func (e *Engine) checkArtifact(t *trip, n int32) block {
+func (e *Engine) checkArtifact(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
 	if at.kind != artifactStep || e.artifacts[t.revision][artifactLabel(at.event)] != nil {
 		return block{}
@@ -108,7 +108,7 @@ func (e *Engine) checkArtifact(t *trip, n int32) block {
 
 // checkLocks is condition 5. With a batch to leave out it is the lock alone: whether that batch is worth
 // waiting for; who else waits is not asked then.
-func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
+func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	around := t.plan.around(n)
 	for i, b := range around {
 		h, held := e.holder[b.id]
@@ -133,7 +133,7 @@ func (e *Engine) checkLocks(t *trip, n int32, without batchID) block {
 }
 
 // queueOf returns the queue policy of a batch: that of the version in force, also for a deployment that keeps another one.
-func (e *Engine) queueOf(t *trip, b batch) Queue {
+func (e *Engine) queueOf(t *deployment, b batch) Queue {
 	if t.plan != e.plans[e.version] {
 		if now, ok := e.plans[e.version].batch(b.id); ok {
 			return now.queue
@@ -143,7 +143,7 @@ func (e *Engine) queueOf(t *trip, b batch) Queue {
 }
 
 // keepsOut is, under order strict, the oldest active deployment, held ones aside, that has still to pass the region.
-func (e *Engine) keepsOut(t *trip, b batch) *trip {
+func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 	if t.plan.def.Order != Strict {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (e *Engine) keepsOut(t *trip, b batch) *trip {
 }
 
 // newestWaiter is the highest deployment that would run a step of the batch but for its lock.
-func (e *Engine) newestWaiter(b batch) *trip {
+func (e *Engine) newestWaiter(b batch) *deployment {
 	for i := len(e.active) - 1; i >= 0; i-- {
 		if e.waitsFor(e.active[i], b.id) {
 			return e.active[i]
@@ -173,7 +173,7 @@ func (e *Engine) newestWaiter(b batch) *trip {
 }
 
 // waitsFor: some step of the batch would be runnable but for its lock (4.5).
-func (e *Engine) waitsFor(t *trip, id batchID) bool {
+func (e *Engine) waitsFor(t *deployment, id batchID) bool {
 	b, ok := t.plan.batch(id)
 	if !ok || t.is(b.close, resolved) {
 		return false
@@ -194,7 +194,7 @@ func (e *Engine) waitsFor(t *trip, id batchID) bool {
 
 // entries lists the steps of a region at which a deployment may be waiting: its opening, or, when
 // it has been inside, whatever it could do there.
-func (t *trip) entries(b batch) []int32 {
+func (t *deployment) entries(b batch) []int32 {
 	if !t.is(b.open, resolved) {
 		return []int32{b.open}
 	}
@@ -210,14 +210,14 @@ func (t *trip) entries(b batch) []int32 {
 }
 
 // checkHost is conditions 6 and 7.
-func (e *Engine) checkHost(t *trip, n int32) block {
+func (e *Engine) checkHost(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
 	if at.kind != hostStart && at.kind != chainStep {
 		return block{}
 	}
 	host := &t.plan.hosts[at.host]
 	if u, busy := e.busy[host.resource]; busy {
-		return block{why: isBusy, trip: u.trip, step: u.step}
+		return block{why: isBusy, trip: u.deployment, step: u.step}
 	}
 	if at.kind != hostStart {
 		return block{}
@@ -229,11 +229,11 @@ func (e *Engine) checkHost(t *trip, n int32) block {
 }
 
 // inFlight counts a group's hosts in flight over all deployments, and how many may be.
-func (e *Engine) inFlight(t *trip, group int32) (in, limit int) {
+func (e *Engine) inFlight(t *deployment, group int32) (in, limit int) {
 	return e.flying[t.plan.groups[group].path], t.parallel(group)
 }
 
 // parallel is how many hosts of a group may be in flight at once.
-func (t *trip) parallel(group int32) int {
+func (t *deployment) parallel(group int32) int {
 	return max(1, t.plan.groups[group].spec.MaxParallel.Of(t.size(group), true))
 }

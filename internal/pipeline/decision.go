@@ -37,13 +37,13 @@ type State string
 
 // The states of a step.
 const (
-	Waiting  State = "waiting"  // not complete, not runnable; Reason says why
-	CanRun   State = "runnable" // the next pass claims it
-	Claimed  State = "claimed"  // its action is live
-	Complete State = "complete"
-	Broken   State = "failed"   // until retried
-	Elided   State = "elided"   // never run in this deployment, walked through
-	Excluded State = "excluded" // by an edit, a skip or a tolerated failure
+	StateWaiting  State = "waiting"  // not complete, not runnable; Reason says why
+	StateRunnable State = "runnable" // the next pass claims it
+	StateClaimed  State = "claimed"  // its action is live
+	StateComplete State = "complete"
+	StateFailed   State = "failed"   // until retried
+	StateElided   State = "elided"   // never run in this deployment, walked through
+	StateExcluded State = "excluded" // by an edit, a skip or a tolerated failure
 )
 
 // StepState is one step of a deployment, for people.
@@ -61,11 +61,11 @@ type Status string
 
 // The statuses. Only failed may become active again, by a retry.
 const (
-	Active      Status = "active"
-	Finished    Status = "finished"
-	FailedRun   Status = "failed"
-	Superseded  Status = "superseded"
-	CanceledRun Status = "canceled"
+	StatusActive     Status = "active"
+	StatusFinished   Status = "finished"
+	StatusFailed     Status = "failed"
+	StatusSuperseded Status = "superseded"
+	StatusCanceled   Status = "canceled"
 )
 
 // DeploymentState is a deployment as the fold of the log shows it.

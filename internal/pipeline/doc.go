@@ -14,10 +14,10 @@
 // # The parts
 //
 //	definition.go  what a pipeline is            compile.go    what is wrong with it
-//	next.go        its graph G (4.1)             plan.go       G as numbers, looked up by name
-//	graph.go       steps, edges, components      walk.go       new, elided, resolved, doable (4.2, 4.3)
+//	next.go        its graph G (4.1)             graph.go      G with its hosts and resources
+//	adjacency.go   steps, edges, components      walk.go       new, elided, resolved, doable (4.2, 4.3)
 //	batch.go       who holds a region (4.5)      condition.go  what keeps a step from running (4.7)
-//	fold.go        one row                       lay.go        a deployment on another graph
+//	fold.go        one row                       place.go      a deployment on another graph
 //	queue.go       what a pass looks at          pass.go       the pass (4.7), superseding (4.6)
 //	failure.go     what follows from failures    introduce.go  steps that come too late (4.9)
 //	edit.go        a new version (4.10)          refuse.go     what it may not change

@@ -40,7 +40,7 @@ func (f Effect) Touches() bool {
 
 // Edit says what applying next as the given version would do; newest is the newest registered rev_seq.
 // It changes nothing.
-func (e *Engine) Edit(version int, next *Plan, newest int64, now time.Time) Edit {
+func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edit {
 	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
 	w.old = e.plans[e.version]
 	w.row(nil, e.pipeline, PipelineDefined, nil)
@@ -79,7 +79,7 @@ func (w *editing) hands() {
 		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].trip
 		var inside []int // effects on those that are in the region
 		for i, f := range w.edit.Effects {
-			if t := w.e.trips[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
+			if t := w.e.deployments[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
 				inside = append(inside, i)
 			}
 		}
@@ -88,7 +88,7 @@ func (w *editing) hands() {
 			switch first := w.edit.Effects[inside[0]].Deployment; {
 			case k > 0:
 				f.Words = append(f.Words, fmt.Sprintf("waits for batch %s of %s once its live work has ended", name, w.e.number(first)))
-			case w.e.trips[first] != holder:
+			case w.e.deployments[first] != holder:
 				f.Words = append(f.Words, "holds batch "+name)
 			}
 		}
@@ -96,8 +96,8 @@ func (w *editing) hands() {
 }
 
 // willBeInside: under the next version, something of the region is complete or claimed, and it is neither passed nor failed.
-func (e *Engine) willBeInside(t *trip, next *Plan, b batch) bool {
-	later := &trip{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
+func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
+	later := &deployment{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
 	if !later.isInside(b) || later.is(b.close, resolved) {
 		return false
 	}
@@ -113,7 +113,7 @@ func (e *Engine) willBeInside(t *trip, next *Plan, b batch) bool {
 func newlyLacking(late []exclusion, news []introduced) map[string]bool {
 	labels := map[string]bool{}
 	for _, x := range late {
-		if label := artifactLabel(x.event); label != "" && slices.Contains(news, introduced{pair{x.target, x.event}, true}) {
+		if label := artifactLabel(x.event); label != "" && slices.Contains(news, introduced{stepKind{x.target, x.event}, true}) {
 			labels[label] = true
 		}
 	}
@@ -123,7 +123,7 @@ func newlyLacking(late []exclusion, news []introduced) map[string]bool {
 // editing collects the rows of an edit.
 type editing struct {
 	e         *Engine
-	old, next *Plan
+	old, next *Graph
 	version   int
 	now       time.Time
 	notes     map[noteKey]int
@@ -136,7 +136,7 @@ type noteKey struct {
 }
 
 // row appends a change of the pipeline, or a note of a deployment.
-func (w *editing) row(t *trip, target, event string, about any) {
+func (w *editing) row(t *deployment, target, event string, about any) {
 	row := Entry{Pipeline: w.e.pipeline, Seq: w.e.seq + 1 + int64(len(w.edit.Entries)), Target: target, Event: event,
 		Class: Change, Version: w.version, At: w.now}
 	seen := w.e.notes
@@ -167,7 +167,7 @@ func (w *editing) moves() {
 	}
 }
 
-func (p *Plan) hasHost(path string) bool {
+func (p *Graph) hasHost(path string) bool {
 	at, ok := p.targets[path]
 	return ok && at.host >= 0
 }

@@ -34,12 +34,12 @@ func TestFoldingAnEditLaysADeploymentOutOnce(t *testing.T) {
 	for i := range next.Stages {
 		next.Stages[i].Chain = chain(HostReplicated, HostDeployed, "host-warmed", HostTested)
 	}
-	before, rows := w.engine.trips[1].epoch, len(w.log)
+	before, rows := w.engine.deployments[1].epoch, len(w.log)
 	w.define(next)
 	if got, want := len(w.log)-rows, 1+2*stages; got != want {
 		t.Fatalf("the edit has %d rows, want %d: a step is introduced and left out in each stage", got, want)
 	}
-	if laid := w.engine.trips[1].epoch - before; laid != 1 {
+	if laid := w.engine.deployments[1].epoch - before; laid != 1 {
 		t.Errorf("the deployment was laid out %d times, want once", laid)
 	}
 }

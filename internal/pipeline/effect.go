@@ -3,9 +3,9 @@ package pipeline
 import "fmt"
 
 // effect compares a deployment on its graph with the same deployment on the next one.
-func (e *Engine) effect(t *trip, next *Plan, exclusions []exclusion) Effect {
+func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effect {
 	after := newWalk(&next.graph, e.known(t, next, t.facts(), exclusions...))
-	f := Effect{Deployment: t.number, Failed: t.status == FailedRun}
+	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
 	for n := range next.nodes {
 		e.effectOn(&f, t, next, after, int32(n))
 	}
@@ -27,7 +27,7 @@ func (e *Engine) effect(t *trip, next *Plan, exclusions []exclusion) Effect {
 
 func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
 
-func (e *Engine) effectOn(f *Effect, t *trip, next *Plan, after *walk, n int32) {
+func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n int32) {
 	if !next.nodes[n].isListed() || after.is(n, complete) {
 		return
 	}
@@ -46,7 +46,7 @@ func (e *Engine) effectOn(f *Effect, t *trip, next *Plan, after *walk, n int32) 
 }
 
 // drifting lists the hosts that the deployment reached, or that are new, and that it will not finish.
-func drifting(t *trip, next *Plan, after *walk) []string {
+func drifting(t *deployment, next *Graph, after *walk) []string {
 	var list []string
 	for h := range next.hosts {
 		host := &next.hosts[h]
@@ -62,7 +62,7 @@ func drifting(t *trip, next *Plan, after *walk) []string {
 }
 
 // effectWords tells what an edit does to a deployment: of new stages, hosts and steps, what goes, and what is drained.
-func (e *Engine) effectWords(t *trip, next *Plan, after *walk, f Effect, exclusions []exclusion) []string {
+func (e *Engine) effectWords(t *deployment, next *Graph, after *walk, f Effect, exclusions []exclusion) []string {
 	w := effectWriter{t: t, next: next, after: after, exclusions: exclusions}
 	w.stages()
 	w.hosts()
@@ -74,8 +74,8 @@ func (e *Engine) effectWords(t *trip, next *Plan, after *walk, f Effect, exclusi
 }
 
 type effectWriter struct {
-	t          *trip
-	next       *Plan
+	t          *deployment
+	next       *Graph
 	after      *walk
 	exclusions []exclusion
 	words      []string
@@ -140,7 +140,7 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 }
 
 // later names what was done behind an elided step, such as "prod/east was finished without it".
-func later(p *Plan, w *walk, n int32) string {
+func later(p *Graph, w *walk, n int32) string {
 	seen := map[int32]bool{}
 	list := []int32{n}
 	for i := 0; i < len(list); i++ {
@@ -172,7 +172,7 @@ func (w *effectWriter) steps(f Effect) {
 }
 
 // isNew: the stage is known to the deployment, the event in it is not.
-func (w *effectWriter) isNew(p pair) bool {
+func (w *effectWriter) isNew(p stepKind) bool {
 	_, ok := w.t.plan.targets[p.stage]
 	return ok && !w.t.plan.pairs[p]
 }

@@ -14,31 +14,31 @@ type Engine struct {
 	pipeline string
 	seq      int64
 	version  int
-	plans    map[int]*Plan
+	plans    map[int]*Graph
 
-	trips     map[int64]*trip
-	order     []*trip                              // all, by number
-	active    []*trip                              // the active ones, by rank
-	artifacts map[int64]map[string]json.RawMessage // what was registered, by revision and label
-	late      map[pair]introduction
-	born      map[int64]*Plan  // by revision: what was in force at its first deployment
-	notes     map[noteName]int // of the pipeline itself
+	deployments map[int64]*deployment
+	order       []*deployment                        // all, by number
+	active      []*deployment                        // the active ones, by rank
+	artifacts   map[int64]map[string]json.RawMessage // what was registered, by revision and label
+	late        map[stepKind]introduction
+	born        map[int64]*Graph // by revision: what was in force at its first deployment
+	notes       map[noteName]int // of the pipeline itself
 
 	holder  map[batchID]holding
-	busy    map[Resource]user  // the live action on each resource
-	started map[Resource]int64 // rank of the last start on each resource
-	flying  map[string]int     // hosts in flight by group, over all deployments
-	freed   bool               // something was freed since a pass last looked
+	busy    map[Resource]occupant // the live action on each resource
+	started map[Resource]int64    // rank of the last start on each resource
+	flying  map[string]int        // hosts in flight by group, over all deployments
+	freed   bool                  // something was freed since a pass last looked
 }
 
-// user is the live action on a resource.
-type user struct {
-	trip *trip
-	step stepName
+// occupant is the live action on a resource.
+type occupant struct {
+	deployment *deployment
+	step       stepName
 }
 
-// pair is a step's kind: an event in a stage, by path.
-type pair struct{ stage, event string }
+// stepKind is a step's kind: an event in a stage, by path.
+type stepKind struct{ stage, event string }
 
 // introduction says since which revision a pair is in the pipeline.
 type introduction struct {
@@ -49,14 +49,14 @@ type introduction struct {
 // New makes an empty engine for a pipeline.
 func New(name string) *Engine {
 	return &Engine{
-		pipeline: name, plans: map[int]*Plan{}, trips: map[int64]*trip{}, artifacts: map[int64]map[string]json.RawMessage{},
-		late: map[pair]introduction{}, born: map[int64]*Plan{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]user{},
+		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
+		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]occupant{},
 		started: map[Resource]int64{}, flying: map[string]int{},
 	}
 }
 
 // AddVersion makes a definition version known; it must be there before the row pipeline-defined that names it.
-func (e *Engine) AddVersion(version int, plan *Plan) { e.plans[version] = plan }
+func (e *Engine) AddVersion(version int, plan *Graph) { e.plans[version] = plan }
 
 // HasVersion reports whether AddVersion was called for the version.
 func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
@@ -65,7 +65,7 @@ func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
 func (e *Engine) Seq() int64 { return e.seq }
 
 // Current is the definition version in force; 0 and nil when there is none.
-func (e *Engine) Current() (int, *Plan) { return e.version, e.plans[e.version] }
+func (e *Engine) Current() (int, *Graph) { return e.version, e.plans[e.version] }
 
 // Deployments lists the state of all deployments, oldest first; only active ones when activeOnly.
 func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
@@ -82,7 +82,7 @@ func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 
 // Deployment is one of them.
 func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
-	t, ok := e.trips[number]
+	t, ok := e.deployments[number]
 	if !ok {
 		return DeploymentState{}, false
 	}
@@ -90,7 +90,7 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 }
 
 // resumeCommand returns the command that lets a stage of a held or bounded deployment start.
-func (e *Engine) resumeCommand(t *trip, stage int32) string {
+func (e *Engine) resumeCommand(t *deployment, stage int32) string {
 	command := "waybill deployment resume " + e.label(t)
 	if _, whole := t.held[t.plan.def.Pipeline]; whole {
 		return command
@@ -101,12 +101,12 @@ func (e *Engine) resumeCommand(t *trip, stage int32) string {
 	return command
 }
 
-func (e *Engine) state(t *trip) DeploymentState {
+func (e *Engine) state(t *deployment) DeploymentState {
 	s := DeploymentState{
 		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
 		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
 	}
-	if h, ok := t.heldAt(-1); t.status != Active && t.status != FailedRun {
+	if h, ok := t.heldAt(-1); t.status != StatusActive && t.status != StatusFailed {
 		return s
 	} else if ok {
 		s.Held, s.Resume = h.String(), "waybill deployment resume "+e.label(t)
@@ -124,11 +124,11 @@ func (e *Engine) state(t *trip) DeploymentState {
 
 // inside lists the deployments that an edit concerns, by rank: those that are active or may come back. A failed one
 // that a newer deployment has overtaken is closed from then on, so that it costs later edits nothing.
-func (e *Engine) inside() []*trip {
-	var list []*trip
+func (e *Engine) inside() []*deployment {
+	var list []*deployment
 	for _, t := range e.order {
-		t.closed = t.closed || t.status == FailedRun && e.outranks(t) != nil
-		if t.status == Active || t.status == FailedRun && !t.closed {
+		t.closed = t.closed || t.status == StatusFailed && e.outranks(t) != nil
+		if t.status == StatusActive || t.status == StatusFailed && !t.closed {
 			list = append(list, t)
 		}
 	}
@@ -136,47 +136,47 @@ func (e *Engine) inside() []*trip {
 }
 
 // label is what a deployment is called, such as greeter#7.
-func (e *Engine) label(t *trip) string { return e.number(t.number) }
+func (e *Engine) label(t *deployment) string { return e.number(t.number) }
 
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
 
 // setStatus changes a deployment's status and what hangs on it.
-func (e *Engine) setStatus(t *trip, status Status, at time.Time, reason string) {
+func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
 	t.status, t.reason, t.ended = status, reason, at
-	if status == Active {
+	if status == StatusActive {
 		t.ended = time.Time{}
 	}
 	e.active = e.active[:0]
 	for _, each := range e.order {
-		if each.status == Active {
+		if each.status == StatusActive {
 			e.active = append(e.active, each)
 		}
 	}
 	t.unchecked = true
 	e.freed = true
-	e.refly(t)
+	e.recountFlight(t)
 	e.settleAll(t)
 }
 
-// isFlying reports whether a host counts against maxParallel: while an action of it is live, and from host-started
+// isInFlight reports whether a host counts against maxParallel: while an action of it is live, and from host-started
 // until it is finished, has a failed step or is elided, unless its deployment has ended, is stopped there or is locked
 // out. It does not matter whether the deployment still holds the host's batch, so a host that a failure interrupted
 // counts again as soon as the deployment may resume there. One that is locked out changes nothing until the holder
 // has left; if it counted, the two would wait for each other.
-func (e *Engine) isFlying(t *trip, h int32) bool {
+func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
 	if t.liveUnder(batchID(host.path)) > 0 {
 		return true
 	}
 	end := host.finished()
-	if t.status != Active || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
+	if t.status != StatusActive || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
 		return false
 	}
 	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !slices.ContainsFunc(host.nodes, t.isBroken)
 }
 
 // isShut reports whether another deployment holds a batch around a stage.
-func (e *Engine) isShut(t *trip, stage int32) bool {
+func (e *Engine) isShut(t *deployment, stage int32) bool {
 	s := &t.plan.stages[stage]
 	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.trip != t {
 		return true
@@ -189,8 +189,8 @@ func (e *Engine) isShut(t *trip, stage int32) bool {
 	return false
 }
 
-// refly recounts the hosts in flight of a deployment.
-func (e *Engine) refly(t *trip) {
+// recountFlight recounts the hosts in flight of a deployment.
+func (e *Engine) recountFlight(t *deployment) {
 	for h := range t.plan.hosts {
 		e.reflyHost(t, int32(h))
 	}
@@ -220,8 +220,8 @@ func (e *Engine) reflyAround(id batchID) {
 	}
 }
 
-func (e *Engine) reflyHost(t *trip, h int32) {
-	is := e.isFlying(t, h)
+func (e *Engine) reflyHost(t *deployment, h int32) {
+	is := e.isInFlight(t, h)
 	if is == t.flying[h] {
 		return
 	}

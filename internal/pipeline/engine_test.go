@@ -24,7 +24,7 @@ func newWorld(t testing.TB, d Definition) *world {
 	return w
 }
 
-func compiled(t testing.TB, d Definition) *Plan {
+func compiled(t testing.TB, d Definition) *Graph {
 	t.Helper()
 	plan, problems := Compile(d)
 	if err := problems.Err(); err != nil {
@@ -89,7 +89,7 @@ func (w *world) done(k StepKey) {
 	w.t.Helper()
 	w.now = w.now.Add(time.Second)
 	if k.Event == BuildCompleted {
-		trip := w.engine.trips[k.Deployment]
+		trip := w.engine.deployments[k.Deployment]
 		stage, _, _, _ := trip.plan.def.Find(k.Target)
 		for _, a := range stage.Build.Artifacts {
 			if n := trip.plan.find(k.Target, ArtifactEvent(a.Label)); !trip.is(n, excluded) {

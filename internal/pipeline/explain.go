@@ -10,7 +10,7 @@ import (
 // Explain lists the steps of a deployment breadth-first, each with its state and reason.
 // The time is for conditions that pass by themselves, of which there are none yet.
 func (e *Engine) Explain(number int64, _ time.Time) []StepState {
-	t, ok := e.trips[number]
+	t, ok := e.deployments[number]
 	if !ok {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 // explanation is what the explanations of all steps of a deployment share.
 type explanation struct {
 	e          *Engine
-	t          *trip
+	t          *deployment
 	exclusions []exclusion
 	front      fronts
 }
@@ -41,23 +41,23 @@ func (x *explanation) step(n int32) StepState {
 	}
 	switch {
 	case t.is(n, complete):
-		s.State = Complete
+		s.State = StateComplete
 	case t.is(n, excluded):
-		s.State, s.Reason = Excluded, x.whyExcluded(n)
+		s.State, s.Reason = StateExcluded, x.whyExcluded(n)
 	case t.isElided(n):
-		s.State, s.Reason = Elided, "elided: "+later(t.plan, t.walk, n)
+		s.State, s.Reason = StateElided, "elided: "+later(t.plan, t.walk, n)
 	case t.is(n, claimed):
-		s.State = Claimed
+		s.State = StateClaimed
 	case t.is(n, failed):
-		s.State = Broken
+		s.State = StateFailed
 		s.Reason, s.Who = "failed: "+t.failures[stepName{s.Target, s.Event}].String(), "waybill deployment retry "+e.label(t)
 	default:
 		b := e.check(t, n)
 		if b.why == runs {
-			s.State = CanRun
+			s.State = StateRunnable
 			return s
 		}
-		s.State = Waiting
+		s.State = StateWaiting
 		s.Reason, s.Who = x.reason(n, b)
 	}
 	return s
@@ -65,11 +65,11 @@ func (x *explanation) step(n int32) StepState {
 
 // fronts finds what a step waits for, and remembers it for all steps on the way.
 type fronts struct {
-	t     *trip
+	t     *deployment
 	found []int32 // -1: not known yet
 }
 
-func (t *trip) fronts() fronts {
+func (t *deployment) fronts() fronts {
 	f := fronts{t: t, found: make([]int32, len(t.plan.nodes))}
 	for n := range f.found {
 		f.found[n] = -1
@@ -102,7 +102,7 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	switch b.why {
 	case notActive:
 		text = e.label(t) + " is " + string(t.status)
-		if t.status == FailedRun {
+		if t.status == StatusFailed {
 			who = "waybill deployment retry " + e.label(t)
 		}
 	case isHeld:
@@ -138,7 +138,7 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 }
 
 // whoHolds is "batch prod is held by greeter#6 since 14:02 (host-deployed on fir)".
-func (e *Engine) whoHolds(p *Plan, b block) string {
+func (e *Engine) whoHolds(p *Graph, b block) string {
 	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.trip), e.holder[b.batch].since.UTC().Format("15:04"))
 	if at := b.trip.atWork(b.batch); at != "" {
 		text += " (" + at + ")"
@@ -147,7 +147,7 @@ func (e *Engine) whoHolds(p *Plan, b block) string {
 }
 
 // atWork is what a holder does inside: its first live action there, or what has failed.
-func (t *trip) atWork(id batchID) string {
+func (t *deployment) atWork(id batchID) string {
 	b, ok := t.plan.batch(id)
 	if !ok {
 		return ""
@@ -171,7 +171,7 @@ func (t *trip) atWork(id batchID) string {
 }
 
 // whyStopped is "elm failed in prod/east".
-func (t *trip) whyStopped(stage int32) string {
+func (t *deployment) whyStopped(stage int32) string {
 	var first stepName
 	seq := int64(0)
 	for _, s := range t.plan.stages[stage].scope {

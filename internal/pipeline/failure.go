@@ -3,7 +3,7 @@ package pipeline
 import "fmt"
 
 // consequence records at most one thing that follows from failures (4.11) or from an edit.
-func (p *pass) consequence(t *trip) (bool, error) {
+func (p *pass) consequence(t *deployment) (bool, error) {
 	if t.outranked {
 		t.outranked = false
 		if newer := p.e.outranks(t); newer != nil {
@@ -21,7 +21,7 @@ func (p *pass) consequence(t *trip) (bool, error) {
 
 // outranks returns the newest deployment that started a resource on which t has steps left; nil if there is none.
 // Starts are looked at when they are made; this finds what an edit or the end of a claim brought back.
-func (e *Engine) outranks(t *trip) *trip {
+func (e *Engine) outranks(t *deployment) *deployment {
 	var newest int64
 	for h := range t.plan.hosts {
 		host := &t.plan.hosts[h]
@@ -29,12 +29,12 @@ func (e *Engine) outranks(t *trip) *trip {
 			newest = rank
 		}
 	}
-	return e.trips[newest]
+	return e.deployments[newest]
 }
 
 // tolerate gives up the hosts that maxFailed allows to fail, in the order in which they failed,
 // so that it does not matter when a pass looked.
-func (p *pass) tolerate(t *trip) (bool, error) {
+func (p *pass) tolerate(t *deployment) (bool, error) {
 	for g := range t.plan.groups {
 		if t.broken[g] == 0 {
 			continue
@@ -52,7 +52,7 @@ func (p *pass) tolerate(t *trip) (bool, error) {
 }
 
 // failStage records stage-failed once what was stopped is drained.
-func (p *pass) failStage(t *trip) (bool, error) {
+func (p *pass) failStage(t *deployment) (bool, error) {
 	for s := range t.plan.stages {
 		stage := &t.plan.stages[s]
 		if t.failing[s] == 0 || t.noted[stage.path] || !t.isDrained(int32(s)) {
@@ -65,7 +65,7 @@ func (p *pass) failStage(t *trip) (bool, error) {
 }
 
 // isDrained: no live action where a failure of the stage stops the deployment.
-func (t *trip) isDrained(stage int32) bool {
+func (t *deployment) isDrained(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
 		if t.liveUnder(batchID(t.plan.stages[s].path)) > 0 {
 			return false
@@ -75,7 +75,7 @@ func (t *trip) isDrained(stage int32) bool {
 }
 
 // firstFailure is the earliest failure under a target that counts, in words.
-func (t *trip) firstFailure(target string) string {
+func (t *deployment) firstFailure(target string) string {
 	first, text := int64(0), ""
 	for name, f := range t.failures {
 		n := t.plan.find(name.target, name.event)
@@ -87,8 +87,8 @@ func (t *trip) firstFailure(target string) string {
 }
 
 // conclude fails the deployment when it is stopped, nothing of it is live, and nothing else of it can still go on.
-func (p *pass) conclude(t *trip) (bool, error) {
-	if len(t.failures) == 0 || len(t.live) > 0 || t.status != Active {
+func (p *pass) conclude(t *deployment) (bool, error) {
+	if len(t.failures) == 0 || len(t.live) > 0 || t.status != StatusActive {
 		return false, nil
 	}
 	for _, n := range t.candidates() {
@@ -126,12 +126,12 @@ func (p *pass) end() {
 
 // endingOf says how a live action is to end. A switch is never interrupted. A test changes nothing, and its
 // result does not matter to a canceled deployment.
-func (t *trip) endingOf(name stepName, l *liveStep) ending {
+func (t *deployment) endingOf(name stepName, l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {
-	case t.status == CanceledRun && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
+	case t.status == StatusCanceled && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
 		return cancelIt
-	case t.status != Active, n < 0, t.isElided(n), t.isStopped(t.plan.nodes[n].stage):
+	case t.status != StatusActive, n < 0, t.isElided(n), t.isStopped(t.plan.nodes[n].stage):
 		return drainIt
 	}
 	return runOn

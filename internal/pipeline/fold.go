@@ -50,7 +50,7 @@ func (e *Engine) Apply(row Entry) error {
 	if row.Event == DeploymentCreated {
 		return e.create(row)
 	}
-	t, ok := e.trips[row.Deployment]
+	t, ok := e.deployments[row.Deployment]
 	if !ok {
 		return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
 	}
@@ -75,7 +75,7 @@ func (e *Engine) applyChange(row Entry) error {
 		labels[detail[artifactDetail](row).Label] = row.Detail
 	case StepIntroduced:
 		d := detail[IntroducedDetail](row)
-		e.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}
+		e.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	}
 	return nil
 }
@@ -88,8 +88,8 @@ func (e *Engine) create(row Entry) error {
 	if n := len(e.order); n > 0 && e.order[n-1].number >= row.Deployment {
 		return fmt.Errorf("fold pipeline %s: entry %d creates deployment %d after %d", e.pipeline, row.Seq, row.Deployment, e.order[n-1].number)
 	}
-	t := &trip{
-		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: Active, created: row.At,
+	t := &deployment{
+		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
 		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
@@ -98,15 +98,15 @@ func (e *Engine) create(row Entry) error {
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
 	e.startWithout(t)
-	e.trips[t.number] = t
+	e.deployments[t.number] = t
 	e.order = append(e.order, t)
 	e.active = append(e.active, t)
-	e.lay(t, plan, e.version)
+	e.place(t, plan, e.version)
 	return nil
 }
 
 // applyFact completes a step.
-func (e *Engine) applyFact(t *trip, row Entry) error {
+func (e *Engine) applyFact(t *deployment, row Entry) error {
 	name := stepName{row.Target, row.Event}
 	n := t.plan.find(row.Target, row.Event)
 	if n < 0 { // no step of the present graph: remembered, in case it comes back
@@ -118,7 +118,7 @@ func (e *Engine) applyFact(t *trip, row Entry) error {
 	if err := e.checkFact(t, n); err != nil {
 		return err
 	}
-	if t.status == Active {
+	if t.status == StatusActive {
 		if err := e.acquire(t, n, row.At); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (e *Engine) applyFact(t *trip, row Entry) error {
 }
 
 // checkFact asserts what must hold before a step completes.
-func (e *Engine) checkFact(t *trip, n int32) error {
+func (e *Engine) checkFact(t *deployment, n int32) error {
 	if t.is(n, complete) {
 		return e.violation("I10", "%s of %s is completed twice", t.plan.name(n), e.label(t))
 	}
@@ -154,9 +154,9 @@ func (e *Engine) checkFact(t *trip, n int32) error {
 }
 
 // checkStart asserts what must hold before a host starts.
-func (e *Engine) checkStart(t *trip, n int32) error {
+func (e *Engine) checkStart(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
-	if t.status != Active {
+	if t.status != StatusActive {
 		return e.violation("I11", "%s is %s and starts %s", e.label(t), t.status, t.plan.short(host.path))
 	}
 	if last := e.started[host.resource]; last > t.number {
@@ -183,7 +183,7 @@ func (e *Engine) working(group string) int {
 }
 
 // afterFact is what hangs on certain facts.
-func (e *Engine) afterFact(t *trip, n int32, at time.Time) {
+func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	place := &t.plan.nodes[n]
 	if place.host >= 0 {
 		host := &t.plan.hosts[place.host]
@@ -197,13 +197,13 @@ func (e *Engine) afterFact(t *trip, n int32, at time.Time) {
 		t.sizes[g.path] = len(g.hosts)
 	}
 	if n == t.plan.end {
-		e.setStatus(t, Finished, at, "")
+		e.setStatus(t, StatusFinished, at, "")
 		return
 	}
 	e.settle(t, n)
 }
 
-func (e *Engine) applyNote(t *trip, row Entry) error {
+func (e *Engine) applyNote(t *deployment, row Entry) error {
 	switch row.Event {
 	case StepClaimed:
 		return e.applyClaim(t, row)
@@ -227,24 +227,24 @@ func (e *Engine) applyNote(t *trip, row Entry) error {
 	case StageFailed:
 		t.noted[row.Target] = true
 	case PipelineFailed:
-		e.setStatus(t, FailedRun, row.At, detail[endDetail](row).Reason)
+		e.setStatus(t, StatusFailed, row.At, detail[endDetail](row).Reason)
 	case PipelineSuperseded:
 		d := detail[endDetail](row)
 		t.by = d.Deployment
-		e.setStatus(t, Superseded, row.At, d.Reason)
+		e.setStatus(t, StatusSuperseded, row.At, d.Reason)
 	case PipelineCanceled:
 		d := detail[endDetail](row)
 		t.interrupt = d.Now
-		e.setStatus(t, CanceledRun, row.At, d.String())
+		e.setStatus(t, StatusCanceled, row.At, d.String())
 	}
 	return nil
 }
 
-func (e *Engine) applyClaim(t *trip, row Entry) error {
+func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	name := stepName{row.Target, detail[StepDetail](row).Event}
 	n := t.plan.find(name.target, name.event)
 	switch {
-	case t.status != Active:
+	case t.status != StatusActive:
 		return e.violation("I11", "%s is %s and claims %s", e.label(t), t.status, name)
 	case n < 0 || t.is(n, complete|claimed) || !t.isDoable(n):
 		return e.violation("I2", "%s claims %s, which is not to be done now", e.label(t), name)
@@ -260,9 +260,9 @@ func (e *Engine) applyClaim(t *trip, row Entry) error {
 		host := &t.plan.hosts[place.host]
 		l.host, l.resource = host.path, host.resource
 		if u, ok := e.busy[host.resource]; ok {
-			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, host.resource, e.label(u.trip), u.step)
+			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, host.resource, e.label(u.deployment), u.step)
 		}
-		e.busy[host.resource] = user{t, name}
+		e.busy[host.resource] = occupant{t, name}
 		t.liveAt[l.host]++
 	}
 	t.liveAt[l.stage]++
@@ -276,7 +276,7 @@ func (e *Engine) applyClaim(t *trip, row Entry) error {
 }
 
 // endLive forgets a live action, if it is one.
-func (e *Engine) endLive(t *trip, name stepName) {
+func (e *Engine) endLive(t *deployment, name stepName) {
 	l, ok := t.live[name]
 	if !ok {
 		return
@@ -301,7 +301,7 @@ func decrement(counts map[string]int, key string) {
 }
 
 // applyEnd folds an action that ended without a fact.
-func (e *Engine) applyEnd(t *trip, row Entry) {
+func (e *Engine) applyEnd(t *deployment, row Entry) {
 	d := detail[StepDetail](row)
 	name := stepName{row.Target, d.Event}
 	e.endLive(t, name)
@@ -321,7 +321,7 @@ func (e *Engine) applyEnd(t *trip, row Entry) {
 	t.unclaim(n)
 	if restarts {
 		t.unchecked, t.outranked = true, true
-		e.refly(t)
+		e.recountFlight(t)
 	}
 	e.recount(t)
 	if host := t.plan.nodes[n].host; host >= 0 {
@@ -331,7 +331,7 @@ func (e *Engine) applyEnd(t *trip, row Entry) {
 }
 
 // applyTolerated gives a host up: the rest of it is excluded.
-func (e *Engine) applyTolerated(t *trip, row Entry) {
+func (e *Engine) applyTolerated(t *deployment, row Entry) {
 	if at, ok := t.plan.targets[row.Target]; ok && at.host >= 0 {
 		t.tolerated[t.plan.groups[at.group].path]++
 	}
@@ -340,11 +340,11 @@ func (e *Engine) applyTolerated(t *trip, row Entry) {
 
 // applyExcluded excludes the steps of a target; where an edit leaves out an architecture that came too late, also
 // the hosts that need it. Excluding only ever elides and resolves more, so the walk follows it as it is.
-func (e *Engine) applyExcluded(t *trip, x exclusion, byEdit bool) {
+func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 	t.exclusions = append(t.exclusions, x)
 	t.forgive(x.target, x.event)
 	list := []exclusion{x}
-	if label := artifactLabel(x.event); byEdit && label != "" && e.late[pair{x.target, x.event}].strict {
+	if label := artifactLabel(x.event); byEdit && label != "" && e.late[stepKind{x.target, x.event}].strict {
 		t.lacks[label] = true
 		list = append(list, lacking(t.plan, t.lacks)...)
 	}
@@ -363,20 +363,20 @@ func (e *Engine) applyExcluded(t *trip, x exclusion, byEdit bool) {
 }
 
 // applyRetry opens failed steps; a failed deployment is active again, under the version in force.
-func (e *Engine) applyRetry(t *trip, row Entry) {
+func (e *Engine) applyRetry(t *deployment, row Entry) {
 	t.forgive(row.Target, detail[StepDetail](row).Event)
-	e.relay(t)
+	e.recompute(t)
 	maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { // should it stop there again, that is noted again
 		at, ok := t.plan.targets[stage]
 		return !ok || t.failing[at.stage] == 0
 	})
-	if t.status == FailedRun {
-		e.setStatus(t, Active, row.At, "")
+	if t.status == StatusFailed {
+		e.setStatus(t, StatusActive, row.At, "")
 	}
 }
 
 // forgive forgets the failures under a target: they are retried, tolerated or skipped.
-func (t *trip) forgive(target, event string) {
+func (t *deployment) forgive(target, event string) {
 	maps.DeleteFunc(t.failures, func(name stepName, _ failure) bool { return covers(target, event, name) })
 }
 
@@ -393,7 +393,7 @@ func (e *Engine) define(version int, at time.Time) error {
 	}
 	for _, t := range inside {
 		if !t.plan.def.Pin {
-			e.lay(t, next, version)
+			e.place(t, next, version)
 		}
 	}
 	e.reassign(old, next, inside, at)

@@ -1,144 +1,180 @@
 package pipeline
 
-// graph is G as numbers: steps count breadth-first from the root, which is 0.
-// It knows nothing of definitions. Definitions with a cycle are refused, but a
-// graph with one is walked all the same (4.4): what counts are its strongly
-// connected components, of which an acyclic graph has one per step.
-type graph struct {
-	next, prev edges
-	component  []int32 // of each step
-	members    edges   // the steps of each component, ascending
+import "strings"
+
+// Graph is a compiled definition: the graph G of one version (4.1), with its
+// places (stages, groups, hosts) and its batches, all as numbers.
+type Graph struct {
+	def             *Definition
+	graph           adjacency
+	nodes           []node // breadth-first
+	targets         map[string]place
+	stages          []stagePlan
+	groups          []groupPlan
+	hosts           []hostPlan
+	ranges          []rangePlan
+	hostsByResource map[Resource][]int32 // the hosts that run on a resource
+	end             int32                // pipeline-finished-successfully
+	pairs           map[stepKind]bool    // every event of every stage, whether or not there is a host
+	turn            []int32              // per step: its place in the order in which a pass looks at steps
 }
 
-// edges is an adjacency list in two flat arrays.
-type edges struct {
-	start []int32
-	to    []int32
+// node is one step of G. Places are -1 where the step is above them.
+type node struct {
+	event              string
+	stage, group, host int32
+	kind               nodeKind
 }
 
-func (e edges) of(n int32) []int32 { return e.to[e.start[n]:e.start[n+1]] }
+// nodeKind says what completes a step.
+type nodeKind uint8
 
-func (e edges) count() int { return len(e.start) - 1 }
+const (
+	marker       nodeKind = iota // appended directly
+	hostStart                    // a marker, appended together with the host's first action
+	artifactStep                 // a marker, once the artifact is registered
+	buildStep                    // an action; a marker for a revision that has all artifacts
+	chainStep                    // an action on a host
+)
 
-// makeEdges packs pairs (from[i], to[i]) of n sources and keeps their order.
-func makeEdges(n int, from, to []int32) edges {
-	e := edges{start: make([]int32, n+1), to: make([]int32, len(to))}
-	for _, f := range from {
-		e.start[f+1]++
-	}
-	for i := range n {
-		e.start[i+1] += e.start[i]
-	}
-	at := append([]int32(nil), e.start[:n]...)
-	for i, f := range from {
-		e.to[at[f]] = to[i]
-		at[f]++
-	}
-	return e
+func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
+
+// place is what a target names.
+type place struct{ stage, group, host int32 }
+
+type stagePlan struct {
+	path              string
+	started, finished int32
+	nodes             []int32
+	groups            []int32
+	scope             []int32 // the stages that a failure here stops: itself, and those of the ranges around it
+	ranges            []int32 // the batches around it that span stages, innermost first
+	locked            bool    // it is a batch of its own
 }
 
-// newGraph takes edges between n steps that are all reached from 0. The order of a step's edges is kept.
-func newGraph(n int, from, to []int32) graph {
-	g := graph{next: makeEdges(n, from, to), prev: makeEdges(n, to, from)}
-	g.component = components(g.next)
-	steps := make([]int32, n)
-	for i := range steps {
-		steps[i] = int32(i)
-	}
-	count := int32(0)
-	for _, c := range g.component {
-		count = max(count, c+1)
-	}
-	g.members = makeEdges(int(count), g.component, steps)
-	return g
+type groupPlan struct {
+	path              string
+	stage             int32
+	started, finished int32
+	hosts             []int32
+	spec              *Group
 }
 
-func (g *graph) size() int { return len(g.component) }
+type hostPlan struct {
+	path         string
+	stage, group int32
+	nodes        []int32 // host-started, the chain, host-finished
+	resource     Resource
+	spec         *Host
+	arch         string // label of the artifact it gets; "": none
+}
 
-// breadthFirst lists what is reached from root, each step once, in the order of the walk.
-func breadthFirst(root int32, next edges) []int32 {
-	seen := make([]bool, next.count())
-	seen[root] = true
-	order := []int32{root}
-	for i := 0; i < len(order); i++ {
-		for _, n := range next.of(order[i]) {
-			if !seen[n] {
-				seen[n] = true
-				order = append(order, n)
-			}
+func (h *hostPlan) started() int32  { return h.nodes[0] }
+func (h *hostPlan) finished() int32 { return h.nodes[len(h.nodes)-1] }
+
+// rangePlan is a batch over several stages.
+type rangePlan struct {
+	name        string
+	id          batchID
+	stages      []int32 // the region, ascending
+	open, close int32
+	queue       Queue
+}
+
+// Definition is what the plan was compiled from.
+func (p *Graph) Definition() *Definition { return p.def }
+
+// Steps is the number of steps of G.
+func (p *Graph) Steps() int { return len(p.nodes) }
+
+// target is the full path of a step's target.
+func (p *Graph) target(n int32) string {
+	switch at := &p.nodes[n]; {
+	case at.host >= 0:
+		return p.hosts[at.host].path
+	case at.group >= 0:
+		return p.groups[at.group].path
+	case at.stage >= 0:
+		return p.stages[at.stage].path
+	default:
+		return p.def.Pipeline
+	}
+}
+
+// name is what a step is called in reasons, such as "prod/west/yew host-deployed".
+func (p *Graph) name(n int32) string { return p.short(p.target(n)) + " " + p.nodes[n].event }
+
+// short leaves the pipeline's name away from a path below it.
+func (p *Graph) short(target string) string { return shortTarget(p.def.Pipeline, target) }
+
+func shortTarget(name, target string) string {
+	return strings.TrimPrefix(target, name+"/")
+}
+
+// find is the step of that name, or -1.
+func (p *Graph) find(target, event string) int32 {
+	at, ok := p.targets[target]
+	if !ok {
+		return -1
+	}
+	for _, n := range p.own(at) {
+		if p.nodes[n].event == event && p.target(n) == target {
+			return n
 		}
 	}
-	return order
+	return -1
 }
 
-// components numbers the strongly connected components (Tarjan, without recursion
-// because a chain may be as long as the graph).
-func components(next edges) []int32 {
-	n := next.count()
-	t := tarjan{next: next, index: make([]int32, n), low: make([]int32, n), edge: make([]int32, n), component: make([]int32, n)}
-	for i := range t.component {
-		t.component[i] = -1
+// own is where the steps of a place itself are found; for a group and the pipeline only these, else those below as well.
+func (p *Graph) own(at place) []int32 {
+	switch {
+	case at.host >= 0:
+		return p.hosts[at.host].nodes
+	case at.group >= 0:
+		return []int32{p.groups[at.group].started, p.groups[at.group].finished}
+	case at.stage >= 0:
+		return p.stages[at.stage].nodes
+	default:
+		return []int32{0, p.end}
 	}
-	for v := range int32(n) {
-		if t.index[v] == 0 {
-			t.visit(v)
+}
+
+// under lists the steps of a target and below it, only those of one event when event is set.
+func (p *Graph) under(target, event string) []int32 {
+	at, ok := p.targets[target]
+	if !ok {
+		return nil
+	}
+	var found []int32
+	for _, n := range p.below(at) {
+		if event == "" || p.nodes[n].event == event {
+			found = append(found, n)
 		}
 	}
-	return t.component
+	return found
 }
 
-type tarjan struct {
-	next       edges
-	index, low []int32 // index 0: not met yet
-	edge       []int32 // the next edge to follow
-	component  []int32 // -1: none yet
-	open, path []int32
-	met, found int32
-}
-
-func (t *tarjan) visit(root int32) {
-	t.enter(root)
-	for len(t.path) > 0 {
-		v := t.path[len(t.path)-1]
-		to := t.next.of(v)
-		if int(t.edge[v]) == len(to) {
-			t.leave(v)
-			continue
+func (p *Graph) below(at place) []int32 {
+	switch {
+	case at.host >= 0:
+		return p.hosts[at.host].nodes
+	case at.group >= 0:
+		group := &p.groups[at.group]
+		all := []int32{group.started}
+		for _, h := range group.hosts {
+			all = append(all, p.hosts[h].nodes...)
 		}
-		w := to[t.edge[v]]
-		t.edge[v]++
-		switch {
-		case t.index[w] == 0:
-			t.enter(w)
-		case t.component[w] < 0:
-			t.low[v] = min(t.low[v], t.index[w])
+		return append(all, group.finished)
+	case at.stage >= 0:
+		all := append([]int32(nil), p.stages[at.stage].nodes...)
+		for _, g := range p.stages[at.stage].groups {
+			all = append(all, p.below(place{at.stage, g, -1})...)
 		}
+		return all
 	}
-}
-
-func (t *tarjan) enter(v int32) {
-	t.met++
-	t.index[v], t.low[v] = t.met, t.met
-	t.open = append(t.open, v)
-	t.path = append(t.path, v)
-}
-
-func (t *tarjan) leave(v int32) {
-	t.path = t.path[:len(t.path)-1]
-	if len(t.path) > 0 {
-		above := t.path[len(t.path)-1]
-		t.low[above] = min(t.low[above], t.low[v])
+	all := make([]int32, len(p.nodes))
+	for i := range all {
+		all[i] = int32(i)
 	}
-	if t.low[v] != t.index[v] {
-		return
-	}
-	for {
-		w := t.open[len(t.open)-1]
-		t.open = t.open[:len(t.open)-1]
-		t.component[w] = t.found
-		if w == v {
-			break
-		}
-	}
-	t.found++
+	return all
 }

@@ -7,12 +7,12 @@ import (
 
 // introduced is one pair of a new version that the version before lacked (4.9).
 type introduced struct {
-	pair
+	stepKind
 	strict bool // an architecture: nobody builds that artifact for an older revision
 }
 
 // pairs lists the kinds of steps that a stage has, whether or not there is a host.
-func (d *Definition) pairs(stage int) []pair {
+func (d *Definition) pairs(stage int) []stepKind {
 	s := &d.Stages[stage]
 	path := Path(d.Pipeline, s.Name)
 	events := []string{StageStarted}
@@ -31,15 +31,15 @@ func (d *Definition) pairs(stage int) []pair {
 		}
 		events = append(events, HostFinished, GroupFinished)
 	}
-	list := make([]pair, 0, len(events)+1)
+	list := make([]stepKind, 0, len(events)+1)
 	for _, event := range append(events, StageFinished) {
-		list = append(list, pair{path, event})
+		list = append(list, stepKind{path, event})
 	}
 	return list
 }
 
 // introductions lists what next has and old lacked. A label that old built in another stage is no new architecture.
-func introductions(old, next *Plan) []introduced {
+func introductions(old, next *Graph) []introduced {
 	labels := map[string]bool{}
 	for p := range old.pairs {
 		labels[artifactLabel(p.event)] = true
@@ -57,14 +57,14 @@ func introductions(old, next *Plan) []introduced {
 
 // lateness tells which pairs are late for a revision, and why an introduced event does not apply.
 type lateness struct {
-	plan  *Plan
+	plan  *Graph
 	walk  *walk
-	pairs map[pair]bool // late ones
+	pairs map[stepKind]bool // late ones
 }
 
 func (l *lateness) isLate(n int32) bool {
 	at := &l.plan.nodes[n]
-	return at.stage >= 0 && l.pairs[pair{l.plan.stages[at.stage].path, at.event}]
+	return at.stage >= 0 && l.pairs[stepKind{l.plan.stages[at.stage].path, at.event}]
 }
 
 // meets walks from every incomplete step of the event at a late pair, over late pairs up to and including the
@@ -93,14 +93,14 @@ func (l *lateness) meets(event string) int32 {
 
 // lateExclusions decides, once, which of the introduced pairs do not apply to a deployment. Pairs that earlier edits
 // introduced were decided then and stay as they are.
-func (e *Engine) lateExclusions(t *trip, next *Plan, news []introduced, newest int64) []exclusion {
+func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, newest int64) []exclusion {
 	if len(news) == 0 {
 		return nil
 	}
 	l := newLateness(e, t, next, news, newest)
 	var list []exclusion
-	reasons := map[pair]string{}
-	add := func(p pair, reason string) {
+	reasons := map[stepKind]string{}
+	add := func(p stepKind, reason string) {
 		if reasons[p] == "" {
 			reasons[p] = reason
 			list = append(list, exclusion{target: p.stage, event: p.event, reason: reason})
@@ -108,12 +108,12 @@ func (e *Engine) lateExclusions(t *trip, next *Plan, news []introduced, newest i
 	}
 	met := map[string]int32{} // by event: what was done without it, or -1
 	for _, i := range news {
-		if !l.pairs[i.pair] {
+		if !l.pairs[i.stepKind] {
 			continue
 		}
 		if i.strict {
 			if label := artifactLabel(i.event); e.artifacts[t.revision][label] == nil {
-				add(i.pair, tooLate(label))
+				add(i.stepKind, tooLate(label))
 			}
 			continue
 		}
@@ -121,13 +121,13 @@ func (e *Engine) lateExclusions(t *trip, next *Plan, news []introduced, newest i
 			met[i.event] = l.meets(i.event)
 		}
 		if n := met[i.event]; n >= 0 {
-			add(i.pair, withoutIt(next, l.walk, n))
+			add(i.stepKind, withoutIt(next, l.walk, n))
 		}
 	}
 	// A stage whose start is excluded is elided whole, or its own steps would run on hosts that were never started.
 	for _, i := range news {
-		if reason := reasons[pair{i.stage, StageStarted}]; reason != "" && l.pairs[i.pair] {
-			add(i.pair, reason)
+		if reason := reasons[stepKind{i.stage, StageStarted}]; reason != "" && l.pairs[i.stepKind] {
+			add(i.stepKind, reason)
 		}
 	}
 	return slices.DeleteFunc(list, func(x exclusion) bool {
@@ -137,19 +137,19 @@ func (e *Engine) lateExclusions(t *trip, next *Plan, news []introduced, newest i
 
 // newLateness finds the pairs that are late for a deployment under the next version: introduced after its revision
 // was registered, and not there from its start.
-func newLateness(e *Engine, t *trip, next *Plan, news []introduced, newest int64) *lateness {
-	l := &lateness{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts())), pairs: map[pair]bool{}}
+func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
+	l := &lateness{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts())), pairs: map[stepKind]bool{}}
 	for p, i := range e.late {
 		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]
 	}
 	for _, i := range news {
-		l.pairs[i.pair] = t.revision <= newest && !t.from.pairs[i.pair]
+		l.pairs[i.stepKind] = t.revision <= newest && !t.from.pairs[i.stepKind]
 	}
 	return l
 }
 
 // withoutIt is "beta/all/oak was tested without it".
-func withoutIt(p *Plan, w *walk, met int32) string {
+func withoutIt(p *Graph, w *walk, met int32) string {
 	verb := map[string]string{
 		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
 		HostFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
@@ -166,7 +166,7 @@ func withoutIt(p *Plan, w *walk, met int32) string {
 
 // takenHosts excludes hosts that join where a deployment of higher rank has already started the same
 // resource, instead of ending the deployment (4.10).
-func (e *Engine) takenHosts(t *trip, old, next *Plan, more []exclusion) []exclusion {
+func (e *Engine) takenHosts(t *deployment, old, next *Graph, more []exclusion) []exclusion {
 	var w *walk
 	var list []exclusion
 	for h := range next.hosts {

@@ -130,7 +130,7 @@ func randomGraph(t *rapid.T, cycles bool) [][]int {
 	return next
 }
 
-func asGraph(next [][]int) graph {
+func asGraph(next [][]int) adjacency {
 	var from, to []int32
 	for s, list := range next {
 		for _, t := range list {

@@ -8,15 +8,15 @@ import (
 // layout lays out the steps of a definition and the edges between them (4.1),
 // in definition order; number then renumbers them breadth-first.
 type layout struct {
-	plan     *Plan
+	plan     *Graph
 	from, to []int32
 	before   [][]int // stages, by what comes directly before
 	only     string  // the one artifact built before the present stage, if it is one
 }
 
 // newPlan builds G. The definition has been judged.
-func newPlan(d *Definition) *Plan {
-	p := &Plan{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, users: map[Resource][]int32{}}
+func newPlan(d *Definition) *Graph {
+	p := &Graph{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, hostsByResource: map[Resource][]int32{}}
 	l := &layout{plan: p, before: reversed(d.stageEdges())}
 	root := l.add(PipelineStarted, marker, -1, -1, -1)
 	for i := range d.Stages {
@@ -26,7 +26,7 @@ func newPlan(d *Definition) *Plan {
 	l.connect(root, last)
 	l.number(last)
 	p.layBatches()
-	p.pairs = map[pair]bool{}
+	p.pairs = map[stepKind]bool{}
 	for i := range d.Stages {
 		for _, each := range d.pairs(i) {
 			p.pairs[each] = true
@@ -118,7 +118,7 @@ func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	}
 	l.edge(nodes[len(nodes)-1], to)
 	r := p.def.ResourceOf(s, p.groups[group].spec, d)
-	p.users[r] = append(p.users[r], h)
+	p.hostsByResource[r] = append(p.hostsByResource[r], h)
 	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: r, spec: d, arch: cmp.Or(d.Arch, l.only)})
 	return h
 }
@@ -167,7 +167,7 @@ func (l *layout) number(last int32) {
 
 // takeTurns orders the steps for the pass: breadth-first, but what a started host has still to do comes before
 // the next host of its group starts. The starts of a group follow each other breadth-first.
-func (p *Plan) takeTurns() {
+func (p *Graph) takeTurns() {
 	order := make([]int32, 0, len(p.nodes))
 	begun := make([]bool, len(p.groups))
 	for n := range p.nodes {
@@ -188,7 +188,7 @@ func (p *Plan) takeTurns() {
 }
 
 // onHosts lists the steps of a group's hosts, without the starts, breadth-first.
-func (p *Plan) onHosts(group int32) []int32 {
+func (p *Graph) onHosts(group int32) []int32 {
 	var list []int32
 	for _, h := range p.groups[group].hosts {
 		list = append(list, p.hosts[h].nodes[1:]...)

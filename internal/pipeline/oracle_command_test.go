@@ -4,9 +4,9 @@ import "strings"
 
 // accepts says whether a person may ask that, for the targets that the deployment has.
 func (o *oracle) accepts(c Command) bool {
-	t := o.trip(c.Deployment)
+	t := o.deployment(c.Deployment)
 	switch {
-	case t.status == Finished || t.status == Superseded || t.status == CanceledRun:
+	case t.status == StatusFinished || t.status == StatusSuperseded || t.status == StatusCanceled:
 		return false
 	case c.Kind == PipelineCanceled:
 		return true
@@ -39,8 +39,8 @@ func isUnder(target, event string, s stepName) bool {
 
 // mayRetry: something has failed there, no newer deployment has overtaken this one, nor has a batch that it is inside of
 // and has to get again to resume.
-func (o *oracle) mayRetry(t *oracleTrip, c Command) bool {
-	whole := t.status == FailedRun && c.Target == o.pipeline && c.Event == ""
+func (o *oracle) mayRetry(t *oracleDeployment, c Command) bool {
+	whole := t.status == StatusFailed && c.Target == o.pipeline && c.Event == ""
 	found := whole
 	resumes := map[stepName]bool{}
 	for s := range t.failed {
@@ -50,7 +50,7 @@ func (o *oracle) mayRetry(t *oracleTrip, c Command) bool {
 	}
 	v := o.view(t)
 	for i, s := range v.g.steps {
-		if _, failed := t.failed[s]; t.status == FailedRun && v.doable[i] && !failed {
+		if _, failed := t.failed[s]; t.status == StatusFailed && v.doable[i] && !failed {
 			resumes[s] = true
 		}
 	}
@@ -66,7 +66,7 @@ func (o *oracle) mayRetry(t *oracleTrip, c Command) bool {
 
 // maySkip: a step, a host, a group or a stage with something left, none of it claimed. A marker alone does nothing that
 // could be skipped.
-func (o *oracle) maySkip(t *oracleTrip, c Command) bool {
+func (o *oracle) maySkip(t *oracleDeployment, c Command) bool {
 	if c.Target == o.pipeline {
 		return false
 	}

@@ -14,22 +14,22 @@ type verdict struct {
 
 // view is one deployment at one position, computed once.
 type view struct {
-	t        *oracleTrip
+	t        *oracleDeployment
 	g        *oracleGraph
 	known    []bits
 	resolved []bool
 	doable   []bool
 }
 
-func (o *oracle) view(t *oracleTrip) *view {
+func (o *oracle) view(t *oracleDeployment) *view {
 	g, known := o.graph(t), o.known(t)
 	return &view{t: t, g: g, known: known, resolved: g.literal.resolved(known), doable: g.doable(known)}
 }
 
-func (o *oracle) active() []*oracleTrip {
-	var list []*oracleTrip
-	for _, t := range o.trips {
-		if t.status == Active {
+func (o *oracle) active() []*oracleDeployment {
+	var list []*oracleDeployment
+	for _, t := range o.deployments {
+		if t.status == StatusActive {
 			list = append(list, t)
 		}
 	}
@@ -40,7 +40,7 @@ func (o *oracle) check(v *view, i int) verdict {
 	t, s := v.t, v.g.steps[i]
 	stage := stageOf(s.target)
 	switch {
-	case t.status != Active:
+	case t.status != StatusActive:
 		return verdict{why: notActive}
 	case t.held[o.pipeline] || stage != "" && o.holds(t, stage):
 		return verdict{why: isHeld}
@@ -72,7 +72,7 @@ func (o *oracle) check(v *view, i int) verdict {
 }
 
 // holds: a hold on the stage, or the stage is neither the one of until nor before it and was not resumed.
-func (o *oracle) holds(t *oracleTrip, stage string) bool {
+func (o *oracle) holds(t *oracleDeployment, stage string) bool {
 	if t.held[stage] || t.until == "" || t.resumed[stage] {
 		return t.held[stage]
 	}
@@ -80,7 +80,7 @@ func (o *oracle) holds(t *oracleTrip, stage string) bool {
 }
 
 // leadsTo: the one stage is the other, or comes before it by any number of `after`.
-func (o *oracle) leadsTo(t *oracleTrip, stage, until string) bool {
+func (o *oracle) leadsTo(t *oracleDeployment, stage, until string) bool {
 	d := o.graph(t).d
 	for i := range d.Stages {
 		if d.Stages[i].Name != until {
@@ -145,8 +145,8 @@ func (o *oracle) queueOf(b oracleBatch) Queue {
 }
 
 // waiters: those who would be runnable somewhere in the batch but for its lock.
-func (o *oracle) waiters(id batchID) []*oracleTrip {
-	var list []*oracleTrip
+func (o *oracle) waiters(id batchID) []*oracleDeployment {
+	var list []*oracleDeployment
 	for _, t := range o.active() {
 		v := o.view(t)
 		b := v.g.byID(id)
@@ -185,7 +185,7 @@ func (o *oracle) hostFree(v *view, s stepName) verdict {
 	}
 	stage, group, h, _ := v.g.d.Find(s.target)
 	r := v.g.d.ResourceOf(stage, group, h)
-	for _, t := range o.trips {
+	for _, t := range o.deployments {
 		for _, l := range t.live {
 			if l.resource == r {
 				return verdict{why: isBusy, by: t.number}
@@ -202,7 +202,7 @@ func (o *oracle) hostFree(v *view, s stepName) verdict {
 // host-started until it is finished, has a failed step or is elided, unless its deployment has ended or is stopped there.
 func (o *oracle) inFlight(group string) int {
 	count := 0
-	for _, t := range o.trips {
+	for _, t := range o.deployments {
 		v := o.view(t)
 		for i, s := range v.g.steps {
 			if s.event == HostStarted && groupOf(s.target) == group && (o.isLive(t, s.target) || v.known[i]&complete != 0 && o.isUnderWay(v, s.target)) {
@@ -213,7 +213,7 @@ func (o *oracle) inFlight(group string) int {
 	return count
 }
 
-func (o *oracle) isLive(t *oracleTrip, host string) bool {
+func (o *oracle) isLive(t *oracleDeployment, host string) bool {
 	for s := range t.live {
 		if s.target == host {
 			return true
@@ -226,7 +226,7 @@ func (o *oracle) isLive(t *oracleTrip, host string) bool {
 // locked out of a batch over stages, where it would wait for the very deployment that waits for its place.
 func (o *oracle) isUnderWay(v *view, host string) bool {
 	end := v.g.index[stepName{host, HostFinished}]
-	if v.t.status != Active || v.known[end]&complete != 0 || v.g.elided(v.known, end) || o.stopped(v.t, stageOf(host)) {
+	if v.t.status != StatusActive || v.known[end]&complete != 0 || v.g.elided(v.known, end) || o.stopped(v.t, stageOf(host)) {
 		return false
 	}
 	for _, b := range v.g.batches {

@@ -19,7 +19,7 @@ func whereabouts(d *Definition, stage *Stage, group *Group, h *Host) string {
 // hosts that it has started there stay where they are and run the same service.
 func (o *oracle) refuses(to int) bool {
 	next := o.graphs[to].d
-	for _, t := range o.trips {
+	for _, t := range o.deployments {
 		if !o.mayComeBack(t) || o.graph(t).d.Pin {
 			continue
 		}
@@ -46,7 +46,7 @@ func (o *oracle) refuses(to int) bool {
 }
 
 // isInsideStage: it has started a host there and has not finished the stage.
-func (o *oracle) isInsideStage(t *oracleTrip, stage string) bool {
+func (o *oracle) isInsideStage(t *oracleDeployment, stage string) bool {
 	for host := range t.ranOn {
 		if stageOf(host) == stage && !t.facts[stepName{stage, StageFinished}] {
 			return true

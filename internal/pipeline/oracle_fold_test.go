@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-func (o *oracle) trip(number int64) *oracleTrip {
-	for _, t := range o.trips {
+func (o *oracle) deployment(number int64) *oracleDeployment {
+	for _, t := range o.deployments {
 		if t.number == number {
 			return t
 		}
@@ -17,7 +17,7 @@ func (o *oracle) trip(number int64) *oracleTrip {
 
 func (o *oracle) apply(row Entry) {
 	o.seq = row.Seq
-	t := o.trip(row.Deployment)
+	t := o.deployment(row.Deployment)
 	name := stepName{row.Target, row.Event}
 	switch {
 	case row.Event == PipelineDefined:
@@ -29,12 +29,12 @@ func (o *oracle) apply(row Entry) {
 		o.artifacts[row.Revision][detail[artifactDetail](row).Label] = true
 	case row.Event == StepIntroduced:
 		d := detail[IntroducedDetail](row)
-		o.late[pair{row.Target, d.Event}] = introduction{d.After, d.Strict}
+		o.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	case row.Event == DeploymentCreated:
-		t = &oracleTrip{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: Active,
+		t = &oracleDeployment{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: StatusActive,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
 			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
-		o.trips = append(o.trips, t)
+		o.deployments = append(o.deployments, t)
 		o.startWithout(t)
 	case row.Class == Fact:
 		o.acquire(t, name)
@@ -50,7 +50,7 @@ func (o *oracle) apply(row Entry) {
 			t.sizes[row.Target] = len(group.Hosts)
 		}
 		if row.Event == PipelineFinished {
-			t.status = Finished
+			t.status = StatusFinished
 		}
 	case row.Class == Note:
 		o.note(t, row)
@@ -58,7 +58,7 @@ func (o *oracle) apply(row Entry) {
 	o.release()
 }
 
-func (o *oracle) note(t *oracleTrip, row Entry) {
+func (o *oracle) note(t *oracleDeployment, row Entry) {
 	d := detail[StepDetail](row)
 	name := stepName{row.Target, d.Event}
 	switch row.Event {
@@ -87,7 +87,7 @@ func (o *oracle) note(t *oracleTrip, row Entry) {
 		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return s.target == row.Target })
 	case RetryRequested:
 		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return isUnder(row.Target, d.Event, s) })
-		t.status = Active
+		t.status = StatusActive
 		maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { return !o.stopsAt(t, stage) })
 	case HoldSet:
 		t.held[row.Target] = true
@@ -99,17 +99,17 @@ func (o *oracle) note(t *oracleTrip, row Entry) {
 	case StageFailed:
 		t.noted[row.Target] = true
 	case PipelineFailed:
-		t.status = FailedRun
+		t.status = StatusFailed
 	case PipelineSuperseded:
-		t.status = Superseded
+		t.status = StatusSuperseded
 	case PipelineCanceled:
-		t.status = CanceledRun
+		t.status = StatusCanceled
 	}
 }
 
 // acquire: d claims, or marks, any step of the free region.
-func (o *oracle) acquire(t *oracleTrip, s stepName) {
-	if t.status != Active {
+func (o *oracle) acquire(t *oracleDeployment, s stepName) {
+	if t.status != StatusActive {
 		return
 	}
 	for _, b := range o.graph(t).batches {
@@ -146,13 +146,13 @@ func (o *oracle) release() {
 	}
 }
 
-func (o *oracle) mayRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
+func (o *oracle) mayRelease(t *oracleDeployment, id batchID, b *oracleBatch) bool {
 	for _, l := range t.live {
 		if b != nil && (isHostPath(string(id)) && l.host == string(id) || !isHostPath(string(id)) && slices.Contains(strings.Fields(b.stages), l.stage)) {
 			return false
 		}
 	}
-	if b == nil || t.status == Superseded || t.status == CanceledRun || t.status == Finished {
+	if b == nil || t.status == StatusSuperseded || t.status == StatusCanceled || t.status == StatusFinished {
 		return true
 	}
 	v := o.view(t)
@@ -160,7 +160,7 @@ func (o *oracle) mayRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
 }
 
 // lockedOut: a batch around this one is another's.
-func (o *oracle) lockedOut(t *oracleTrip, id batchID, b *oracleBatch) bool {
+func (o *oracle) lockedOut(t *oracleDeployment, id batchID, b *oracleBatch) bool {
 	outside := false
 	for _, outer := range o.graph(t).batches {
 		if !outer.region[b.open] {
@@ -174,7 +174,7 @@ func (o *oracle) lockedOut(t *oracleTrip, id batchID, b *oracleBatch) bool {
 	return false
 }
 
-func (o *oracle) failedInsideUnderRelease(t *oracleTrip, id batchID, b *oracleBatch) bool {
+func (o *oracle) failedInsideUnderRelease(t *oracleDeployment, id batchID, b *oracleBatch) bool {
 	stages := strings.Fields(b.stages)
 	if isHostPath(string(id)) {
 		stages = []string{stageOf(string(id))}
@@ -200,8 +200,8 @@ func (o *oracle) define(version int) {
 	if old == nil {
 		return
 	}
-	var inside []*oracleTrip
-	for _, t := range o.trips {
+	var inside []*oracleDeployment
+	for _, t := range o.deployments {
 		if o.mayComeBack(t) {
 			inside = append(inside, t)
 		}
@@ -212,7 +212,7 @@ func (o *oracle) define(version int) {
 		}
 	}
 	for id, t := range o.holder { // one that was overtaken does not follow, but a region that is gone is nobody's
-		if t.status == FailedRun && !slices.Contains(inside, t) && o.graphs[version].byID(id) == nil {
+		if t.status == StatusFailed && !slices.Contains(inside, t) && o.graphs[version].byID(id) == nil {
 			delete(o.holder, id)
 		}
 	}
@@ -237,7 +237,7 @@ func (o *oracle) define(version int) {
 	}
 }
 
-func (o *oracle) inside(t *oracleTrip, b *oracleBatch) bool {
+func (o *oracle) inside(t *oracleDeployment, b *oracleBatch) bool {
 	for s := range b.region {
 		if _, live := t.live[s]; live || t.facts[s] {
 			return true

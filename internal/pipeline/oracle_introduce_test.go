@@ -6,11 +6,11 @@ import (
 )
 
 // declares: the version has steps of that event in that stage, whether or not it has a host there.
-func (g *oracleGraph) declares(p pair) bool { return slices.Contains(g.declared(), p) }
+func (g *oracleGraph) declares(p stepKind) bool { return slices.Contains(g.declared(), p) }
 
 // declared lists every event of every stage, in the order of the file.
-func (g *oracleGraph) declared() []pair {
-	var list []pair
+func (g *oracleGraph) declared() []stepKind {
+	var list []stepKind
 	for _, s := range g.d.Stages {
 		events := []string{StageStarted, StageFinished}
 		if s.Kind == BuildStage {
@@ -27,7 +27,7 @@ func (g *oracleGraph) declared() []pair {
 			}
 		}
 		for _, event := range events {
-			list = append(list, pair{Path(g.d.Pipeline, s.Name), event})
+			list = append(list, stepKind{Path(g.d.Pipeline, s.Name), event})
 		}
 	}
 	return list
@@ -35,11 +35,11 @@ func (g *oracleGraph) declared() []pair {
 
 // builds: some stage of the version makes that artifact.
 func (g *oracleGraph) builds(event string) bool {
-	return slices.ContainsFunc(g.declared(), func(p pair) bool { return p.event == event })
+	return slices.ContainsFunc(g.declared(), func(p stepKind) bool { return p.event == event })
 }
 
 // isLate: the pair was introduced when the revision was registered already, and the deployment did not have it from its start.
-func (o *oracle) isLate(t *oracleTrip, p pair) bool {
+func (o *oracle) isLate(t *oracleDeployment, p stepKind) bool {
 	i, introduced := o.late[p]
 	return introduced && t.revision <= i.after && !o.graphs[t.from].declares(p)
 }
@@ -48,8 +48,8 @@ func (o *oracle) isLate(t *oracleTrip, p pair) bool {
 func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 	found := map[string]bool{}
 	o.effects = map[string]bool{}
-	var news []pair
-	before := map[pair]introduction{}
+	var news []stepKind
+	before := map[stepKind]introduction{}
 	for _, p := range o.graphs[to].declared() {
 		if !o.graphs[from].declares(p) {
 			news = append(news, p)
@@ -57,7 +57,7 @@ func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 			o.late[p] = introduction{after: newest, strict: artifactLabel(p.event) != "" && !o.graphs[from].builds(p.event)}
 		}
 	}
-	for _, t := range o.trips {
+	for _, t := range o.deployments {
 		if !o.mayComeBack(t) || o.graph(t).d.Pin {
 			continue
 		}
@@ -83,7 +83,7 @@ func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 }
 
 // whileUnder looks at a deployment as it would be under another version; what it excludes is forgotten afterwards.
-func (o *oracle) whileUnder(t *oracleTrip, version int, look func()) {
+func (o *oracle) whileUnder(t *oracleDeployment, version int, look func()) {
 	was, exclusions, lacks := t.version, t.exclusions, t.lacks
 	t.version, t.exclusions, t.lacks = version, slices.Clone(exclusions), slices.Clone(lacks)
 	look()
@@ -91,8 +91,8 @@ func (o *oracle) whileUnder(t *oracleTrip, version int, look func()) {
 }
 
 // tooLate lists the introduced pairs that do not apply to a deployment.
-func (o *oracle) tooLate(t *oracleTrip, news []pair) []pair {
-	var list []pair
+func (o *oracle) tooLate(t *oracleDeployment, news []stepKind) []stepKind {
+	var list []stepKind
 	for _, p := range news {
 		label := artifactLabel(p.event)
 		switch {
@@ -109,16 +109,16 @@ func (o *oracle) tooLate(t *oracleTrip, news []pair) []pair {
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(p pair) bool { // told once
+	return slices.DeleteFunc(list, func(p stepKind) bool { // told once
 		return slices.ContainsFunc(t.exclusions, func(x exclusion) bool { return x.target == p.stage && x.event == p.event })
 	})
 }
 
 // is010: a walk from some incomplete X of event K at a late pair, over late pairs up to and including the first
 // step that is not late, meets a complete or claimed step.
-func (o *oracle) is010(t *oracleTrip, event string) bool {
+func (o *oracle) is010(t *oracleDeployment, event string) bool {
 	g := o.graph(t)
-	isLate := func(s stepName) bool { return o.isLate(t, pair{stageOf(s.target), s.event}) }
+	isLate := func(s stepName) bool { return o.isLate(t, stepKind{stageOf(s.target), s.event}) }
 	var meets func(s stepName) bool
 	meets = func(s stepName) bool {
 		for _, n := range g.nextOf(s) {
@@ -138,7 +138,7 @@ func (o *oracle) is010(t *oracleTrip, event string) bool {
 }
 
 // taken lists the hosts that join where a higher rank has started the resource already.
-func (o *oracle) taken(t *oracleTrip, old *oracleGraph) []string {
+func (o *oracle) taken(t *oracleDeployment, old *oracleGraph) []string {
 	var list []string
 	v := o.view(t)
 	for i, s := range v.g.steps {
@@ -154,16 +154,16 @@ func (o *oracle) taken(t *oracleTrip, old *oracleGraph) []string {
 }
 
 // exclude: an architecture that came too late is missing on all its hosts, wherever they are.
-func (o *oracle) exclude(t *oracleTrip, target, event string) {
+func (o *oracle) exclude(t *oracleDeployment, target, event string) {
 	t.exclusions = append(t.exclusions, exclusion{target: target, event: event})
-	if label := artifactLabel(event); label != "" && o.late[pair{target, event}].strict {
+	if label := artifactLabel(event); label != "" && o.late[stepKind{target, event}].strict {
 		t.lacks = append(t.lacks, label)
 	}
 }
 
 // startWithout: a new deployment of an old revision goes without the architectures that came after the revision,
 // unless the revision has the artifact, or had the architecture when it was first deployed.
-func (o *oracle) startWithout(t *oracleTrip) {
+func (o *oracle) startWithout(t *oracleDeployment) {
 	if o.born[t.revision] == 0 {
 		o.born[t.revision] = o.version
 	}

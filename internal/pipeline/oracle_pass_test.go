@@ -61,7 +61,7 @@ func (g *oracleGraph) turns() []int {
 	return order
 }
 
-func (o *oracle) allArtifacts(t *oracleTrip, stage *Stage) bool {
+func (o *oracle) allArtifacts(t *oracleDeployment, stage *Stage) bool {
 	for _, a := range stage.Build.Artifacts {
 		name := stepName{Path(o.pipeline, stage.Name), ArtifactEvent(a.Label)}
 		if !o.artifacts[t.revision][a.Label] && !o.excluded(t, name) {
@@ -71,7 +71,7 @@ func (o *oracle) allArtifacts(t *oracleTrip, stage *Stage) bool {
 	return len(stage.Build.Artifacts) > 0
 }
 
-func (o *oracle) consequence(t *oracleTrip) (move, bool) {
+func (o *oracle) consequence(t *oracleDeployment) (move, bool) {
 	d := o.graph(t).d
 	if len(o.overtakers(t)) > 0 {
 		return move{t.number, o.pipeline, PipelineSuperseded, ""}, true
@@ -95,7 +95,7 @@ func (o *oracle) consequence(t *oracleTrip) (move, bool) {
 }
 
 // drained: nothing live in the stage, nor in a region around it.
-func (o *oracle) drained(t *oracleTrip, stage string) bool {
+func (o *oracle) drained(t *oracleDeployment, stage string) bool {
 	for _, l := range t.live {
 		if l.stage == stage {
 			return false
@@ -126,12 +126,12 @@ func (o *oracle) conclusion(v *view) (move, bool) {
 }
 
 // mayComeBack: active, or failed and not overtaken.
-func (o *oracle) mayComeBack(t *oracleTrip) bool {
-	return t.status == Active || t.status == FailedRun && len(o.overtakers(t)) == 0
+func (o *oracle) mayComeBack(t *oracleDeployment) bool {
+	return t.status == StatusActive || t.status == StatusFailed && len(o.overtakers(t)) == 0
 }
 
 // overtakers are the deployments of higher rank that were the last to start a resource on which t has steps left.
-func (o *oracle) overtakers(t *oracleTrip) []int64 {
+func (o *oracle) overtakers(t *oracleDeployment) []int64 {
 	var list []int64
 	for r, rank := range o.started {
 		if rank > t.number && o.hasStepsOn(t, r) {
@@ -142,7 +142,7 @@ func (o *oracle) overtakers(t *oracleTrip) []int64 {
 }
 
 // hasStepsOn: unresolved, unelided steps on a resource.
-func (o *oracle) hasStepsOn(t *oracleTrip, r Resource) bool {
+func (o *oracle) hasStepsOn(t *oracleDeployment, r Resource) bool {
 	v := o.view(t)
 	for i, s := range v.g.steps {
 		if !isHostPath(s.target) || v.resolved[i] || v.g.elided(v.known, i) {
@@ -157,7 +157,7 @@ func (o *oracle) hasStepsOn(t *oracleTrip, r Resource) bool {
 
 // outranked: the active deployments of lower rank that the start of a host ends (4.6).
 func (o *oracle) outranked(row Entry) map[int64]bool {
-	t := o.trip(row.Deployment)
+	t := o.deployment(row.Deployment)
 	stage, group, h, _ := o.graph(t).d.Find(row.Target)
 	list := map[int64]bool{}
 	for _, older := range o.active() {

@@ -10,21 +10,21 @@ import (
 // rows folded so far, with nothing kept that could be computed. It shares with the
 // shipped engine the types of rows and the arithmetic of limits, and no rule.
 type oracle struct {
-	pipeline  string
-	graphs    map[int]*oracleGraph
-	version   int
-	trips     []*oracleTrip // ascending rank
-	artifacts map[int64]map[string]bool
-	late      map[pair]introduction
-	born      map[int64]int // by revision: the version in force at its first deployment
-	holder    map[batchID]*oracleTrip
-	started   map[Resource]int64
-	seq       int64
-	effects   map[string]bool // of the edit that was last looked at
+	pipeline    string
+	graphs      map[int]*oracleGraph
+	version     int
+	deployments []*oracleDeployment // ascending rank
+	artifacts   map[int64]map[string]bool
+	late        map[stepKind]introduction
+	born        map[int64]int // by revision: the version in force at its first deployment
+	holder      map[batchID]*oracleDeployment
+	started     map[Resource]int64
+	seq         int64
+	effects     map[string]bool // of the edit that was last looked at
 }
 
 // oracleTrip is what the rows say of one deployment, by name.
-type oracleTrip struct {
+type oracleDeployment struct {
 	number, revision int64
 	version, from    int // in force for it; in force when it was created
 	status           Status
@@ -66,12 +66,12 @@ type oracleBatch struct {
 
 func newOracle(name string) *oracle {
 	return &oracle{pipeline: name, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
-		late: map[pair]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleTrip{}, started: map[Resource]int64{}}
+		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}}
 }
 
-func (o *oracle) graph(t *oracleTrip) *oracleGraph { return o.graphs[t.version] }
+func (o *oracle) graph(t *oracleDeployment) *oracleGraph { return o.graphs[t.version] }
 
-func (o *oracle) known(t *oracleTrip) []bits {
+func (o *oracle) known(t *oracleDeployment) []bits {
 	g := o.graph(t)
 	known := make([]bits, len(g.steps))
 	for i, s := range g.steps {
@@ -88,7 +88,7 @@ func (o *oracle) known(t *oracleTrip) []bits {
 	return known
 }
 
-func (o *oracle) excluded(t *oracleTrip, s stepName) bool {
+func (o *oracle) excluded(t *oracleDeployment, s stepName) bool {
 	for _, x := range t.exclusions {
 		if isUnder(x.target, x.event, s) {
 			return true
@@ -99,14 +99,14 @@ func (o *oracle) excluded(t *oracleTrip, s stepName) bool {
 }
 
 // counts: a failure counts while its step is in G and not elided; it is recorded all the same.
-func (o *oracle) counts(t *oracleTrip, s stepName) bool {
+func (o *oracle) counts(t *oracleDeployment, s stepName) bool {
 	g := o.graph(t)
 	i, in := g.index[s]
 	return in && !g.elided(o.known(t), i)
 }
 
 // stopsAt: a failed, untolerated step in exactly this stage.
-func (o *oracle) stopsAt(t *oracleTrip, stage string) bool {
+func (o *oracle) stopsAt(t *oracleDeployment, stage string) bool {
 	for s := range t.failed {
 		if stageOf(s.target) != stage || !o.counts(t, s) {
 			continue
@@ -124,7 +124,7 @@ func (o *oracle) stopsAt(t *oracleTrip, stage string) bool {
 }
 
 // failedHosts lists the hosts of a group with a failed step, first failure first.
-func (o *oracle) failedHosts(t *oracleTrip, group string) []string {
+func (o *oracle) failedHosts(t *oracleDeployment, group string) []string {
 	first := map[string]int64{}
 	for s, seq := range t.failed {
 		if groupOf(s.target) == group && isHostPath(s.target) && o.counts(t, s) && (first[s.target] == 0 || seq < first[s.target]) {
@@ -134,7 +134,7 @@ func (o *oracle) failedHosts(t *oracleTrip, group string) []string {
 	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 }
 
-func (o *oracle) limit(t *oracleTrip, group string, of func(*Group) Limit, up bool) int {
+func (o *oracle) limit(t *oracleDeployment, group string, of func(*Group) Limit, up bool) int {
 	_, g, _, _ := o.graph(t).d.Find(group)
 	size, ok := t.sizes[group]
 	if !ok {
@@ -144,7 +144,7 @@ func (o *oracle) limit(t *oracleTrip, group string, of func(*Group) Limit, up bo
 }
 
 // stopped: a failed, untolerated step in the stage of s or in a region around it.
-func (o *oracle) stopped(t *oracleTrip, stage string) bool {
+func (o *oracle) stopped(t *oracleDeployment, stage string) bool {
 	g := o.graph(t)
 	if o.stopsAt(t, stage) {
 		return true

@@ -49,7 +49,7 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 }
 
 // turn does what one deployment can do, until that frees something for others.
-func (p *pass) turn(t *trip) error {
+func (p *pass) turn(t *deployment) error {
 	for !p.e.freed && !p.full(t) {
 		acted, err := p.consequence(t)
 		if err != nil {
@@ -72,7 +72,7 @@ func (p *pass) turn(t *trip) error {
 }
 
 // full reports, and says in the decision, that another step might not fit.
-func (p *pass) full(t *trip) bool {
+func (p *pass) full(t *deployment) bool {
 	room := 1 + len(p.e.active) // a host's start, its first action, and the end of older deployments
 	if len(t.failures) > 0 {
 		room++
@@ -82,7 +82,7 @@ func (p *pass) full(t *trip) bool {
 }
 
 // step does a step that is runnable, and keeps aside one that is not.
-func (p *pass) step(t *trip, n int32) error {
+func (p *pass) step(t *deployment, n int32) error {
 	if t.is(n, claimed|failed) || !t.isDoable(n) {
 		t.drop(n)
 		return nil
@@ -103,7 +103,7 @@ func (p *pass) step(t *trip, n int32) error {
 }
 
 // do appends a marker, or claims work.
-func (p *pass) do(t *trip, n int32) error {
+func (p *pass) do(t *deployment, n int32) error {
 	if err := p.takeTurn(t, n); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (p *pass) do(t *trip, n int32) error {
 }
 
 // takeTurn supersedes, where the queue is `latest`, whoever else waits for a batch that t enters now.
-func (p *pass) takeTurn(t *trip, n int32) error {
+func (p *pass) takeTurn(t *deployment, n int32) error {
 	entered := t.plan.around(n)
 	entered = slices.DeleteFunc(entered, func(b batch) bool {
 		_, held := p.e.holder[b.id]
@@ -130,7 +130,7 @@ func (p *pass) takeTurn(t *trip, n int32) error {
 	if len(entered) == 0 {
 		return nil
 	}
-	waited := map[*trip]batchID{} // all of them first: superseding one may make a waiter of another
+	waited := map[*deployment]batchID{} // all of them first: superseding one may make a waiter of another
 	others := p.e.others(t)
 	for _, other := range others {
 		for _, b := range entered {
@@ -152,7 +152,7 @@ func (p *pass) takeTurn(t *trip, n int32) error {
 }
 
 // startHost appends host-started, what it supersedes (4.6), and the host's first action.
-func (p *pass) startHost(t *trip, n int32) error {
+func (p *pass) startHost(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if err := p.fact(t, n); err != nil {
 		return err
@@ -173,8 +173,8 @@ func (p *pass) startHost(t *trip, n int32) error {
 }
 
 // others lists the active deployments but one. Superseding changes e.active, so this is a copy.
-func (e *Engine) others(t *trip) []*trip {
-	var list []*trip
+func (e *Engine) others(t *deployment) []*deployment {
+	var list []*deployment
 	for _, other := range e.active {
 		if other != t {
 			list = append(list, other)
@@ -184,8 +184,8 @@ func (e *Engine) others(t *trip) []*trip {
 }
 
 // hasStepsOn: unresolved, unelided steps on a resource.
-func (t *trip) hasStepsOn(r Resource) bool {
-	for _, h := range t.plan.users[r] {
+func (t *deployment) hasStepsOn(r Resource) bool {
+	for _, h := range t.plan.hostsByResource[r] {
 		if t.hasStepsLeft(&t.plan.hosts[h]) {
 			return true
 		}
@@ -193,11 +193,11 @@ func (t *trip) hasStepsOn(r Resource) bool {
 	return false
 }
 
-func (t *trip) hasStepsLeft(host *hostPlan) bool {
+func (t *deployment) hasStepsLeft(host *hostPlan) bool {
 	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
 
-func (p *pass) supersede(older, newer *trip, what string) error {
+func (p *pass) supersede(older, newer *deployment, what string) error {
 	return p.note(older, p.e.pipeline, PipelineSuperseded, endDetail{
 		Deployment: newer.number, Reason: p.e.label(newer) + " " + what,
 	})
@@ -205,7 +205,7 @@ func (p *pass) supersede(older, newer *trip, what string) error {
 
 // hasArtifacts: the revision has everything that the build is to make for it. A build without artifacts
 // is always run, and an architecture that came too late for the revision is not asked for.
-func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
+func (e *Engine) hasArtifacts(t *deployment, stage int32) bool {
 	for _, n := range t.plan.stages[stage].nodes {
 		at := &t.plan.nodes[n]
 		if at.kind == artifactStep && !t.is(n, excluded) && e.artifacts[t.revision][artifactLabel(at.event)] == nil {
@@ -215,7 +215,7 @@ func (e *Engine) hasArtifacts(t *trip, stage int32) bool {
 	return len(t.plan.def.Stages[stage].Build.Artifacts) > 0
 }
 
-func (p *pass) fact(t *trip, n int32) error {
+func (p *pass) fact(t *deployment, n int32) error {
 	row := Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact}
 	if t.plan.nodes[n].kind == artifactStep {
 		row.Detail = p.e.artifacts[t.revision][artifactLabel(row.Event)] // its digest and size, for people
@@ -223,7 +223,7 @@ func (p *pass) fact(t *trip, n int32) error {
 	return p.append(t, row)
 }
 
-func (p *pass) claim(t *trip, n int32) error {
+func (p *pass) claim(t *deployment, n int32) error {
 	at := &t.plan.nodes[n]
 	w := Work{
 		StepKey:  StepKey{t.number, t.plan.target(n), at.event},
@@ -238,7 +238,7 @@ func (p *pass) claim(t *trip, n int32) error {
 	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})
 }
 
-func (p *pass) note(t *trip, target, event string, about any) error {
+func (p *pass) note(t *deployment, target, event string, about any) error {
 	text, err := json.Marshal(about)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (p *pass) note(t *trip, target, event string, about any) error {
 }
 
 // append applies a row of this pass and keeps it for the log.
-func (p *pass) append(t *trip, row Entry) error {
+func (p *pass) append(t *deployment, row Entry) error {
 	row.Pipeline, row.Seq, row.Deployment, row.At = p.e.pipeline, p.e.seq+1, t.number, p.now
 	row.Revision, row.Version = t.revision, t.version
 	if err := p.e.Apply(row); err != nil {

@@ -121,7 +121,7 @@ func (p *program) create() {
 	p.fold(created)
 }
 
-func (p *program) edit(plan *Plan) {
+func (p *program) edit(plan *Graph) {
 	version, _ := p.engine.Current()
 	edit := p.engine.Edit(version+1, plan, p.newest, noon)
 	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
@@ -186,7 +186,7 @@ func (p *program) end(how string) {
 		return
 	}
 	k := lives[rapid.IntRange(0, len(lives)-1).Draw(p.T, "action")]
-	t := p.engine.trips[k.Deployment]
+	t := p.engine.deployments[k.Deployment]
 	if how != "" {
 		p.fold(Entry{Deployment: k.Deployment, Target: k.Target, Event: how, Class: Note, Revision: t.revision, Detail: raw(StepDetail{Event: k.Event, Error: "exit 1"})})
 		return
@@ -239,8 +239,8 @@ func (p *program) ask(kind string) {
 // command asks the engine, and folds the rows of a command that it accepts.
 func (p *program) command(c Command) {
 	rows, err := p.engine.Command(c)
-	_, exists := p.engine.trips[c.Deployment].plan.targets[c.Target]
-	canceled := p.engine.trips[c.Deployment].status == CanceledRun // whether it may still be interrupted is the engine's to know
+	_, exists := p.engine.deployments[c.Deployment].plan.targets[c.Target]
+	canceled := p.engine.deployments[c.Deployment].status == StatusCanceled // whether it may still be interrupted is the engine's to know
 	if want := p.oracle.accepts(c); exists && !canceled && want != (err == nil) {
 		p.fatal("%+v: %v, accepted by the definitions: %v", c, err, want)
 	}
@@ -348,9 +348,9 @@ func (p *program) checkSuperseded(what string, got, want map[int64]bool) {
 
 // latestWaiters is who waits for a free `latest` batch that the row enters; the gone have been superseded for it.
 func (p *program) latestWaiters(row Entry, gone map[int64]bool) map[int64]bool {
-	t := p.oracle.trip(row.Deployment)
+	t := p.oracle.deployment(row.Deployment)
 	for n := range gone {
-		p.oracle.trip(n).status = Active
+		p.oracle.deployment(n).status = StatusActive
 	}
 	name := stepName{row.Target, row.Event}
 	if row.Event == StepClaimed {
@@ -367,14 +367,14 @@ func (p *program) latestWaiters(row Entry, gone map[int64]bool) map[int64]bool {
 		}
 	}
 	for n := range gone {
-		p.oracle.trip(n).status = Superseded
+		p.oracle.deployment(n).status = StatusSuperseded
 	}
 	return want
 }
 
 // checkFirstAction: host-started comes together with its host's first action.
 func (p *program) checkFirstAction(rows []Entry, i int, started Entry) int {
-	v := p.oracle.view(p.oracle.trip(started.Deployment))
+	v := p.oracle.view(p.oracle.deployment(started.Deployment))
 	for n, s := range v.g.steps {
 		if s.target != started.Target || s.event == HostFinished || !v.doable[n] {
 			continue
@@ -391,12 +391,12 @@ func (p *program) checkFirstAction(rows []Entry, i int, started Entry) int {
 // compare is I12: states, reasons and holders are the same.
 func (p *program) compare() {
 	p.Helper()
-	for _, o := range p.oracle.trips {
-		t := p.engine.trips[o.number]
+	for _, o := range p.oracle.deployments {
+		t := p.engine.deployments[o.number]
 		if t.status != o.status || t.version != o.version {
 			p.fatal("#%d is %s under %d, want %s under %d", t.number, t.status, t.version, o.status, o.version)
 		}
-		if t.status != Active && t.status != FailedRun {
+		if t.status != StatusActive && t.status != StatusFailed {
 			continue
 		}
 		v, front := p.oracle.view(o), t.fronts()
@@ -437,11 +437,11 @@ func (p *program) compare() {
 // checkDrained: what is live and elided, gone, stopped or of an ended deployment has been asked to end.
 func (p *program) checkDrained() {
 	p.Helper()
-	for _, t := range p.oracle.trips {
+	for _, t := range p.oracle.deployments {
 		v := p.oracle.view(t)
 		for s := range t.live {
 			i, in := v.g.index[s]
-			must := t.status != Active || !in || v.g.elided(v.known, i) || p.oracle.stopped(t, stageOf(s.target))
+			must := t.status != StatusActive || !in || v.g.elided(v.known, i) || p.oracle.stopped(t, stageOf(s.target))
 			if must && !p.asked[StepKey{t.number, s.target, s.event}] {
 				p.fatal("#%d %v is not drained", t.number, s)
 			}
@@ -451,9 +451,9 @@ func (p *program) checkDrained() {
 
 // finish is I7: nothing live, failed, held, or waiting for others: every deployment has ended, and nothing is held.
 func (p *program) finish() {
-	for _, t := range p.oracle.trips {
+	for _, t := range p.oracle.deployments {
 		for _, target := range slices.Sorted(maps.Keys(t.held)) {
-			if t.status == Active {
+			if t.status == StatusActive {
 				p.fold(Entry{Deployment: t.number, Target: target, Event: HoldCleared, Class: Note})
 			}
 		}
@@ -474,15 +474,15 @@ func (p *program) finish() {
 		}
 		p.fold(Entry{Deployment: lives[0].Deployment, Target: lives[0].Target, Event: lives[0].Event, Class: Fact})
 	}
-	for _, t := range p.oracle.trips { // what has failed waits for a person, and others may wait for it
-		if t.status == FailedRun || t.status == Active && len(t.failed) > 0 {
+	for _, t := range p.oracle.deployments { // what has failed waits for a person, and others may wait for it
+		if t.status == StatusFailed || t.status == StatusActive && len(t.failed) > 0 {
 			p.fold(Entry{Deployment: t.number, Target: "shop", Event: PipelineCanceled, Class: Note})
 			p.finish()
 			return
 		}
 	}
-	for _, t := range p.oracle.trips {
-		if t.status == Active {
+	for _, t := range p.oracle.deployments {
+		if t.status == StatusActive {
 			p.fatal("#%d never ends", t.number)
 		}
 	}

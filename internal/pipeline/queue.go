@@ -21,14 +21,14 @@ type starts struct {
 	out     int // on the heap or parked
 }
 
-func (q *queue) clear(p *Plan) {
+func (q *queue) clear(p *Graph) {
 	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
 	q.listed = make([]bool, len(p.nodes))
 	q.starts = make([]starts, len(p.groups))
 }
 
 // collect takes what the walk has found doable since the last time.
-func (t *trip) collect() {
+func (t *deployment) collect() {
 	q := &t.queue
 	if q.epoch != t.epoch {
 		q.clear(t.plan)
@@ -81,7 +81,7 @@ func (q *queue) unpark() {
 }
 
 // drop forgets a step that was popped: it has been done, or is not doable any more.
-func (t *trip) drop(n int32) {
+func (t *deployment) drop(n int32) {
 	t.queue.listed[n] = false
 	if at := &t.plan.nodes[n]; at.kind == hostStart {
 		t.queue.starts[at.group].out--
@@ -90,7 +90,7 @@ func (t *trip) drop(n int32) {
 }
 
 // park keeps a blocked step aside. When the reason is the host's own, its group's next host gets its turn.
-func (t *trip) park(n int32, ownReason bool) {
+func (t *deployment) park(n int32, ownReason bool) {
 	t.queue.parked = append(t.queue.parked, n)
 	if at := &t.plan.nodes[n]; at.kind == hostStart && ownReason {
 		t.queue.feed(at.group)
@@ -132,7 +132,7 @@ func (q *queue) pop() (int32, bool) {
 }
 
 // candidates lists every doable, unclaimed, unfailed step without changing the queue, unordered.
-func (t *trip) candidates() []int32 {
+func (t *deployment) candidates() []int32 {
 	t.collect()
 	list := slices.Concat(t.queue.heap, t.queue.parked)
 	for g := range t.queue.starts {

@@ -22,11 +22,11 @@ func TestPassLooksAtOneWaitingHost(t *testing.T) {
 	w.create(1, 1)
 	for range 20 {
 		w.decide()
-		q := &w.engine.trips[1].queue
+		q := &w.engine.deployments[1].queue
 		if looked := len(q.heap) + len(q.parked); looked > 1 {
 			t.Fatalf("the next pass would look at %d steps, want 1", looked)
 		}
-		name := w.engine.trips[1].live.sorted()[0]
+		name := w.engine.deployments[1].live.sorted()[0]
 		w.done(StepKey{1, name.target, name.event})
 	}
 }

@@ -89,7 +89,7 @@ func addBatch(t *rapid.T, d *Definition) {
 }
 
 // settled makes a drawn definition one that Compile accepts, or says that it cannot.
-func settled(d Definition) (*Plan, bool) {
+func settled(d Definition) (*Graph, bool) {
 	for i := range d.Stages { // hosts of what is not built get what is
 		for g := range d.Stages[i].Groups {
 			for h := range d.Stages[i].Groups[g].Hosts {

@@ -11,8 +11,8 @@ import (
 // refusals finds what an edit may not change while a deployment is inside a stage or may come back to it: the order of a
 // chain, since steps would be skipped unseen, and where a host is and what runs there, since a chain would continue with
 // files that are elsewhere.
-func (e *Engine) refusals(next *Plan) fault.Problems {
-	inside := slices.DeleteFunc(e.inside(), func(t *trip) bool { return t.plan.def.Pin })
+func (e *Engine) refusals(next *Graph) fault.Problems {
+	inside := slices.DeleteFunc(e.inside(), func(t *deployment) bool { return t.plan.def.Pin })
 	r := refusing{e: e, next: next, told: map[string]bool{}}
 	for i := range next.def.Stages {
 		for _, t := range inside {
@@ -28,7 +28,7 @@ func (e *Engine) refusals(next *Plan) fault.Problems {
 // refusing collects the problems of one edit, at most one for a place in the file.
 type refusing struct {
 	e        *Engine
-	next     *Plan
+	next     *Graph
 	told     map[string]bool
 	problems fault.Problems
 }
@@ -41,14 +41,14 @@ func (r *refusing) refuse(code, scope, format string, args ...any) {
 }
 
 // state is "shop#7 is inside", or that it may come back.
-func (r *refusing) state(t *trip) string {
-	if t.status == FailedRun {
+func (r *refusing) state(t *deployment) string {
+	if t.status == StatusFailed {
 		return r.e.label(t) + " has failed inside and may be retried"
 	}
 	return r.e.label(t) + " is inside"
 }
 
-func (r *refusing) chain(t *trip, stage int) {
+func (r *refusing) chain(t *deployment, stage int) {
 	s := &r.next.def.Stages[stage]
 	was := findStage(t.plan.def, s.Name)
 	if was == nil {
@@ -59,7 +59,7 @@ func (r *refusing) chain(t *trip, stage int) {
 	}
 }
 
-func (r *refusing) hosts(t *trip, stage int32) {
+func (r *refusing) hosts(t *deployment, stage int32) {
 	for _, g := range r.next.stages[stage].groups {
 		for i, h := range r.next.groups[g].hosts {
 			was, ok := t.identityOf(r.next.hosts[h].path)
@@ -71,10 +71,10 @@ func (r *refusing) hosts(t *trip, stage int32) {
 	}
 }
 
-func (r *refusing) host(t *trip, h int32, group, scope string, was, now identity) {
+func (r *refusing) host(t *deployment, h int32, group, scope string, was, now identity) {
 	host := &r.next.hosts[h]
 	label, wait := r.e.label(t), "wait until it has ended, or cancel it"
-	if t.status == FailedRun {
+	if t.status == StatusFailed {
 		label, wait = label+", which has failed and may be retried", "cancel it, or retry it first"
 	}
 	switch {
@@ -125,7 +125,7 @@ func reordered(old, next []Step) string {
 // identity is where a host is and what runs there. It stays while a deployment is inside.
 type identity struct{ address, user, root, service string }
 
-func (p *Plan) identity(h int32) identity {
+func (p *Graph) identity(h int32) identity {
 	host := &p.hosts[h]
 	user := ""
 	if rest, ok := strings.CutPrefix(host.spec.URL, "ssh://"); ok {
@@ -138,7 +138,7 @@ func (p *Plan) identity(h int32) identity {
 }
 
 // identityOf returns what a host was when the deployment had it last, if the deployment has started it.
-func (t *trip) identityOf(path string) (identity, bool) {
+func (t *deployment) identityOf(path string) (identity, bool) {
 	at, ok := t.plan.targets[path]
 	if !ok || at.host < 0 {
 		was, ok := t.left[path]
@@ -149,7 +149,7 @@ func (t *trip) identityOf(path string) (identity, bool) {
 
 // leave remembers the hosts that the deployment has started and that the next version does not have, in case they
 // come back.
-func (t *trip) leave(next *Plan) {
+func (t *deployment) leave(next *Graph) {
 	for h := range t.plan.hosts {
 		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
 			t.left[host.path] = t.plan.identity(int32(h))
@@ -158,7 +158,7 @@ func (t *trip) leave(next *Plan) {
 }
 
 // isInsideStage reports whether a deployment has started a host of the stage and not finished the stage.
-func (t *trip) isInsideStage(path string) bool {
+func (t *deployment) isInsideStage(path string) bool {
 	at, ok := t.plan.targets[path]
 	if _, finished := t.away[stepName{path, StageFinished}]; finished || ok && t.is(t.plan.stages[at.stage].finished, complete) {
 		return false

@@ -30,7 +30,7 @@ func (e *Engine) Simulate(revision int64, duration func(StepKey) time.Duration) 
 }
 
 // Simulate is Engine.Simulate for a definition that is not in force yet.
-func (p *Plan) Simulate(duration func(StepKey) time.Duration) ([]PlanStep, error) {
+func (p *Graph) Simulate(duration func(StepKey) time.Duration) ([]PlanStep, error) {
 	return newSimulation(1, p, duration).run(1)
 }
 
@@ -63,7 +63,7 @@ func (h *byEnd) Pop() any {
 	return last
 }
 
-func newSimulation(version int, plan *Plan, duration func(StepKey) time.Duration) *simulation {
+func newSimulation(version int, plan *Graph, duration func(StepKey) time.Duration) *simulation {
 	s := &simulation{engine: New(plan.def.Pipeline), duration: duration}
 	s.engine.AddVersion(version, plan)
 	s.engine.version = version
@@ -142,7 +142,7 @@ func (s *simulation) apply(row Entry) error {
 
 // check: a simulation without failures ends with its deployment.
 func (s *simulation) check() error {
-	if t := s.engine.trips[1]; t.status != Finished {
+	if t := s.engine.deployments[1]; t.status != StatusFinished {
 		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.fronts().of(t.plan.end)))
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // line is a graph 0 → 1 → … → n-1.
-func line(n int) graph {
+func line(n int) adjacency {
 	next := make([][]int, n)
 	for i := range n - 1 {
 		next[i] = []int{i + 1}
@@ -208,7 +208,7 @@ func (w *world) until(deployment int64, target string) {
 	w.t.Helper()
 	for range 1000 {
 		w.decide()
-		t := w.engine.trips[deployment]
+		t := w.engine.deployments[deployment]
 		if t.liveAt[target] > 0 {
 			return
 		}

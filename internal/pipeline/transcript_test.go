@@ -396,7 +396,7 @@ func (p *player) run(words []string) {
 
 func (p *player) why(words []string) {
 	for _, s := range p.engine.Explain(number(words[0]), p.now) {
-		if len(words) > 1 && !covers("shop/"+words[1], "", stepName{s.Target, s.Event}) || s.State == Complete {
+		if len(words) > 1 && !covers("shop/"+words[1], "", stepName{s.Target, s.Event}) || s.State == StateComplete {
 			continue
 		}
 		text := fmt.Sprintf("%s %s: %s", shortTarget("shop", s.Target), s.Event, s.State)

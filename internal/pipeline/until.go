@@ -8,13 +8,13 @@ import "slices"
 // does not lift it.
 
 // setUntil bounds a deployment at a stage, by name; "" lifts the bound.
-func (t *trip) setUntil(stage string) {
+func (t *deployment) setUntil(stage string) {
 	t.until, t.resumed = stage, map[string]bool{}
 	t.findBeyond()
 }
 
 // resume lets one stage beyond the bound start, by path.
-func (t *trip) resume(stage string) {
+func (t *deployment) resume(stage string) {
 	if t.until != "" {
 		t.resumed[stage] = true
 		t.findBeyond()
@@ -23,7 +23,7 @@ func (t *trip) resume(stage string) {
 
 // findBeyond computes, for the graph in force, which stages the bound keeps from starting: all of them
 // when the stage it names has left the definition.
-func (t *trip) findBeyond() {
+func (t *deployment) findBeyond() {
 	t.beyond = nil
 	if t.until == "" {
 		return

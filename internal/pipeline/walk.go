@@ -16,7 +16,7 @@ const (
 // O(V+E) over a whole deployment, because each of them only ever resolves or
 // elides more; the end of a claim without a fact is the exception (see unclaim).
 type walk struct {
-	g     *graph
+	g     *adjacency
 	step  []bits
 	later []bool  // per component: a step strictly after it is complete or claimed, so it is not new
 	wait  []int32 // per component: edges into it from components that are not wholly resolved
@@ -31,7 +31,7 @@ type walk struct {
 }
 
 // newWalk starts from what is known; known may hold complete, claimed, failed and excluded.
-func newWalk(g *graph, known []bits) *walk {
+func newWalk(g *adjacency, known []bits) *walk {
 	w := &walk{g: g, step: known}
 	w.restart()
 	return w

@@ -234,7 +234,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	same("revisions", func(o operations) (any, error) { return o.Revisions(ctx, "greeter", 5) })
 	same("revision", func(o operations) (any, error) { return o.Revision(ctx, "greeter", "3f2c9a1") })
 	same("deployments", func(o operations) (any, error) {
-		return o.Deployments(ctx, ledger.DeploymentQuery{Pipeline: "greeter", Status: pipeline.Finished, Limit: 5})
+		return o.Deployments(ctx, ledger.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFinished, Limit: 5})
 	})
 	same("steps", func(o operations) (any, error) { return o.Steps(ctx, ref) })
 	same("why", func(o operations) (any, error) { return o.Why(ctx, ref, "prod/east") })
@@ -311,7 +311,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 		}
 	}
 	s.Script.Release("beta/all/oak host-deployed")
-	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.CanceledRun })
+	s.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
 	if err := c.Command(ctx, ref, server.Command{Kind: "retry"}); fault.CodeOf(err).Exit() != fault.ExitRefused {
 		t.Errorf("retry of a canceled one: %v, want a refusal", err)
 	}

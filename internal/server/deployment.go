@@ -165,7 +165,7 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 	err = s.folded(ctx, ref.Pipeline, func(f *fold) error {
 		steps = f.engine.Explain(ref.Number, now)
 		for i, step := range steps {
-			if step.State == pipeline.Claimed {
+			if step.State == pipeline.StateClaimed {
 				steps[i].Reason = f.marks.reports[ref.Number][stepName{step.Target, step.Event}]
 			}
 		}
@@ -179,7 +179,7 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 	steps, err := s.Steps(ctx, ref)
 	open := []pipeline.StepState{}
 	for _, step := range steps {
-		if step.State != pipeline.Complete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
+		if step.State != pipeline.StateComplete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
 			open = append(open, step)
 		}
 	}

@@ -18,7 +18,7 @@ type marks struct {
 	through map[string]hostMark             // host → what it finished last
 }
 
-// stageMark is a deployment's trip through one stage.
+// stageMark is the way of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
 	hosts             int // that finished

@@ -51,6 +51,6 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "cancel", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.CanceledRun })
+	w.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
 	w.Apply(t, onOak) // greeter has let it go
 }

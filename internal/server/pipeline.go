@@ -172,7 +172,7 @@ func inside(at Standing, mark *stageMark, current *Standing) bool {
 		return false
 	}
 	passed := current != nil && current.Deployment > at.Deployment
-	return at.Status == pipeline.Active || (at.Status == pipeline.FailedRun && !passed)
+	return at.Status == pipeline.StatusActive || (at.Status == pipeline.StatusFailed && !passed)
 }
 
 func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
@@ -208,7 +208,7 @@ func (s *Service) drift(f *fold, view *PipelineView) []Drift {
 func (s *Service) lost(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
-		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == pipeline.Active })
+		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == pipeline.StatusActive })
 	}
 	for _, d := range view.Drift {
 		known[d.Target] = true
@@ -249,7 +249,7 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	switch {
 	case runs.Deployment == current.Deployment:
 		return d, false
-	case runs.Deployment > current.Deployment && state.Status == pipeline.Active:
+	case runs.Deployment > current.Deployment && state.Status == pipeline.StatusActive:
 		return d, false // on its way
 	case runs.Deployment > current.Deployment:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, ended(state.Status))
@@ -262,9 +262,9 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 // ended is how a deployment came to its end, in words.
 func ended(status pipeline.Status) string {
 	switch status {
-	case pipeline.CanceledRun, pipeline.Superseded:
+	case pipeline.StatusCanceled, pipeline.StatusSuperseded:
 		return "was " + string(status)
-	case pipeline.FailedRun:
+	case pipeline.StatusFailed:
 		return "has failed"
 	}
 	return "has " + string(status)

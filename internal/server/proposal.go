@@ -97,7 +97,7 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 var errUnchanged = errors.New("the definition is the one in force")
 
 // apply is the decider of Apply, under the head lock.
-func (s *Service) apply(f *fold, plan *pipeline.Plan, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
+func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
 		return ledger.Change{}, err
 	}
@@ -121,7 +121,7 @@ func (s *Service) apply(f *fold, plan *pipeline.Plan, p Proposal, locked ledger.
 
 // edit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
 // has a resource of it.
-func (s *Service) edit(f *fold, plan *pipeline.Plan, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
+func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equal(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
@@ -159,9 +159,9 @@ func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner
 // ownerWords says which pipeline has a resource, and what to do.
 func ownerWords(o ledger.Owner) string {
 	switch o.Status {
-	case pipeline.Active:
+	case pipeline.StatusActive:
 		return fmt.Sprintf("%s#%d, which is active: wait until it has ended, or set service.name", o.Pipeline, o.Deployment)
-	case pipeline.FailedRun:
+	case pipeline.StatusFailed:
 		return fmt.Sprintf("%s#%d, which has failed and may be retried: cancel it, or set service.name", o.Pipeline, o.Deployment)
 	}
 	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
@@ -174,7 +174,7 @@ func equal(a, b *pipeline.Definition) bool {
 	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
 
-func compile(p Proposal) (*pipeline.Plan, EditView, error) {
+func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
 	problems = locate(p, problems)

@@ -39,7 +39,7 @@ func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64
 	b.reports = maps.Clone(f.marks.reports[number])
 	if _, plan := f.engine.Current(); plan != nil {
 		b.index(plan.Definition())
-		if b.view.Status != pipeline.Active && b.view.Status != pipeline.Finished {
+		if b.view.Status != pipeline.StatusActive && b.view.Status != pipeline.StatusFinished {
 			for _, host := range s.hosts(ctx, f, plan.Definition()) {
 				if host.Runs != nil && host.Runs.Deployment == number {
 					b.left[host.Target] = host.Runs
@@ -118,20 +118,20 @@ func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
 			finish = step
 		}
 	}
-	started := start.State == pipeline.Complete
+	started := start.State == pipeline.StateComplete
 	if started {
 		run.StartedAt = start.At
 	}
 	switch {
-	case finish.State == pipeline.Complete:
+	case finish.State == pipeline.StateComplete:
 		run.State, run.EndedAt = RunFinished, finish.At
 	case b.failures[target].event == pipeline.HostFailureTolerated:
 		run.State, run.EndedAt = RunTolerated, b.failures[target].at
 	case b.failures[target].event != "" || anyBroken(work):
 		run.State, run.EndedAt = RunFailed, b.failures[target].at
-	case start.State == pipeline.Elided || start.State == pipeline.Excluded:
+	case start.State == pipeline.StateElided || start.State == pipeline.StateExcluded:
 		run.State, run.Reason = RunSkipped, start.Reason
-	case b.view.Status != pipeline.Active:
+	case b.view.Status != pipeline.StatusActive:
 		run.State = RunWaiting
 		if started {
 			run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
@@ -152,19 +152,19 @@ func anyBegan(below []Run) bool {
 }
 
 func anyBroken(work []StepRun) bool {
-	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == pipeline.Broken })
+	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == pipeline.StateFailed })
 }
 
 // firstReason is that of the first step that is not through: why the target is where it is.
 func firstReason(work []StepRun) (reason, who string) {
 	for _, step := range work {
-		if step.State == pipeline.Complete {
+		if step.State == pipeline.StateComplete {
 			continue
 		}
-		if step.State == pipeline.Claimed {
+		if step.State == pipeline.StateClaimed {
 			return "", "" // at work: it waits for nothing
 		}
-		if step.Error != "" && step.State == pipeline.Broken {
+		if step.Error != "" && step.State == pipeline.StateFailed {
 			return step.Error, step.Who
 		}
 		return step.Reason, step.Who
@@ -195,17 +195,17 @@ func (b *runBuilder) step(step pipeline.StepState) StepRun {
 		if run.Status == action.Backoff {
 			run.RunAt = a.Thread.RunAt
 		}
-	} else if step.State == pipeline.Complete {
+	} else if step.State == pipeline.StateComplete {
 		run.EndedAt = step.At
 	}
-	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.Claimed {
+	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
 	}
 	run.Word = word(run)
-	if step.State == pipeline.Waiting && b.view.Status != pipeline.Active {
+	if step.State == pipeline.StateWaiting && b.view.Status != pipeline.StatusActive {
 		run.Word = "not done" // it waits for nothing any more
 	}
-	if step.State == pipeline.Broken {
+	if step.State == pipeline.StateFailed {
 		b.fail(run)
 	}
 	return run
@@ -218,7 +218,7 @@ func (b *runBuilder) fail(run StepRun) {
 	}
 	ref := Ref{b.view.Pipeline, b.view.Number}
 	switch b.view.Status {
-	case pipeline.Superseded, pipeline.CanceledRun, pipeline.Finished:
+	case pipeline.StatusSuperseded, pipeline.StatusCanceled, pipeline.StatusFinished:
 		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
 	default:
 		failure.Todo = todo(run.Event, ref)

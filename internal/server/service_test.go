@@ -38,7 +38,7 @@ func tellsWhatItDid(t *testing.T, w *servertest.World) {
 	w.Apply(t, servertest.Definition)
 	ref := w.Ship(t, "greeter", "3f2c9a1")
 	view := w.Until(t, ref, "ends", servertest.Ended)
-	if view.Status != pipeline.Finished || view.State.Done != view.State.Total || view.State.Total != 36 {
+	if view.Status != pipeline.StatusFinished || view.State.Done != view.State.Total || view.State.Total != 36 {
 		t.Errorf("got %s with %d of %d facts, want finished with 36 of 36", view.Status, view.State.Done, view.State.Total)
 	}
 	var got []string
@@ -92,7 +92,7 @@ func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
 	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "retry", By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	view = w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.Finished })
+	view = w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 	if len(view.Failures) != 0 {
 		t.Errorf("after the retry there are failures still: %+v", view.Failures)
 	}
@@ -274,7 +274,7 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 			if err := client.Command(t.Context(), ref, server.Command{Kind: "until", Target: "prod"}); err != nil {
 				t.Fatal(err)
 			}
-			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.Finished })
+			w.Until(t, ref, "finishes", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
 		})
 	}
 }

@@ -38,15 +38,15 @@ func StepName(event string) string { return wordsOf(event).name }
 func word(run StepRun) string {
 	words := wordsOf(run.Event)
 	switch run.State {
-	case pipeline.Complete:
+	case pipeline.StateComplete:
 		return words.done
-	case pipeline.Claimed:
+	case pipeline.StateClaimed:
 		return claimedWord(run.Status, words)
-	case pipeline.Broken:
+	case pipeline.StateFailed:
 		return "failed"
-	case pipeline.Elided, pipeline.Excluded:
+	case pipeline.StateElided, pipeline.StateExcluded:
 		return "left out"
-	case pipeline.CanRun:
+	case pipeline.StateRunnable:
 		return "next"
 	}
 	return "waits"

@@ -149,7 +149,7 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 }
 
 // Ended reports whether a deployment has ended, for Until.
-func Ended(v server.DeploymentView) bool { return v.Status != pipeline.Active }
+func Ended(v server.DeploymentView) bool { return v.Status != pipeline.StatusActive }
 
 // Script is a handler that asks the test: attempts at a step wait while it is held, and end as it says.
 type Script struct {

@@ -61,13 +61,17 @@ func (d deploymentPage) Brief(raw json.RawMessage) string {
 }
 
 // CanHold, CanResume, CanRetry and CanCancel say which buttons make sense now; the server judges again.
-func (d deploymentPage) CanHold() bool   { return d.Status == pipeline.Active && d.State.Held == "" }
-func (d deploymentPage) CanResume() bool { return d.State.Held != "" && d.Status == pipeline.Active }
+func (d deploymentPage) CanHold() bool {
+	return d.Status == pipeline.StatusActive && d.State.Held == ""
+}
+func (d deploymentPage) CanResume() bool {
+	return d.State.Held != "" && d.Status == pipeline.StatusActive
+}
 func (d deploymentPage) CanRetry() bool  { return len(d.Failures) > 0 && d.mayGoOn() }
 func (d deploymentPage) CanCancel() bool { return d.mayGoOn() }
 
 func (d deploymentPage) mayGoOn() bool {
-	return d.Status == pipeline.Active || d.Status == pipeline.FailedRun
+	return d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed
 }
 
 // deployment is the page of one deployment.

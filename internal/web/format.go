@@ -124,9 +124,9 @@ func detailWith(raw json.RawMessage, why func(string) string) string {
 // stepWord is what a step's place says: what it does or did, and the bare name of one that is still to come.
 func stepWord(s server.StepRun) string {
 	switch s.State {
-	case pipeline.Waiting, pipeline.CanRun:
+	case pipeline.StateWaiting, pipeline.StateRunnable:
 		return s.Name
-	case pipeline.Broken, pipeline.Elided, pipeline.Excluded:
+	case pipeline.StateFailed, pipeline.StateElided, pipeline.StateExcluded:
 		return s.Name + " " + s.Word
 	}
 	return s.Word
@@ -134,7 +134,7 @@ func stepWord(s server.StepRun) string {
 
 // words is a status for people.
 func words(s pipeline.Status) string {
-	if s == pipeline.Active {
+	if s == pipeline.StatusActive {
 		return "in progress"
 	}
 	return string(s)

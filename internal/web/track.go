@@ -43,7 +43,7 @@ func (c cell) Tone() string {
 
 // insideTone returns the class of a deployment inside a stage. One that failed elsewhere has stopped here.
 func insideTone(at server.Standing) string {
-	if at.Status == pipeline.FailedRun && !at.FailedHere {
+	if at.Status == pipeline.StatusFailed && !at.FailedHere {
 		return "t-stopped"
 	}
 	return tone(at.Status)

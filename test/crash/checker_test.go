@@ -60,7 +60,7 @@ func (c *checker) finished(t *testing.T, number int64) {
 		t.Fatalf("fold the log: %v", err)
 	}
 	d, ok := engine.Deployment(number)
-	if !ok || d.Status != pipeline.Finished || d.Done != facts {
+	if !ok || d.Status != pipeline.StatusFinished || d.Done != facts {
 		t.Errorf("hello#%d is %s with %d facts, want finished with %d", number, d.Status, d.Done, facts)
 	}
 	actions, err := c.ledger.Actions(t.Context(), ledger.ActionQuery{Pipeline: "hello", Deployment: number, Limit: 1000})

@@ -213,7 +213,7 @@ func rollUpsFollowTheLog(t *testing.T, s setup) {
 	status := func() pipeline.Status {
 		d, err := s.Deployment(s.ctx, testPipeline, 1)
 		check(t, err)
-		if (d.Status == pipeline.Active) != d.EndedAt.IsZero() {
+		if (d.Status == pipeline.StatusActive) != d.EndedAt.IsZero() {
 			t.Errorf("%s with end %v", d.Status, d.EndedAt)
 		}
 		return d.Status
@@ -224,12 +224,12 @@ func rollUpsFollowTheLog(t *testing.T, s setup) {
 		want  pipeline.Status
 		stage string
 	}{
-		{fact(1, beta, pipeline.StageStarted), pipeline.Active, ""},
-		{note(1, beta, pipeline.StageFailed), pipeline.Active, "failed"},
-		{note(1, testPipeline, pipeline.PipelineFailed), pipeline.FailedRun, "failed"},
-		{note(1, oak, pipeline.RetryRequested), pipeline.Active, ""},
-		{fact(1, beta, pipeline.StageFinished), pipeline.Active, "finished"},
-		{fact(1, testPipeline, pipeline.PipelineFinished), pipeline.Finished, "finished"},
+		{fact(1, beta, pipeline.StageStarted), pipeline.StatusActive, ""},
+		{note(1, beta, pipeline.StageFailed), pipeline.StatusActive, "failed"},
+		{note(1, testPipeline, pipeline.PipelineFailed), pipeline.StatusFailed, "failed"},
+		{note(1, oak, pipeline.RetryRequested), pipeline.StatusActive, ""},
+		{fact(1, beta, pipeline.StageFinished), pipeline.StatusActive, "finished"},
+		{fact(1, testPipeline, pipeline.PipelineFinished), pipeline.StatusFinished, "finished"},
 	} {
 		s.append(t, step.entry)
 		if got := status(); got != step.want {
@@ -248,7 +248,7 @@ func rollUpsFollowTheLog(t *testing.T, s setup) {
 	if len(runs) != 1 || runs[0].Outcome != "superseded" {
 		t.Errorf("stage runs of a superseded deployment: %+v", runs)
 	}
-	active, err := s.Deployments(s.ctx, ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.Active})
+	active, err := s.Deployments(s.ctx, ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 	check(t, err)
 	if len(active) != 0 {
 		t.Errorf("in progress: %+v, want none", active)

@@ -33,7 +33,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 	}
 
 	first := s.register(t, "3f2c9a1")
-	if !first.Created || first.Revision.Seq != 1 || first.Deployment.Number != 1 || first.Deployment.Status != pipeline.Active {
+	if !first.Created || first.Revision.Seq != 1 || first.Deployment.Number != 1 || first.Deployment.Status != pipeline.StatusActive {
 		t.Errorf("registered: %+v, deployment %+v", first, first.Deployment)
 	}
 	again := s.register(t, "3f2c9a1")

@@ -49,9 +49,9 @@ func resourcesHaveOwners(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	s.append(t, fact(1, oak, pipeline.HostStarted))
 	s.apply(t, oakOf(testPipeline, "api"))
-	owner("through an active deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.Active})
+	owner("through an active deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.StatusActive})
 	s.append(t, note(1, testPipeline, pipeline.PipelineFailed))
-	owner("through a failed deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.FailedRun})
+	owner("through a failed deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.StatusFailed})
 	s.append(t, note(1, testPipeline, pipeline.PipelineCanceled))
 	owner("after the cancel", ledger.Owner{})
 
@@ -60,7 +60,7 @@ func resourcesHaveOwners(t *testing.T, s setup) {
 	s.apply(t, pinned)
 	s.register(t, "88d0e17")
 	s.apply(t, oakOf(testPipeline, "api"))
-	owner("through a deployment that keeps its version", ledger.Owner{Pipeline: testPipeline, Deployment: 2, Status: pipeline.Active})
+	owner("through a deployment that keeps its version", ledger.Owner{Pipeline: testPipeline, Deployment: 2, Status: pipeline.StatusActive})
 }
 
 var errOwned = errors.New("another pipeline has it")

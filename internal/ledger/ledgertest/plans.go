@@ -56,7 +56,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"Standings: latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(testPipeline, oak); return err },
 		"Passages: at a past moment":  func(tx ledger.Tx) error { _, err := tx.Passages(testPipeline, oak, 9, 1); return err },
 		"Deployments: in progress": func(tx ledger.Tx) error {
-			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.Active})
+			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 			return err
 		},
 		"Resources: what runs where":  func(tx ledger.Tx) error { _, err := tx.Resources(testPipeline); return err },
@@ -115,7 +115,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"Heads":                            func(tx ledger.Tx) error { _, err := tx.Heads([]string{testPipeline}); return err },
 		"Versions":                         func(tx ledger.Tx) error { _, err := tx.Versions(testPipeline, 1); return err },
 		"DeploymentIDs":                    func(tx ledger.Tx) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
-		"SetDeploymentStatus":              func(tx ledger.Tx) error { return tx.SetDeploymentStatus(1, 1, pipeline.Active, time.Time{}) },
+		"SetDeploymentStatus":              func(tx ledger.Tx) error { return tx.SetDeploymentStatus(1, 1, pipeline.StatusActive, time.Time{}) },
 		"SetRevisionState":                 func(tx ledger.Tx) error { return tx.SetRevisionState(1, 1, "open") },
 		"Introductions":                    func(tx ledger.Tx) error { _, err := tx.Introductions(testPipeline); return err },
 		"UpdateThreads": func(tx ledger.Tx) error {

@@ -147,7 +147,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	f.when(q.Revision != 0, "d.revision = ?", q.Revision)
 	f.when(q.Number != 0, "d.number = ?", q.Number)
 	f.when(q.Before != 0, "d.number < ?", q.Before)
-	if q.Status == pipeline.Active {
+	if q.Status == pipeline.StatusActive {
 		f.conditions = append(f.conditions, "d.status = 'active'") // a literal, for the partial index
 	} else {
 		f.when(q.Status != "", "d.status = ?", string(q.Status))

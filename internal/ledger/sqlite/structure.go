@@ -152,7 +152,7 @@ func (t *tx) SetDeploymentStatus(pipelineID, number int64, status pipeline.Statu
 
 func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
 	index := ``
-	if q.Status == pipeline.Active {
+	if q.Status == pipeline.StatusActive {
 		index = ` INDEXED BY deployment_active`
 	}
 	from := `pipeline_head h CROSS JOIN deployment d` + index
@@ -176,7 +176,7 @@ func (t *tx) Deployments(q ledger.DeploymentQuery) ([]ledger.Deployment, error) 
 	if q.Revision != 0 {
 		and(`d.revision = ?`, q.Revision)
 	}
-	if q.Status == pipeline.Active {
+	if q.Status == pipeline.StatusActive {
 		query += ` AND d.status = 'active'` // as the index says it
 	} else if q.Status != "" {
 		and(`d.status = ?`, string(q.Status))

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// trip is one deployment: one trip of one revision through the pipeline. It is
+// deployment is one revision on its way through the pipeline. It is
 // what the fold of its rows says, laid over the graph of the version in force for it.
-type trip struct {
+type deployment struct {
 	*walk
 	number   int64 // also its rank: rollbacks, which rank beside another, come later
 	revision int64
 	label    string // of the revision, for people
 	version  int
-	plan     *Plan
+	plan     *Graph
 	notes    map[noteName]int
 
 	status         Status
@@ -34,7 +34,7 @@ type trip struct {
 	liveAt     map[string]int       // live actions by the path of their stage and of their host
 	failures   map[stepName]failure // failed, in G or not
 	exclusions []exclusion          // in the order of their rows
-	from       *Plan                // the version in force when it was created
+	from       *Graph               // the version in force when it was created
 	left       map[string]identity  // started hosts that G does not have, by path
 	lacks      map[string]bool      // architectures that came too late for it, by label
 	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
@@ -93,12 +93,12 @@ const (
 	cancelIt
 )
 
-func (l liveSteps) has(p *Plan, n int32) bool {
+func (l liveSteps) has(p *Graph, n int32) bool {
 	return l[stepName{p.target(n), p.nodes[n].event}] != nil
 }
 
 // liveIn counts the live actions in a batch's region.
-func (t *trip) liveIn(b batch) int {
+func (t *deployment) liveIn(b batch) int {
 	if len(t.live) == 0 {
 		return 0
 	}
@@ -113,10 +113,10 @@ func (t *trip) liveIn(b batch) int {
 }
 
 // liveUnder counts live actions by the path of their stage or host.
-func (t *trip) liveUnder(id batchID) int { return t.liveAt[string(id)] }
+func (t *deployment) liveUnder(id batchID) int { return t.liveAt[string(id)] }
 
 // isStopped: a failed, untolerated step in the stage or in a region around it.
-func (t *trip) isStopped(stage int32) bool {
+func (t *deployment) isStopped(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
 		if t.failing[s] > 0 {
 			return true
@@ -126,7 +126,7 @@ func (t *trip) isStopped(stage int32) bool {
 }
 
 // failedInside: stopped by a failure in the region, under the given policy of every stage that failed.
-func (t *trip) failedInside(b batch, policy OnFailure) bool {
+func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 	found := false
 	for _, s := range b.stages {
 		if t.failing[s] == 0 {
@@ -142,10 +142,10 @@ func (t *trip) failedInside(b batch, policy OnFailure) bool {
 
 // isBroken reports whether a step has failed in a way that counts: the failure of an elided step is recorded, but
 // stops nothing and ends nothing.
-func (t *trip) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
+func (t *deployment) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
 
 // size is the number of hosts of a group when it started; until then, what it is now.
-func (t *trip) size(group int32) int {
+func (t *deployment) size(group int32) int {
 	g := &t.plan.groups[group]
 	if size, ok := t.sizes[g.path]; ok {
 		return size
@@ -154,7 +154,7 @@ func (t *trip) size(group int32) int {
 }
 
 // failedHosts lists the hosts of a group with a failure that counts, in the order in which they failed.
-func (t *trip) failedHosts(group int32) []string {
+func (t *deployment) failedHosts(group int32) []string {
 	first := map[string]int64{}
 	for name, f := range t.failures {
 		n := t.plan.find(name.target, name.event)
@@ -169,7 +169,7 @@ func (t *trip) failedHosts(group int32) []string {
 }
 
 // heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the bound of until.
-func (t *trip) heldAt(stage int32) (hold, bool) {
+func (t *deployment) heldAt(stage int32) (hold, bool) {
 	if len(t.held) == 0 && t.beyond == nil {
 		return hold{}, false
 	}

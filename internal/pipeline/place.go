@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// lay puts a deployment on the graph of a version: what the log says of its
+// place puts a deployment on the graph of a version: what the log says of its
 // steps is kept by name, and everything else is computed from that.
-func (e *Engine) lay(t *trip, plan *Plan, version int) {
-	e.lift(t)
+func (e *Engine) place(t *deployment, plan *Graph, version int) {
+	e.leaveFlight(t)
 	done := t.facts()
 	if t.walk != nil {
 		t.leave(plan)
@@ -25,17 +25,17 @@ func (e *Engine) lay(t *trip, plan *Plan, version int) {
 			t.away[name] = at
 		}
 	}
-	e.layKnown(t, e.known(t, plan, done))
+	e.rebuild(t, e.known(t, plan, done))
 }
 
-// relay computes a deployment anew on the graph it has, after a row that may undo something.
-func (e *Engine) relay(t *trip) {
-	e.lift(t)
-	e.layKnown(t, e.known(t, t.plan, t.facts()))
+// recompute computes a deployment again on the graph it has, after a row that may undo something.
+func (e *Engine) recompute(t *deployment) {
+	e.leaveFlight(t)
+	e.rebuild(t, e.known(t, t.plan, t.facts()))
 }
 
 // facts lists what is complete, in G or not, with the time of its row.
-func (t *trip) facts() map[stepName]int64 {
+func (t *deployment) facts() map[stepName]int64 {
 	facts := maps.Clone(t.away)
 	if t.walk == nil {
 		return facts
@@ -49,7 +49,7 @@ func (t *trip) facts() map[stepName]int64 {
 }
 
 // known is what the log says of a deployment's steps, for the steps of a plan. More exclusions may be added.
-func (e *Engine) known(t *trip, plan *Plan, facts map[stepName]int64, more ...exclusion) []bits {
+func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
 	known := make([]bits, len(plan.nodes))
 	mark := func(name stepName, b bits) {
 		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
@@ -73,8 +73,8 @@ func (e *Engine) known(t *trip, plan *Plan, facts map[stepName]int64, more ...ex
 	return known
 }
 
-// layKnown starts the walk, and computes what else hangs on it.
-func (e *Engine) layKnown(t *trip, known []bits) {
+// rebuild starts the walk, and computes what else hangs on it.
+func (e *Engine) rebuild(t *deployment, known []bits) {
 	plan := t.plan
 	epoch := 0
 	if t.walk != nil {
@@ -87,12 +87,12 @@ func (e *Engine) layKnown(t *trip, known []bits) {
 	t.failing, t.broken = make([]int32, len(plan.stages)), make([]int32, len(plan.groups))
 	e.recount(t)
 	t.flying = make([]bool, len(plan.hosts))
-	e.refly(t)
+	e.recountFlight(t)
 	e.settleAll(t)
 }
 
-// lift takes a deployment's hosts out of the counts of hosts in flight.
-func (e *Engine) lift(t *trip) {
+// leaveFlight takes a deployment's hosts out of the counts of hosts in flight.
+func (e *Engine) leaveFlight(t *deployment) {
 	for h, flies := range t.flying {
 		if flies {
 			e.flying[t.plan.groups[t.plan.hosts[h].group].path]--
@@ -102,7 +102,7 @@ func (e *Engine) lift(t *trip) {
 }
 
 // recount finds where failures stop the deployment.
-func (e *Engine) recount(t *trip) {
+func (e *Engine) recount(t *deployment) {
 	was := slices.Clone(t.failing)
 	clear(t.failing)
 	clear(t.broken)
@@ -129,14 +129,14 @@ func (e *Engine) recount(t *trip) {
 		t.unchecked = true
 		e.freed = true
 		if t.flying != nil { // else the deployment is just being laid, and both follow
-			e.refly(t)
+			e.recountFlight(t)
 			e.settleAll(t)
 		}
 	}
 }
 
 // isOver: more hosts of the group failed than maxFailed allows.
-func (t *trip) isOver(group int32) bool {
+func (t *deployment) isOver(group int32) bool {
 	g := &t.plan.groups[group]
 	failures := int(t.broken[group])
 	return failures > 0 && failures+t.tolerated[g.path] > g.spec.MaxFailed.Of(t.size(group), false)
@@ -144,7 +144,7 @@ func (t *trip) isOver(group int32) bool {
 
 // startWithout leaves out of a new deployment of an old revision what no build makes for it: architectures that came
 // after the revision. It is not touched where the revision has the artifact, or had the architecture from its start.
-func (e *Engine) startWithout(t *trip) {
+func (e *Engine) startWithout(t *deployment) {
 	if e.born[t.revision] == nil {
 		e.born[t.revision] = t.from
 	}
@@ -161,7 +161,7 @@ func (e *Engine) startWithout(t *trip) {
 }
 
 // lacking excludes the hosts that need one of the architectures.
-func lacking(plan *Plan, labels map[string]bool) []exclusion {
+func lacking(plan *Graph, labels map[string]bool) []exclusion {
 	if len(labels) == 0 {
 		return nil
 	}

@@ -1,0 +1,144 @@
+package pipeline
+
+// adjacency is G as numbers: steps count breadth-first from the root, which is 0.
+// It knows nothing of definitions. Definitions with a cycle are refused, but a
+// graph with one is walked all the same (4.4): what counts are its strongly
+// connected components, of which an acyclic graph has one per step.
+type adjacency struct {
+	next, prev edges
+	component  []int32 // of each step
+	members    edges   // the steps of each component, ascending
+}
+
+// edges is an adjacency list in two flat arrays.
+type edges struct {
+	start []int32
+	to    []int32
+}
+
+func (e edges) of(n int32) []int32 { return e.to[e.start[n]:e.start[n+1]] }
+
+func (e edges) count() int { return len(e.start) - 1 }
+
+// makeEdges packs pairs (from[i], to[i]) of n sources and keeps their order.
+func makeEdges(n int, from, to []int32) edges {
+	e := edges{start: make([]int32, n+1), to: make([]int32, len(to))}
+	for _, f := range from {
+		e.start[f+1]++
+	}
+	for i := range n {
+		e.start[i+1] += e.start[i]
+	}
+	at := append([]int32(nil), e.start[:n]...)
+	for i, f := range from {
+		e.to[at[f]] = to[i]
+		at[f]++
+	}
+	return e
+}
+
+// newGraph takes edges between n steps that are all reached from 0. The order of a step's edges is kept.
+func newGraph(n int, from, to []int32) adjacency {
+	g := adjacency{next: makeEdges(n, from, to), prev: makeEdges(n, to, from)}
+	g.component = components(g.next)
+	steps := make([]int32, n)
+	for i := range steps {
+		steps[i] = int32(i)
+	}
+	count := int32(0)
+	for _, c := range g.component {
+		count = max(count, c+1)
+	}
+	g.members = makeEdges(int(count), g.component, steps)
+	return g
+}
+
+func (g *adjacency) size() int { return len(g.component) }
+
+// breadthFirst lists what is reached from root, each step once, in the order of the walk.
+func breadthFirst(root int32, next edges) []int32 {
+	seen := make([]bool, next.count())
+	seen[root] = true
+	order := []int32{root}
+	for i := 0; i < len(order); i++ {
+		for _, n := range next.of(order[i]) {
+			if !seen[n] {
+				seen[n] = true
+				order = append(order, n)
+			}
+		}
+	}
+	return order
+}
+
+// components numbers the strongly connected components (Tarjan, without recursion
+// because a chain may be as long as the graph).
+func components(next edges) []int32 {
+	n := next.count()
+	t := tarjan{next: next, index: make([]int32, n), low: make([]int32, n), edge: make([]int32, n), component: make([]int32, n)}
+	for i := range t.component {
+		t.component[i] = -1
+	}
+	for v := range int32(n) {
+		if t.index[v] == 0 {
+			t.visit(v)
+		}
+	}
+	return t.component
+}
+
+type tarjan struct {
+	next       edges
+	index, low []int32 // index 0: not met yet
+	edge       []int32 // the next edge to follow
+	component  []int32 // -1: none yet
+	open, path []int32
+	met, found int32
+}
+
+func (t *tarjan) visit(root int32) {
+	t.enter(root)
+	for len(t.path) > 0 {
+		v := t.path[len(t.path)-1]
+		to := t.next.of(v)
+		if int(t.edge[v]) == len(to) {
+			t.leave(v)
+			continue
+		}
+		w := to[t.edge[v]]
+		t.edge[v]++
+		switch {
+		case t.index[w] == 0:
+			t.enter(w)
+		case t.component[w] < 0:
+			t.low[v] = min(t.low[v], t.index[w])
+		}
+	}
+}
+
+func (t *tarjan) enter(v int32) {
+	t.met++
+	t.index[v], t.low[v] = t.met, t.met
+	t.open = append(t.open, v)
+	t.path = append(t.path, v)
+}
+
+func (t *tarjan) leave(v int32) {
+	t.path = t.path[:len(t.path)-1]
+	if len(t.path) > 0 {
+		above := t.path[len(t.path)-1]
+		t.low[above] = min(t.low[above], t.low[v])
+	}
+	if t.low[v] != t.index[v] {
+		return
+	}
+	for {
+		w := t.open[len(t.open)-1]
+		t.open = t.open[:len(t.open)-1]
+		t.component[w] = t.found
+		if w == v {
+			break
+		}
+	}
+	t.found++
+}
