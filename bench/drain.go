@@ -122,7 +122,7 @@ func job() action.Action {
 func drainQueue(ctx context.Context, l *ledger.Ledger, o Options) (Round, error) {
 	handler := &counter{done: make(chan struct{})}
 	handler.left.Store(int64(o.N))
-	c := conductor.New(l.View(), conductor.Config{
+	c := conductor.New(l.Waiter(), conductor.Config{
 		Instance: ledger.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: o.Workers, Drain: time.Minute,
 	})
 	running, stop := context.WithCancel(ctx)

@@ -62,7 +62,7 @@ func decideAll(hosts int) (Round, error) {
 			break
 		}
 	}
-	if d, _ := e.Deployment(1); d.Status != pipeline.Finished {
+	if d, _ := e.Deployment(1); d.Status != pipeline.StatusFinished {
 		return Round{}, fmt.Errorf("fleet of %d hosts: the deployment is %s, not finished", hosts, d.Status)
 	}
 	return measured(decided, start), nil

@@ -34,7 +34,7 @@ func idle(ctx context.Context, o Options) ([]Result, error) {
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	c := conductor.New(s.View(), conductor.Config{Instance: ledger.Instance{Name: "bench"}, Handlers: handlers, Workers: 100})
+	c := conductor.New(s.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "bench"}, Handlers: handlers, Workers: 100})
 	go func() { ended <- c.Run(running) }()
 	defer func() { stop(); <-ended }()
 	pause(ctx, 10*time.Second) // it starts

@@ -121,7 +121,7 @@ func (s *store) conduct(ctx context.Context, instances int, cfg conductor.Config
 			defer l.Close()
 		}
 		cfg.Instance = ledger.Instance{Name: fmt.Sprintf("bench-%d", i)}
-		c := conductor.New(l.View(), cfg)
+		c := conductor.New(l.Waiter(), cfg)
 		go func() { ended <- c.Run(running) }()
 	}
 	err := until(ctx)

@@ -62,7 +62,7 @@ func readersRound(ctx context.Context, o Options) (round Round, late int, err er
 	for i := range o.Readers {
 		reading.Go(func() {
 			for n := i; running.Err() == nil; n++ {
-				if err := readList(running, s.ForReaders(), n); err != nil && running.Err() == nil && !fault.Is(err, fault.LedgerAway) {
+				if err := readList(running, s.ForReaders(), n); err != nil && running.Err() == nil && !fault.Is(err, fault.LedgerUnavailable) {
 					failed.Store(&err)
 					return
 				}

@@ -46,7 +46,7 @@ type Action struct {
 	Trace         string      `json:"trace,omitempty"`      // W3C traceparent of who enqueued it
 	Subscriber    *Subscriber `json:"subscriber,omitempty"` // whom its progress and end are told
 	Answer        *Answer     `json:"answer,omitempty"`     // of a job: how its request wants what it makes; nil: raw, all of it
-	Step          *Step       `json:"step,omitempty"`       // set for a deployment's step, and only then
+	Step          *StepRef    `json:"step,omitempty"`       // set for a deployment's step, and only then
 }
 
 // Subscriber is whom an action's beginning and end are told, by POST; an empty address is told nothing.
@@ -76,7 +76,7 @@ func (a Action) Again(id ID, by string) Action {
 }
 
 // Step names the deployment step that an action performs. Ending the action appends the step's entry.
-type Step struct {
+type StepRef struct {
 	Pipeline   string `json:"pipeline"`
 	Deployment int64  `json:"deployment"` // its number in the pipeline: 7 of greeter#7
 	Target     string `json:"target"`     // full path, such as greeter/prod/east/elm
@@ -86,7 +86,7 @@ type Step struct {
 }
 
 // UniqueKey is the JSON array [deployment, target, event] that makes doing a step twice the same as once.
-func (s Step) UniqueKey(deployment string) string {
+func (s StepRef) UniqueKey(deployment string) string {
 	key, _ := json.Marshal([]string{deployment, s.Target, s.Event}) // strings always marshal
 	return string(key)
 }

@@ -52,7 +52,7 @@ func TestIDReadsAsText(t *testing.T) {
 
 func TestStepKeyIsAJSONArray(t *testing.T) {
 	t.Parallel()
-	got := action.Step{Target: `a/"b"`, Event: "host-deployed"}.UniqueKey("d")
+	got := action.StepRef{Target: `a/"b"`, Event: "host-deployed"}.UniqueKey("d")
 	if want := `["d","a/\"b\"","host-deployed"]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -57,18 +57,18 @@ type move struct {
 }
 
 func (m move) illegal() error {
-	return fault.New(fault.IllegalChange, "action %s is %s: %s is not possible", m.action.ID, m.thread.Status, m.in.Kind)
+	return fault.New(fault.IllegalTransition, "action %s is %s: %s is not possible", m.action.ID, m.thread.Status, m.in.Kind)
 }
 
 func (m move) claimed() bool { return !m.thread.ClaimedBy.IsZero() }
 
-// handing reports whether the claim is one of a hand-off that is not settled: the work may go on elsewhere, or not.
-func (m move) handing() bool {
+// handOffPending reports whether the claim is one of a hand-off that is not settled: the work may go on elsewhere, or not.
+func (m move) handOffPending() bool {
 	return m.claimed() && m.thread.Status != Running
 }
 
-// away reports whether the work was handed off: only Stop ends it.
-func (m move) away() bool {
+// handedOff reports whether the work was handed off: only Stop ends it.
+func (m move) handedOff() bool {
 	return !m.claimed() && (m.thread.Status == Queued || m.thread.Status == Running)
 }
 
@@ -129,7 +129,7 @@ func (m move) ended() (Transition, error) {
 	case RetryAfter, Throttle, GivenBack:
 		return m.postpone()
 	}
-	return Transition{}, fault.New(fault.IllegalChange, "action %s: its handler returned no outcome", m.action.ID)
+	return Transition{}, fault.New(fault.IllegalTransition, "action %s: its handler returned no outcome", m.action.ID)
 }
 
 // mayEnd refuses what the table allows only to the owner of a claim, or only to an observer.
@@ -167,7 +167,7 @@ func (m move) stop() (Transition, error) {
 // halt ends what was asked to stop. Work that may have been handed off meanwhile is taken as handed off, so that it is
 // stopped first: what is not known is not passed over.
 func (m move) halt(t Thread, o Outcome) (Transition, error) {
-	if !m.handing() {
+	if !m.handOffPending() {
 		m.thread = t
 		return m.end(m.stopped(), o)
 	}
@@ -181,7 +181,7 @@ func (m move) halt(t Thread, o Outcome) (Transition, error) {
 // stopping is a conductor's try to stop handed-off work: begun, accepted, or to be made again.
 func (m move) stopping() (Transition, error) {
 	t, o := m.thread, m.in.Outcome
-	if !m.away() || t.CancelAt.IsZero() {
+	if !m.handedOff() || t.CancelAt.IsZero() {
 		return Transition{}, fault.New(fault.NotReady, "action %s is %s: there is nothing to stop", m.action.ID, t.Status)
 	}
 	switch o.Kind {
@@ -223,7 +223,7 @@ func (m move) retry() (Transition, error) {
 		m.thread = t
 		return m.end(Failed, unknown(o))
 	}
-	if m.noMore() {
+	if m.mayNotRetry() {
 		return m.halt(t, o)
 	}
 	if t.Spent > m.action.Policy.Retries {
@@ -246,13 +246,13 @@ func unknown(o Outcome) Outcome {
 // postpone waits without spending: come back later, the target refuses work, or this process goes away.
 func (m move) postpone() (Transition, error) {
 	o, t := m.in.Outcome, m.thread
-	if m.noMore() {
+	if m.mayNotRetry() {
 		return m.halt(t, o)
 	}
 	switch o.Kind {
 	case RetryAfter:
 		if o.At.IsZero() {
-			return Transition{}, fault.New(fault.NoTime, "action %s: retry-after names no time", m.action.ID)
+			return Transition{}, fault.New(fault.BackoffWithoutTime, "action %s: retry-after names no time", m.action.ID)
 		}
 		t.Throttled = 0
 		t.RunAt = o.At
@@ -292,17 +292,17 @@ func (m move) cancel() (Transition, error) {
 		t.Draining = true
 		return Transition{Thread: t}, nil
 	}
-	return Transition{Thread: m.asked()}, nil
+	return Transition{Thread: m.withStopRequest()}, nil
 }
 
-// asked is the thread whose work is to be stopped by whoever has it: its owner, or for handed-off work, any conductor at once.
-func (m move) asked() Thread {
+// withStopRequest returns the thread whose work is to be stopped by whoever has it: its owner, or for handed-off work, any conductor at once.
+func (m move) withStopRequest() Thread {
 	t := m.thread
 	if !t.CancelAt.IsZero() {
 		return t
 	}
 	t.CancelAt = m.now
-	if m.away() {
+	if m.handedOff() {
 		t.RunAt, t.Throttled = m.now, 0
 	}
 	return t
@@ -314,7 +314,7 @@ func (m move) snooze() (Transition, error) {
 	case !m.thread.Idle():
 		return Transition{}, fault.New(fault.NotReady, "action %s is %s: only what waits can be put off", m.action.ID, m.thread.Status)
 	case m.in.Outcome.At.IsZero():
-		return Transition{}, fault.New(fault.NoTime, "action %s: snooze names no time", m.action.ID)
+		return Transition{}, fault.New(fault.BackoffWithoutTime, "action %s: snooze names no time", m.action.ID)
 	}
 	t := m.thread
 	t.RunAt = m.in.Outcome.At
@@ -329,7 +329,7 @@ func (m move) deadline() (Transition, error) {
 	if m.thread.Idle() {
 		return m.end(TimedOut, Outcome{Code: CodeDeadline, Error: m.deadlineText()})
 	}
-	return Transition{Thread: m.asked()}, nil
+	return Transition{Thread: m.withStopRequest()}, nil
 }
 
 func (m move) deadlineText() string {
@@ -357,7 +357,7 @@ func (m move) lose() (Transition, error) {
 	if m.action.Delivery == AtMostOnce {
 		return m.end(Failed, Outcome{Code: CodeOutcomeUnknown, Error: o.Error})
 	}
-	if m.noMore() {
+	if m.mayNotRetry() {
 		return m.halt(t, o)
 	}
 	if t.Spent > m.action.Policy.Retries && spent {
@@ -374,15 +374,15 @@ func (m move) unbegun() (Transition, error) {
 		return Transition{}, fault.New(fault.NotReady, "action %s is not claimed", m.action.ID)
 	}
 	t, o := m.thread, Outcome{Code: CodeGivenBack, Error: "claimed by " + m.in.Who + ", which did not begin the attempt in time"}
-	if m.noMore() {
+	if m.mayNotRetry() {
 		return m.halt(t, o)
 	}
 	t.RunAt = m.now
 	return m.backoff(t, o)
 }
 
-// noMore says that no attempt may follow: somebody asked, or the deadline did.
-func (m move) noMore() bool {
+// mayNotRetry reports that no attempt may follow: a caller asked for the end, or the deadline has passed.
+func (m move) mayNotRetry() bool {
 	return !m.thread.CancelAt.IsZero() || m.thread.Draining
 }
 

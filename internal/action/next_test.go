@@ -271,7 +271,7 @@ func TestThrottleBacksOffByRefusalsInARow(t *testing.T) {
 func TestRetryAfterNeedsATime(t *testing.T) {
 	t.Parallel()
 	in := action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.RetryAfter}}
-	if got := run(plain(), thread(action.Running, true), in); got != string(fault.NoTime) {
+	if got := run(plain(), thread(action.Running, true), in); got != string(fault.BackoffWithoutTime) {
 		t.Errorf("got %s", got)
 	}
 }

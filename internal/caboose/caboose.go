@@ -25,7 +25,7 @@ type Ledger interface {
 	Embedded() bool
 	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
 	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
-	Tell(change func(*ledger.Report))
+	UpdateReport(change func(*ledger.Report))
 	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
 	Grant(ctx context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error)
 }

@@ -58,7 +58,7 @@ func setup(t *testing.T) *world {
 func (w *world) observe(l caboose.Ledger, account caboose.Account) (stop func()) {
 	w.t.Helper()
 	if l == nil {
-		l = w.View()
+		l = w.Waiter()
 	}
 	if account == nil {
 		account = w.aws.Account(w.t)
@@ -133,7 +133,7 @@ func (w *world) await(id action.ID, want action.Status) ledger.ActionState {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	view := w.View()
+	view := w.Waiter()
 	for {
 		state, err := w.Action(ctx, id)
 		if err != nil {
@@ -490,7 +490,7 @@ func TestKilledBetweenItsSteps(t *testing.T) {
 				w.aws.End(w.arn(byExecution), aws.Execution{Status: aws.StatusSucceeded, Output: "{}"})
 				w.aws.Put(w.events, cirrusEvent("STARTED_PROCESSING", payloadID(byEvent)))
 				w.aws.Put(w.events, cirrusEvent("SUCCEEDED", payloadID(byEvent)))
-				c := &cut{Ledger: w.View(), Account: w.aws.Account(t), call: call, after: after, dead: make(chan struct{})}
+				c := &cut{Ledger: w.Waiter(), Account: w.aws.Account(t), call: call, after: after, dead: make(chan struct{})}
 				stop := w.observe(c, c)
 				<-c.dead
 				stop()

@@ -180,7 +180,7 @@ func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m 
 // tell has the status page name a workflow that cannot be deleted, or not any more.
 func (w *watcher) tell(one *unstructured.Unstructured, why error) {
 	name := w.handler + "/" + one.GetName()
-	w.ledger.Tell(func(r *ledger.Report) {
+	w.ledger.UpdateReport(func(r *ledger.Report) {
 		switch {
 		case why == nil:
 			delete(r.Undeletable, name)

@@ -71,7 +71,7 @@ func (d *diary) Embedded() bool                                   { return true 
 func (d *diary) Instances(context.Context) ([]ledger.InstanceRow, error) { return nil, nil }
 
 // Tell notes how many workflows the status page names.
-func (d *diary) Tell(change func(*ledger.Report)) {
+func (d *diary) UpdateReport(change func(*ledger.Report)) {
 	d.mu.Lock()
 	change(&d.report)
 	n := len(d.report.Undeletable)
@@ -214,7 +214,7 @@ func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
 		d := &diary{known: map[action.ID]ledger.ActionState{}}
 		d.fail = func(call string, n int) error {
 			if call == "observe" && n == 1 {
-				return fault.New(fault.LedgerAway, "not now")
+				return fault.New(fault.LedgerUnavailable, "not now")
 			}
 			return nil
 		}

@@ -43,7 +43,7 @@ const (
 
 // Codes of planning faults.
 const (
-	CodeParameters   = string(fault.BadParameters)
+	CodeParameters   = string(fault.InvalidParameters)
 	CodeFeatures     = "no_features"
 	CodeManyFeatures = "too_many_features"
 	CodeFilter       = "filter"

@@ -34,7 +34,7 @@ type Planner struct {
 	Jobs  Jobs
 }
 
-var _ ledger.Planner = Planner{}
+var _ ledger.Successors = Planner{}
 
 // Asks reports whether some callback, or a subscriber, waits for such an end.
 func (p Planner) Asks(a action.Action, end action.Status) bool {
@@ -42,7 +42,7 @@ func (p Planner) Asks(a action.Action, end action.Status) bool {
 }
 
 // Begins plans the calls by which subscribers learn that the job runs.
-func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber) (follows []ledger.Follow) {
+func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber) (follows []ledger.Successor) {
 	job := Job{Action: a, Status: action.Running, StartedAt: at}
 	for _, s := range subscribers(a, added) {
 		if s.InProgressURI != "" {
@@ -53,7 +53,7 @@ func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber
 }
 
 // Plan fetches the documents, plans, and puts big parameters into the blob store.
-func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Follow, error) {
+func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Successor, error) {
 	book := p.Book()
 	var callbacks []Callback
 	if !e.Past {
@@ -78,7 +78,7 @@ func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Follow, error
 			planned = append(planned, job.tell(book, "end", s.ID, uri))
 		}
 	}
-	follows := make([]ledger.Follow, len(planned))
+	follows := make([]ledger.Successor, len(planned))
 	for i, one := range planned {
 		if follows[i], err = p.offload(ctx, one); err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callbac
 }
 
 // offload makes a follower of what was planned.
-func (p Planner) offload(ctx context.Context, one Planned) (ledger.Follow, error) {
+func (p Planner) offload(ctx context.Context, one Planned) (ledger.Successor, error) {
 	a := &one.Action
 	var err error
 	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, p.Blobs, blob.ActionKey(a.ID, "parameters.json"), a.Parameters)
@@ -125,8 +125,8 @@ func (p Planner) offload(ctx context.Context, one Planned) (ledger.Follow, error
 }
 
 // follow is what was planned, for the ledger.
-func follow(one Planned) ledger.Follow {
-	f := ledger.Follow{Action: one.Action, Code: one.Code, Fault: one.Fault}
+func follow(one Planned) ledger.Successor {
+	f := ledger.Successor{Action: one.Action, Code: one.Code, Fault: one.Fault}
 	if one.Link != "" {
 		link := one.Action
 		link.Kind, link.Name, link.CacheKey, link.Width, link.Parameters, link.ParametersRef = Kind, one.Link, action.ID{}, 0, nil, ""

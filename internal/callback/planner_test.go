@@ -194,7 +194,7 @@ func TestAddedSubscribersAreToldBesides(t *testing.T) {
 		return ledger.Subscriber{ID: action.ID{15: n}, Subscriber: action.Subscriber{SuccessURI: uri, InProgressURI: uri}}
 	}
 	e.Subscribers = []ledger.Subscriber{added(1, "https://b.example.org/"), added(2, "https://b.example.org/"), {ID: action.ID{15: 3}}}
-	urisOf := func(follows []ledger.Follow) (uris []string) {
+	urisOf := func(follows []ledger.Successor) (uris []string) {
 		seen := map[action.ID]bool{}
 		for _, f := range follows {
 			var said struct{ URI string }

@@ -23,7 +23,7 @@ type addFlags struct {
 	at         string
 	priority   int
 	watch      bool
-	order      server.Order
+	order      server.NewAction
 }
 
 func (a *app) actionAddCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func (a *app) addAction(ctx context.Context, flags addFlags) error {
 }
 
 // ordered tells of an action that was stored, or was there.
-func (a *app) ordered(ctx context.Context, s *session, made server.Added, watch bool) error {
+func (a *app) ordered(ctx context.Context, s *session, made server.AddedAction, watch bool) error {
 	if !watch && a.json() {
 		return a.printJSON(made)
 	}

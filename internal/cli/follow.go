@@ -16,7 +16,7 @@ import (
 const takeOverEvery = time.Second
 
 // follow takes a deployment to its end: it does the work where this process may, else it watches.
-func (s *shipment) follow(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
+func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
 	v, err := s.Deployment(ctx, ref)
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err

@@ -24,8 +24,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// equipment is what the roles need of a configuration, made before it is in force.
-type equipment struct {
+// handlerSet is what the roles need of a configuration, made before it is in force.
+type handlerSet struct {
 	table    conductor.Table
 	clusters map[string]*kube.Cluster  // by handler: where its workflows are
 	buckets  map[string]caboose.Bucket // by handler: where its workflows put artifacts
@@ -46,9 +46,9 @@ func (d duties) concern(h config.Handler, serving config.Conductor) bool {
 	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == config.TypeArgo || h.Type == config.TypeCirrus)
 }
 
-// equip makes what the roles need of a configuration.
-func (s *session) equip(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*equipment, error) {
-	e := &equipment{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
+// buildHandlers makes what the roles need of a configuration.
+func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
+	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
 	// Every token that may order actions may order this one, however long it sleeps: it must not take all workers.

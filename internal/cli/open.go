@@ -39,10 +39,10 @@ type session struct {
 	api     *server.Server // once the role api was made
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
-	ledgerID  string
-	equipment atomic.Pointer[equipment]                                        // what they need of the configuration in force
-	reequip   func(context.Context, *config.Config) (commit func(), err error) // makes another one; nil: no role needs any
-	serves    []func(conductor.Table)                                          // who is told of it
+	ledgerID        string
+	handlers        atomic.Pointer[handlerSet]                                       // what they need of the configuration in force
+	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error) // makes another one; nil: no role needs any
+	serves          []func(conductor.Table)                                          // who is told of it
 }
 
 // sessionKind says who can do the work.

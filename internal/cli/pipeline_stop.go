@@ -109,10 +109,10 @@ func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped [
 
 // runStops runs a conductor that only ends services, until follow returns.
 func (s *session) runStops(ctx context.Context, follow func(context.Context) error) error {
-	if err := s.ledger.Alone(ctx); err != nil {
+	if err := s.ledger.TakeOver(ctx); err != nil {
 		return err
 	}
-	c := conductor.New(keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}, conductor.Config{
+	c := conductor.New(keeper{s.ledger.Waiter(), s.blobs, s.live.Now().Ledger.Retention}, conductor.Config{
 		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute,
 		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.home.dir, Log: s.ledger}},
 	})

@@ -26,19 +26,19 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 	case !d.observes:
 		return nil // the others go by the file alone
 	}
-	s.reequip = func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
-		next, err := s.equip(ctx, cfg, d, o.log)
+	s.rebuildHandlers = func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
+		next, err := s.buildHandlers(ctx, cfg, d, o.log)
 		if err != nil {
 			return nil, err
 		}
 		return func() {
-			s.equipment.Store(next)
+			s.handlers.Store(next)
 			for _, serve := range s.serves {
 				serve(next.table)
 			}
 		}, nil
 	}
-	commit, err := s.reequip(ctx, s.live.Now())
+	commit, err := s.rebuildHandlers(ctx, s.live.Now())
 	if err != nil {
 		return err
 	}
@@ -51,15 +51,15 @@ func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifec
 	path, _ := a.configPath(s.home)
 	reloader := config.NewReloader(config.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
-		Tell: func(now ledger.Reload) { s.ledger.Tell(func(r *ledger.Report) { r.Reload = &now }) },
+		Tell: func(now ledger.Reload) { s.ledger.UpdateReport(func(r *ledger.Report) { r.Reload = &now }) },
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := a.override(cfg); err != nil {
 				return nil, err
 			}
-			if s.reequip == nil {
+			if s.rebuildHandlers == nil {
 				return nil, nil
 			}
-			return s.reequip(ctx, cfg)
+			return s.rebuildHandlers(ctx, cfg)
 		},
 	})
 	return lifecycle.Role{Name: "config", Run: reloader.Run}
@@ -70,9 +70,9 @@ func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifec
 func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Caboose) error {
 	for ctx.Err() == nil {
 		cfg := s.live.Now()
-		c := caboose.New(s.ledger.View(), s.blobs, caboose.Config{
-			Instance: s.instance(), Clusters: s.equipment.Load().clusters, Buckets: s.equipment.Load().buckets,
-			Output: func(process string) *config.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.equipment.Load().cirrus, Workers: cfg.Caboose.Workers,
+		c := caboose.New(s.ledger.Waiter(), s.blobs, caboose.Config{
+			Instance: s.instance(), Clusters: s.handlers.Load().clusters, Buckets: s.handlers.Load().buckets,
+			Output: func(process string) *config.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.handlers.Load().cirrus, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)

@@ -117,9 +117,9 @@ func (s *shipment) run(ctx context.Context) error {
 		return s.detached(ctx, ref)
 	}
 	for {
-		v, err := s.follow(ctx, ref)
+		v, err := s.drive(ctx, ref)
 		if err != nil {
-			return s.left(ctx, ref, v, err)
+			return s.reportInterrupted(ctx, ref, v, err)
 		}
 		again, err := s.outcome(ctx, v)
 		if err != nil || !again {
@@ -143,7 +143,7 @@ func (s *shipment) deployment(ctx context.Context) (*ledger.Deployment, error) {
 	if err := s.storeAgain(ctx, known); err != nil {
 		return nil, err
 	}
-	return s.goOn(ctx, known)
+	return s.resume(ctx, known)
 }
 
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
@@ -218,8 +218,8 @@ func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error 
 	return s.apply(ctx, s.session, s.project, s.flags.yes)
 }
 
-// goOn takes a registered revision further, as nextStep decides.
-func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
+// resume takes a registered revision further, as nextStep decides.
+func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
 	next, err := s.nextStep(ctx, s.session, r, s.flags)
 	switch {
 	case err != nil:
@@ -227,7 +227,7 @@ func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 	case next.refused != nil:
 		return nil, next.refused
 	case next.todo == todoShip:
-		return s.once(ctx, r)
+		return s.deployAgain(ctx, r)
 	case next.todo == todoNothing:
 		return s.nothingToDo(ctx, r, next)
 	}
@@ -236,7 +236,7 @@ func (s *shipment) goOn(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 }
 
 // once makes one more deployment of a registered revision.
-func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
+func (s *shipment) deployAgain(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
 	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.user()})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
@@ -245,7 +245,7 @@ func (s *shipment) once(ctx context.Context, r ledger.Revision) (*ledger.Deploym
 }
 
 // left prints what becomes of a deployment whose ship ended before it did.
-func (s *shipment) left(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
+func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
 	if !interrupted(ctx) {
 		return err
 	}

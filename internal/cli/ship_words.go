@@ -57,7 +57,7 @@ func (s *shipment) nothingToDo(ctx context.Context, r ledger.Revision, next next
 		s.note("but %s", text)
 	}
 	if len(next.differs) > 0 && !s.json() && !s.flags.detach && s.ask(ctx, "deploy it again now?") {
-		return s.once(ctx, r)
+		return s.deployAgain(ctx, r)
 	}
 	return nil, nil
 }

@@ -132,7 +132,7 @@ func (a *app) showProcesses(v server.StatusView) error {
 }
 
 // reloadText is since when a process goes by its configuration, and whether the file says something else.
-func reloadText(p server.ProcessView, now time.Time) string {
+func reloadText(p server.InstanceView, now time.Time) string {
 	switch {
 	case p.Reload == nil:
 		return "-"

@@ -132,7 +132,7 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 	switch {
 	case ctx.Err() != nil:
 		return last, false, context.Cause(ctx)
-	case fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable):
+	case fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable):
 		return last, false, w.display.away(err)
 	case err != nil:
 		return last, false, err

@@ -56,7 +56,7 @@ func (o roleOptions) registerer() prometheus.Registerer {
 
 // roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
 func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]lifecycle.Role, error) {
-	if err := s.ledger.Alone(ctx); err != nil {
+	if err := s.ledger.TakeOver(ctx); err != nil {
 		return nil, err
 	}
 	id, err := s.ledger.ID(ctx)
@@ -81,13 +81,13 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 				if err != nil {
 					return nil, err
 				}
-				s.ledger.Tell(func(r *ledger.Report) { r.Home = &here })
+				s.ledger.UpdateReport(func(r *ledger.Report) { r.Home = &here })
 			}
 			c := s.conductor(o)
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case roleDeployer:
-			d := deployer.New(s.ledger.View(), deployer.Config{Instance: s.instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
+			d := deployer.New(s.ledger.Waiter(), deployer.Config{Instance: s.instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case roleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
@@ -121,7 +121,7 @@ func (s *session) reportBlobs(ctx context.Context, log *slog.Logger) error {
 		member.Pause(ctx, identityPause)
 	}
 	if err == nil {
-		s.ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
+		s.ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
 	}
 	<-ctx.Done()
 	return nil
@@ -142,8 +142,8 @@ func (s *session) present(role string, log *slog.Logger) func(context.Context) e
 
 // conductor runs actions with every handler that exists.
 func (s *session) conductor(o roleOptions) *conductor.Conductor {
-	now := s.equipment.Load()
-	log := keeper{s.ledger.View(), s.blobs, s.live.Now().Ledger.Retention}
+	now := s.handlers.Load()
+	log := keeper{s.ledger.Waiter(), s.blobs, s.live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductors[s.serving].Workers, Drain: o.drain,
 		TurnRows: s.live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.live.Now().Conductors[s.serving].NotifyWait,

@@ -273,7 +273,7 @@ func TestAQuickLaneThatTurnsSlowOnBoth(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
-		c := conductor.New(l.View(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{"work": do}})
+		c := conductor.New(l.Waiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{"work": do}})
 		go func() { over <- c.Run(ctx) }()
 		<-turned
 		stuck := func() (n int) {
@@ -283,7 +283,7 @@ func TestAQuickLaneThatTurnsSlowOnBoth(t *testing.T) {
 			}
 			return len(states)
 		}
-		for view, until := l.View(), time.Now().Add(time.Minute); stuck() > 4; {
+		for view, until := l.Waiter(), time.Now().Add(time.Minute); stuck() > 4; {
 			if time.Now().After(until) {
 				t.Fatalf("%d are claimed by 4 workers a minute after the lane turned slow", stuck())
 			}

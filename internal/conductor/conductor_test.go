@@ -352,7 +352,7 @@ func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
 		away := false
 		f.refuse = func([]ledger.Completion) error {
 			if away {
-				return fault.New(fault.LedgerAway, "no route to the database")
+				return fault.New(fault.LedgerUnavailable, "no route to the database")
 			}
 			return nil
 		}

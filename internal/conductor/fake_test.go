@@ -196,7 +196,7 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	}
 	if f.loseTurns > 0 {
 		f.loseTurns--
-		return ledger.Turned{}, fault.New(fault.LedgerAway, "connection lost at commit")
+		return ledger.Turned{}, fault.New(fault.LedgerUnavailable, "connection lost at commit")
 	}
 	return turned, nil
 }

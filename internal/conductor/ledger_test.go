@@ -42,7 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, l *ledger.Ledger)) {
 // conduct runs a conductor with the noop handler; the returned function stops it.
 func conduct(t *testing.T, l *ledger.Ledger) (stop func()) {
 	t.Helper()
-	c := conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "test"},
+	c := conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "test"},
 		Handlers: map[string]conductor.Handler{"noop": noop.Handler{}}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -80,7 +80,7 @@ func await(t *testing.T, l *ledger.Ledger, id action.ID, what string, holds func
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	view := l.View()
+	view := l.Waiter()
 	for {
 		state, err := l.Action(ctx, id)
 		if err != nil {

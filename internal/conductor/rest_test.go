@@ -36,7 +36,7 @@ func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		handlers[name] = noop.Handler{}
 	}
-	c := conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "test", Heartbeat: 50 * time.Millisecond}, Handlers: handlers})
+	c := conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "test", Heartbeat: 50 * time.Millisecond}, Handlers: handlers})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -56,7 +56,7 @@ func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 // beatsUntil waits for so many heartbeats, and counts all statements as statements does.
 func beatsUntil(t *testing.T, db *pgx.Conn, l *ledger.Ledger, n int) (beats, others int) {
 	t.Helper()
-	for view := l.View(); ; {
+	for view := l.Waiter(); ; {
 		if beats, others = statements(t, db); beats >= n {
 			return beats, others
 		}

@@ -25,7 +25,7 @@ func (f *fake) Now(context.Context) (time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.away {
-		return time.Time{}, fault.New(fault.LedgerAway, "away")
+		return time.Time{}, fault.New(fault.LedgerUnavailable, "away")
 	}
 	return time.Now().UTC().Add(f.ahead), nil
 }
@@ -280,7 +280,7 @@ func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
 		f.setClock(t, "2026-01-10T08:55:00Z")
 		f.refuseTick = func(schedule string, _ time.Time) error {
 			if schedule == "first" {
-				return fault.New(fault.LedgerAway, "%w", ledger.ErrNoPartition)
+				return fault.New(fault.LedgerUnavailable, "%w", ledger.ErrNoPartition)
 			}
 			return nil
 		}
@@ -313,7 +313,7 @@ func TestTicksWithoutAPartitionAreSkipped(t *testing.T) {
 		f.set(func() {
 			f.refuseTick = func(_ string, at time.Time) error {
 				if at.Before(oldest) {
-					return fault.New(fault.LedgerAway, "%w", ledger.ErrNoPartition)
+					return fault.New(fault.LedgerUnavailable, "%w", ledger.ErrNoPartition)
 				}
 				return nil
 			}

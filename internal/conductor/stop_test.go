@@ -77,7 +77,7 @@ func TestHandOffOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
-		c := conductor.New(l.View(), conductor.Config{Handlers: map[string]conductor.Handler{"away": handOff{accept, accept}}})
+		c := conductor.New(l.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{"away": handOff{accept, accept}}})
 		go func() { over <- c.Run(ctx) }()
 		made, err := l.Enqueue(ctx, action.Action{Kind: "job", Handler: "away", Policy: action.DefaultPolicy()})
 		if err != nil {

@@ -70,9 +70,9 @@ func TestAttemptsForOneDeploymentAreOneTrace(t *testing.T) {
 					c.Tracing, c.LedgerID = sdk.NewTracerProvider(sdk.WithSyncer(spans)), "log"
 				})
 			for _, event := range []string{"host-replicated", "host-deployed"} {
-				f.add(action.Action{Handler: "work", Lane: "work/a", Step: &action.Step{Pipeline: "greeter", Deployment: 7, Event: event}})
+				f.add(action.Action{Handler: "work", Lane: "work/a", Step: &action.StepRef{Pipeline: "greeter", Deployment: 7, Event: event}})
 			}
-			f.add(action.Action{Handler: "work", Lane: "work/a", Step: &action.Step{Pipeline: "greeter", Deployment: 8}})
+			f.add(action.Action{Handler: "work", Lane: "work/a", Step: &action.StepRef{Pipeline: "greeter", Deployment: 8}})
 			synctest.Wait()
 			stop()
 			for _, s := range spans.GetSpans() {

@@ -199,7 +199,7 @@ func (w Process) CacheKey(inputs json.RawMessage) (action.ID, error) {
 	}
 	key, problems := w.key(given)
 	if err := problems.Err(); err != nil {
-		return key, fault.Wrap(fault.BadParameters, err)
+		return key, fault.Wrap(fault.InvalidParameters, err)
 	}
 	return key, nil
 }

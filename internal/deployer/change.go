@@ -39,7 +39,7 @@ func work(name string, w pipeline.Work) action.Action {
 		Name:      w.Event + " " + w.Target,
 		Delivery:  action.AtLeastOnce,
 		CreatedBy: author,
-		Step: &action.Step{Pipeline: name, Deployment: w.Deployment, Target: w.Target, Event: w.Event,
+		Step: &action.StepRef{Pipeline: name, Deployment: w.Deployment, Target: w.Target, Event: w.Event,
 			Revision: w.Revision, Version: w.Version},
 	}
 	p := Parameters{Stage: w.Stage.Name}

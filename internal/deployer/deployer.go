@@ -33,7 +33,7 @@ type Membership interface {
 	Join(ctx context.Context, i ledger.Instance) error
 	Heartbeat(ctx context.Context, i ledger.Instance) error
 	Leave(ctx context.Context, i ledger.Instance) error
-	Tell(change func(*ledger.Report))
+	UpdateReport(change func(*ledger.Report))
 }
 
 // Config is how a deployer works.

@@ -180,7 +180,7 @@ func TestActionsSayWhatTheyAre(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		wantStep := &action.Step{Pipeline: "greeter", Deployment: 1, Target: "greeter/beta/all/oak", Event: "host-artifact-replicated", Revision: 1, Version: 1}
+		wantStep := &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/beta/all/oak", Event: "host-artifact-replicated", Revision: 1, Version: 1}
 		if diff := cmp.Diff(wantStep, live[1].Step); diff != "" {
 			t.Error(diff)
 		}
@@ -226,7 +226,7 @@ func awayFor(d time.Duration) func(f *fake) {
 		back := time.Now().Add(d)
 		f.beforePass = func(string) error {
 			if time.Now().Before(back) {
-				return fault.New(fault.LedgerAway, "no route to the database")
+				return fault.New(fault.LedgerUnavailable, "no route to the database")
 			}
 			return nil
 		}

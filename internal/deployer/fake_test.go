@@ -198,7 +198,7 @@ func (f *fake) Pass(_ context.Context, lease ledger.Lease, since int64, decide l
 	}
 	if f.loseAnswer > 0 {
 		f.loseAnswer--
-		return ledger.Head{}, fault.New(fault.LedgerAway, "connection lost at commit")
+		return ledger.Head{}, fault.New(fault.LedgerUnavailable, "connection lost at commit")
 	}
 	return l.Head, nil
 }
@@ -232,7 +232,7 @@ func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
-func (f *fake) Tell(func(*ledger.Report)) {}
+func (f *fake) UpdateReport(func(*ledger.Report)) {}
 
 func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
 	f.mu.Lock()

@@ -54,6 +54,6 @@ func (d *Deployer) rejoin(ctx context.Context) error {
 	d.mu.Lock()
 	clear(d.stopped)
 	d.mu.Unlock()
-	d.ledger.Tell(func(r *ledger.Report) { r.Stopped = nil })
+	d.ledger.UpdateReport(func(r *ledger.Report) { r.Stopped = nil })
 	return d.join(ctx)
 }

@@ -274,7 +274,7 @@ func (d *Deployer) stop(name string, why error) {
 		told[name] = why.Error()
 	}
 	d.mu.Unlock()
-	d.ledger.Tell(func(r *ledger.Report) { r.Stopped = told })
+	d.ledger.UpdateReport(func(r *ledger.Report) { r.Stopped = told })
 }
 
 // gauge publishes what is held.

@@ -133,7 +133,7 @@ type mortal struct {
 	dead   chan struct{}
 }
 
-var errDead = fault.New(fault.LedgerAway, "this process is dead")
+var errDead = fault.New(fault.LedgerUnavailable, "this process is dead")
 
 func (m *mortal) isDead() bool {
 	select {
@@ -233,7 +233,7 @@ func process(t *testing.T, w *world, m *mortal, done func(*ledger.Ledger) bool) 
 			}
 		})
 	}
-	watch := m.View()
+	watch := m.Waiter()
 	for over := false; !over; {
 		if watch.Wait(ctx, ledger.TopicEntry, time.Now().Add(time.Second)) != nil {
 			break

@@ -122,7 +122,7 @@ func start(t *testing.T, url, name string, handler func(l *ledger.Ledger) conduc
 	var roles sync.WaitGroup
 	for _, role := range []func(context.Context) error{c.Run, d.Run} {
 		roles.Go(func() {
-			if err := role(ctx); err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.LedgerAway) {
+			if err := role(ctx); err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.LedgerUnavailable) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -143,7 +143,7 @@ func waitUntil(t *testing.T, l *ledger.Ledger, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	view := l.View()
+	view := l.Waiter()
 	for !holds() {
 		if view.Wait(ctx, ledger.TopicEntry, time.Now().Add(time.Second)) != nil {
 			t.Fatalf("%s: not within %s", what, patience)
@@ -248,7 +248,7 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 	w.pace = 20
 	url := pgtest.URL(t)
 	nodes := []*node{start(t, url, "first", w.handler), start(t, url, "second", w.handler)}
-	l := nodes[0].gate.View()
+	l := nodes[0].gate.Waiter()
 	define(t, l, greeter("greeter"))
 	register(t, l, "greeter", "one")
 	waitUntil(t, l, "two processes", func() bool { return allEnded(t, "greeter", 2)(l) })

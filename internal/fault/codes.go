@@ -7,35 +7,35 @@ type Code string
 
 // The codes.
 const (
-	Invalid       Code = "invalid"                // input, file or configuration is wrong
-	TooLarge      Code = "too_large"              // the request is larger than its bound
-	BadMediaType  Code = "unsupported_media_type" // the request's Content-Type is not one that is read
-	Failed        Code = "failed"                 // the work was done and failed
-	NotFound      Code = "not_found"              // no such pipeline, deployment, …
-	Conflict      Code = "conflict"               // moved meanwhile, or registered with other content
-	Refused       Code = "refused"                // understood, and not done: a rule forbids it
-	Canceled      Code = "canceled"               // canceled or superseded
-	Unauthorized  Code = "unauthorized"           // no valid token
-	Forbidden     Code = "forbidden"              // the token lacks the scope, or the origin is foreign
-	Unavailable   Code = "unavailable"            // a needed part is not there: ledger, server, engine, disk
-	Pending       Code = "pending"                // only plan: something would be done
-	Interrupted   Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
-	Internal      Code = "internal"               // a bug
-	NoSuchAction  Code = "no_such_action"         // unknown action id
-	Terminal      Code = "terminal"               // the action has ended
-	StaleClaim    Code = "stale_claim"            // another instance has the claim by now
-	IllegalChange Code = "illegal_transition"
-	NotReady      Code = "not_ready" // not due, or claimed
-	OwnedByDeploy Code = "owned_by_deployment"
-	NoSuchHandler Code = "no_such_handler"
-	BadParameters Code = "invalid_parameters"
-	NoTime        Code = "backoff_without_time" // a handler put its action off, and did not say until when: a bug
-	DuplicateKey  Code = "duplicate_key"
-	NoSuchProcess Code = "no_such_process"
-	KeyReused     Code = "idempotency_key_reused"
-	LedgerAway    Code = "ledger_unavailable"
-	StaleEpoch    Code = "stale_epoch" // the lease of the pipeline is somebody else's by now
-	Corrupt       Code = "corrupt"     // a stored file is damaged, or of a newer version
+	Invalid              Code = "invalid"                // input, file or configuration is wrong
+	TooLarge             Code = "too_large"              // the request is larger than its bound
+	BadMediaType         Code = "unsupported_media_type" // the request's Content-Type is not one that is read
+	Failed               Code = "failed"                 // the work was done and failed
+	NotFound             Code = "not_found"              // no such pipeline, deployment, …
+	Conflict             Code = "conflict"               // moved meanwhile, or registered with other content
+	Refused              Code = "refused"                // understood, and not done: a rule forbids it
+	Canceled             Code = "canceled"               // canceled or superseded
+	Unauthorized         Code = "unauthorized"           // no valid token
+	Forbidden            Code = "forbidden"              // the token lacks the scope, or the origin is foreign
+	Unavailable          Code = "unavailable"            // a needed part is not there: ledger, server, engine, disk
+	Pending              Code = "pending"                // only plan: something would be done
+	Interrupted          Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
+	Internal             Code = "internal"               // a bug
+	NoSuchAction         Code = "no_such_action"         // unknown action id
+	Terminal             Code = "terminal"               // the action has ended
+	StaleClaim           Code = "stale_claim"            // another instance has the claim by now
+	IllegalTransition    Code = "illegal_transition"
+	NotReady             Code = "not_ready" // not due, or claimed
+	OwnedByDeployment    Code = "owned_by_deployment"
+	NoSuchHandler        Code = "no_such_handler"
+	InvalidParameters    Code = "invalid_parameters"
+	BackoffWithoutTime   Code = "backoff_without_time" // a handler put its action off, and did not say until when: a bug
+	DuplicateKey         Code = "duplicate_key"
+	NoSuchProcess        Code = "no_such_process"
+	IdempotencyKeyReused Code = "idempotency_key_reused"
+	LedgerUnavailable    Code = "ledger_unavailable"
+	StaleEpoch           Code = "stale_epoch" // the lease of the pipeline is somebody else's by now
+	Corrupt              Code = "corrupt"     // a stored file is damaged, or of a newer version
 )
 
 // Exit statuses of every command.
@@ -53,35 +53,35 @@ const (
 type status struct{ http, exit int }
 
 var statuses = map[Code]status{
-	Invalid:       {http.StatusBadRequest, ExitUsage},
-	TooLarge:      {http.StatusRequestEntityTooLarge, ExitUsage},
-	BadMediaType:  {http.StatusUnsupportedMediaType, ExitUsage},
-	Failed:        {http.StatusUnprocessableEntity, ExitFailed},
-	NotFound:      {http.StatusNotFound, ExitUsage},
-	Conflict:      {http.StatusConflict, ExitRefused},
-	Refused:       {http.StatusConflict, ExitRefused},
-	Canceled:      {http.StatusConflict, ExitRefused},
-	Unauthorized:  {http.StatusUnauthorized, ExitRefused},
-	Forbidden:     {http.StatusForbidden, ExitRefused},
-	Unavailable:   {http.StatusServiceUnavailable, ExitUnavailable},
-	Pending:       {http.StatusOK, ExitPending},
-	Interrupted:   {http.StatusServiceUnavailable, ExitInterrupted},
-	Internal:      {http.StatusInternalServerError, ExitFailed},
-	NoSuchAction:  {http.StatusNotFound, ExitUsage},
-	Terminal:      {http.StatusConflict, ExitRefused},
-	StaleClaim:    {http.StatusConflict, ExitRefused},
-	IllegalChange: {http.StatusConflict, ExitRefused},
-	NotReady:      {http.StatusConflict, ExitRefused},
-	OwnedByDeploy: {http.StatusConflict, ExitRefused},
-	NoSuchHandler: {http.StatusNotFound, ExitUsage},
-	BadParameters: {http.StatusBadRequest, ExitUsage},
-	NoTime:        {http.StatusInternalServerError, ExitFailed},
-	DuplicateKey:  {http.StatusConflict, ExitRefused},
-	NoSuchProcess: {http.StatusNotFound, ExitUsage},
-	KeyReused:     {http.StatusUnprocessableEntity, ExitRefused},
-	LedgerAway:    {http.StatusServiceUnavailable, ExitUnavailable},
-	StaleEpoch:    {http.StatusConflict, ExitRefused},
-	Corrupt:       {http.StatusInternalServerError, ExitUnavailable},
+	Invalid:              {http.StatusBadRequest, ExitUsage},
+	TooLarge:             {http.StatusRequestEntityTooLarge, ExitUsage},
+	BadMediaType:         {http.StatusUnsupportedMediaType, ExitUsage},
+	Failed:               {http.StatusUnprocessableEntity, ExitFailed},
+	NotFound:             {http.StatusNotFound, ExitUsage},
+	Conflict:             {http.StatusConflict, ExitRefused},
+	Refused:              {http.StatusConflict, ExitRefused},
+	Canceled:             {http.StatusConflict, ExitRefused},
+	Unauthorized:         {http.StatusUnauthorized, ExitRefused},
+	Forbidden:            {http.StatusForbidden, ExitRefused},
+	Unavailable:          {http.StatusServiceUnavailable, ExitUnavailable},
+	Pending:              {http.StatusOK, ExitPending},
+	Interrupted:          {http.StatusServiceUnavailable, ExitInterrupted},
+	Internal:             {http.StatusInternalServerError, ExitFailed},
+	NoSuchAction:         {http.StatusNotFound, ExitUsage},
+	Terminal:             {http.StatusConflict, ExitRefused},
+	StaleClaim:           {http.StatusConflict, ExitRefused},
+	IllegalTransition:    {http.StatusConflict, ExitRefused},
+	NotReady:             {http.StatusConflict, ExitRefused},
+	OwnedByDeployment:    {http.StatusConflict, ExitRefused},
+	NoSuchHandler:        {http.StatusNotFound, ExitUsage},
+	InvalidParameters:    {http.StatusBadRequest, ExitUsage},
+	BackoffWithoutTime:   {http.StatusInternalServerError, ExitFailed},
+	DuplicateKey:         {http.StatusConflict, ExitRefused},
+	NoSuchProcess:        {http.StatusNotFound, ExitUsage},
+	IdempotencyKeyReused: {http.StatusUnprocessableEntity, ExitRefused},
+	LedgerUnavailable:    {http.StatusServiceUnavailable, ExitUnavailable},
+	StaleEpoch:           {http.StatusConflict, ExitRefused},
+	Corrupt:              {http.StatusInternalServerError, ExitUnavailable},
 }
 
 // HTTP is the response status for the code; 500 for one that is not in the table.

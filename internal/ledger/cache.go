@@ -121,7 +121,7 @@ func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntr
 }
 
 // EnqueueOnce is EnqueueUnique for a request that may be sent again: the repeat gets the same answer, for
-// IdempotencyAge. fault.KeyReused when the key stood for another request.
+// IdempotencyAge. fault.IdempotencyKeyReused when the key stood for another request.
 func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action, way OnConflict) (made Enqueued, err error) {
 	planned, err := l.foreseeWay(ctx, a, way)
 	if err != nil {
@@ -153,7 +153,7 @@ func (t *txn) enqueueOnce(i Idempotency, a action.Action, way OnConflict) (Enque
 	switch {
 	case first.ActionID == a.ID: // nobody used the key before
 	case !bytes.Equal(first.Body, entry.Body):
-		return Enqueued{}, fault.New(fault.KeyReused, "the Idempotency-Key %q stood for another request %s ago", i.Key,
+		return Enqueued{}, fault.New(fault.IdempotencyKeyReused, "the Idempotency-Key %q stood for another request %s ago", i.Key,
 			t.Now().Sub(first.CreatedAt).Round(time.Second)).WithHint("send a new key with a new request")
 	default:
 		return Enqueued{ID: first.ActionID, Created: first.Version == 1}, nil

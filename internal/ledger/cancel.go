@@ -8,7 +8,7 @@ import (
 )
 
 // Cancel ends an action: unclaimed at once, claimed by request to its owner.
-// Steps of a deployment are refused with fault.OwnedByDeploy; ended ones with fault.Terminal. fault.Unavailable while
+// Steps of a deployment are refused with fault.OwnedByDeployment; ended ones with fault.Terminal. fault.Unavailable while
 // its callbacks cannot be planned.
 func (l *Ledger) Cancel(ctx context.Context, id action.ID, mode CancelMode) error {
 	kind := action.AskCancel
@@ -16,7 +16,7 @@ func (l *Ledger) Cancel(ctx context.Context, id action.ID, mode CancelMode) erro
 		kind = action.AskDrain
 	}
 	asked := each(func(*txn, live) (action.Input, bool) { return action.Input{Kind: kind, Source: "api"}, true })
-	deferred, err := l.change(ctx, "cancel action "+id.String(), []action.ID{id}, func(t *txn, found []live) ([]settled, error) {
+	deferred, err := l.change(ctx, "cancel action "+id.String(), []action.ID{id}, func(t *txn, found []live) ([]move, error) {
 		if err := t.mayCancel(id); err != nil {
 			return nil, err
 		}

@@ -113,7 +113,7 @@ type entryTx interface {
 	DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error)
 
 	// RollUp keeps the targets of passages: Current and Highest only grow, Failed is the last one.
-	RollUp(pipeline int64, passages []Passage) error
+	RollUp(pipeline int64, passages []RollUp) error
 	// PutStageRun writes end and outcome, and makes the row with its start when it is not there.
 	PutStageRun(pipeline int64, r StageRun) error
 	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
@@ -125,8 +125,8 @@ type entryTx interface {
 	Introductions(pipeline string) ([]Introduction, error)
 	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
 	Standings(pipeline, target string) ([]Standing, error)
-	// Passages reads a target's finishes and failures below a position, newest first.
-	Passages(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
+	// History reads a target's finishes and failures below a position, newest first.
+	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
 }
 
 // actionTx is the actions, their threads and their history.
@@ -224,10 +224,10 @@ type limitTx interface {
 	// PutLimiters writes rows that are there.
 	PutLimiters(rows []LimiterRow) error
 	DeleteLimiters(keys []string) error
-	// Holds reads the slots of living instances; keys nil: of all. On the embedded log self, when it is not zero, is the one that lives.
-	Holds(keys []string, self action.ID) ([]HoldRow, error)
-	// PutHolds writes what instances hold; nothing is no row. It ends with its instance.
-	PutHolds(rows []HoldRow) error
+	// SlotLeases reads the slots of living instances; keys nil: of all. On the embedded log self, when it is not zero, is the one that lives.
+	SlotLeases(keys []string, self action.ID) ([]SlotLeaseRow, error)
+	// PutSlotLeases writes what instances hold; nothing is no row. It ends with its instance.
+	PutSlotLeases(rows []SlotLeaseRow) error
 }
 
 // LimiterRow is the bucket of a lane, or of a handler.
@@ -236,17 +236,17 @@ type LimiterRow struct {
 	action.Bucket
 }
 
-// Hold is an instance's part of a limit on attempts at a time.
-type Hold struct {
+// SlotLease is an instance's part of a limit on attempts at a time.
+type SlotLease struct {
 	Slots  int
 	Wanted int // slots that it waits for
 }
 
-// HoldRow is a Hold with whose and of what it is.
-type HoldRow struct {
+// SlotLeaseRow is a SlotLease with whose and of what it is.
+type SlotLeaseRow struct {
 	Key      string
 	Instance action.ID
-	Hold
+	SlotLease
 }
 
 // tokenTx is the access tokens.

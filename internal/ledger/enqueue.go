@@ -105,7 +105,7 @@ func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 }
 
 // ErrRace makes a driver run a transaction again: another one has just taken a key that was free.
-var ErrRace = fault.New(fault.LedgerAway, "another process is storing the same action")
+var ErrRace = fault.New(fault.LedgerUnavailable, "another process is storing the same action")
 
 // prepare fills in what an action leaves open and refuses what cannot be stored.
 func (t *txn) prepare(a action.Action) (action.Action, error) {
@@ -172,13 +172,13 @@ func newThread(a action.Action, now time.Time) action.Thread {
 }
 
 // there is which actions exist already, by key or by id.
-type there struct {
+type existing struct {
 	keys map[string]action.ID
 	ids  map[action.ID]bool
 	jobs map[action.ID]action.ID // which one answers, by cache key
 }
 
-func (k there) find(a action.Action) (action.ID, bool) {
+func (k existing) find(a action.Action) (action.ID, bool) {
 	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
 		return id, true
 	}
@@ -189,7 +189,7 @@ func (k there) find(a action.Action) (action.ID, bool) {
 }
 
 // cached lets the payload cache answer for the jobs that are new.
-func (t *txn) cached(actions []action.Action, known there) error {
+func (t *txn) cached(actions []action.Action, known existing) error {
 	var jobs []action.Action
 	for _, a := range actions {
 		if _, there := known.find(a); !there && !a.CacheKey.IsZero() {
@@ -204,7 +204,7 @@ func (t *txn) cached(actions []action.Action, known there) error {
 	return err
 }
 
-func (k there) add(a action.Action) {
+func (k existing) add(a action.Action) {
 	k.ids[a.ID] = true
 	if a.UniqueKey != "" {
 		k.keys[a.UniqueKey] = a.ID
@@ -213,18 +213,18 @@ func (k there) add(a action.Action) {
 
 // known looks up which of the actions are there: live under the same key, or, of those whose ids were given, under the
 // same id, live or ended.
-func (t *txn) known(actions []action.Action, given []action.ID) (there, error) {
+func (t *txn) known(actions []action.Action, given []action.ID) (existing, error) {
 	var keys []string
 	for _, a := range actions {
 		if a.UniqueKey != "" {
 			keys = append(keys, a.UniqueKey)
 		}
 	}
-	k := there{keys: map[string]action.ID{}, ids: map[action.ID]bool{}, jobs: map[action.ID]action.ID{}}
+	k := existing{keys: map[string]action.ID{}, ids: map[action.ID]bool{}, jobs: map[action.ID]action.ID{}}
 	if len(given) > 0 {
 		found, err := t.Actions(given)
 		if err != nil {
-			return there{}, err
+			return existing{}, err
 		}
 		for _, a := range found {
 			k.ids[a.ID] = true
@@ -233,7 +233,7 @@ func (t *txn) known(actions []action.Action, given []action.ID) (there, error) {
 	if len(keys) > 0 {
 		live, err := t.LiveKeys(keys)
 		if err != nil {
-			return there{}, err
+			return existing{}, err
 		}
 		k.keys = live
 	}

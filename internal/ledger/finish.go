@@ -10,19 +10,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// settled is what becomes of a live action in this transaction.
-type settled struct {
+// move is what becomes of a live action in this transaction.
+type move struct {
 	action *action.Action // nobody changes it
 	action.Transition
 	before  []action.Event // that Event follows in the same transaction
 	endedAt time.Time      // when it ended; zero: now
-	follows []Follow       // what its end asks for
+	follows []Successor    // what its end asks for
 
 	subscribers []Subscriber // that later requests have added
 }
 
 // events are all that the move adds to the history.
-func (s settled) events() []action.Event {
+func (s move) events() []action.Event {
 	if s.Event == nil {
 		return s.before
 	}
@@ -31,7 +31,7 @@ func (s settled) events() []action.Event {
 
 // each gives every live action its input; ones for which input says no are left alone.
 func each(input func(*txn, live) (action.Input, bool)) decider {
-	return func(t *txn, found []live) (moves []settled, err error) {
+	return func(t *txn, found []live) (moves []move, err error) {
 		for _, f := range found {
 			in, ok := input(t, f)
 			if !ok {
@@ -41,18 +41,18 @@ func each(input func(*txn, live) (action.Input, bool)) decider {
 			if err != nil {
 				return nil, err
 			}
-			moves = append(moves, settled{action: &f.action, Transition: next})
+			moves = append(moves, move{action: &f.action, Transition: next})
 		}
 		return moves, nil
 	}
 }
 
 // settle writes transitions of locked threads down.
-func (t *txn) settle(moves []settled) error {
+func (t *txn) settle(moves []move) error {
 	var rows []ThreadRow
 	var events []action.Event
-	var ends []settled
-	var follows []Follow
+	var ends []move
+	var follows []Successor
 	for _, m := range moves {
 		if m.Ended() {
 			ends = append(ends, m)
@@ -60,7 +60,7 @@ func (t *txn) settle(moves []settled) error {
 		}
 		if m.Event != nil {
 			events = append(events, m.events()...)
-			begins, err := t.begins(m)
+			begins, err := t.onChange(m)
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func (t *txn) settle(moves []settled) error {
 			return err
 		}
 	}
-	if err := t.follow(follows); err != nil {
+	if err := t.enqueueSuccessors(follows); err != nil {
 		return err
 	}
 	kept, deferred, err := t.planned(ends)
@@ -100,15 +100,15 @@ func (t *txn) settle(moves []settled) error {
 // entry, and stores what was planned to follow, all in this transaction. The heads of the steps' pipelines are locked.
 // With an owner the threads need not be: those end that stand as its claim left
 // them. It returns the ones that ended.
-func (t *txn) finish(owner action.ID, moves []settled) ([]*settled, error) {
+func (t *txn) finish(owner action.ID, moves []move) ([]*move, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	ended := make([]*settled, len(moves))
+	ended := make([]*move, len(moves))
 	for i := range moves {
 		ended[i] = &moves[i]
 	}
-	slices.SortFunc(ended, func(a, b *settled) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
+	slices.SortFunc(ended, func(a, b *move) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
 	endings := make([]Ending, len(ended))
 	for i, m := range ended {
 		endings[i] = t.ending(m)
@@ -128,9 +128,9 @@ func (t *txn) finish(owner action.ID, moves []settled) ([]*settled, error) {
 }
 
 // tell writes the events before the ends, and stores what follows these.
-func (t *txn) tell(ended []*settled) error {
+func (t *txn) tell(ended []*move) error {
 	var before []action.Event
-	var follows []Follow
+	var follows []Successor
 	var told []action.ID // jobs whose subscribers are called by what follows
 	for _, m := range ended {
 		before, follows = append(before, m.before...), append(follows, m.follows...)
@@ -148,20 +148,20 @@ func (t *txn) tell(ended []*settled) error {
 			return err
 		}
 	}
-	return t.follow(follows)
+	return t.enqueueSuccessors(follows)
 }
 
 // only are the moves of the actions that ids names.
-func only(moves []*settled, ids []action.ID) []*settled {
+func only(moves []*move, ids []action.ID) []*move {
 	named := make(map[action.ID]bool, len(ids))
 	for _, id := range ids {
 		named[id] = true
 	}
-	return slices.DeleteFunc(moves, func(m *settled) bool { return !named[m.action.ID] })
+	return slices.DeleteFunc(moves, func(m *move) bool { return !named[m.action.ID] })
 }
 
 // appendEnds appends what ends of steps say in the deployment log.
-func (t *txn) appendEnds(ended []*settled) error {
+func (t *txn) appendEnds(ended []*move) error {
 	entries := map[string][]pipeline.Entry{}
 	for _, m := range ended {
 		if step := m.action.Step; step != nil {
@@ -189,7 +189,7 @@ func (t *txn) touchAsked(thread action.Thread) {
 	}
 }
 
-func (t *txn) ending(m *settled) Ending {
+func (t *txn) ending(m *move) Ending {
 	e := Ending{Lane: m.action.Lane, Job: m.action.Kind == action.KindJob, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
 	if e.At.IsZero() {
 		e.At = t.Now()
@@ -201,7 +201,7 @@ func (t *txn) ending(m *settled) Ending {
 }
 
 // entryOf is what the end of a step's action says in the deployment log.
-func entryOf(m *settled) pipeline.Entry {
+func entryOf(m *move) pipeline.Entry {
 	step := m.action.Step
 	e := pipeline.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,
 		Revision: step.Revision, Version: step.Version}
@@ -219,7 +219,7 @@ func entryOf(m *settled) pipeline.Entry {
 }
 
 // factDetail is the keys of the outcome's output, with the action and its attempts.
-func factDetail(m *settled) json.RawMessage {
+func factDetail(m *move) json.RawMessage {
 	detail := map[string]any{}
 	if len(m.Output) > 0 && json.Unmarshal(m.Output, &detail) != nil {
 		detail = map[string]any{"output": cleanJSON(m.Output)} // it is no object

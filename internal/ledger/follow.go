@@ -11,20 +11,20 @@ import (
 
 // Planner says which actions follow other ones. What it plans is stored in the
 // transaction that makes the other one begin or end, whoever ends it.
-type Planner interface {
+type Successors interface {
 	// Begins is what follows when an action runs, to which later requests have added subscribers. It is asked inside of transactions, each time: it only computes, and
 	// gives the same ids for the same action.
-	Begins(a action.Action, at time.Time, added []Subscriber) []Follow
+	Begins(a action.Action, at time.Time, added []Subscriber) []Successor
 	// Asks reports whether something may follow when the action ends so. It only computes.
 	Asks(a action.Action, end action.Status) bool
 	// Plan returns what follows an end. It runs before the transaction, perhaps more than once for the same end and for
 	// several ends at a time, and may fetch and store documents. Its error says that they cannot be had now: the end is
 	// deferred until they can.
-	Plan(ctx context.Context, e End) ([]Follow, error)
+	Plan(ctx context.Context, e End) ([]Successor, error)
 }
 
 // Follow is an action that another one asks for.
-type Follow struct {
+type Successor struct {
 	Action action.Action  // with its id
 	Link   *action.Action // for a job: stored in its place, SUCCESSFUL, when another job answers for the same payload
 	Code   string         // of Fault
@@ -35,10 +35,10 @@ type Follow struct {
 const codeLinked = "linked"
 
 // Follows gives the ledger its planner, once, before it is used.
-func (l *Ledger) Follows(p Planner) { l.core.planner = p }
+func (l *Ledger) Follows(p Successors) { l.core.planner = p }
 
 // begins is what follows when a move makes its action run.
-func (t *txn) begins(m settled) ([]Follow, error) {
+func (t *txn) onChange(m move) ([]Successor, error) {
 	if t.core.planner == nil {
 		return nil, nil
 	}
@@ -52,7 +52,7 @@ func (t *txn) begins(m settled) ([]Follow, error) {
 }
 
 // beginning is what follows the claims that run.
-func (t *txn) beginning(claimed []Claimed) (follows []Follow, err error) {
+func (t *txn) onStart(claimed []Claimed) (follows []Successor, err error) {
 	if t.core.planner == nil {
 		return nil, nil
 	}
@@ -70,7 +70,7 @@ func (t *txn) beginning(claimed []Claimed) (follows []Follow, err error) {
 }
 
 // follow stores what follows in the transaction that it follows from.
-func (t *txn) follow(follows []Follow) error {
+func (t *txn) enqueueSuccessors(follows []Successor) error {
 	if len(follows) == 0 {
 		return nil
 	}
@@ -87,13 +87,13 @@ func (t *txn) follow(follows []Follow) error {
 	if err != nil {
 		return err
 	}
-	var born []settled
-	var links []Follow
+	var born []move
+	var links []Successor
 	for i, f := range follows {
 		switch {
 		case made[i].Created && f.Fault != "":
 			o := action.Outcome{Kind: action.Fatal, Code: f.Code, Error: f.Fault}
-			if born, err = t.bear(born, f.Action, o); err != nil {
+			if born, err = t.endAtOnce(born, f.Action, o); err != nil {
 				return err
 			}
 		case made[i].ID != f.Action.ID && f.Link != nil:
@@ -112,7 +112,7 @@ func (t *txn) follow(follows []Follow) error {
 }
 
 // link stores the actions that stand for jobs which were there already; their output names the job.
-func (t *txn) link(born []settled, links []Follow) ([]settled, error) {
+func (t *txn) link(born []move, links []Successor) ([]move, error) {
 	if len(links) == 0 {
 		return born, nil
 	}
@@ -127,18 +127,18 @@ func (t *txn) link(born []settled, links []Follow) ([]settled, error) {
 		}
 		if made[i].Created {
 			output, _ := json.Marshal(map[string]string{"jobID": l.Action.ID.String()}) // texts always marshal
-			born, err = t.bear(born, *l.Link, action.Outcome{Kind: action.Done, Code: codeLinked, Output: output})
+			born, err = t.endAtOnce(born, *l.Link, action.Outcome{Kind: action.Done, Code: codeLinked, Output: output})
 		}
 	}
 	return born, err
 }
 
 // bear ends an action that this transaction has stored.
-func (t *txn) bear(born []settled, a action.Action, o action.Outcome) ([]settled, error) {
+func (t *txn) endAtOnce(born []move, a action.Action, o action.Outcome) ([]move, error) {
 	a, err := t.prepare(a)
 	if err != nil {
 		return born, err
 	}
 	next, err := action.Next(a, newThread(a, t.Now()), action.Input{Kind: action.Ended, Outcome: o, Source: "planner"}, t.Now())
-	return append(born, settled{action: &a, Transition: next}), err
+	return append(born, move{action: &a, Transition: next}), err
 }

@@ -18,14 +18,14 @@ const (
 // end, and goes with all others that wait. Nobody waits for company.
 type gathering struct {
 	mu      sync.Mutex
-	waiting []*order
+	waiting []*enqueueCall
 	running int
 	closed  bool // everybody goes alone, and is refused
 	ended   sync.WaitGroup
 }
 
-// order is what one caller of Enqueue wants, and then its answer.
-type order struct {
+// enqueueCall is one call of Enqueue, and then its answer.
+type enqueueCall struct {
 	ctx     context.Context // of the caller, without its end
 	actions []action.Action
 	made    []Enqueued
@@ -38,7 +38,7 @@ func (l *Ledger) gather(ctx context.Context, actions []action.Action) ([]Enqueue
 	if err := context.Cause(ctx); err != nil {
 		return nil, named(ctx, "enqueue", err)
 	}
-	o := &order{ctx: context.WithoutCancel(ctx), actions: actions, done: make(chan struct{})}
+	o := &enqueueCall{ctx: context.WithoutCancel(ctx), actions: actions, done: make(chan struct{})}
 	g := &l.orders
 	g.mu.Lock()
 	if g.closed {
@@ -48,7 +48,7 @@ func (l *Ledger) gather(ctx context.Context, actions []action.Action) ([]Enqueue
 	g.waiting = append(g.waiting, o)
 	if g.running == 0 || g.running < groupsOnce && !l.driver.Embedded() {
 		g.running++
-		g.ended.Go(l.serveOrders)
+		g.ended.Go(l.runGroups)
 	}
 	g.mu.Unlock()
 	select {
@@ -59,14 +59,14 @@ func (l *Ledger) gather(ctx context.Context, actions []action.Action) ([]Enqueue
 	}
 }
 
-// serveOrders carries out what waits until nothing does.
-func (l *Ledger) serveOrders() {
+// runGroups stores the calls that wait until none does.
+func (l *Ledger) runGroups() {
 	for {
 		some := l.orders.take()
 		if len(some) == 0 {
 			return
 		}
-		l.carryOut(some)
+		l.storeGroup(some)
 	}
 }
 
@@ -79,7 +79,7 @@ func (g *gathering) close() {
 }
 
 // take takes a group; none: it is over.
-func (g *gathering) take() []*order {
+func (g *gathering) take() []*enqueueCall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, rows := 0, 0
@@ -94,8 +94,9 @@ func (g *gathering) take() []*order {
 	return some
 }
 
-// carryOut answers every order of a group. When one order is at fault, each is stored alone, so that the others are not refused with it.
-func (l *Ledger) carryOut(group []*order) {
+// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that the others are
+// not refused with it.
+func (l *Ledger) storeGroup(group []*enqueueCall) {
 	var all []action.Action
 	for _, o := range group {
 		all = append(all, o.actions...)
@@ -103,7 +104,7 @@ func (l *Ledger) carryOut(group []*order) {
 	made, err := l.store(group[0].ctx, all, nil)
 	if err != nil && len(group) > 1 && !ofTheDatabase(err) {
 		for _, o := range group {
-			l.carryOut([]*order{o})
+			l.storeGroup([]*enqueueCall{o})
 		}
 		return
 	}
@@ -118,7 +119,7 @@ func (l *Ledger) carryOut(group []*order) {
 // ofTheDatabase reports whether an error would meet every order of a group alike: the database is away. A missing partition concerns only
 // the order whose time it is.
 func ofTheDatabase(err error) bool {
-	return (fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
+	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
 }
 
 // store stores actions in one transaction, with what was planned for a subscriber.

@@ -46,7 +46,7 @@ func (t *txn) grant(owner Instance, asks []action.Ask) ([]action.Grant, error) {
 	}
 	var (
 		grants []action.Grant
-		holds  []HoldRow
+		holds  []SlotLeaseRow
 		gone   []string
 		full   = map[string]bool{}
 	)
@@ -58,7 +58,7 @@ func (t *txn) grant(owner Instance, asks []action.Ask) ([]action.Grant, error) {
 		grants = append(grants, g)
 		full[a.Key] = g.Slots != action.Unlimited && g.Slots <= a.Busy
 		if hold != pools[a.Key].mine {
-			holds = append(holds, HoldRow{Key: a.Key, Instance: owner.ID, Hold: hold})
+			holds = append(holds, SlotLeaseRow{Key: a.Key, Instance: owner.ID, SlotLease: hold})
 		}
 		if g.Tokens == action.Unlimited && g.Slots == action.Unlimited && g.Bucket.Forgettable(t.Now()) {
 			gone = append(gone, a.Key)
@@ -67,7 +67,7 @@ func (t *txn) grant(owner Instance, asks []action.Ask) ([]action.Grant, error) {
 	if err := t.PutLimiters(rows); err != nil {
 		return nil, err
 	}
-	if err := t.PutHolds(holds); err != nil {
+	if err := t.PutSlotLeases(holds); err != nil {
 		return nil, err
 	}
 	if err := t.DeleteLimiters(gone); err != nil {
@@ -93,7 +93,7 @@ func handlersFirst(asks []action.Ask) []int {
 // pool is a key's slots as far as they are held.
 type pool struct {
 	action.SlotPool
-	mine Hold
+	mine SlotLease
 }
 
 // pools counts the slots of living instances. An instance that is not among them gets nothing.
@@ -106,7 +106,7 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 	if !t.core.driver.Embedded() && !slices.ContainsFunc(live, alive) {
 		return nil, fault.New(fault.StaleClaim, "%s was declared dead", owner.Name)
 	}
-	holds, err := t.Holds(keys, owner.ID)
+	holds, err := t.SlotLeases(keys, owner.ID)
 	pools := make(map[string]pool, len(keys))
 	for _, key := range keys {
 		var p pool
@@ -120,7 +120,7 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 	for _, h := range holds {
 		p := pools[h.Key]
 		if h.Instance == owner.ID {
-			p.mine, p.Had = h.Hold, h.Slots
+			p.mine, p.Had = h.SlotLease, h.Slots
 		} else {
 			p.Others, p.Wanted = p.Others+h.Slots, p.Wanted || h.Wanted > 0
 		}
@@ -130,11 +130,11 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 }
 
 // answer is what one ask gets, and the slots that its owner holds from now on.
-func answer(a action.Ask, b action.Bucket, p pool, now time.Time) (action.Grant, Hold) {
+func answer(a action.Ask, b action.Bucket, p pool, now time.Time) (action.Grant, SlotLease) {
 	b = b.With(a.Limit, now).Return(a.Unused)
 	b = b.Observe(a.Results, now)
 	g := action.Grant{Key: a.Key, Tokens: action.Unlimited, Slots: action.Unlimited}
-	var hold Hold
+	var hold SlotLease
 	if p.Capacity = b.Concurrency(); p.Capacity > 0 {
 		g.Slots, hold.Slots = p.Share(a.SlotAsk)
 		if a.Want > 0 && g.Slots < a.Held+a.Want {

@@ -25,7 +25,7 @@ func (l *Ledger) Join(ctx context.Context, i Instance) error {
 	if err != nil {
 		return named(ctx, "join as "+i.Name, err)
 	}
-	i.Report = l.Told()
+	i.Report = l.Report()
 	return l.write(ctx, "join as "+i.Name, func(t *txn) error {
 		t.core.join(i)
 		return t.PutInstance(i, i.lease(), guard)
@@ -38,7 +38,7 @@ func (l *Ledger) Guarded() bool { return l.driver.Guarded() }
 // Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are
 // others' by now. On the embedded log it writes what changed, if anything did.
 func (l *Ledger) Heartbeat(ctx context.Context, i Instance) error {
-	i.Report = l.Told()
+	i.Report = l.Report()
 	if l.driver.Embedded() && !l.beats(i) {
 		beat, err := l.driver.Pulse(ctx, i, 0)
 		l.outdated(beat.Newer)
@@ -59,20 +59,20 @@ func (l *Ledger) beats(i Instance) bool {
 	now := fmt.Sprint(i.Handlers, i.Draining, i.Report)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.beaten[i.ID] == now {
+	if l.written[i.ID] == now {
 		return false
 	}
-	l.beaten[i.ID] = now
+	l.written[i.ID] = now
 	return true
 }
 
-// Alone removes every instance of the embedded log: the caller has its lock file, so they have ended. On a shared ledger it
+// TakeOver removes the instances that earlier processes left in the embedded log. The caller has its lock file, so they have ended. On a shared ledger it
 // does nothing.
-func (l *Ledger) Alone(ctx context.Context) error {
+func (l *Ledger) TakeOver(ctx context.Context) error {
 	if !l.driver.Embedded() {
 		return nil
 	}
-	return l.write(ctx, "take over the log", func(t *txn) error { return t.bury(action.ID{}) })
+	return l.write(ctx, "take over the log", func(t *txn) error { return t.removeDead(action.ID{}) })
 }
 
 // Leave removes an instance; claims that it still holds may be rescued at once.
@@ -92,8 +92,8 @@ func (l *Ledger) Instances(ctx context.Context) (rows []InstanceRow, err error) 
 	return rows, err
 }
 
-// bury declares those dead that are gone, when there is anybody else. On the embedded log there is nobody else.
-func (l *Ledger) bury(ctx context.Context, self action.ID) error {
+// removeDead removes dead instances. It does nothing while self is the only one, as it always is on the embedded log.
+func (l *Ledger) removeDead(ctx context.Context, self action.ID) error {
 	if l.driver.Embedded() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (l *Ledger) bury(ctx context.Context, self action.ID) error {
 	}
 	for _, r := range rows {
 		if r.ID != self {
-			return l.write(ctx, "look for dead instances", func(t *txn) error { return t.bury(self) })
+			return l.write(ctx, "look for dead instances", func(t *txn) error { return t.removeDead(self) })
 		}
 	}
 	return nil
@@ -122,8 +122,8 @@ const (
 // maxBuried bounds what is remembered of dead instances.
 const maxBuried = 1000
 
-// bury declares those dead that are gone, and remembers how they died for those who rescue their claims.
-func (t *txn) bury(self action.ID) error {
+// removeDead removes dead instances, and remembers how they died for the rescue of their claims.
+func (t *txn) removeDead(self action.ID) error {
 	rows, err := t.Instances()
 	if err != nil {
 		return err
@@ -134,11 +134,11 @@ func (t *txn) bury(self action.ID) error {
 	}
 	t.core.mu.Lock()
 	defer t.core.mu.Unlock()
-	if len(t.core.buried)+len(dead) > maxBuried {
-		clear(t.core.buried)
+	if len(t.core.removed)+len(dead) > maxBuried {
+		clear(t.core.removed)
 	}
 	for id, reason := range dead {
-		t.core.buried[id] = reason
+		t.core.removed[id] = reason
 	}
 	return nil
 }
@@ -148,14 +148,14 @@ func (t *txn) bury(self action.ID) error {
 func (c *core) lossOfInstance(id action.ID) LossReason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if reason, known := c.buried[id]; known {
+	if reason, known := c.removed[id]; known {
 		return reason
 	}
 	return LostLock
 }
 
-// vigil is what this process has seen of another's lease.
-type vigil struct {
+// leaseWatch is what this process has seen of another's lease.
+type leaseWatch struct {
 	lease  time.Time     // until then
 	looked time.Time     // when we did last
 	lasted time.Duration // how long we have not seen it renewed
@@ -180,13 +180,13 @@ func (c *core) silent(self action.ID, rows []InstanceRow, now time.Time) (ids []
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	beat := c.joined[self].Beat()
-	watched := make(map[action.ID]vigil, len(rows))
+	watched := make(map[action.ID]leaseWatch, len(rows))
 	for _, r := range rows {
 		v, known := c.watched[r.ID]
 		pause := now.Sub(v.looked)
 		switch {
 		case !known, !v.lease.Equal(r.LeaseEnd), pause > 2*beat:
-			v = vigil{lease: r.LeaseEnd}
+			v = leaseWatch{lease: r.LeaseEnd}
 		default:
 			v.lasted += min(pause, beat)
 		}

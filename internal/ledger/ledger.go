@@ -46,36 +46,36 @@ type core struct {
 	driver      Driver
 	step        func(handler string) time.Duration // of priority; nil: priorityStep
 	wakes       *wakes
-	planner     Planner // nil: nothing follows
+	planner     Successors // nil: nothing follows
 	mu          sync.Mutex
-	definitions map[string]*known // the one in force when it was last read, by pipeline
+	definitions map[string]*definitionInForce // the one in force when it was last read, by pipeline
 	orders      gathering
 	planning    planning
 	newer       chan struct{}            // closed when a newer Waybill has migrated the database
 	lists       *semaphore.Semaphore     // for lists that readers ask for
 	pulsed      atomic.Int64             // when Pulse was answered last, in Unix nanoseconds
 	report      Report                   // what this process has to tell
-	beaten      map[action.ID]string     // embedded: what was last written of an instance
-	buried      map[action.ID]LossReason // how instances died that this process declared dead
+	written     map[action.ID]string     // embedded: what was last written of an instance
+	removed     map[action.ID]LossReason // how instances died that this process declared dead
 	joined      map[action.ID]Instance   // those of this process
-	watched     map[action.ID]vigil      // all of them, as far as this process looks after others
+	watched     map[action.ID]leaseWatch // all of them, as far as this process looks after others
 	passed      passed                   // deadlines that Due need not look at now
 	swept       map[string]bool          // old hours whose unused uploads this process has deleted
 }
 
 // New makes a ledger on a database. Closing it closes the driver.
 func New(driver Driver) *Ledger {
-	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*known{}, newer: make(chan struct{}), planning: newPlanning(),
-		lists:  semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
-		beaten: map[action.ID]string{}, buried: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}, swept: map[string]bool{}}
+	c := &core{driver: driver, wakes: newWakes(), definitions: map[string]*definitionInForce{}, newer: make(chan struct{}), planning: newPlanning(),
+		lists:   semaphore.New(listsAtOnce, listPatience, "too many lists are being read"),
+		written: map[action.ID]string{}, removed: map[action.ID]LossReason{}, joined: map[action.ID]Instance{}, swept: map[string]bool{}}
 	driver.Listen(c.wakes.poke)
 	return &Ledger{core: c, seen: newPositions()}
 }
 
-// View is the same ledger for one more waiter: Wait returns for what was
+// Waiter is the same ledger for one more waiter: Wait returns for what was
 // committed since the last Wait of its view. Loops that wait for the same
 // topic have a view each. A view is not closed.
-func (l *Ledger) View() *Ledger { return &Ledger{core: l.core, seen: newPositions(), use: l.use} }
+func (l *Ledger) Waiter() *Ledger { return &Ledger{core: l.core, seen: newPositions(), use: l.use} }
 
 // ForReaders is a view for people and programs that ask. Whatever they ask, and however many do, delays no turn and no
 // heartbeat: their reads have connections of their own and end within their time.
@@ -246,7 +246,7 @@ func named(ctx context.Context, what string, err error) error {
 	}
 	cause := context.Cause(ctx)
 	if slow, ok := errors.AsType[errTooSlow](cause); ok && !isDecided(err) {
-		return fault.Wrap(fault.LedgerAway, slow)
+		return fault.Wrap(fault.LedgerUnavailable, slow)
 	}
 	if cause != nil && errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%s: %w", what, cause)
@@ -257,7 +257,7 @@ func named(ctx context.Context, what string, err error) error {
 // isDecided reports whether the error is an answer rather than an interruption.
 func isDecided(err error) bool {
 	switch fault.CodeOf(err) {
-	case fault.Internal, fault.LedgerAway, fault.Unavailable:
+	case fault.Internal, fault.LedgerUnavailable, fault.Unavailable:
 		return false
 	}
 	return true

@@ -29,8 +29,8 @@ func (l *Ledger) Limits(ctx context.Context) (limits []Limiter, err error) {
 	return limits, err
 }
 
-// Trouble is what keeps a lane from running freely: its own limiter, or its handler's, that is slowed, paused or disabled; nil: nothing does.
-func (l *Ledger) Trouble(ctx context.Context, lane string) (trouble *Limiter, err error) {
+// BlockingLimiter returns the limiter that slows or blocks a lane, its own or its handler's; nil: none does.
+func (l *Ledger) BlockingLimiter(ctx context.Context, lane string) (trouble *Limiter, err error) {
 	handler := action.HandlerOf(lane)
 	err = l.read(ctx, "read the limits of "+lane, func(tx Tx) error {
 		limits, err := limitsOf(tx, []string{action.HandlerKey(handler), lane})
@@ -50,7 +50,7 @@ func limitsOf(tx Tx, keys []string) ([]Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	holds, err := tx.Holds(nil, action.ID{})
+	holds, err := tx.SlotLeases(nil, action.ID{})
 	held := map[string]int{}
 	for _, h := range holds {
 		held[h.Key] += h.Slots

@@ -37,7 +37,7 @@ func TestListsWaitForEachOther(t *testing.T) {
 		go list()
 		synctest.Wait()
 		began := time.Now()
-		if _, err := readers.View().Actions(t.Context(), ActionQuery{}); !fault.Is(err, fault.Unavailable) || time.Since(began) != listPatience {
+		if _, err := readers.Waiter().Actions(t.Context(), ActionQuery{}); !fault.Is(err, fault.Unavailable) || time.Since(began) != listPatience {
 			t.Errorf("one list too many ended after %s: %v", time.Since(began), err)
 		}
 		if _, err := l.Actions(t.Context(), ActionQuery{}); err != nil {

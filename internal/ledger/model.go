@@ -181,8 +181,8 @@ type Introduction struct {
 	Strict        bool   `json:"strict,omitempty"`
 }
 
-// Passage is one deployment's finish or failure at a target.
-type Passage struct {
+// RollUp is one deployment's finish or failure at a target.
+type RollUp struct {
 	Target     string
 	Failed     bool
 	Deployment int64

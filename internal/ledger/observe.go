@@ -37,7 +37,7 @@ func (l *Ledger) Observe(ctx context.Context, observations ...Observation) (seen
 			ending = append(ending, o.ID)
 		}
 	}
-	decide := func(t *txn, found []live) ([]settled, error) { return t.observed(observations, found) }
+	decide := func(t *txn, found []live) ([]move, error) { return t.observed(observations, found) }
 	planned, err := l.foresee(ctx, "read what was observed", ending, decide)
 	if err != nil {
 		return seen, err
@@ -73,10 +73,10 @@ func (t *txn) observe(ids []action.ID, decide decider) (seen Observed, err error
 }
 
 // observed is what becomes of live actions by observations.
-func (t *txn) observed(observations []Observation, found []live) (moves []settled, err error) {
-	now := make(map[action.ID]*settled, len(found))
+func (t *txn) observed(observations []Observation, found []live) (moves []move, err error) {
+	now := make(map[action.ID]*move, len(found))
 	for _, f := range found {
-		now[f.action.ID] = &settled{action: &f.action, Transition: action.Transition{Thread: f.thread}}
+		now[f.action.ID] = &move{action: &f.action, Transition: action.Transition{Thread: f.thread}}
 	}
 	for _, o := range observations {
 		if at, live := now[o.ID]; live {
@@ -94,7 +94,7 @@ func (t *txn) observed(observations []Observation, found []live) (moves []settle
 }
 
 // see moves on by an observation. What has ended stays as it is.
-func (s *settled) see(o Observation, now time.Time) error {
+func (s *move) see(o Observation, now time.Time) error {
 	for _, in := range o.inputs() {
 		if s.Ended() {
 			return nil

@@ -79,7 +79,7 @@ func (o *owning) pinned(head *HeadRow) error {
 	if k.definition.Pin {
 		statuses = append(statuses, pipeline.StatusFailed)
 	}
-	older := map[int]*known{head.Version: k}
+	older := map[int]*definitionInForce{head.Version: k}
 	for _, status := range statuses {
 		some, err := o.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Status: status})
 		if err != nil {

@@ -75,7 +75,7 @@ var errSlowPlan = fault.New(fault.Unavailable, "the documents of callbacks did n
 // plan is what follows one end, or why that cannot be planned now.
 type plan struct {
 	end     End
-	follows []Follow
+	follows []Successor
 	err     error
 }
 
@@ -96,7 +96,7 @@ type plans map[action.ID]plan
 
 // decider computes what becomes of live actions. It runs on what is read before a transaction, so that what follows can
 // be planned, and again under the locks.
-type decider func(t *txn, found []live) ([]settled, error)
+type decider func(t *txn, found []live) ([]move, error)
 
 // change locks live actions and records what becomes of them.
 func (l *Ledger) change(ctx context.Context, what string, ids []action.ID, decide decider) (Deferred, error) {
@@ -155,11 +155,11 @@ func (c *core) asks(a *action.Action, end action.Status) bool {
 }
 
 // asksMove reports whether something may follow an end: the action's own, or the call to a subscriber that was added.
-func (c *core) asksMove(m settled) bool {
+func (c *core) asksMove(m move) bool {
 	return len(m.subscribers) > 0 || c.asks(m.action, m.Thread.Status)
 }
 
-func actionsOf(moves []settled) []*action.Action {
+func actionsOf(moves []move) []*action.Action {
 	all := make([]*action.Action, len(moves))
 	for i, m := range moves {
 		all[i] = m.action
@@ -226,7 +226,7 @@ func (t *txn) change(ids []action.ID, decide decider) error {
 }
 
 // planned keeps of ends those that may happen now, with what follows them. It returns the others as deferred.
-func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred, err error) {
+func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
 	if err := t.lockEnds(ends); err != nil {
 		return nil, deferred, err
 	}
@@ -237,7 +237,7 @@ func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred, err er
 	count := 0
 	for _, m := range ends {
 		m.subscribers = subscribers[m.action.ID]
-		begins, err := t.begins(m)
+		begins, err := t.onChange(m)
 		if err != nil {
 			return nil, deferred, err
 		}
@@ -257,7 +257,7 @@ func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred, err er
 		default:
 			count += len(p.follows)
 			m = m.at(p.end.At, t.Now())
-			if begins, err = t.begins(m); err != nil {
+			if begins, err = t.onChange(m); err != nil {
 				return nil, deferred, err
 			}
 			m.follows = append(begins, p.follows...)
@@ -268,7 +268,7 @@ func (t *txn) planned(ends []settled) (kept []settled, deferred Deferred, err er
 }
 
 // endOf is an end as a planner sees it.
-func (t *txn) endOf(m settled) End {
+func (t *txn) endOf(m move) End {
 	e := t.ending(&m)
 	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output, OutputRef: e.OutputRef,
 		Subscribers: m.subscribers}
@@ -279,7 +279,7 @@ func (t *txn) endOf(m settled) End {
 }
 
 // at returns the end with what happens now at the time for which it was planned, so that its documents and the log agree.
-func (s settled) at(planned, now time.Time) settled {
+func (s move) at(planned, now time.Time) move {
 	moved := func(at time.Time) time.Time {
 		if at.Equal(now) {
 			return planned

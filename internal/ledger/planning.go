@@ -121,7 +121,7 @@ func (c *core) beginPlanning(ctx context.Context, ends []End, ready chan<- struc
 }
 
 // planEnd plans one end. Few fetch documents at a time, since these may be large.
-func (c *core) planEnd(ctx context.Context, end End, fetches bool) ([]Follow, error) {
+func (c *core) planEnd(ctx context.Context, end End, fetches bool) ([]Successor, error) {
 	if fetches {
 		select {
 		case c.planning.fetching <- struct{}{}:

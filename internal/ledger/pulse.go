@@ -36,7 +36,7 @@ func (l *Ledger) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, erro
 	}
 	lease := time.Duration(0)
 	if renew {
-		i.Report, lease = l.Told(), i.lease()
+		i.Report, lease = l.Report(), i.lease()
 	}
 	ctx, cancel := bounded(ctx, "heartbeat of "+i.Name)
 	defer cancel()

@@ -37,7 +37,7 @@ func (l *Ledger) Standings(ctx context.Context, name string) (some []Standing, e
 // position in the log (0: its end), so that it also tells what stood there at a past moment.
 func (l *Ledger) History(ctx context.Context, name, target string, before int64, limit int) (entries []pipeline.Entry, err error) {
 	err = l.list(ctx, "read history of "+target, func(tx Tx) error {
-		entries, err = tx.Passages(name, target, before, limit)
+		entries, err = tx.History(name, target, before, limit)
 		return err
 	})
 	return entries, err

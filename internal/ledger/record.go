@@ -72,7 +72,7 @@ func (t *txn) unowned(owner, self action.ID) (bool, error) {
 	if owner.IsZero() || t.core.driver.Embedded() {
 		return true, nil
 	}
-	if err := t.bury(self); err != nil {
+	if err := t.removeDead(self); err != nil {
 		return false, err
 	}
 	alive, err := t.Instances()
@@ -293,7 +293,7 @@ func (t *txn) stop(head *HeadRow, steps []pipeline.StepKey, kind action.InputKin
 	}
 	keys := make([]string, len(steps))
 	for i, s := range steps {
-		keys[i] = action.Step{Target: s.Target, Event: s.Event}.UniqueKey(uuids[s.Deployment].String())
+		keys[i] = action.StepRef{Target: s.Target, Event: s.Event}.UniqueKey(uuids[s.Deployment].String())
 	}
 	found, err := t.LiveKeys(keys)
 	if err != nil {

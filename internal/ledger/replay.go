@@ -32,7 +32,7 @@ type Replayed struct {
 	Next    action.ID `json:"next,omitzero"` // go on after this one; zero: that was all
 }
 
-// Replay takes one step, the oldest actions first. A range that has a deployment's step in it is fault.OwnedByDeploy,
+// Replay takes one step, the oldest actions first. A range that has a deployment's step in it is fault.OwnedByDeployment,
 // and so nothing of the step is stored.
 func (l *Ledger) Replay(ctx context.Context, r Replay) (done Replayed, err error) {
 	if len(r.Statuses) == 0 || len((ActionQuery{Statuses: r.Statuses}).Live()) > 0 {

@@ -24,7 +24,7 @@ type Rescued struct {
 // nothing; nil: all have. It returns what it has rescued even with an error, which is fault.Unavailable when other
 // claims wait until their callbacks can be planned.
 func (l *Ledger) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (rescued []Rescued, err error) {
-	if err := l.bury(ctx, self); err != nil {
+	if err := l.removeDead(ctx, self); err != nil {
 		return nil, err
 	}
 	var dead, overdue []action.ID
@@ -38,7 +38,7 @@ func (l *Ledger) Rescue(ctx context.Context, self action.ID, began func(action.I
 	if err != nil || len(dead)+len(overdue) == 0 {
 		return nil, err
 	}
-	deferred, err := l.change(ctx, "rescue claims", slices.Concat(dead, overdue), func(t *txn, found []live) (moves []settled, err error) {
+	deferred, err := l.change(ctx, "rescue claims", slices.Concat(dead, overdue), func(t *txn, found []live) (moves []move, err error) {
 		rescued, moves, err = t.rescue(self, found, began)
 		return moves, err
 	})
@@ -50,7 +50,7 @@ func (l *Ledger) Rescue(ctx context.Context, self action.ID, began func(action.I
 }
 
 // rescue takes claims away. What was seen before the locks is looked at again under them.
-func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (rescued []Rescued, moves []settled, err error) {
+func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (rescued []Rescued, moves []move, err error) {
 	still, err := t.stillDead(self)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (
 		if err != nil {
 			return nil, nil, err
 		}
-		moves = append(moves, settled{action: &f.action, Transition: next})
+		moves = append(moves, move{action: &f.action, Transition: next})
 		reason := LostOverdue
 		if kind == action.LoseLease {
 			reason = t.core.lossOfInstance(f.thread.ClaimedBy)

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// ErrNoPartition is wrapped by the error of a row whose time has no partition. Its code is fault.LedgerAway: instances add partitions at
+// ErrNoPartition is wrapped by the error of a row whose time has no partition. Its code is fault.LedgerUnavailable: instances add partitions at
 // their start and hourly, but none for times further back than those that they catch up with.
 var ErrNoPartition = errors.New("no partition")
 

@@ -33,7 +33,7 @@ func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 
 // rollUps are the rows that are written in bulk.
 type rollUps struct {
-	passages  []Passage
+	passages  []RollUp
 	resources []Resource
 }
 
@@ -165,8 +165,8 @@ func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
 }
 
 // passage is what a finish or a failure says of its target.
-func passage(e pipeline.Entry) (Passage, bool) {
-	p := Passage{Target: e.Target, Deployment: e.Deployment, Revision: e.Revision, At: e.At}
+func passage(e pipeline.Entry) (RollUp, bool) {
+	p := RollUp{Target: e.Target, Deployment: e.Deployment, Revision: e.Revision, At: e.At}
 	switch e.Event {
 	case pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished:
 		return p, true
@@ -174,5 +174,5 @@ func passage(e pipeline.Entry) (Passage, bool) {
 		p.Failed = true
 		return p, true
 	}
-	return Passage{}, false
+	return RollUp{}, false
 }

@@ -10,7 +10,7 @@ import (
 
 // Snooze lets an action that waits, for its first attempt or the next, wait until another time: a later one, or an
 // earlier one; one that has passed is now. Errors: fault.NotReady when somebody works on it, fault.Terminal when it has
-// ended, fault.OwnedByDeploy for a deployment's step, fault.Invalid for a time that it would not live to see.
+// ended, fault.OwnedByDeployment for a deployment's step, fault.Invalid for a time that it would not live to see.
 func (l *Ledger) Snooze(ctx context.Context, id action.ID, until time.Time, by string) error {
 	return l.write(ctx, "snooze action "+id.String(), func(t *txn) error {
 		found, err := t.lockLive([]action.ID{id})
@@ -46,5 +46,5 @@ func (t *txn) snooze(f live, until time.Time, by string) error {
 	if err != nil {
 		return err
 	}
-	return t.settle([]settled{{action: &f.action, Transition: next}})
+	return t.settle([]move{{action: &f.action, Transition: next}})
 }

@@ -191,16 +191,16 @@ type Reload struct {
 	Restart []string  `json:"restart,omitempty"` // sections that changed, and count from the next start only
 }
 
-// Tell changes what this process has to tell. Its instances bring it with their next heartbeat.
-func (l *Ledger) Tell(change func(*Report)) {
+// UpdateReport changes what this process reports about itself. Its instances write it with their next heartbeat.
+func (l *Ledger) UpdateReport(change func(*Report)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.report.Stopped, l.report.Undeletable = maps.Clone(l.report.Stopped), maps.Clone(l.report.Undeletable)
 	change(&l.report)
 }
 
-// Told is what this process has to tell.
-func (l *Ledger) Told() Report {
+// Report returns what this process reports about itself.
+func (l *Ledger) Report() Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.report

@@ -98,7 +98,7 @@ func (t *txn) subscribe(job action.ID, s Subscriber) error {
 		case p.err != nil:
 			return fault.New(fault.Unavailable, "job %s answers, and its subscriber cannot be called yet: %w", job, p.err)
 		}
-		return t.follow(p.follows)
+		return t.enqueueSuccessors(p.follows)
 	}
 	there, err := t.Subscribers([]action.ID{job})
 	if err != nil {
@@ -115,7 +115,7 @@ func (t *txn) subscribe(job action.ID, s Subscriber) error {
 	actions, err := t.Actions([]action.ID{job})
 	for _, a := range actions {
 		a.Subscriber = nil // was told
-		err = t.follow(t.core.planner.Begins(a, thread.StartedAt, []Subscriber{s}))
+		err = t.enqueueSuccessors(t.core.planner.Begins(a, thread.StartedAt, []Subscriber{s}))
 	}
 	return err
 }
@@ -135,8 +135,8 @@ func (t *txn) subscribers(actions []*action.Action) (map[action.ID][]Subscriber,
 }
 
 // lockEnds locks the threads of ends, in the order of their ids, when one of them may get subscribers.
-func (t *txn) lockEnds(ends []settled) error {
-	if !slices.ContainsFunc(ends, func(m settled) bool { return !m.action.CacheKey.IsZero() }) || t.core.planner == nil {
+func (t *txn) lockEnds(ends []move) error {
+	if !slices.ContainsFunc(ends, func(m move) bool { return !m.action.CacheKey.IsZero() }) || t.core.planner == nil {
 		return nil
 	}
 	ids := make([]action.ID, len(ends))

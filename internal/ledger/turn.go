@@ -27,11 +27,11 @@ func (l *Ledger) Turn(ctx context.Context, owner Instance, completions []Complet
 		if err != nil {
 			return err
 		}
-		begins, err := t.beginning(done.Claimed)
+		begins, err := t.onStart(done.Claimed)
 		if err != nil {
 			return err
 		}
-		return t.follow(begins)
+		return t.enqueueSuccessors(begins)
 	})
 	done.Deferred = deferred
 	return done, err
@@ -47,7 +47,7 @@ func (l *Ledger) foreseeTurn(ctx context.Context, owner Instance, completions []
 			by[c.ID] = c
 		}
 	}
-	ends, err := l.ends(ctx, "read what ends", ids, func(t *txn, found []live) (moves []settled, err error) {
+	ends, err := l.ends(ctx, "read what ends", ids, func(t *txn, found []live) (moves []move, err error) {
 		for _, f := range found {
 			c := by[f.action.ID]
 			if f.thread.ClaimedBy != owner.ID || f.thread.Attempt != c.Attempt {
@@ -57,7 +57,7 @@ func (l *Ledger) foreseeTurn(ctx context.Context, owner Instance, completions []
 			if err != nil {
 				return nil, err
 			}
-			moves = append(moves, settled{action: &f.action, Transition: next})
+			moves = append(moves, move{action: &f.action, Transition: next})
 		}
 		return moves, nil
 	})
@@ -104,7 +104,7 @@ func (t *txn) completed(completions []Completion) (map[action.ID]*action.Action,
 // completePlain ends what has succeeded, from what its claim returned: while the claim stands nothing has changed
 // what success means. It returns the other completions, with those whose threads are not as the claim left them.
 func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Completion, err error) {
-	var moves []settled
+	var moves []move
 	seen := make(map[action.ID]bool, len(completions))
 	for _, c := range completions {
 		if c.Claimed == nil || c.HandOff || c.Outcome.Kind != action.Done || seen[c.ID] {
@@ -114,7 +114,7 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 		seen[c.ID] = true
 		next, err := t.endAttempt(owner, live{c.Claimed.Action, c.Claimed.Thread}, c)
 		if err == nil && next.Ended() { // else, locked, it is decided by what is there now
-			moves = append(moves, settled{action: &c.Claimed.Action, Transition: next})
+			moves = append(moves, move{action: &c.Claimed.Action, Transition: next})
 		}
 	}
 	if moves, _, err = t.planned(moves); err != nil { // one without a plan may be late: that shows under its lock
@@ -148,7 +148,7 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 	if err != nil {
 		return err
 	}
-	var moves []settled
+	var moves []move
 	for _, c := range completions {
 		thread, ok := threads[c.ID]
 		if !ok || thread.ClaimedBy != owner.ID || thread.Attempt != c.Attempt {
@@ -160,7 +160,7 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 		if err != nil {
 			return err
 		}
-		moves = append(moves, settled{action: actions[c.ID], Transition: next})
+		moves = append(moves, move{action: actions[c.ID], Transition: next})
 	}
 	return t.settle(moves)
 }

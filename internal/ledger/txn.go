@@ -13,9 +13,9 @@ import (
 type txn struct {
 	Tx
 	core     *core
-	began    time.Time  // by this process's clock, when Now was by the database's
-	heads    []*HeadRow // locked, in the order of their ids
-	defined  *known     // stored in this transaction, and not to be remembered before it is committed
+	began    time.Time          // by this process's clock, when Now was by the database's
+	heads    []*HeadRow         // locked, in the order of their ids
+	defined  *definitionInForce // stored in this transaction, and not to be remembered before it is committed
 	touched  []Signal
 	plans    plans    // of ends, made before this transaction
 	deferred Deferred // ends that were left out
@@ -75,7 +75,7 @@ func noPipeline(name string) error {
 }
 
 // definition is the version in force under a locked head; from memory where it was read before.
-func (t *txn) definition(head *HeadRow) (*known, error) {
+func (t *txn) definition(head *HeadRow) (*definitionInForce, error) {
 	if t.defined != nil && t.defined.version == head.Version {
 		return t.defined, nil
 	}
@@ -93,14 +93,14 @@ func (t *txn) definition(head *HeadRow) (*known, error) {
 }
 
 // known is a stored definition, which never changes, and what its hosts are.
-type known struct {
+type definitionInForce struct {
 	version    int
 	definition pipeline.Definition
 	resources  map[string]pipeline.Resource // by the host's full path
 }
 
-func newKnown(v Version) *known {
-	k := &known{version: v.Version, definition: v.Definition, resources: map[string]pipeline.Resource{}}
+func newKnown(v Version) *definitionInForce {
+	k := &definitionInForce{version: v.Version, definition: v.Definition, resources: map[string]pipeline.Resource{}}
 	d := &k.definition
 	for at := range d.EachHost() {
 		k.resources[at.Target] = d.ResourceOf(at.Stage, at.Group, at.Host)
@@ -109,14 +109,14 @@ func newKnown(v Version) *known {
 }
 
 // known is the definition in force, if it was read before.
-func (c *core) known(h Head) (*known, bool) {
+func (c *core) known(h Head) (*definitionInForce, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, ok := c.definitions[h.Pipeline]
 	return k, ok && k.version == h.Version
 }
 
-func (c *core) remember(v Version) *known {
+func (c *core) remember(v Version) *definitionInForce {
 	k := newKnown(v)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -63,7 +63,7 @@ func (l *Ledger) foreseeWay(ctx context.Context, a action.Action, way OnConflict
 }
 
 // replaced cancels what another action with the same key replaces, unless it is claimed.
-func replaced(t *txn, found []live) (moves []settled, err error) {
+func replaced(t *txn, found []live) (moves []move, err error) {
 	for _, f := range found {
 		if err := OwnedByDeployment(f.action, "cancel"); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func replaced(t *txn, found []live) (moves []settled, err error) {
 			return nil, err
 		}
 		if next.Ended() {
-			moves = append(moves, settled{action: &f.action, Transition: next})
+			moves = append(moves, move{action: &f.action, Transition: next})
 		}
 	}
 	return moves, nil
@@ -139,13 +139,13 @@ func (t *txn) giveWay(id action.ID, a action.Action, way OnConflict) (bool, erro
 	return true, t.deferred.Err() // nothing is stored beside an action that keeps its key
 }
 
-// OwnedByDeployment refuses what only the commands of a deployment may do to its steps, with fault.OwnedByDeploy; verb is
+// OwnedByDeployment refuses what only the commands of a deployment may do to its steps, with fault.OwnedByDeployment; verb is
 // such a command.
 func OwnedByDeployment(a action.Action, verb string) error {
 	s := a.Step
 	if s == nil {
 		return nil
 	}
-	return fault.New(fault.OwnedByDeploy, "action %s is a step of %s#%d", a.ID, s.Pipeline, s.Deployment).
+	return fault.New(fault.OwnedByDeployment, "action %s is a step of %s#%d", a.ID, s.Pipeline, s.Deployment).
 		WithHint("waybill deployment %s %s#%d", verb, s.Pipeline, s.Deployment)
 }

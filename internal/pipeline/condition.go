@@ -2,12 +2,12 @@ package pipeline
 
 // block is the first condition of 4.7 that keeps a step from running. The zero value: none does.
 type block struct {
-	why   why
-	batch batchID     // locked, latecomer, in order
-	trip  *deployment // who is in the way
-	step  stepName
-	in    int // hosts in flight
-	limit int
+	why        why
+	batch      batchID     // locked, latecomer, in order
+	deployment *deployment // who is in the way
+	step       stepName
+	in         int // hosts in flight
+	limit      int
 }
 
 // why is the reasons in the order of the conditions of 4.7.
@@ -116,16 +116,16 @@ func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 		case held && h.trip == t:
 			continue
 		case held && b.id != without:
-			return block{why: isLocked, batch: b.id, trip: h.trip}
+			return block{why: isLocked, batch: b.id, deployment: h.trip}
 		}
 		if i == len(around)-1 { // inside a batch of its own, a deployment that was resumed does not stop it
 			if older := e.keepsOut(t, b); older != nil {
-				return block{why: keepsOrder, batch: b.id, trip: older}
+				return block{why: keepsOrder, batch: b.id, deployment: older}
 			}
 		}
 		if e.queueOf(t, b) == Latest && without == "" {
 			if newer := e.newestWaiter(b); newer != nil && newer.number > t.number {
-				return block{why: notNewest, batch: b.id, trip: newer}
+				return block{why: notNewest, batch: b.id, deployment: newer}
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func (e *Engine) checkHost(t *deployment, n int32) block {
 	}
 	host := &t.plan.hosts[at.host]
 	if u, busy := e.busy[host.resource]; busy {
-		return block{why: isBusy, trip: u.deployment, step: u.step}
+		return block{why: isBusy, deployment: u.deployment, step: u.step}
 	}
 	if at.kind != hostStart {
 		return block{}

@@ -126,11 +126,11 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	case isLocked:
 		text = e.whoHolds(p, b)
 	case notNewest:
-		text = fmt.Sprintf("batch %s: %s is newer and enters first", p.short(string(b.batch)), e.label(b.trip))
+		text = fmt.Sprintf("batch %s: %s is newer and enters first", p.short(string(b.batch)), e.label(b.deployment))
 	case keepsOrder:
-		text = fmt.Sprintf("order strict: %s has still to pass %s", e.label(b.trip), p.short(string(b.batch)))
+		text = fmt.Sprintf("order strict: %s has still to pass %s", e.label(b.deployment), p.short(string(b.batch)))
 	case isBusy:
-		text = fmt.Sprintf("%s is still busy with %s %s", lastPart(p.target(n)), e.label(b.trip), b.step.event)
+		text = fmt.Sprintf("%s is still busy with %s %s", lastPart(p.target(n)), e.label(b.deployment), b.step.event)
 	case isFull:
 		text = fmt.Sprintf("%d of %d hosts in flight", b.in, b.limit)
 	}
@@ -139,8 +139,8 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 
 // whoHolds is "batch prod is held by greeter#6 since 14:02 (host-deployed on fir)".
 func (e *Engine) whoHolds(p *Graph, b block) string {
-	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.trip), e.holder[b.batch].since.UTC().Format("15:04"))
-	if at := b.trip.atWork(b.batch); at != "" {
+	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holder[b.batch].since.UTC().Format("15:04"))
+	if at := b.deployment.atWork(b.batch); at != "" {
 		text += " (" + at + ")"
 	}
 	return text

@@ -410,8 +410,8 @@ func (p *program) compare() {
 			}
 			b := p.engine.check(t, n)
 			got := verdict{why: b.why, batch: b.batch}
-			if b.trip != nil {
-				got.by = b.trip.number
+			if b.deployment != nil {
+				got.by = b.deployment.number
 			}
 			if want := p.oracle.check(v, i); got != want {
 				p.fatal("#%d %v: %+v, want %+v", o.number, s, got, want)

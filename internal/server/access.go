@@ -33,7 +33,7 @@ type access struct {
 // tokens is what access needs of the ledger.
 type tokens interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
-	View() *ledger.Ledger
+	Waiter() *ledger.Ledger
 	sessionStore
 }
 
@@ -50,7 +50,7 @@ func newAccess(token string, stored tokens, listen string, public *url.URL, next
 func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := hasten(w, r)
 	defer body.leave()
-	w = patient{w}
+	w = retryAfterWriter{w}
 	nameRequest(w.Header())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "same-origin")
@@ -102,7 +102,7 @@ func (a *access) serve(w http.ResponseWriter, r *http.Request, identity Identity
 
 // watch cancels a request when its credentials are valid no longer. While the ledger does not answer it changes nothing.
 func (a *access) watch(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
-	waiter := &Waiter{a.stored.View()}
+	waiter := &Waiter{a.stored.Waiter()}
 	for {
 		if err := waiter.Wait(ctx, accessAge, ledger.TopicAccess); err != nil {
 			return

@@ -22,8 +22,8 @@ import (
 // (fault.Problems) and says how often the action is tried, and in which lane.
 type Handlers map[string]func(parameters json.RawMessage) (action.Action, error)
 
-// Order is an action that somebody wants done.
-type Order struct {
+// NewAction is an action that a caller wants done.
+type NewAction struct {
 	Handler    string          `json:"handler"`
 	Parameters json.RawMessage `json:"parameters,omitempty"` // a JSON object
 	At         time.Time       `json:"at,omitzero"`          // not before; at most a year ahead
@@ -37,43 +37,43 @@ type Order struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// Added is an action that was ordered.
-type Added struct {
+// AddedAction is an action that was stored for a caller.
+type AddedAction struct {
 	ledger.ActionState
 	Created bool `json:"created"` // false: the order's unique key is that of a live action, and this is it
 }
 
-// AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.BadParameters with every fault of
+// AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.InvalidParameters with every fault of
 // the parameters (fault.Problems).
-func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
+func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, error) {
 	handlers := s.offers.Handlers()
 	prepare, ok := handlers[o.Handler]
 	if !ok {
 		unknown := fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler)
 		if near := fault.Nearest(o.Handler, slices.Sorted(maps.Keys(handlers))); near != "" {
-			return Added{}, unknown.WithHint("did you mean %q?", near)
+			return AddedAction{}, unknown.WithHint("did you mean %q?", near)
 		}
-		return Added{}, unknown.WithHint("handlers are described in server.yaml; waybill config check reads it")
+		return AddedAction{}, unknown.WithHint("handlers are described in server.yaml; waybill config check reads it")
 	}
 	a, err := prepare(o.Parameters)
 	if err != nil {
-		return Added{}, BadParameters(err)
+		return AddedAction{}, BadParameters(err)
 	}
 	if err := o.complete(&a, time.Now()); err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	if len(a.Parameters) > blob.Inline {
 		if a, err = s.putAside(ctx, a); err != nil {
-			return Added{}, err
+			return AddedAction{}, err
 		}
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	once, err := IdempotencyOf(o.IdempotencyKey, o.By, sha256.Sum256(append([]byte("add-action\n"), text...)))
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	way := ledger.OnConflict(o.OnConflict)
 	if o.OwnOnly && way == ledger.ReplaceWaiting {
@@ -85,13 +85,13 @@ func (s *Service) AddAction(ctx context.Context, o Order) (Added, error) {
 // BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
 func BadParameters(err error) error {
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
-		return fault.Wrap(fault.BadParameters, problems)
+		return fault.Wrap(fault.InvalidParameters, problems)
 	}
 	return err
 }
 
 // complete puts the rest of the order into the action.
-func (o Order) complete(a *action.Action, now time.Time) error {
+func (o NewAction) complete(a *action.Action, now time.Time) error {
 	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
 	if o.OnConflict != "" && !slices.Contains(ledger.OnConflicts(), o.OnConflict) {
 		return fault.New(fault.Invalid, "onConflict %q: want %s", o.OnConflict, strings.Join(ledger.OnConflicts(), ", "))
@@ -114,18 +114,18 @@ func (o Order) complete(a *action.Action, now time.Time) error {
 	return nil
 }
 
-func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (Added, error) {
+func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueUnique(ctx, a, way)
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	state, err := s.ledger.Action(ctx, made.ID)
-	return Added{state, made.Created}, err
+	return AddedAction{state, made.Created}, err
 }
 
 // CancelAction ends an action: at once when nobody works on it, else as soon as its attempt lets go. The answer is
-// where it stands now; asking again changes nothing. fault.Terminal when it has ended otherwise, fault.OwnedByDeploy
+// where it stands now; asking again changes nothing. fault.Terminal when it has ended otherwise, fault.OwnedByDeployment
 // for a deployment's step.
 func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error) {
 	refused := s.ledger.Cancel(ctx, id, ledger.CancelNow)
@@ -148,17 +148,17 @@ func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Tim
 }
 
 // RetryAction makes a new action that does what an ended one should have done: same parameters, key and priority.
-// fault.NotReady while it lives, fault.OwnedByDeploy for a deployment's step.
-func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Added, error) {
+// fault.NotReady while it lives, fault.OwnedByDeployment for a deployment's step.
+func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (AddedAction, error) {
 	old, err := s.ledger.Action(ctx, id)
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	if err := ledger.OwnedByDeployment(old.Action, "retry"); err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	if old.Thread.Status.Live() {
-		return Added{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
+		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
 	return s.enqueue(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)

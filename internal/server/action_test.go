@@ -39,10 +39,10 @@ func TestOrdersOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveOrders(t)
 	const at = "/api/v1/actions"
-	post := func(path, body string) (int, server.Added, string) {
+	post := func(path, body string) (int, server.AddedAction, string) {
 		t.Helper()
 		status, answer, header := s.ask(t, "POST", path, body, "Authorization", bearer, "Content-Type", "application/json")
-		var made server.Added
+		var made server.AddedAction
 		if status < 300 {
 			if err := json.Unmarshal([]byte(answer), &made); err != nil {
 				t.Fatal(err)
@@ -135,12 +135,12 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	t.Parallel()
 	s := serveOrders(t)
 	c := s.client()
-	made, err := c.AddAction(t.Context(), server.Order{Handler: "work", Parameters: json.RawMessage(`{"a": 1}`)})
+	made, err := c.AddAction(t.Context(), server.NewAction{Handler: "work", Parameters: json.RawMessage(`{"a": 1}`)})
 	if err != nil || made.CreatedBy != "ana" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	_, err = c.AddAction(t.Context(), server.Order{Handler: "work", Parameters: json.RawMessage(`{"bad": 1}`)})
-	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.BadParameters) {
+	_, err = c.AddAction(t.Context(), server.NewAction{Handler: "work", Parameters: json.RawMessage(`{"bad": 1}`)})
+	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.InvalidParameters) {
 		t.Error(err)
 	}
 	seen := make(chan action.Status, 8)
@@ -195,7 +195,7 @@ func TestStepsAreNotOrdered(t *testing.T) {
 		_, err = s.client().RetryAction(t.Context(), actions[0].ID, "ana")
 		_, canceled := s.client().CancelAction(t.Context(), actions[0].ID)
 		_, snoozed := s.client().SnoozeAction(t.Context(), actions[0].ID, time.Now().Add(time.Hour), "ana")
-		if !fault.Is(err, fault.OwnedByDeploy) || !fault.Is(canceled, fault.OwnedByDeploy) || !fault.Is(snoozed, fault.OwnedByDeploy) {
+		if !fault.Is(err, fault.OwnedByDeployment) || !fault.Is(canceled, fault.OwnedByDeployment) || !fault.Is(snoozed, fault.OwnedByDeployment) {
 			t.Errorf("retry: %v; cancel: %v; snooze: %v", err, canceled, snoozed)
 		}
 		return

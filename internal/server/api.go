@@ -135,8 +135,8 @@ func write(id, method, at string, scope Scope, summary string) huma.Operation {
 // nothing is the input of an operation without parameters.
 type nothing struct{}
 
-// get registers a reading operation whose handler returns a plain value.
-func get[I, O any](a *api, op huma.Operation, ask func(context.Context, *I) (O, error)) {
+// handle registers an operation whose handler returns a plain value.
+func handle[I, O any](a *api, op huma.Operation, ask func(context.Context, *I) (O, error)) {
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*Out[O], error) {
 		value, err := ask(ctx, in)
 		return answer(value, err)

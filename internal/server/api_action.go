@@ -28,16 +28,16 @@ type addInput struct {
 	RawBody []byte
 }
 
-// order reads the body again where its numbers must stay as they were written.
-func (in *addInput) order(by string) (Order, error) {
+// newAction reads the body again where its numbers must stay as they were written.
+func (in *addInput) newAction(by string) (NewAction, error) {
 	var exact struct {
 		Parameters json.RawMessage `json:"parameters"`
 	}
 	if err := json.Unmarshal(in.RawBody, &exact); err != nil {
-		return Order{}, fault.New(fault.Invalid, "the request is no JSON: %w", err)
+		return NewAction{}, fault.New(fault.Invalid, "the request is no JSON: %w", err)
 	}
 	b := in.Body
-	return Order{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
+	return NewAction{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
 		Deadline: b.Deadline, By: by, IdempotencyKey: in.IdempotencyKey}, nil
 }
 
@@ -45,10 +45,10 @@ func (in *addInput) order(by string) (Order, error) {
 type addedOut struct {
 	Status   int
 	Location string `header:"Location"`
-	Body     Added
+	Body     AddedAction
 }
 
-func added(a Added, status int, err error) (*addedOut, error) {
+func added(a AddedAction, status int, err error) (*addedOut, error) {
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -71,7 +71,7 @@ func (a *api) orders() {
 	add := write("add-action", http.MethodPost, "/actions", ScopeExecute, "Have something done by a handler")
 	add.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, add, func(ctx context.Context, in *addInput) (*addedOut, error) {
-		order, err := in.order(IdentityOf(ctx).Name)
+		order, err := in.newAction(IdentityOf(ctx).Name)
 		if err != nil {
 			return nil, problemOf(err)
 		}
@@ -91,7 +91,7 @@ func (a *api) orders() {
 	})
 	snooze := write("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Let an action that waits do so until another time")
 	snooze.DefaultStatus = http.StatusAccepted
-	get(a, snooze, func(ctx context.Context, in *snoozeInput) (ledger.ActionState, error) {
+	handle(a, snooze, func(ctx context.Context, in *snoozeInput) (ledger.ActionState, error) {
 		id, err := in.id()
 		if err != nil {
 			return ledger.ActionState{}, err
@@ -100,7 +100,7 @@ func (a *api) orders() {
 	})
 	cancel := write("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
 	cancel.DefaultStatus = http.StatusAccepted
-	get(a, cancel, func(ctx context.Context, in *ActionPath) (ledger.ActionState, error) {
+	handle(a, cancel, func(ctx context.Context, in *ActionPath) (ledger.ActionState, error) {
 		id, err := in.id()
 		if err != nil {
 			return ledger.ActionState{}, err

@@ -46,13 +46,13 @@ type deployInput struct {
 }
 
 func (a *api) deployments() {
-	get(a, read("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
-	get(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
+	handle(a, read("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
+	handle(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"),
 		func(ctx context.Context, in *deployInput) (ledger.Deployment, error) {
 			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Until, IdentityOf(ctx).Name})
 		})
-	get(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
+	handle(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -60,7 +60,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Deployment(ctx, ref)
 		})
-	get(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
+	handle(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
 		func(ctx context.Context, in *DeploymentPath) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -68,7 +68,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Steps(ctx, ref)
 		})
-	get(a, read("why", "/deployments/{id}/why", "What each open step waits for"),
+	handle(a, read("why", "/deployments/{id}/why", "What each open step waits for"),
 		func(ctx context.Context, in *whyInput) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -77,7 +77,7 @@ func (a *api) deployments() {
 			return a.service.Why(ctx, ref, in.Target)
 		})
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "cancel"} {
-		get(a, write(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
+		handle(a, write(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
 			"Record the wish to "+kind), a.command(kind))
 	}
 }

@@ -154,7 +154,7 @@ type eventsInput struct {
 }
 
 func (a *api) actions() {
-	get(a, read("list-actions", "/actions", "Actions, newest first"),
+	handle(a, read("list-actions", "/actions", "Actions, newest first"),
 		func(ctx context.Context, in *actionQuery) ([]ledger.ActionState, error) {
 			q, err := in.ledgerQuery()
 			if err != nil {
@@ -163,7 +163,7 @@ func (a *api) actions() {
 			actions, err := a.service.Actions(ctx, q)
 			return nonNil(actions), err
 		})
-	get(a, read("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
+	handle(a, read("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := in.id()
 			if err != nil {
@@ -187,7 +187,7 @@ func (a *api) actions() {
 		}), nil
 	})
 	exchange := read("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
-	get(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
+	handle(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
 		id, err := in.id()
 		if err != nil {
 			return nil, err

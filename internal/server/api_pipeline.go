@@ -61,29 +61,29 @@ type pipelineOut struct {
 }
 
 func (a *api) pipelines() {
-	get(a, read("list-pipelines", "/pipelines", "Every pipeline as it stands"),
+	handle(a, read("list-pipelines", "/pipelines", "Every pipeline as it stands"),
 		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
 	huma.Register(a.huma, read("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
-	get(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
+	handle(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
 		func(ctx context.Context, in *PipelinePath) ([]ledger.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
-	get(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
+	handle(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
 		func(ctx context.Context, in *versionPath) (ledger.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
 	apply := write("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
 	apply.MaxBodyBytes = maxDefinition
-	get(a, apply, a.applyDefinition)
+	handle(a, apply, a.applyDefinition)
 	plan := read("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
 	plan.Method = http.MethodPost
 	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
-	get(a, plan, a.plan)
+	handle(a, plan, a.plan)
 	log := read("read-service-log", "/pipelines/{pipeline}/service-log", "What the service on a host printed last, at most 1 MiB; needs a token also on the server's machine")
 	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
-	get(a, log, a.serviceLog)
-	get(a, read("list-resources", "/resources", "What runs where"), a.resources)
+	handle(a, log, a.serviceLog)
+	handle(a, read("list-resources", "/resources", "What runs where"), a.resources)
 }
 
 func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, error) {

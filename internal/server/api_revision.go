@@ -59,27 +59,27 @@ type limitInput struct {
 }
 
 func (a *api) revisions() {
-	get(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
+	handle(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
 		func(ctx context.Context, in *limitInput) ([]ledger.Revision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
-	get(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
+	handle(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
 		func(ctx context.Context, in *LabelPath) (ledger.Revision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
-	get(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
+	handle(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
 		"Register a revision and make its forward deployment; repeatable"), a.register)
-	get(a, write("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
+	handle(a, write("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
 		"Store a revision's files, one archive, before it is registered"),
 		func(ctx context.Context, in *Upload) (Stored, error) {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
 			return Stored{key}, err
 		})
-	get(a, read("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
+	handle(a, read("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
 		func(ctx context.Context, in *LabelPath) (SnapshotView, error) {
 			return a.service.Snapshot(ctx, in.Pipeline, in.Label)
 		})
-	get(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
+	handle(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store a result of a build that ran elsewhere"),
 		func(ctx context.Context, in *artifactUpload) (ledger.Artifact, error) {
 			wanted := ledger.Artifact{Label: in.Artifact, Name: in.Name}

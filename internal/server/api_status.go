@@ -4,10 +4,10 @@ import "context"
 
 // status registers the questions that say whether everything keeps up, and which processes work.
 func (a *api) status() {
-	get(a, read("status", "/status", "Whether everything keeps up, and if not, who is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
+	handle(a, read("status", "/status", "Whether everything keeps up, and if not, who is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
 		return a.service.Status(ctx)
 	})
-	get(a, read("instances", "/instances", "The processes that run roles"), func(ctx context.Context, _ *nothing) ([]ProcessView, error) {
+	handle(a, read("instances", "/instances", "The processes that run roles"), func(ctx context.Context, _ *nothing) ([]InstanceView, error) {
 		return a.service.Instances(ctx)
 	})
 }
@@ -18,6 +18,6 @@ func (c *Client) Status(ctx context.Context) (v StatusView, err error) {
 }
 
 // Instances is Service.Instances.
-func (c *Client) Instances(ctx context.Context) (all []ProcessView, err error) {
+func (c *Client) Instances(ctx context.Context) (all []InstanceView, err error) {
 	return all, c.get(ctx, "/instances", nil, &all)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // AddAction is Service.AddAction; the server takes who ordered it from the token.
-func (c *Client) AddAction(ctx context.Context, o Order) (made Added, err error) {
+func (c *Client) AddAction(ctx context.Context, o NewAction) (made AddedAction, err error) {
 	content, err := json.Marshal(o)
 	if err != nil {
 		return made, fmt.Errorf("encode the order: %w", err)
@@ -37,7 +37,7 @@ func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time
 }
 
 // RetryAction is Service.RetryAction; the server takes who did it from the token.
-func (c *Client) RetryAction(ctx context.Context, id action.ID, _ string) (made Added, err error) {
+func (c *Client) RetryAction(ctx context.Context, id action.ID, _ string) (made AddedAction, err error) {
 	return made, c.post(ctx, at("actions", id.String(), "retry"), struct{}{}, &made)
 }
 

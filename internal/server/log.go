@@ -118,7 +118,7 @@ const childrenShown = 100
 func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
 	view, err := s.history(ctx, id)
 	if err == nil && view.Thread.Status.Live() && view.Thread.ClaimedBy.IsZero() {
-		view.Limit, err = s.ledger.Trouble(ctx, view.Lane)
+		view.Limit, err = s.ledger.BlockingLimiter(ctx, view.Lane)
 	}
 	return view, err
 }

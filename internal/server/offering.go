@@ -70,7 +70,7 @@ func (s *Service) ShowProcess(ctx context.Context, id string) (ProcessOffering, 
 }
 
 // RunProcess makes a job, or finds the one that answers for the same payload.
-func (s *Service) RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (Added, error) {
+func (s *Service) RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (AddedAction, error) {
 	return s.Execute(ctx, Execution{Process: id, Inputs: inputs, By: by})
 }
 
@@ -112,23 +112,23 @@ func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, e
 }
 
 // RunProcess is Service.RunProcess; the server takes who it was from the token.
-func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessage, _ string) (Added, error) {
+func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessage, _ string) (AddedAction, error) {
 	body, err := json.Marshal(map[string]json.RawMessage{"inputs": inputs})
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	response, err := c.send(ctx, request{method: http.MethodPost, path: at("processes", id, "execution"), root: true,
 		body: strings.NewReader(string(body)), kind: "application/json", prefer: "respond-async"})
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	defer response.Body.Close()
 	var job struct {
 		JobID action.ID `json:"jobID"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&job); err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	view, err := c.Action(ctx, job.JobID)
-	return Added{view.ActionState, response.StatusCode == http.StatusCreated}, err // a job that was there came by a redirect
+	return AddedAction{view.ActionState, response.StatusCode == http.StatusCreated}, err // a job that was there came by a redirect
 }

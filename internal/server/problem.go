@@ -83,14 +83,14 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // requestHeader names a request in its answer, in problems and in logs.
 const requestHeader = "X-Request-Id"
 
-// patient tells in every answer that says that something is away when to ask again, whoever writes it.
-type patient struct{ http.ResponseWriter }
+// retryAfterWriter sets Retry-After on every 503.
+type retryAfterWriter struct{ http.ResponseWriter }
 
 // retryAfter is the longest time in seconds that a loop waits for a ledger that is away.
 const retryAfter = "5"
 
 // WriteHeader begins the answer.
-func (p patient) WriteHeader(status int) {
+func (p retryAfterWriter) WriteHeader(status int) {
 	if status == http.StatusServiceUnavailable {
 		p.Header().Set("Retry-After", retryAfter)
 	}
@@ -98,7 +98,7 @@ func (p patient) WriteHeader(status int) {
 }
 
 // Unwrap is for http.ResponseController.
-func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p retryAfterWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // nameRequest gives an answer's request a name.
 func nameRequest(header http.Header) {

@@ -50,16 +50,16 @@ func (s *Service) Process(_ context.Context, id string) (config.Process, error) 
 	return config.Process{}, unknown.WithHint("processes are described under workflows in server.yaml")
 }
 
-// Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.BadParameters with
-// every fault of the inputs (fault.Problems); fault.KeyReused when the idempotency key stood for another request.
-func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
+// Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.InvalidParameters with
+// every fault of the inputs (fault.Problems); fault.IdempotencyKeyReused when the idempotency key stood for another request.
+func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error) {
 	w, err := s.Process(ctx, e.Process)
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	job, err := s.PrepareJob(ctx, w, e.Inputs)
 	if err != nil {
-		return Added{}, BadParameters(err)
+		return AddedAction{}, BadParameters(err)
 	}
 	job.CreatedBy, job.Subscriber = e.By, e.Subscriber
 	if e.Answer.Response != "" || len(e.Answer.Outputs) > 0 {
@@ -67,7 +67,7 @@ func (s *Service) Execute(ctx context.Context, e Execution) (Added, error) {
 	}
 	if len(job.Parameters) > blob.Inline {
 		if job, err = s.putAside(ctx, job); err != nil {
-			return Added{}, err
+			return AddedAction{}, err
 		}
 	}
 	return s.once(ctx, e.Idempotency, job, ledger.ReturnExisting)
@@ -98,17 +98,17 @@ func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave fun
 }
 
 // once stores an action for a request that may be sent again.
-func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (Added, error) {
+func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
 	if i == nil {
 		return s.enqueue(ctx, a, way)
 	}
 	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
 	if err != nil {
-		return Added{}, err
+		return AddedAction{}, err
 	}
 	state, err := s.ledger.Action(ctx, made.ID)
-	return Added{state, made.Created}, err
+	return AddedAction{state, made.Created}, err
 }
 
 // longestKey is the size in bytes that an Idempotency-Key may have.

@@ -76,7 +76,7 @@ func (c *Client) Schedules(ctx context.Context) (views []ScheduleView, err error
 
 // listSchedules registers what is done again and again.
 func (a *api) listSchedules() {
-	get(a, read("list-schedules", "/schedules", "What is done again and again: when last, when next"),
+	handle(a, read("list-schedules", "/schedules", "What is done again and again: when last, when next"),
 		func(ctx context.Context, _ *nothing) ([]ScheduleView, error) {
 			views, err := a.service.Schedules(ctx)
 			return nonNil(views), err

@@ -208,7 +208,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, ledger.ErrOutdated)
 	case err != nil:
 		s.options.Log.Warn("not ready", obs.Error(err))
-		WriteProblem(w, r, fault.New(fault.LedgerAway, "the ledger does not answer"))
+		WriteProblem(w, r, fault.New(fault.LedgerUnavailable, "the ledger does not answer"))
 	default:
 		s.health(w, r)
 	}

@@ -17,7 +17,7 @@ type StatusView struct {
 	Now       time.Time        `json:"now"`     // the ledger's
 	KeepsUp   bool             `json:"keepsUp"` // nothing waits that should not
 	Troubles  []Trouble        `json:"troubles"`
-	Processes []ProcessView    `json:"processes"`
+	Processes []InstanceView   `json:"processes"`
 	Handlers  []HandlerView    `json:"handlers"` // those with live actions, and those that are served
 	Lanes     []ledger.Limiter `json:"lanes"`    // slowed, paused or disabled
 	NextDue   time.Time        `json:"nextDue,omitzero"`
@@ -27,8 +27,8 @@ type StatusView struct {
 	Partitions *ledger.Partitions `json:"partitions,omitempty"`
 }
 
-// ProcessView is a process that runs roles.
-type ProcessView struct {
+// InstanceView is a process that runs roles.
+type InstanceView struct {
 	Name     string         `json:"name"`
 	Version  string         `json:"version"`
 	Roles    []string       `json:"roles"`
@@ -106,13 +106,13 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 		return StatusView{}, err
 	}
 	v.Troubles = slices.Concat([]Trouble{}, v.Troubles, services, away, v.unserved(), v.laneTroubles(), v.late(lanes), blobTroubles(s.reports(now)), v.strained(), v.partitioned(), told(s.reports(now)))
-	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
+	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil
 }
 
 // Instances lists the processes that run roles. It reads nothing else, and costs little.
-func (s *Service) Instances(ctx context.Context) ([]ProcessView, error) {
+func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 	rows, err := s.ledger.Instances(ctx)
 	if err != nil {
 		return nil, err
@@ -125,15 +125,15 @@ func (s *Service) Instances(ctx context.Context) ([]ProcessView, error) {
 }
 
 // processes puts the instances of each process together: every role is one.
-func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []ProcessView {
+func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []InstanceView {
 	if s.Idle != nil && s.Idle() {
-		return []ProcessView{} // what stands there is of one that was killed
+		return []InstanceView{} // what stands there is of one that was killed
 	}
-	byName := map[string]*ProcessView{}
+	byName := map[string]*InstanceView{}
 	for _, i := range instances {
 		p := byName[i.Name]
 		if p == nil {
-			p = &ProcessView{Name: i.Name, Version: i.Version, Since: i.StartedAt, State: "alive", Guard: "lock", Reload: i.Report.Reload}
+			p = &InstanceView{Name: i.Name, Version: i.Version, Since: i.StartedAt, State: "alive", Guard: "lock", Reload: i.Report.Reload}
 			byName[i.Name] = p
 		}
 		p.Roles, p.Handlers = append(p.Roles, i.Roles...), append(p.Handlers, i.Handlers...)
@@ -153,7 +153,7 @@ func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []Pro
 			p.State = "draining"
 		}
 	}
-	all := []ProcessView{}
+	all := []InstanceView{}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		p := byName[name]
 		slices.Sort(p.Roles)
@@ -165,7 +165,7 @@ func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []Pro
 }
 
 // served puts beside what lives at handlers how many processes serve them.
-func served(backlogs []ledger.Backlog, processes []ProcessView) []HandlerView {
+func served(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
 	by := map[string]*HandlerView{}
 	for _, b := range backlogs {
 		by[b.Handler] = &HandlerView{Backlog: b}

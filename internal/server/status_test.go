@@ -32,7 +32,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
 	v, err := c.Status(ctx)
-	for view := s.Ledger.View(); err == nil && len(v.Processes) == 0; v, err = c.Status(ctx) { // until the deployer has joined
+	for view := s.Ledger.Waiter(); err == nil && len(v.Processes) == 0; v, err = c.Status(ctx) { // until the deployer has joined
 		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	if _, err := c.Limit(ctx, "notify/hooks.example.org", ledger.LimitCommand{Kind: "pause", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Ledger.Tell(func(r *ledger.Report) {
+	s.Ledger.UpdateReport(func(r *ledger.Report) {
 		r.Stopped = map[string]string{"greeter": "two finishes"}
 		r.Undeletable = map[string]string{"flows/x": "quota"}
 		r.Reload = &ledger.Reload{File: "server.yaml", Since: time.Now().UTC(), TriedAt: time.Now().UTC(),
@@ -98,14 +98,14 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	ctx := t.Context()
 	other := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
-	s.Ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
+	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
 	if err := s.Ledger.Join(ctx, other); err != nil { // with what this process reports
 		t.Fatal(err)
 	}
 	if v, err := s.Service.Status(ctx); err != nil || !v.KeepsUp {
 		t.Fatalf("with one store: %+v, %v", v.Troubles, err)
 	}
-	s.Ledger.Tell(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
+	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
 	v, err := server.NewService(s.Ledger, s.Blobs, server.Offers{}).Status(ctx)
 	if err != nil || v.KeepsUp || len(v.Troubles) != 1 || v.Troubles[0].Kind != "blobs" ||
 		!strings.HasSuffix(v.Troubles[0].Text, "/root/.waybill/blobs, s3://bucket") {
@@ -162,7 +162,7 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	defer cancel()
 	c := s.client()
 	got, err := c.Instances(ctx)
-	for view := s.Ledger.View(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
+	for view := s.Ledger.Waiter(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
 		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != want || !v.Troubles[0].Warning {
 		t.Errorf("%+v, %v", v.Troubles, err)
 	}
-	w.Ledger.Tell(func(r *ledger.Report) { r.Home = &ledger.HostHome{ID: "a", Place: "m1:/moved"} })
+	w.Ledger.UpdateReport(func(r *ledger.Report) { r.Home = &ledger.HostHome{ID: "a", Place: "m1:/moved"} })
 	if v, err := w.Service.Status(ctx); err != nil || len(v.Troubles) != 0 {
 		t.Errorf("with a conductor of the home: %+v, %v", v.Troubles, err)
 	}

@@ -17,7 +17,7 @@ import (
 const sender = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 // order has an action stored by a server with these spans, for a sender with a trace; it returns what was stored.
-func order(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
+func rank(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
 	t.Helper()
 	w := serveOrders(t)
 	api := server.New(w.Service, server.Options{Token: homeToken, Tracing: provider})
@@ -45,7 +45,7 @@ func order(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
 func TestRequestsAreSpansAndActionsKnowTheirs(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
-	stored := order(t, sdk.NewTracerProvider(sdk.WithSyncer(spans)))
+	stored := rank(t, sdk.NewTracerProvider(sdk.WithSyncer(spans)))
 	all := spans.GetSpans()
 	if len(all) != 1 || all[0].Name != "POST /api/v1/actions" || all[0].SpanKind != trace.SpanKindServer {
 		t.Fatalf("spans: %+v", all)
@@ -60,7 +60,7 @@ func TestRequestsAreSpansAndActionsKnowTheirs(t *testing.T) {
 
 func TestTheSendersTraceIsKeptWithoutTracing(t *testing.T) {
 	t.Parallel()
-	if got := order(t, nil).Trace; got != sender {
+	if got := rank(t, nil).Trace; got != sender {
 		t.Errorf("got %q, want %q", got, sender)
 	}
 }

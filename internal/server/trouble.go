@@ -44,8 +44,8 @@ const (
 	heldAfter = 5 * time.Minute
 )
 
-// order is in which kinds of trouble are told.
-func order(kind string) int {
+// rank returns the place of a kind of trouble among the others.
+func rank(kind string) int {
 	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
@@ -58,7 +58,7 @@ func (v StatusView) unserved() (all []Trouble) {
 		t := Trouble{Kind: TroubleUnserved, Subject: h.Handler, Since: h.Oldest,
 			Text: fmt.Sprintf("no process serves handler %s, which has %s", h.Handler, liveActions(h.Live())),
 			Hint: "describe it in server.yaml of a process that runs the role conductor"}
-		if !slices.ContainsFunc(v.Processes, func(p ProcessView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
+		if !slices.ContainsFunc(v.Processes, func(p InstanceView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
 			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
 			if h.Counts[action.Running] > 0 && len(v.Processes) == 0 {
 				t.Hint += "; it also takes over the attempts of processes that have ended"
@@ -242,7 +242,7 @@ func told(reports []ledger.Report) (all []Trouble) {
 
 // reports are those of all processes, and this one's.
 func (s *Service) reports(now ledger.Status) []ledger.Report {
-	all := []ledger.Report{s.ledger.Told()}
+	all := []ledger.Report{s.ledger.Report()}
 	if s.Idle != nil && s.Idle() {
 		return all
 	}

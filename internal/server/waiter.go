@@ -11,7 +11,7 @@ import (
 type Waiter struct{ ledger *ledger.Ledger }
 
 // Waiter makes one; each follower needs its own.
-func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.View()} }
+func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.Waiter()} }
 
 // Wait returns when something of the topics may have changed since the last Wait, after at most max, or with the
 // cause when ctx ends.

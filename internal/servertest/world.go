@@ -91,8 +91,8 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 			}
 		})
 	}
-	run(deployer.New(l.View(), deployer.Config{Instance: ledger.Instance{Name: "deployer"}}).Run)
-	run(conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Handlers: handlers}).Run)
+	run(deployer.New(l.Waiter(), deployer.Config{Instance: ledger.Instance{Name: "deployer"}}).Run)
+	run(conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Handlers: handlers}).Run)
 	t.Cleanup(func() {
 		stop()
 		roles.Wait()

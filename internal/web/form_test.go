@@ -53,7 +53,7 @@ func serveActions(t *testing.T) (*site, ledger.Instance) {
 // add enqueues an action.
 func (s *site) add(t *testing.T) action.ID {
 	t.Helper()
-	made, err := s.Service.AddAction(t.Context(), server.Order{Handler: "noop", By: "ana"})
+	made, err := s.Service.AddAction(t.Context(), server.NewAction{Handler: "noop", By: "ana"})
 	if err != nil {
 		t.Fatal(err)
 	}

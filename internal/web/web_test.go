@@ -189,7 +189,7 @@ func unwell(t *testing.T, s *site) {
 			t.Fatal(err)
 		}
 	}
-	s.Ledger.Tell(func(r *ledger.Report) {
+	s.Ledger.UpdateReport(func(r *ledger.Report) {
 		r.Undeletable = map[string]string{"flows/01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77": "workflows.argoproj.io is forbidden: exceeded quota"}
 		r.Reload = &ledger.Reload{File: "/etc/waybill/server.yaml", Since: time.Now().Add(-time.Hour), TriedAt: time.Now(),
 			Faults: []string{`/etc/waybill/server.yaml:14:7: unknown key "retires" in handlers.notify.backoff (did you mean "retries"?)`}}

@@ -57,8 +57,8 @@ func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: chaos.Nothing, Handler: chaos.Nothing, Policy: action.DefaultPolicy()})
-	if !fault.Is(err, fault.LedgerAway) {
-		t.Errorf("an order on a full disk: %v, want %s", err, fault.LedgerAway)
+	if !fault.Is(err, fault.LedgerUnavailable) {
+		t.Errorf("an order on a full disk: %v, want %s", err, fault.LedgerUnavailable)
 	}
 	release()
 	awaitSaid(t, p, "turn failed")

@@ -79,7 +79,7 @@ func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day,
 		return Day{}, err
 	}
 	l.Follows(callback.Planner{Book: func() callback.Book { return &config }, Blobs: blobs, Jobs: l})
-	d := &day{Settings: s, ledger: l, blobs: blobs, jobs: map[action.ID]bool{}, faults: newFaults(blobs, l.View(), s)}
+	d := &day{Settings: s, ledger: l, blobs: blobs, jobs: map[action.ID]bool{}, faults: newFaults(blobs, l.Waiter(), s)}
 	if err := d.handOff(ctx, config); err != nil {
 		return Day{}, err
 	}
@@ -158,7 +158,7 @@ func emptied(ctx context.Context, flows *kube.Cluster) error {
 
 // watchCallbacks looks at callbacks as soon as they are there: their parameters must be there, too.
 func (d *day) watchCallbacks(ctx context.Context) error {
-	view := d.ledger.View()
+	view := d.ledger.Waiter()
 	for view.Wait(ctx, ledger.TopicAction, time.Now().Add(time.Millisecond)) == nil {
 		for id := range d.jobs {
 			callbacks, err := d.ledger.Actions(context.WithoutCancel(ctx), ledger.ActionQuery{Parent: id})

@@ -119,7 +119,7 @@ func badOutcomeFailsItsActionAlone(t *testing.T, s setup) {
 	check(t, err)
 	state, err := s.Action(s.ctx, bad)
 	check(t, err)
-	if state.Thread.Status != action.Failed || state.Code != string(fault.NoTime) || state.Error == "" {
+	if state.Thread.Status != action.Failed || state.Code != string(fault.BackoffWithoutTime) || state.Error == "" {
 		t.Errorf("the bad one: %+v", state)
 	}
 	if got := s.statusOf(t, good); got != action.Successful {
@@ -200,7 +200,7 @@ func cancelEndsOrAsks(t *testing.T, s setup) {
 	}
 	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
 	step := s.claim(t, host, "step/"+oak, 1)[0]
-	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeploy)
+	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeployment)
 }
 
 // endsAgainstPassesDoNotDeadlock: passes start and stop steps of two pipelines while turns end them and people append.

@@ -225,7 +225,7 @@ func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
 		t.Errorf("the repeat (-first +repeat):\n%s", diff)
 	}
 	_, err = s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"), "")
-	wantCode(t, err, fault.KeyReused)
+	wantCode(t, err, fault.IdempotencyKeyReused)
 	other, err := s.EnqueueOnce(s.ctx, once("bob", "k", "y"), job("a"), "")
 	check(t, err)
 	if !other.Created || other.ID == first.ID {

@@ -24,11 +24,11 @@ type planner struct {
 	asked  []string      // each end that was planned: name and status
 	away   bool          // documents cannot be had
 	hangs  chan struct{} // until it is closed, plans of actions named "slow" do not end
-	follow func(ledger.End) []ledger.Follow
-	begins func(action.Action) []ledger.Follow
+	follow func(ledger.End) []ledger.Successor
+	begins func(action.Action) []ledger.Successor
 }
 
-func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []ledger.Follow {
+func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []ledger.Successor {
 	if p.begins == nil {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []
 
 func (p *planner) Asks(a action.Action, _ action.Status) bool { return a.Kind == "job" }
 
-func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Follow, error) {
+func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Successor, error) {
 	if p.hangs != nil && e.Action.Name == "slow" {
 		<-p.hangs
 	}
@@ -50,7 +50,7 @@ func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Follow, error)
 	if p.follow != nil {
 		return p.follow(e), nil
 	}
-	return []ledger.Follow{{Action: follower(e, "told")}}, nil
+	return []ledger.Successor{{Action: follower(e, "told")}}, nil
 }
 
 // follower is an action that follows an end; it says how that was.
@@ -138,7 +138,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 		next, err := s.Due(s.ctx)
 		check(t, err)
 		if s.statusOf(t, timedOut).Live() {
-			check(t, s.View().Wait(s.ctx, ledger.TopicEntry, next))
+			check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, next))
 		}
 	}
 	want[timedOut] = action.TimedOut
@@ -323,7 +323,7 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 		next, err = s.Due(s.ctx)
 		check(t, err)
 		if s.statusOf(t, other).Live() {
-			check(t, s.View().Wait(s.ctx, ledger.TopicEntry, next))
+			check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, next))
 		}
 	}
 	for now := time.Now(); next.Before(now.Add(time.Second)); now = time.Now() { // it does not look without end
@@ -353,10 +353,10 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 
 // followersFailAtBirth: a follower that could not be planned is there, has ended, and its siblings are not held back.
 func followersFailAtBirth(t *testing.T, s setup) {
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
 		bad, unstorable := follower(e, "bad"), follower(e, "unstorable")
 		unstorable.Parameters = []byte("{")
-		return []ledger.Follow{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
+		return []ledger.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
 	}})
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
@@ -377,14 +377,14 @@ func followersFailAtBirth(t *testing.T, s setup) {
 
 // chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that somebody asks for.
 func chainsLinkToWhatIsThere(t *testing.T, s setup) {
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
 		if e.Action.Name != "first" {
 			return nil
 		}
 		next := follower(e, "next")
 		next.Kind, next.Handler, next.CacheKey = "job", "noop", action.ID{15: 7}
 		link := follower(e, "next")
-		return []ledger.Follow{{Action: next, Link: &link}}
+		return []ledger.Successor{{Action: next, Link: &link}}
 	}})
 	host := s.join(t, "host-a")
 	var chained []ledger.ActionState
@@ -411,14 +411,14 @@ func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 // chainsKeepTheirWidth: the end of a chained job, and of its retry, is planned with the width that the job was planned with.
 func chainsKeepTheirWidth(t *testing.T, s setup) {
 	ended := map[action.ID]int{} // width by job
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
 		ended[e.Action.ID] = e.Action.Width
 		if e.Action.Name != "first" {
 			return nil
 		}
 		next := follower(e, "next")
 		next.Kind, next.Handler, next.Width = "job", "noop", 70_000
-		return []ledger.Follow{{Action: next}}
+		return []ledger.Successor{{Action: next}}
 	}})
 	host := s.join(t, "host-a")
 	first := s.enqueue(t, job("first"))
@@ -434,9 +434,9 @@ func chainsKeepTheirWidth(t *testing.T, s setup) {
 
 // beginningsAreToldOnce: however often an action is tried, and whoever says that it runs.
 func beginningsAreToldOnce(t *testing.T, s setup) {
-	s.planning(&planner{begins: func(a action.Action) []ledger.Follow {
-		return []ledger.Follow{{Action: follower(ledger.End{Action: a}, "began")}}
-	}, follow: func(ledger.End) []ledger.Follow { return nil }})
+	s.planning(&planner{begins: func(a action.Action) []ledger.Successor {
+		return []ledger.Successor{{Action: follower(ledger.End{Action: a}, "began")}}
+	}, follow: func(ledger.End) []ledger.Successor { return nil }})
 	host := s.join(t, "host-a")
 	again := job("again")
 	again.Policy.Initial = 0
@@ -450,7 +450,7 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 		if len(turned.Claimed) == 1 {
 			break
 		}
-		check(t, s.View().Wait(s.ctx, ledger.TopicEntry, time.Now().Add(10*time.Millisecond)))
+		check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, time.Now().Add(10*time.Millisecond)))
 	}
 	away := s.accepted(t, host, job("away"))
 	for range 2 {

@@ -206,7 +206,7 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 		}
 	}
 	stops()
-	view := s.View()
+	view := s.Waiter()
 	check(t, s.Cancel(s.ctx, id, ledger.CancelNow))
 	check(t, view.Wait(s.ctx, ledger.TopicCancel, time.Time{})) // at once
 	if taken, err := s.Stops(s.ctx, host, []string{"another"}); err != nil || len(taken) != 0 {
@@ -258,7 +258,7 @@ func deadlinesStopHandedOffWork(t *testing.T, s setup) {
 		}
 		next, err := s.Due(s.ctx)
 		check(t, err)
-		check(t, s.View().Wait(s.ctx, ledger.TopicEntry, next))
+		check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, next))
 	}
 	check(t, s.Stopped(s.ctx, host, id, done()))
 	if got := s.statusOf(t, id); got != action.TimedOut {
@@ -298,7 +298,7 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 		t.Errorf("claimed %+v", c.Action)
 	}
 	var planned string
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Follow {
+	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
 		planned = string(e.Output) + " " + e.OutputRef
 		return nil
 	}})

@@ -186,7 +186,7 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 func readyLanesAreNamed(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	other, _ := s.another(t)
-	views := []*ledger.Ledger{s.View(), other.View()}
+	views := []*ledger.Ledger{s.Waiter(), other.Waiter()}
 	if s.Embedded() { // processes that share a file look for themselves
 		views = views[:1]
 	}

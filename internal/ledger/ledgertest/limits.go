@@ -235,7 +235,7 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 
 func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	view := s.View()
+	view := s.Waiter()
 	_, err := s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
 	wantCode(t, err, fault.NotFound)
 	_, err = s.Limit(s.ctx, "/x", ledger.LimitCommand{Kind: "pause"})

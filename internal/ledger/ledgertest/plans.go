@@ -54,7 +54,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"Entries: a deployment":       entries(ledger.EntryQuery{Deployment: 1}),
 		"Entries: a target":           entries(ledger.EntryQuery{Target: oak}),
 		"Standings: latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(testPipeline, oak); return err },
-		"Passages: at a past moment":  func(tx ledger.Tx) error { _, err := tx.Passages(testPipeline, oak, 9, 1); return err },
+		"History: at a past moment":   func(tx ledger.Tx) error { _, err := tx.History(testPipeline, oak, 9, 1); return err },
 		"Deployments: in progress": func(tx ledger.Tx) error {
 			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 			return err
@@ -62,7 +62,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"Resources: what runs where":  func(tx ledger.Tx) error { _, err := tx.Resources(testPipeline); return err },
 		"Limiters: limits in trouble": func(tx ledger.Tx) error { _, err := tx.Limiters(true); return err },
 		"LockLimiters: some limits":   func(tx ledger.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
-		"Holds: slots":                func(tx ledger.Tx) error { _, err := tx.Holds([]string{"noop"}, action.ID{}); return err },
+		"SlotLeases: slots":           func(tx ledger.Tx) error { _, err := tx.SlotLeases([]string{"noop"}, action.ID{}); return err },
 		"NextRun: next run":           func(tx ledger.Tx) error { _, err := tx.NextRun(); return err },
 		"Rescues: rescues":            func(tx ledger.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
 		"StageRuns: stages":           func(tx ledger.Tx) error { _, err := tx.StageRuns(testPipeline, 1); return err },
@@ -136,7 +136,9 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"BuryInstances":  func(tx ledger.Tx) error { _, err := tx.BuryInstances(host.ID, nil); return err },
 		"PutLimiters":    func(tx ledger.Tx) error { return tx.PutLimiters([]ledger.LimiterRow{{Key: "noop"}}) },
 		"DeleteLimiters": func(tx ledger.Tx) error { return tx.DeleteLimiters([]string{"noop"}) },
-		"PutHolds":       func(tx ledger.Tx) error { return tx.PutHolds([]ledger.HoldRow{{Key: "noop", Instance: host.ID}}) },
+		"PutSlotLeases": func(tx ledger.Tx) error {
+			return tx.PutSlotLeases([]ledger.SlotLeaseRow{{Key: "noop", Instance: host.ID}})
+		},
 		"PointCache": func(tx ledger.Tx) error {
 			_, err := tx.PointCache([]ledger.CacheEntry{{Key: id, Scope: ledger.PayloadScope, Name: "x", ActionID: id, CreatedAt: tx.Now()}}, false)
 			return err

@@ -429,7 +429,7 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 		if next.Equal(far) {
 			break // near is ready by now
 		}
-		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, next))
+		check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, next))
 	}
 	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 2}})
 	check(t, err)
@@ -493,7 +493,7 @@ func deadlinesEndActions(t *testing.T, s setup) {
 		next, err := s.Due(s.ctx)
 		check(t, err)
 		if !next.IsZero() {
-			check(t, s.View().Wait(s.ctx, ledger.TopicCancel, next))
+			check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, next))
 		}
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)

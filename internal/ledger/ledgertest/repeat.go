@@ -63,7 +63,7 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	for i := range callers {
 		all.Go(func() {
 			var err error
-			if made[i], err = s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting); err != nil && !fault.Is(err, fault.LedgerAway) {
+			if made[i], err = s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})
@@ -243,7 +243,7 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 	step := states[0]
 	refused := func(err error, instead string) {
 		t.Helper()
-		wantCode(t, err, fault.OwnedByDeploy)
+		wantCode(t, err, fault.OwnedByDeployment)
 		if hint := fault.HintOf(err); hint != instead {
 			t.Errorf("hint %q, want %q", hint, instead)
 		}

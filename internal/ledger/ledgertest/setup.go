@@ -140,7 +140,7 @@ func policy() action.Policy {
 // stepOf is the action of a deployment's step, as a pass makes it.
 func stepOf(deployment int64, target, event string) action.Action {
 	return action.Action{Kind: "step", Name: event + " " + target, Handler: "step", Lane: "step/" + target, Policy: policy(),
-		Step: &action.Step{Pipeline: testPipeline, Deployment: deployment, Target: target, Event: event, Revision: deployment, Version: 1}}
+		Step: &action.StepRef{Pipeline: testPipeline, Deployment: deployment, Target: target, Event: event, Revision: deployment, Version: 1}}
 }
 
 // startSteps claims steps in a pass.

@@ -22,7 +22,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	other, _ := s.another(t)
 	far := time.Now().Add(time.Minute)
-	for name, view := range map[string]*ledger.Ledger{"in this process": s.View(), "in another process": other.View()} {
+	for name, view := range map[string]*ledger.Ledger{"in this process": s.Waiter(), "in another process": other.Waiter()} {
 		// what was committed before the first wait may show or not; drain it
 		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 		woken := make(chan error)
@@ -45,7 +45,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 		}
 		cancel()
 	}
-	view := s.View()
+	view := s.Waiter()
 	s.append(t, note(1, oak, pipeline.HoldCleared))
 	check(t, view.Wait(s.ctx, ledger.TopicEntry, time.Time{})) // at once: it was not seen yet
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -156,7 +156,7 @@ func (s setup) outlived(t *testing.T, i ledger.Instance) (claims []ledger.Rescue
 		if len(rows) == 1 {
 			return claims
 		}
-		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(10*time.Millisecond)))
+		check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(10*time.Millisecond)))
 	}
 }
 
@@ -213,7 +213,7 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 		if p := s.pulse(t, b); !p.Others || !p.Lost {
 			t.Fatalf("not rescued; %+v", p)
 		}
-		check(t, s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(100*time.Millisecond)))
+		check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(100*time.Millisecond)))
 	}
 	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
 }
@@ -244,7 +244,7 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 				t.Errorf("cut: %v", err)
 				return
 			}
-			_ = s.View().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(20*time.Millisecond))
+			_ = s.Waiter().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(20*time.Millisecond))
 		}
 	})
 	all.Wait()
@@ -282,7 +282,7 @@ func (s setup) persist(t *testing.T, do func() error) {
 		if err == nil {
 			return
 		}
-		if code := fault.CodeOf(err); code != fault.LedgerAway || s.ctx.Err() != nil {
+		if code := fault.CodeOf(err); code != fault.LedgerUnavailable || s.ctx.Err() != nil {
 			t.Errorf("got %v (code %s), want one that may pass", err, code)
 			return
 		}
@@ -325,7 +325,7 @@ func newerSchemasAreNoticed(t *testing.T, s setup) {
 // has others.
 func oneProcessRunsAloneOnAFile(t *testing.T, s setup) {
 	s.join(t, "killed")
-	check(t, s.Alone(s.ctx))
+	check(t, s.TakeOver(s.ctx))
 	left, err := s.Instances(s.ctx)
 	check(t, err)
 	if gone := len(left) == 0; gone != s.Embedded() {

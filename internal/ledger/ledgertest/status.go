@@ -99,7 +99,7 @@ func rescuesAreCountedForAnHour(t *testing.T, s setup) {
 func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
 	a.Handlers, a.Draining = []string{"noop", "notify"}, true
-	s.Tell(func(r *ledger.Report) {
+	s.UpdateReport(func(r *ledger.Report) {
 		r.Stopped = map[string]string{"greeter": "two deployments finish at once"}
 		r.Reload = &ledger.Reload{File: "server.yaml", Since: time.Unix(1e9, 0).UTC(), Faults: []string{"server.yaml:1:1: unknown key"}}
 	})
@@ -109,13 +109,13 @@ func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 	if len(rows) != 1 {
 		t.Fatalf("instances: %+v", rows)
 	}
-	if diff := cmp.Diff(s.Told(), rows[0].Report); diff != "" || !rows[0].Draining {
+	if diff := cmp.Diff(s.Report(), rows[0].Report); diff != "" || !rows[0].Draining {
 		t.Errorf("draining %v, report (-want +got):\n%s", rows[0].Draining, diff)
 	}
 	if diff := cmp.Diff(a.Handlers, rows[0].Handlers); diff != "" {
 		t.Error(diff)
 	}
-	s.Tell(func(r *ledger.Report) { delete(r.Stopped, "greeter") })
+	s.UpdateReport(func(r *ledger.Report) { delete(r.Stopped, "greeter") })
 	check(t, s.Heartbeat(s.ctx, a))
 	rows, err = s.Instances(s.ctx)
 	check(t, err)

@@ -23,9 +23,9 @@ import (
 type teller struct{ away atomic.Bool }
 
 // call is an action that tells a subscriber; its name says what of.
-func call(a action.Action, about string, s ledger.Subscriber) ledger.Follow {
+func call(a action.Action, about string, s ledger.Subscriber) ledger.Successor {
 	name := about + " " + s.SuccessURI
-	return ledger.Follow{Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
+	return ledger.Successor{Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
 		Handler: "callback", ParentID: a.ID, Policy: policy()}}
 }
 
@@ -36,7 +36,7 @@ func all(a action.Action, added []ledger.Subscriber) []ledger.Subscriber {
 	return added
 }
 
-func (*teller) Begins(a action.Action, _ time.Time, added []ledger.Subscriber) (follows []ledger.Follow) {
+func (*teller) Begins(a action.Action, _ time.Time, added []ledger.Subscriber) (follows []ledger.Successor) {
 	for _, s := range all(a, added) {
 		follows = append(follows, call(a, "runs", s))
 	}
@@ -45,7 +45,7 @@ func (*teller) Begins(a action.Action, _ time.Time, added []ledger.Subscriber) (
 
 func (*teller) Asks(a action.Action, _ action.Status) bool { return a.Subscriber != nil }
 
-func (p *teller) Plan(_ context.Context, e ledger.End) (follows []ledger.Follow, err error) {
+func (p *teller) Plan(_ context.Context, e ledger.End) (follows []ledger.Successor, err error) {
 	if p.away.Load() {
 		return nil, errors.New("the blob store is away")
 	}

@@ -52,7 +52,7 @@ func Leave(ctx context.Context, r Registry, instance ledger.Instance, log *slog.
 
 // Passing reports whether err says that the ledger is away, which passes by itself.
 func Passing(err error) bool {
-	return fault.Is(err, fault.LedgerAway) || fault.Is(err, fault.Unavailable)
+	return fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)
 }
 
 func freshID() action.ID {

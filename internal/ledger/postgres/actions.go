@@ -60,9 +60,9 @@ func (t *tx) InsertActions(actions []action.Action) error {
 			answers[i] = string(raw)
 		}
 	}
-	step := func(a *action.Action) action.Step {
+	step := func(a *action.Action) action.StepRef {
 		if a.Step == nil {
-			return action.Step{}
+			return action.StepRef{}
 		}
 		return *a.Step
 	}
@@ -231,7 +231,7 @@ func (r *reader) action() (action.Action, error) {
 	a.Delivery, a.RunAt, a.CreatedBy = action.Delivery(r.text()), r.time(), r.text()
 	a.Trace, a.ParametersRef, a.Version, a.CacheKey = r.text(), r.text(), r.int(), r.id()
 	if isStep := !r.null(); isStep {
-		a.Step = &action.Step{Pipeline: r.text(), Deployment: int64(r.int()), Target: r.text(), Event: r.text(), Revision: int64(r.int()), Version: r.int()}
+		a.Step = &action.StepRef{Pipeline: r.text(), Deployment: int64(r.int()), Target: r.text(), Event: r.text(), Revision: int64(r.int()), Version: r.int()}
 	} else {
 		r.next += 6
 	}

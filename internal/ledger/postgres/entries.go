@@ -97,9 +97,9 @@ func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
 }
 
 // RollUp writes finishes and failures into their targets. Within one call the last of a target wins where ranks are equal.
-func (t *tx) RollUp(pipelineID int64, passages []ledger.Passage) error {
+func (t *tx) RollUp(pipelineID int64, passages []ledger.RollUp) error {
 	for _, failed := range []bool{false, true} {
-		var some []ledger.Passage
+		var some []ledger.RollUp
 		for _, p := range passages {
 			if p.Failed == failed {
 				some = append(some, p)
@@ -118,10 +118,10 @@ func (t *tx) RollUp(pipelineID int64, passages []ledger.Passage) error {
 			FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) WITH ORDINALITY AS p (path, deployment, revision, at, n)
 			GROUP BY path)`),
 			pipelineID,
-			column(some, func(p ledger.Passage) string { return p.Target }),
-			column(some, func(p ledger.Passage) int64 { return p.Deployment }),
-			column(some, func(p ledger.Passage) int64 { return p.Revision }),
-			column(some, func(p ledger.Passage) pgtype.Timestamptz { return stamp(p.At) }))
+			column(some, func(p ledger.RollUp) string { return p.Target }),
+			column(some, func(p ledger.RollUp) int64 { return p.Deployment }),
+			column(some, func(p ledger.RollUp) int64 { return p.Revision }),
+			column(some, func(p ledger.RollUp) pgtype.Timestamptz { return stamp(p.At) }))
 		if err != nil {
 			return err
 		}
@@ -213,8 +213,8 @@ func (t *tx) Standings(name, target string) ([]ledger.Standing, error) {
 		FROM target t JOIN pipeline_head h ON h.id = t.pipeline_id`+f.where()+" ORDER BY t.path", f.arguments...)
 }
 
-// Passages reads a target's finishes and failures below a position, newest first.
-func (t *tx) Passages(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
+// History reads a target's finishes and failures below a position, newest first.
+func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
 	f.and("h.name = ?", name)
 	f.and("t.path = ?", target)

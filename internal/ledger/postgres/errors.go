@@ -49,7 +49,7 @@ func coded(err error) error {
 		return codedAnswer(answer, err)
 	}
 	if unconnected || away(err) {
-		return fault.New(fault.LedgerAway, "PostgreSQL does not answer: %w", err).
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL does not answer: %w", err).
 			WithHint("nothing is lost; it goes on when the database is back")
 	}
 	return err
@@ -59,17 +59,17 @@ func coded(err error) error {
 func codedAnswer(answer *pgconn.PgError, err error) error {
 	switch {
 	case answer.Code == "53100":
-		return fault.New(fault.LedgerAway, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
 	case answer.Code == "22021":
 		return fmt.Errorf("%w: %w", ledger.ErrNotText, err)
 	case answer.Code == "23505" && answer.TableName == "thread":
 		return fmt.Errorf("%w: %w", ledger.ErrRace, err)
 	case answer.Code == "57014":
-		return fault.New(fault.LedgerAway, "PostgreSQL ended a statement that took too long: %w", err).
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL ended a statement that took too long: %w", err).
 			WithHint("ask for less, such as a shorter time or fewer rows")
 	case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57"), strings.HasPrefix(answer.Code, "08"),
 		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "25P03", answer.Code == "55P03":
-		return fault.New(fault.LedgerAway, "PostgreSQL cannot do it now: %w", err)
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL cannot do it now: %w", err)
 	case answer.Code == "23514" && strings.Contains(answer.Message, "no partition"):
 		return noPartition(answer.Detail, err)
 	}

@@ -80,9 +80,9 @@ func guards(key string) string {
 		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
 }
 
-// bury removes the dead but $1, who judges: those of $2 by their leases while its own has not passed; by locks where $3 says
+// removeDead removes the dead but $1, who judges: those of $2 by their leases while its own has not passed; by locks where $3 says
 // so and it holds its own, unless the server was started so lately that others may still be on their way back to it.
-var bury = `WITH judge AS (SELECT
+var removeDead = `WITH judge AS (SELECT
 		EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
 		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
 			AND pg_postmaster_start_time() NOT BETWEEN now() - $4::interval AND now() AS locks)
@@ -107,7 +107,7 @@ func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]le
 			dead[id] = ledger.LostLease
 		}
 		return application, err
-	}, bury, uuid(self), uuids(silent), t.listener.judges(), interval(ledger.InstanceLease))
+	}, removeDead, uuid(self), uuids(silent), t.listener.judges(), interval(ledger.InstanceLease))
 	if err == nil && len(dead) > 0 {
 		err = t.do(disconnect, applications)
 	}

@@ -94,23 +94,23 @@ func (t *tx) DeleteLimiters(keys []string) error {
 	return t.do("DELETE FROM limiter WHERE key = ANY ($1)", keys)
 }
 
-// Holds reads the slots of living instances; keys nil: of all. A row lives no longer than its instance.
-func (t *tx) Holds(keys []string, _ action.ID) ([]ledger.HoldRow, error) {
+// SlotLeases reads the slots of living instances; keys nil: of all. A row lives no longer than its instance.
+func (t *tx) SlotLeases(keys []string, _ action.ID) ([]ledger.SlotLeaseRow, error) {
 	var f filter
 	f.when(keys != nil, "key = ANY (?)", keys)
-	return query(t, func(row pgx.Row) (h ledger.HoldRow, err error) {
+	return query(t, func(row pgx.Row) (h ledger.SlotLeaseRow, err error) {
 		err = row.Scan(&h.Key, idOf{&h.Instance}, &h.Slots, &h.Wanted)
 		return h, err
 	}, "SELECT key, instance_id, slots, wanted FROM limiter_hold"+f.where()+" ORDER BY key", f.arguments...)
 }
 
-// PutHolds writes what instances hold; nothing is no row.
-func (t *tx) PutHolds(rows []ledger.HoldRow) error {
-	none := func(h ledger.HoldRow) bool { return h.Hold == (ledger.Hold{}) }
+// PutSlotLeases writes what instances hold; nothing is no row.
+func (t *tx) PutSlotLeases(rows []ledger.SlotLeaseRow) error {
+	none := func(h ledger.SlotLeaseRow) bool { return h.SlotLease == (ledger.SlotLease{}) }
 	some := slices.DeleteFunc(slices.Clone(rows), none)
-	nothing := slices.DeleteFunc(slices.Clone(rows), func(h ledger.HoldRow) bool { return !none(h) })
-	key := func(h ledger.HoldRow) string { return h.Key }
-	instance := func(h ledger.HoldRow) pgtype.UUID { return uuid(h.Instance) }
+	nothing := slices.DeleteFunc(slices.Clone(rows), func(h ledger.SlotLeaseRow) bool { return !none(h) })
+	key := func(h ledger.SlotLeaseRow) string { return h.Key }
+	instance := func(h ledger.SlotLeaseRow) pgtype.UUID { return uuid(h.Instance) }
 	if len(nothing) > 0 {
 		err := t.do(`DELETE FROM limiter_hold WHERE (key, instance_id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))`,
 			column(nothing, key), column(nothing, instance))
@@ -124,6 +124,6 @@ func (t *tx) PutHolds(rows []ledger.HoldRow) error {
 	return t.do(`INSERT INTO limiter_hold (key, instance_id, slots, wanted) SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[], $4::int[])
 		ON CONFLICT (key, instance_id) DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`,
 		column(some, key), column(some, instance),
-		column(some, func(h ledger.HoldRow) int32 { return int32(h.Slots) }),
-		column(some, func(h ledger.HoldRow) int32 { return int32(h.Wanted) }))
+		column(some, func(h ledger.SlotLeaseRow) int32 { return int32(h.Slots) }),
+		column(some, func(h ledger.SlotLeaseRow) int32 { return int32(h.Wanted) }))
 }

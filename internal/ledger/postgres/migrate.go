@@ -148,7 +148,7 @@ func patiently(ctx context.Context, log *slog.Logger, within time.Duration, what
 			return err
 		}
 		if time.Now().After(until) {
-			return fault.New(fault.LedgerAway, "a lock was not free for %s: %w", within, err).
+			return fault.New(fault.LedgerUnavailable, "a lock was not free for %s: %w", within, err).
 				WithHint("end the long transaction that holds it (pg_stat_activity), then try again")
 		}
 		pause := delay.Next()

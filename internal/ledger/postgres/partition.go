@@ -169,7 +169,7 @@ const (
 
 // Retain drops the partitions that end before a moment and have no live action, each period in a transaction of its own:
 // everything about its actions is there, or nothing is. While a long transaction uses the tables nothing is dropped, and the
-// error is fault.LedgerAway; the next call tries again. One process at a time does it.
+// error is fault.LedgerUnavailable; the next call tries again. One process at a time does it.
 func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, retainFor, fmt.Errorf("dropping partitions took longer than %s", retainFor))
 	defer cancel()
@@ -346,6 +346,6 @@ func noPartition(detail string, err error) error {
 	if m := regexp.MustCompile(`\(created_at\) = \(([^)]+)\)`).FindStringSubmatch(detail); m != nil {
 		at = m[1]
 	}
-	return fault.New(fault.LedgerAway, "%w of the ledger covers %s: %w", ledger.ErrNoPartition, at, err).
+	return fault.New(fault.LedgerUnavailable, "%w of the ledger covers %s: %w", ledger.ErrNoPartition, at, err).
 		WithHint("processes that run roles make them, at their start and hourly; look at their logs")
 }

@@ -90,7 +90,7 @@ func TestEnqueueNamesTheMissingPartition(t *testing.T) {
 	l := ledger.New(open(t, pgtest.URL(t)))
 	far := time.Now().UTC().AddDate(0, 0, 100)
 	_, err := l.Enqueue(t.Context(), action.Action{ID: action.DerivedID(far, "x"), Kind: "job", Handler: "noop"})
-	if !fault.Is(err, fault.LedgerAway) || !strings.Contains(err.Error(), "no partition of the ledger covers "+far.Format(time.DateOnly)) {
+	if !fault.Is(err, fault.LedgerUnavailable) || !strings.Contains(err.Error(), "no partition of the ledger covers "+far.Format(time.DateOnly)) {
 		t.Errorf("got %v", err)
 	}
 }

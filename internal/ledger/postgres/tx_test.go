@@ -39,7 +39,7 @@ func TestDeadConnectionsThatCannotBeReplacedAreAnError(t *testing.T) {
 		if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
 			t.Fatal(err)
 		}
-		if err := driver.Read(t.Context(), look); fault.CodeOf(err) != fault.LedgerAway && fault.CodeOf(err) != fault.Unavailable {
+		if err := driver.Read(t.Context(), look); fault.CodeOf(err) != fault.LedgerUnavailable && fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("the answer is %v", err)
 		}
 		if _, err := admin.Exec(t.Context(), `ALTER DATABASE "`+name+`" ALLOW_CONNECTIONS true`); err != nil {

@@ -156,7 +156,7 @@ func (r *actionRow) finish() (action.Action, error) {
 		}
 	}
 	if r.pipeline.Valid {
-		r.Step = &action.Step{Pipeline: r.pipeline.String, Deployment: r.deployment.Int64, Target: r.target.String,
+		r.Step = &action.StepRef{Pipeline: r.pipeline.String, Deployment: r.deployment.Int64, Target: r.target.String,
 			Event: r.event.String, Revision: r.revision.Int64, Version: int(r.definition.Int64)}
 	}
 	if err := json.Unmarshal([]byte(r.policy), &r.Policy); err != nil {

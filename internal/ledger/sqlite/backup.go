@@ -182,7 +182,7 @@ func setAside(ctx context.Context, path, kept string) error {
 		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = delete") // needs the file for itself, and empties the WAL into it
 		return err
 	})
-	if fault.Is(err, fault.LedgerAway) || ctx.Err() != nil {
+	if fault.Is(err, fault.LedgerUnavailable) || ctx.Err() != nil {
 		return fault.New(fault.Unavailable, "another process has %s open", path).WithHint("end every waybill of this home, then restore again")
 	}
 	if err := rename(path, kept); err != nil {

@@ -126,7 +126,7 @@ func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
 	}
 }
 
-func (t *tx) RollUp(pipelineID int64, passages []ledger.Passage) error {
+func (t *tx) RollUp(pipelineID int64, passages []ledger.RollUp) error {
 	type passed struct {
 		Path                          string
 		Deployment, Revision, Highest int64
@@ -250,7 +250,7 @@ const passageEvents = `e.event_name IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
 
-func (t *tx) Passages(name, target string, below int64, n int) ([]pipeline.Entry, error) {
+func (t *tx) History(name, target string, below int64, n int) ([]pipeline.Entry, error) {
 	query := `SELECT ` + entryColumns + `
 		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
 		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + passageEvents + `

@@ -40,7 +40,7 @@ func (d *Driver) explain(doing string, err error) error {
 		return fault.New(fault.Corrupt, "%s is damaged: %w", d.path, err).
 			WithHint("move the file away, with its -wal and -shm beside it, and restore a copy or start anew")
 	case sqlite3.SQLITE_FULL:
-		return fault.New(fault.LedgerAway, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
+		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return d.busy()
 	case sqlite3.SQLITE_IOERR:
@@ -54,15 +54,15 @@ func (d *Driver) explain(doing string, err error) error {
 }
 
 func (d *Driver) busy() error {
-	return fault.New(fault.LedgerAway, "%s is busy: another process has been writing for %s", d.path, busyAfter)
+	return fault.New(fault.LedgerUnavailable, "%s is busy: another process has been writing for %s", d.path, busyAfter)
 }
 
 // ioError is a full disk where the system says so in its own way.
 func (d *Driver) ioError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fault.New(fault.LedgerAway, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
+		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	}
-	return fault.New(fault.LedgerAway, "%s cannot be read or written: %w", d.path, err).
+	return fault.New(fault.LedgerUnavailable, "%s cannot be read or written: %w", d.path, err).
 		WithHint("is the disk full or failing? df %s", filepath.Dir(d.path))
 }
 

@@ -66,14 +66,14 @@ func (t *tx) DeleteLimiters(keys []string) error {
 	return err
 }
 
-// Holds drops those of other processes first: one at a time runs roles on a file.
-func (t *tx) Holds(keys []string, self action.ID) ([]ledger.HoldRow, error) {
+// SlotLeases drops those of other processes first: one at a time runs roles on a file.
+func (t *tx) SlotLeases(keys []string, self action.ID) ([]ledger.SlotLeaseRow, error) {
 	if !self.IsZero() {
 		if _, err := t.exec(`DELETE FROM limiter_hold WHERE instance_id IS NOT ?`, id(self)); err != nil {
 			return nil, err
 		}
 	}
-	scan := func(s scanner) (h ledger.HoldRow, err error) {
+	scan := func(s scanner) (h ledger.SlotLeaseRow, err error) {
 		err = s.Scan(&h.Key, ident{&h.Instance}, &h.Slots, &h.Wanted)
 		return h, err
 	}
@@ -87,11 +87,11 @@ func (t *tx) Holds(keys []string, self action.ID) ([]ledger.HoldRow, error) {
 	return rows(t, scan, `SELECT key, instance_id, slots, wanted FROM limiter_hold WHERE key IN (SELECT value FROM json_each(?))`, wanted)
 }
 
-func (t *tx) PutHolds(holds []ledger.HoldRow) error {
+func (t *tx) PutSlotLeases(holds []ledger.SlotLeaseRow) error {
 	for _, h := range holds {
 		query := `INSERT INTO limiter_hold (key, instance_id, slots, wanted) VALUES (?1, ?2, ?3, ?4)
 			ON CONFLICT DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted`
-		if h.Hold == (ledger.Hold{}) {
+		if h.SlotLease == (ledger.SlotLease{}) {
 			query = `DELETE FROM limiter_hold WHERE key = ?1 AND instance_id = ?2 AND ?3 = 0 AND ?4 = 0`
 		}
 		if _, err := t.exec(query, h.Key, id(h.Instance), h.Slots, h.Wanted); err != nil {

@@ -28,7 +28,7 @@ func (a *API) cache(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	list := CacheList{Entries: []CacheEntry{}, Links: itself(r)}
+	list := CacheList{Entries: []CacheEntry{}, Links: selfLinks(r)}
 	for _, e := range found[:min(limit, len(found))] {
 		list.Entries = append(list.Entries, entryOf(r, e))
 	}
@@ -44,8 +44,8 @@ func entryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
 	if !e.InvalidAfter.IsZero() {
 		entry.InvalidAfter = &e.InvalidAfter
 	}
-	entry.Links = with(nil, r, join("cache", entry.Key), "self", typeJSON, "the entry")
-	entry.Links = with(entry.Links, r, join("jobs", entry.JobID), "item", typeJSON, "the job that answers")
+	entry.Links = addLink(nil, r, join("cache", entry.Key), "self", typeJSON, "the entry")
+	entry.Links = addLink(entry.Links, r, join("jobs", entry.JobID), "item", typeJSON, "the job that answers")
 	return entry
 }
 

@@ -116,8 +116,8 @@ const (
 	relResults     = "http://www.opengis.net/def/rel/ogc/1.0/results"
 )
 
-// itself links a document to itself and to its page.
-func itself(r *http.Request) []Link {
+// selfLinks links a document to itself and to its page.
+func selfLinks(r *http.Request) []Link {
 	query := r.URL.Query()
 	self := address(r, r.URL.EscapedPath(), query)
 	query.Set("f", "html")
@@ -128,8 +128,8 @@ func itself(r *http.Request) []Link {
 	}
 }
 
-// with adds a link to another resource of the API; the path is escaped.
-func with(links []Link, r *http.Request, path, rel, kind, title string) []Link {
+// addLink adds a link to another resource of the API; the path is escaped.
+func addLink(links []Link, r *http.Request, path, rel, kind, title string) []Link {
 	return append(slices.Clip(links), Link{Href: address(r, path, nil), Rel: rel, Type: kind, Title: title})
 }
 

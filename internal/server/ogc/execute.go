@@ -86,7 +86,7 @@ func (a *API) await(ctx context.Context, body []byte) (release func(), err error
 }
 
 // created answers with a job that goes on: 201 for a new one, 303 for one that was there.
-func created(r *http.Request, made server.Added, header http.Header) reply {
+func created(r *http.Request, made server.AddedAction, header http.Header) reply {
 	header.Set("Location", address(r, join("jobs", made.ID.String()), nil))
 	status := http.StatusCreated
 	if !made.Created {
@@ -96,7 +96,7 @@ func created(r *http.Request, made server.Added, header http.Header) reply {
 }
 
 // executeSync waits for the job's end and answers with what it made. One that takes longer goes on.
-func (a *API) executeSync(r *http.Request, w config.Process, asked request, made server.Added, p preference) (reply, error) {
+func (a *API) executeSync(r *http.Request, w config.Process, asked request, made server.AddedAction, p preference) (reply, error) {
 	patience := w.Sync
 	header := http.Header{}
 	if p.wait > 0 && p.wait < patience {

@@ -54,7 +54,7 @@ func (a *API) resolve(ctx context.Context, q request, w config.Process) (json.Ra
 	}
 	switch {
 	case links > mostLinks:
-		return nil, fault.New(fault.BadParameters, "the inputs have %d links: want at most %d", links, mostLinks)
+		return nil, fault.New(fault.InvalidParameters, "the inputs have %d links: want at most %d", links, mostLinks)
 	case links > 0 && !w.Refuses(names):
 		if err := a.fetchAll(ctx, all, q.values); err != nil {
 			return nil, err

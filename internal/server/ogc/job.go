@@ -22,15 +22,15 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 	if state.Thread.Status == action.Successful {
 		info.Progress = 100
 	}
-	info.Links = with(nil, r, at, "self", typeJSON, "the job")
-	info.Links = with(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
+	info.Links = addLink(nil, r, at, "self", typeJSON, "the job")
+	info.Links = addLink(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
 	info.Links = append(info.Links, Link{Href: address(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
-	info.Links = with(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
+	info.Links = addLink(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
 	if info.Status == string(ledger.Successful) {
-		info.Links = with(info.Links, r, at+"/results", relResults, typeJSON, "its results")
+		info.Links = addLink(info.Links, r, at+"/results", relResults, typeJSON, "its results")
 	}
-	info.Links = with(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
-	info.Links = with(info.Links, r, join("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
+	info.Links = addLink(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
+	info.Links = addLink(info.Links, r, join("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
 	info.Links = append(info.Links, Link{Href: address(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
 		Type: typeJSON, Title: "what follows from it"})
 	return info

@@ -31,7 +31,7 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 	if q.Oldest {
 		slices.Reverse(found)
 	}
-	list := JobList{Jobs: []StatusInfo{}, Links: itself(r)}
+	list := JobList{Jobs: []StatusInfo{}, Links: selfLinks(r)}
 	for _, state := range found {
 		list.Jobs = append(list.Jobs, statusInfo(r, state))
 	}

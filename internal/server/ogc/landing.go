@@ -3,13 +3,13 @@ package ogc
 import "net/http"
 
 func (a *API) landingPage(r *http.Request) (reply, error) {
-	links := itself(r)
-	links = with(links, r, "/api", "service-desc", typeOpenAPI, "the API's definition")
+	links := selfLinks(r)
+	links = addLink(links, r, "/api", "service-desc", typeOpenAPI, "the API's definition")
 	links = append(links, Link{Href: address(r, "/api", map[string][]string{"f": {"html"}}), Rel: "service-doc", Type: typeHTML, Title: "the API's documentation"})
-	links = with(links, r, "/conformance", relConformance, typeJSON, "what this API conforms to")
-	links = with(links, r, "/processes", relProcesses, typeJSON, "the processes")
-	links = with(links, r, "/jobs", relJobs, typeJSON, "the jobs")
-	links = with(links, r, "/api/v1/openapi.json", "related", "application/vnd.oai.openapi+json;version=3.1", "Waybill's own API")
+	links = addLink(links, r, "/conformance", relConformance, typeJSON, "what this API conforms to")
+	links = addLink(links, r, "/processes", relProcesses, typeJSON, "the processes")
+	links = addLink(links, r, "/jobs", relJobs, typeJSON, "the jobs")
+	links = addLink(links, r, "/api/v1/openapi.json", "related", "application/vnd.oai.openapi+json;version=3.1", "Waybill's own API")
 	return reply{doc: LandingPage{Title: "Waybill", Description: "Processes, and the jobs that they are executed by.", Links: links}}, nil
 }
 
@@ -23,7 +23,7 @@ func classes() []string {
 }
 
 func (a *API) conformance(r *http.Request) (reply, error) {
-	return reply{name: "conformance", doc: Conformance{ConformsTo: classes(), Links: itself(r)}}, nil
+	return reply{name: "conformance", doc: Conformance{ConformsTo: classes(), Links: selfLinks(r)}}, nil
 }
 
 func (a *API) definition(*http.Request) (reply, error) {

@@ -38,7 +38,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	list := ProcessList{Processes: []Process{}, Links: itself(r)}
+	list := ProcessList{Processes: []Process{}, Links: selfLinks(r)}
 	query := r.URL.Query()
 	for _, w := range all {
 		if after := query.Get("after"); after != "" && w.Name <= after {
@@ -59,7 +59,7 @@ func summary(r *http.Request, w config.Process) Process {
 	at := join("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
 		JobControlOptions: server.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
-		Links: with(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
+		Links: addLink(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
 }
 
 // process describes one with its inputs and outputs.
@@ -81,10 +81,10 @@ func (a *API) process(r *http.Request) (reply, error) {
 	for _, v := range w.Output.Values() {
 		p.Outputs[v.Name] = Output{Title: text(v.Schema, "title"), Description: text(v.Schema, "description"), Schema: simplify(v.Schema, w.Output.Document)}
 	}
-	p.Links = itself(r)
-	p.Links = with(p.Links, r, at+"/execution", relExecute, typeJSON, "execute it")
-	p.Links = with(p.Links, r, at+"/inputsschema", "describedby", typeSchema, "the schema of its inputs")
-	p.Links = with(p.Links, r, at+"/outputsschema", "describedby", typeSchema, "the schema of its outputs")
+	p.Links = selfLinks(r)
+	p.Links = addLink(p.Links, r, at+"/execution", relExecute, typeJSON, "execute it")
+	p.Links = addLink(p.Links, r, at+"/inputsschema", "describedby", typeSchema, "the schema of its inputs")
+	p.Links = addLink(p.Links, r, at+"/outputsschema", "describedby", typeSchema, "the schema of its outputs")
 	p.Links = append(p.Links, Link{Href: address(r, "/jobs", map[string][]string{"processID": {w.Name}}), Rel: relJobs, Type: typeJSON, Title: "its jobs"})
 	return reply{name: "process", doc: p}, nil
 }

@@ -137,7 +137,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	c := conductor.New(l.View(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Blobs: blobs,
+	c := conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Blobs: blobs,
 		Handlers: map[string]conductor.Handler{"noop": noop.Handler{}, "held": w.held}})
 	running.Go(func() {
 		if err := c.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -272,5 +272,5 @@ const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0
 // The types of problems with what was asked: of the request, and of a process's inputs.
 var (
 	invalid   = "waybill:" + string(fault.Invalid)
-	badInputs = "waybill:" + string(fault.BadParameters)
+	badInputs = "waybill:" + string(fault.InvalidParameters)
 )

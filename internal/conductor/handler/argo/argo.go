@@ -44,7 +44,7 @@ func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	p, err := h.parameters(a)
 	if err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.InvalidParameters), Error: err.Error()}
 	}
 	ref := h.cfg.Cluster.Namespace + "/" + a.Action.ID.String()
 	if err := h.findTemplate(ctx, p); err != nil {

@@ -70,7 +70,7 @@ func (h *Resumer) read(raw json.RawMessage) (resumption, error) {
 func (h *Resumer) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	r, err := h.read(a.Action.Parameters)
 	if err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.InvalidParameters), Error: err.Error()}
 	}
 	ref := h.cluster.Namespace + "/" + r.workflow
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return h.resume(ctx, r, a.Action.ID) })

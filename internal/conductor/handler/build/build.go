@@ -103,7 +103,7 @@ func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) 
 	}
 	var p Parameters
 	if err := json.Unmarshal(a.Action.Parameters, &p); err != nil {
-		return nil, fatal(string(fault.BadParameters), "read the parameters: %v", err)
+		return nil, fatal(string(fault.InvalidParameters), "read the parameters: %v", err)
 	}
 	version, err := h.Ledger.Version(ctx, step.Pipeline, step.Version)
 	if err != nil {
@@ -161,7 +161,7 @@ func outcome(ctx context.Context, err error) action.Outcome {
 	switch code := fault.CodeOf(err); {
 	case fault.IsPermanent(err), code == fault.NotFound, code == fault.Conflict, code == fault.Refused, code == fault.Invalid:
 		return action.Outcome{Kind: action.Fatal, Code: string(code), Error: err.Error()}
-	case code == fault.LedgerAway:
+	case code == fault.LedgerUnavailable:
 		return action.Outcome{Kind: action.Throttle, Code: string(code), Error: err.Error(), At: time.Now().Add(time.Second)}
 	default:
 		return action.Outcome{Kind: action.Retry, Code: string(code), Error: err.Error()}

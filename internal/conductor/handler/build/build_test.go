@@ -109,7 +109,7 @@ func fresh(t *testing.T, file string, artifacts ...pipeline.Artifact) *setup {
 	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Log: slog.New(slog.DiscardHandler)})
 	s.action = action.Action{ID: action.DerivedID(time.Unix(1, 0), t.Name()), Kind: "build", Handler: build.Name,
 		Parameters: json.RawMessage(`{"stage":"build"}`),
-		Step:       &action.Step{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: pipeline.BuildCompleted, Revision: 3, Version: 1}}
+		Step:       &action.StepRef{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: pipeline.BuildCompleted, Revision: 3, Version: 1}}
 	return s
 }
 
@@ -231,7 +231,7 @@ func TestAnAttemptWhoseResultWasNotRecordedIsNotBuiltAgain(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	file := fmt.Sprintf("build: {app: {artifacts: [a], container: {image: i, cmds: ['echo x >> %s; echo a > a']}}}", count)
 	s := fresh(t, file, pipeline.Artifact{Label: "a", Path: "a"})
-	s.log.refuse = fault.New(fault.LedgerAway, "the ledger is away")
+	s.log.refuse = fault.New(fault.LedgerUnavailable, "the ledger is away")
 	if o := s.do(context.Background(), 1); o.Kind != action.Throttle {
 		t.Fatalf("%+v", o)
 	}

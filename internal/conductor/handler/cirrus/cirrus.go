@@ -52,7 +52,7 @@ func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	w, problems := h.read(a.Action)
 	if err := problems.Err(); err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.InvalidParameters), Error: err.Error()}
 	}
 	if w.machine == "" && h.cfg.Queue == "" {
 		return action.Outcome{Kind: action.Fatal, Code: "no_target", Error: "neither a state machine nor a queue is configured for this work"}

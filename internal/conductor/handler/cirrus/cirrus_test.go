@@ -223,7 +223,7 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 // conduct runs a conductor with the handler until the test ends.
 func (w *world) conduct(t *testing.T) {
 	t.Helper()
-	c := conductor.New(w.View(), conductor.Config{Handlers: map[string]conductor.Handler{"cirrus": cirrus.New(w.cfg)}})
+	c := conductor.New(w.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{"cirrus": cirrus.New(w.cfg)}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -252,7 +252,7 @@ func (w *world) await(t *testing.T, id action.ID, want action.Status) ledger.Act
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	view := w.View()
+	view := w.Waiter()
 	for {
 		state, err := w.Action(ctx, id)
 		if err != nil {

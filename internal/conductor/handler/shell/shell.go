@@ -74,11 +74,11 @@ type exchange struct {
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	filled, problems := h.cfg.Parameters.Fill(a.Action.Parameters)
 	if err := problems.Err(); err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.InvalidParameters), Error: err.Error()}
 	}
 	stdin, err := json.Marshal(filled)
 	if err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.InvalidParameters), Error: err.Error()}
 	}
 	dir, err := os.MkdirTemp("", "waybill-shell-")
 	if err != nil {

@@ -59,7 +59,7 @@ func unread(err error, format string, args ...any) error {
 	switch fault.CodeOf(err) {
 	case fault.NotFound, fault.Invalid, fault.Corrupt:
 		return fault.Permanent(err)
-	case fault.Unavailable, fault.LedgerAway:
+	case fault.Unavailable, fault.LedgerUnavailable:
 		return fault.RetryAfter(err, time.Now().Add(pause))
 	}
 	return err

@@ -120,7 +120,7 @@ type attempt struct {
 	config   *Config
 	id       action.ID
 	number   int
-	facts    action.Step
+	facts    action.StepRef
 	era      int64 // of the log
 	keep     int
 	step     pipeline.Step

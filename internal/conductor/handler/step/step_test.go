@@ -243,7 +243,7 @@ func (w *world) do(ctx context.Context, n int64, event string) action.Outcome {
 	number := w.attempts
 	w.mu.Unlock()
 	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event), Handler: "step",
-		Step: &action.Step{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak", Event: event, Revision: n, Version: 1}}})
+		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak", Event: event, Revision: n, Version: 1}}})
 }
 
 func actionID(n int64, event string) action.ID {

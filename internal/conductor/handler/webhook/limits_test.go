@@ -69,7 +69,7 @@ func newSite(t *testing.T, conductors int, settings string, answer http.HandlerF
 		Limits: map[string]conductor.Limits{"notify": {Limits: s.handler.Limits}}, Workers: 20}
 	for i := range conductors {
 		cfg.Instance = ledger.Instance{Name: fmt.Sprintf("host-%d", i)}
-		s.run(conductor.New(open().View(), cfg))
+		s.run(conductor.New(open().Waiter(), cfg))
 	}
 	return s
 }
@@ -124,7 +124,7 @@ func (s *site) until(what string, holds func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
-	view := s.View()
+	view := s.Waiter()
 	for !holds() {
 		if view.Wait(ctx, ledger.TopicAction, time.Now().Add(50*time.Millisecond)) != nil {
 			limits, _ := s.Limits(s.t.Context())

@@ -66,7 +66,7 @@ func New(cfg config.Handler, archive evidence.Archive) *Handler {
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	filled, problems := h.cfg.Parameters.Fill(a.Action.Parameters)
 	if err := problems.Err(); err != nil {
-		return action.Outcome{Kind: action.BadInput, Code: string(fault.BadParameters), Error: err.Error()}
+		return action.Outcome{Kind: action.BadInput, Code: string(fault.InvalidParameters), Error: err.Error()}
 	}
 	now := time.Now()
 	secrets, err := h.secrets.Values(now)
