@@ -1,8 +1,12 @@
 package ledger
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -90,6 +94,9 @@ func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 	if len(fresh) == 0 {
 		return nil
 	}
+	slices.SortFunc(rows, func(a, b ThreadRow) int { // so that transactions with the same keys do not wait for each other
+		return cmp.Or(strings.Compare(a.UniqueKey, b.UniqueKey), bytes.Compare(a.ID[:], b.ID[:]))
+	})
 	if err := t.InsertThreads(rows); err != nil {
 		return err
 	}

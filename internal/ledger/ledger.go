@@ -189,11 +189,13 @@ func (l *Ledger) transact(ctx context.Context, what string, planned plans, fn fu
 		tx.Tell(done.touched)
 		return nil
 	})
+	if done != nil && (err == nil || fault.CodeOf(err) == fault.LedgerUnavailable) { // what was not answered may be committed
+		for _, change := range done.touched {
+			l.wakes.poke(change)
+		}
+	}
 	if err != nil {
 		return Deferred{}, named(ctx, what, err)
-	}
-	for _, change := range done.touched {
-		l.wakes.poke(change)
 	}
 	return done.deferred, nil
 }

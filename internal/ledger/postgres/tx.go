@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -96,6 +98,9 @@ func (t *tx) commit() error {
 	}
 	err := t.send()
 	if !committed {
+		if _, refused := errors.AsType[*pgconn.PgError](err); !refused && len(t.signals) > 0 { // it may be committed all the same
+			t.notifier.add(t.signals)
+		}
 		return err
 	}
 	if len(t.signals) > 0 && (err != nil || len(payloads) == 0) {

@@ -3,10 +3,13 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -238,6 +241,90 @@ func pass(ctx context.Context, client net.Conn, server string, sent *atomic.Int6
 		}
 		sent.Add(1)
 		if _, err := backend.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestTheSameKeysInAnyOrderDoNotDeadlock: callers store actions with the same unique keys, each in an order of its own.
+func TestTheSameKeysInAnyOrderDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	drivers := []*postgres.Driver{open(t, address), open(t, address)}
+	for round := range 40 {
+		var all sync.WaitGroup
+		for i := range 8 {
+			l := ledger.New(drivers[i%2])
+			all.Go(func() {
+				var actions []action.Action
+				for _, k := range rand.Perm(10) {
+					actions = append(actions, action.Action{Kind: "job", Name: "nothing", Handler: "noop", UniqueKey: fmt.Sprintf("%d-%d", round, k)})
+				}
+				if _, err := l.Enqueue(t.Context(), actions...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	for _, driver := range drivers {
+		_ = driver.Close() // sessions report their deadlocks when they end, if not before
+	}
+	db := connect(t, address)
+	var deadlocks, live int
+	for sessions := 1; sessions > 0; {
+		if err := db.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&sessions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.QueryRow(t.Context(), "SELECT deadlocks, (SELECT count(*) FROM thread) FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks, &live); err != nil {
+		t.Fatal(err)
+	}
+	if deadlocks > 0 || live != 400 {
+		t.Errorf("%d deadlocks, and %d live actions; want none, and one for each of 400 keys", deadlocks, live)
+	}
+}
+
+// TestACommitWithoutAnAnswerIsAnnounced: a transaction that may be committed although its answer was lost is announced to
+// other processes, also while changes are so many that notifications do not go behind the commit.
+func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	driver, other := open(t, address), open(t, address)
+	heard := make(chan ledger.Topic, 1000)
+	other.Listen(func(s ledger.Signal) { heard <- s.Topic })
+	for !driver.Busy() {
+		if err := driver.Write(t.Context(), func(tx ledger.Tx) error {
+			tx.Tell([]ledger.Signal{{Topic: "busy"}})
+			return postgres.Do(tx, "SELECT 1")
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, address, `CREATE TABLE fatal (n int); CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN PERFORM pg_sleep(30); RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER fatal AFTER INSERT ON fatal DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()`)
+	cut, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- driver.Write(cut, func(tx ledger.Tx) error {
+			tx.Tell([]ledger.Signal{{Topic: "unanswered"}})
+			return postgres.Do(tx, "INSERT INTO fatal VALUES (1)")
+		})
+	}()
+	db := connect(t, address)
+	for committing := 0; committing == 0; {
+		if err := db.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND state = 'active'").Scan(&committing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := <-ended; err == nil {
+		t.Fatal("the transaction was answered")
+	}
+	for topic := range heard {
+		if topic == "unanswered" {
 			return
 		}
 	}

@@ -66,7 +66,7 @@ workflows:
 	}
 	job := func(process string) action.ID {
 		t.Helper()
-		a, err := cfg.Workflows[process].Prepare([]byte(`{}`))
+		a, err := cfg.Processes[process].Prepare([]byte(`{}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -171,7 +171,7 @@ workflows:
 	}
 	w.Follows(callback.Planner{Book: func() callback.Book { return &cfg }, Blobs: w.blobs, Jobs: w.Ledger})
 	resumer := argo.NewResumer(w.cluster, w.blobs, cfg.Handlers["wake"])
-	c := conductor.New(w.View(), conductor.Config{Handlers: map[string]conductor.Handler{
+	c := conductor.New(w.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{
 		"argo": argo.New(argo.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),
 		"wake": resumer,
 	}})
@@ -180,7 +180,7 @@ workflows:
 
 	waiting := w.add(action.Action{Kind: config.KindAction, Name: "argo", Handler: "argo", Policy: action.DefaultPolicy(),
 		Parameters: []byte(`{"template": "workflowtemplate/waits"}`)})
-	job, err := cfg.Workflows["mirror"].Prepare([]byte(`{"features": [], "zone": "north", "waiting": "` + waiting.String() + `"}`))
+	job, err := cfg.Processes["mirror"].Prepare([]byte(`{"features": [], "zone": "north", "waiting": "` + waiting.String() + `"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

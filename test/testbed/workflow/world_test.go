@@ -92,7 +92,7 @@ func (w *world) start(run func(context.Context) error) (stop func()) {
 func (w *world) conduct(cfg argo.Config) {
 	w.t.Helper()
 	cfg.Cluster = w.cluster
-	c := conductor.New(w.View(), conductor.Config{Handlers: map[string]conductor.Handler{"argo": argo.New(cfg)}})
+	c := conductor.New(w.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{"argo": argo.New(cfg)}})
 	w.start(c.Run)
 }
 
@@ -108,7 +108,7 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 		Missing: 50 * time.Millisecond, MissingWait: 200 * time.Millisecond}
 	var archive blob.Putter = w.blobs
 	cluster := w.cluster
-	var l caboose.Ledger = w.View()
+	var l caboose.Ledger = w.Waiter()
 	if f != nil {
 		archive = cutArchive{w.blobs, f}
 		cluster = &kube.Cluster{Interface: cutCluster{w.cluster.Interface, f}, Namespace: w.cluster.Namespace}
@@ -194,7 +194,7 @@ func (w *world) await(id action.ID, what string, holds func(ledger.ActionState) 
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	view := w.View()
+	view := w.Waiter()
 	for {
 		state, err := w.Action(ctx, id)
 		if err != nil {
@@ -394,7 +394,7 @@ func (w *world) awaitInstances(n int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	view := w.View()
+	view := w.Waiter()
 	for {
 		rows, err := w.Instances(ctx)
 		if err != nil {
