@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Delivery says what may happen when nobody knows whether an attempt took effect.
+// Delivery says what may happen when it is unknown whether an attempt took effect.
 type Delivery string
 
 // The delivery modes.
@@ -27,7 +27,7 @@ type Action struct {
 	Kind       string          `json:"kind"`              // job, callback, step, build, …
 	Name       string          `json:"name"`              // for people, such as "host-deployed prod/east/elm"; of a job its process
 	Version    int             `json:"version,omitempty"` // of a job: its process's version when it was asked for
-	Handler    string          `json:"handler"`           // who does it
+	Handler    string          `json:"handler"`           // the handler that does it
 	Lane       string          `json:"lane"`              // handler, or handler "/" target: the unit of order and limits
 	Priority   *int            `json:"priority"`          // 0..1000, lower goes first; nil in Enqueue means DefaultPriority; a stored one has it
 	UniqueKey  string          `json:"uniqueKey"`         // unique among live actions; "" has none
@@ -43,13 +43,14 @@ type Action struct {
 	RunAt         time.Time   `json:"runAt,omitzero"` // not before; zero: now
 	CreatedBy     string      `json:"createdBy,omitempty"`
 	CreatedAt     time.Time   `json:"createdAt,omitzero"`   // the id's own time
-	Trace         string      `json:"trace,omitempty"`      // W3C traceparent of who enqueued it
-	Subscriber    *Subscriber `json:"subscriber,omitempty"` // whom its progress and end are told
+	Trace         string      `json:"trace,omitempty"`      // W3C traceparent of the request that enqueued it
+	Subscriber    *Subscriber `json:"subscriber,omitempty"` // the receiver of its progress and end
 	Answer        *Answer     `json:"answer,omitempty"`     // of a job: how its request wants what it makes; nil: raw, all of it
 	Step          *StepRef    `json:"step,omitempty"`       // set for a deployment's step, and only then
 }
 
-// Subscriber is whom an action's beginning and end are told, by POST; an empty address is told nothing.
+// Subscriber holds the addresses that receive an action's beginning and end by POST. An empty
+// address receives nothing.
 type Subscriber struct {
 	SuccessURI    string `json:"successUri,omitempty"`
 	InProgressURI string `json:"inProgressUri,omitempty"`
@@ -91,7 +92,7 @@ func (s StepRef) UniqueKey(deployment string) string {
 	return string(key)
 }
 
-// Thread is where a live action stands.
+// Thread is the current state of a live action.
 type Thread struct {
 	Status    Status    `json:"status"`
 	Seq       int       `json:"seq"`       // of its last event; 0 is the action row itself
@@ -103,7 +104,7 @@ type Thread struct {
 	ClaimedBy ID        `json:"claimedBy,omitzero"`
 	Lease     time.Time `json:"lease,omitzero"`     // the running attempt's hard end
 	StartedAt time.Time `json:"startedAt,omitzero"` // when it was RUNNING first
-	CancelAt  time.Time `json:"cancelAt,omitzero"`  // when somebody asked to cancel
+	CancelAt  time.Time `json:"cancelAt,omitzero"`  // when a cancel was requested
 	Draining  bool      `json:"draining,omitempty"` // the running attempt may end, none follows
 	Deadline  time.Time `json:"deadline,omitzero"`  // TIMED_OUT from here on; zero: never
 	Progress  int       `json:"progress,omitempty"` // of handed-off work, per cent; 0: unknown
@@ -122,7 +123,7 @@ type Event struct {
 	Attempt  int       `json:"attempt"`
 	Spent    int       `json:"spent"`
 	At       time.Time `json:"at"`
-	Source   string    `json:"source"`          // who says so: an instance's name, "api", a rescuer
+	Source   string    `json:"source"`          // the reporter: an instance's name, "api", a rescuer
 	Until    time.Time `json:"until,omitzero"`  // BACKOFF: not before
 	Code     string    `json:"code,omitempty"`  // a word for programs, such as lease_lost
 	Error    string    `json:"error,omitempty"` // for people, at most MaxError bytes

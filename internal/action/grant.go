@@ -1,6 +1,6 @@
 package action
 
-// Unlimited stands for any number of tokens or slots.
+// Unlimited means any number of tokens or slots.
 const Unlimited = -1
 
 // Ask is what one instance reports of a limiter and wants of it.

@@ -23,7 +23,7 @@ func NewID(now time.Time, random [10]byte) ID {
 	return id
 }
 
-// DerivedID is the same id for the same time and parts, whoever computes it:
+// DerivedID returns the same id for the same time and parts on every instance:
 // the time in ms, then 74 bits of the parts' SHA-256.
 func DerivedID(at time.Time, parts ...string) ID {
 	h := sha256.New()

@@ -14,13 +14,13 @@ const (
 	Claim                    // a conductor takes it
 	Began                    // an observer saw handed-off work start
 	Ended                    // an attempt ended with Outcome; for hand-off, Done by the owner means accepted
-	AskCancel                // somebody wants it ended
+	AskCancel                // a request to end it
 	AskDrain                 // the running attempt may end, none shall follow
 	PassDeadline             // its deadline has passed
 	LoseLease                // the process that claimed it is dead
 	OverrunAttempt           // its attempt ran past the lease under a live owner
 	OverrunClaim             // its claim outlived the lease under a live owner, and the attempt had not begun
-	AskSnooze                // somebody wants it to wait until Outcome.At
+	AskSnooze                // a request to wait until Outcome.At
 	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
 )
 
@@ -36,12 +36,12 @@ func (k InputKind) String() string {
 // Input is one thing that happens to a thread.
 type Input struct {
 	Kind     InputKind
-	By       ID        // Claim: who claims
-	Owner    bool      // Ended: from whoever owns the claim, else from an observer
-	HandOff  bool      // Claim, Ended: the work goes on elsewhere after it was accepted
-	Embedded bool      // LoseLease: on the embedded log, where who killed it started it again
+	By       ID        // Claim: the instance that claims
+	Owner    bool      // Ended: from the owner of the claim, else from an observer
+	HandOff  bool      // Claim, Ended: the work runs elsewhere after it was accepted
+	Embedded bool      // LoseLease: on the embedded log, whose one process was restarted
 	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why
-	Source   string    // who says so, for the event
+	Source   string    // the reporter, for the event
 	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the process that had it, for the text
 	Progress int       // Began: per cent; 0: unknown
 	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now

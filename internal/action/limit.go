@@ -9,7 +9,7 @@ import (
 // Limits is what may run of a handler, over all instances. The zero value limits nothing.
 type Limits struct {
 	Lane    Limit // in each of its lanes
-	Handler Limit // in all of them together; Slots alone counts
+	Handler Limit // in all its lanes together; Slots alone counts
 }
 
 // Limit is how one limiter is configured. The zero value limits nothing.
@@ -26,7 +26,7 @@ const (
 	MaxPause     = time.Hour        // longest pause that a target may ask for
 	earlyAfter   = time.Second      // a window is judged from here on …
 	earlyBad     = 10               // … when so many results are bad
-	staleWindows = 10               // without a result, and what was learned no longer counts
+	staleWindows = 10               // windows without a result after which the learned rate no longer counts
 	badShare     = 0.5              // of a window's results, from where on the lane is slowed
 	goodShare    = 0.1              // up to which it is sped up
 	floorPart    = 64               // the floor is this part of the full rate
@@ -50,12 +50,12 @@ type Bucket struct {
 	Bad        int       `json:"bad"`
 	Peak       float64   `json:"peak,omitempty"` // results a second, the best of late
 	PausedBy   string    `json:"pausedBy,omitempty"`
-	PauseUntil time.Time `json:"pauseUntil,omitzero"` // zero while PausedBy is set: until somebody resumes
+	PauseUntil time.Time `json:"pauseUntil,omitzero"` // zero while PausedBy is set: until resumed
 	DisabledAt time.Time `json:"disabledAt,omitzero"`
 	Reason     string    `json:"reason,omitempty"` // why it is slowed, paused or disabled
 }
 
-// ByTarget is who pauses a lane when the target names a time (Retry-After).
+// ByTarget is the PausedBy of a pause that the target asked for with a time (Retry-After).
 const ByTarget = "target"
 
 // With gives a bucket its configuration.
@@ -109,7 +109,7 @@ func (b Bucket) Paused(now time.Time) bool {
 	return b.PausedBy != "" && (b.PauseUntil.IsZero() || now.Before(b.PauseUntil))
 }
 
-// Disabled reports whether nothing runs until somebody enables the lane.
+// Disabled reports whether nothing runs until a person enables the lane.
 func (b Bucket) Disabled() bool { return !b.DisabledAt.IsZero() }
 
 // Metered reports whether attempts need tokens: always with a configured rate, else only while something is wrong.
@@ -120,7 +120,7 @@ func (b Bucket) Metered() bool {
 // Troubled reports whether the lane is slowed, paused or disabled.
 func (b Bucket) Troubled() bool { return b.Slowed > 0 || b.PausedBy != "" || b.Disabled() }
 
-// State is how the lane stands, in a word: open, slowed, half-open, paused or disabled.
+// State returns the lane's state in a word: open, slowed, half-open, paused or disabled.
 func (b Bucket) State(now time.Time) string {
 	switch {
 	case b.Disabled():
@@ -143,7 +143,8 @@ func (b Bucket) Concurrency() int {
 	return b.Slots
 }
 
-// capacity is B. At the floor it is no more than one second brings: a burst of probes would be no probe.
+// capacity returns the most tokens that the bucket holds. At the floor it is at most one second's
+// worth, because a burst of probes would defeat their purpose.
 func (b Bucket) capacity() float64 {
 	saved := max(b.Full(), 1)
 	if b.Configured > 0 && b.Burst > 0 {
@@ -279,7 +280,7 @@ func (b Bucket) Return(n int) Bucket {
 	return b
 }
 
-// Pause gives no token until then, and afterwards those of the probe rate; until zero: until somebody resumes.
+// Pause gives no token until then, and afterwards those of the probe rate; until zero: until resumed.
 func (b Bucket) Pause(by, reason string, until, now time.Time) Bucket {
 	b = b.At(now)
 	if !until.IsZero() {
@@ -293,7 +294,7 @@ func (b Bucket) Pause(by, reason string, until, now time.Time) Bucket {
 	return b
 }
 
-// Resume ends a pause, whoever made it.
+// Resume ends a pause, whether a person or the target made it.
 func (b Bucket) Resume(now time.Time) Bucket {
 	b = b.At(now)
 	if b.PausedBy == "" {
@@ -303,13 +304,13 @@ func (b Bucket) Resume(now time.Time) Bucket {
 	return b.unexplained()
 }
 
-// Enable lets a disabled lane go on.
+// Enable lets a disabled lane run again.
 func (b Bucket) Enable() Bucket {
 	b.DisabledAt = time.Time{}
 	return b.unexplained()
 }
 
-// unexplained drops a reason that stands for nothing any more.
+// unexplained drops the reason once the lane is no longer in trouble.
 func (b Bucket) unexplained() Bucket {
 	if !b.Troubled() {
 		b.Reason = ""
@@ -317,7 +318,8 @@ func (b Bucket) unexplained() Bucket {
 	return b
 }
 
-// Reset forgets what was learned of the target: the rate, the window, its pause. What people paused or was disabled stays so.
+// Reset forgets what the lane learned of the target: the rate, the window, its pause. A person's
+// pause and a disabled lane remain.
 func (b Bucket) Reset(now time.Time) Bucket {
 	b = b.At(now)
 	b.OK, b.Bad, b.WindowAt = 0, 0, now

@@ -22,7 +22,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and how the lane stands then.
+// TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and the lane's state then.
 //
 //	lane [rate R] [burst B] [window D]     a new bucket
 //	wait D                      time passes
@@ -216,7 +216,7 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 				b = b.Observe(action.Results{Bad: 1, Pause: now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "pause")) * time.Second)}, now)
 			case 4:
 				b = b.Reset(now).Resume(now).Enable()
-			default: // it uses some, gives the others back, and asks for more
+			default: // it uses some, gives the rest back, and asks for more
 				unused := rapid.IntRange(0, held[i]).Draw(t, "unused")
 				b = b.With(limit, now).Return(unused)
 				b, held[i] = b.Take(rapid.IntRange(0, 1000).Draw(t, "want"), now)
@@ -283,7 +283,8 @@ func TestSlotsHeldAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlotsAreAllLeased: whoever wants all gets all within a few asks, and two share evenly.
+// TestSlotsAreAllLeased checks that a lone instance gets all slots within a few asks, and that two
+// share evenly.
 func TestSlotsAreAllLeased(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []int{1, 2, 7, 40, 100} {

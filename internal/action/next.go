@@ -62,7 +62,8 @@ func (m move) illegal() error {
 
 func (m move) claimed() bool { return !m.thread.ClaimedBy.IsZero() }
 
-// handOffPending reports whether the claim is one of a hand-off that is not settled: the work may go on elsewhere, or not.
+// handOffPending reports whether the claim belongs to an unsettled hand-off, whose work may or may
+// not run elsewhere.
 func (m move) handOffPending() bool {
 	return m.claimed() && m.thread.Status != Running
 }
@@ -110,7 +111,7 @@ func (m move) began() (Transition, error) {
 	return next, err
 }
 
-// ended is the end of an attempt, told by its owner or seen by an observer.
+// ended applies the end of an attempt, as reported by its owner or seen by an observer.
 func (m move) ended() (Transition, error) {
 	if err := m.mayEnd(); err != nil {
 		return Transition{}, err
@@ -144,7 +145,8 @@ func (m move) mayEnd() error {
 	return nil
 }
 
-// failed is an end without success. What an observer sees fail after somebody asked to stop it was stopped.
+// failed applies an end without success. A failure that an observer sees after a request to stop
+// counts as stopped.
 func (m move) failed() (Transition, error) {
 	o := m.in.Outcome
 	switch {
@@ -164,8 +166,8 @@ func (m move) stop() (Transition, error) {
 	return m.halt(m.thread, m.in.Outcome)
 }
 
-// halt ends what was asked to stop. Work that may have been handed off meanwhile is taken as handed off, so that it is
-// stopped first: what is not known is not passed over.
+// halt ends an action that was asked to stop. Work that may have been handed off meanwhile counts as
+// handed off and is stopped first, because it may be running elsewhere.
 func (m move) halt(t Thread, o Outcome) (Transition, error) {
 	if !m.handOffPending() {
 		m.thread = t
@@ -278,7 +280,7 @@ func (m move) refused() Thread {
 	return t
 }
 
-// cancel ends what nobody works on, and asks whoever does.
+// cancel ends an idle action, and asks the owner of running work to stop it.
 func (m move) cancel() (Transition, error) {
 	if m.thread.Idle() {
 		code := CodeCanceled
@@ -295,7 +297,8 @@ func (m move) cancel() (Transition, error) {
 	return Transition{Thread: m.withStopRequest()}, nil
 }
 
-// withStopRequest returns the thread whose work is to be stopped by whoever has it: its owner, or for handed-off work, any conductor at once.
+// withStopRequest returns the thread with a request to stop its work. Its owner stops it, or for
+// handed-off work, any conductor at once.
 func (m move) withStopRequest() Thread {
 	t := m.thread
 	if !t.CancelAt.IsZero() {
@@ -321,7 +324,7 @@ func (m move) snooze() (Transition, error) {
 	return m.backoff(t, Outcome{Code: CodeSnoozed})
 }
 
-// deadline ends what nobody works on; running work is asked to stop first.
+// deadline ends an idle action; running work is asked to stop first.
 func (m move) deadline() (Transition, error) {
 	if m.thread.Deadline.IsZero() || m.thread.Deadline.After(m.now) {
 		return Transition{}, fault.New(fault.NotReady, "action %s has not reached its deadline", m.action.ID)
@@ -386,7 +389,7 @@ func (m move) mayNotRetry() bool {
 	return !m.thread.CancelAt.IsZero() || m.thread.Draining
 }
 
-// stopped is the end of work that was asked to stop: by its deadline, or by somebody.
+// stopped returns the final status of work that was asked to stop, by its deadline or by a request.
 func (m move) stopped() Status {
 	t := m.thread
 	if !t.Deadline.IsZero() && !t.CancelAt.IsZero() && !t.CancelAt.Before(t.Deadline) {
@@ -430,7 +433,7 @@ func released(t Thread) Thread {
 }
 
 // Cut makes a text fit to be stored: valid UTF-8 without NUL, and not
-// longer than MaxError bytes; what was cut off shows.
+// longer than MaxError bytes. A mark shows that text was cut off.
 func Cut(text string) string {
 	const mark = "… (cut)"
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")

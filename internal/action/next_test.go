@@ -25,7 +25,7 @@ func plain() action.Action {
 			AttemptTimeout: action.Duration(30 * time.Second), Deadline: action.Duration(time.Hour)}}
 }
 
-// thread stands in a status, claimed or not, in its first attempt.
+// thread returns a thread with the status, claimed or not, in its first attempt.
 func thread(status action.Status, claimed bool) action.Thread {
 	t := action.Thread{Status: status, Seq: 3, Attempt: 1, RunAt: now.Add(-time.Second), Deadline: now.Add(time.Hour)}
 	if claimed {

@@ -17,7 +17,7 @@ const (
 	Throttle               // the target refuses work or is down; spends nothing
 	Fatal                  // will never pass
 	BadInput               // will never pass, and the input is at fault: INVALID
-	Stopped                // ended because somebody canceled: CANCELED
+	Stopped                // ended by a cancel request: CANCELED
 	GivenBack              // not done because this process is going away; spends nothing, due now
 	Expired                // its own time limit ended it: TIMED_OUT
 )
@@ -42,11 +42,12 @@ type Outcome struct {
 	// follows is planned from that, and need not read the blob.
 	OutputRef string `json:"outputRef,omitempty"`
 	Ref       string `json:"ref,omitempty"`
-	Final     bool   `json:"final,omitempty"` // Done, of a hand-off: nobody will observe the work; its acceptance is the end
+	Final     bool   `json:"final,omitempty"` // Done, of a hand-off: the work will not be observed; its acceptance is the end
 
 	// Refused says that the target refuses work, where the outcome itself does not: an action that is done at most once has failed.
 	Refused bool `json:"refused,omitempty"`
-	// PauseLane and DisableLane are news of the target: nothing in the lane starts before then, or until somebody enables it.
+	// PauseLane and DisableLane carry the target's own state: nothing in the lane starts before the
+	// time, or until a person enables it.
 	PauseLane   time.Time `json:"pauseLane,omitzero"`
 	DisableLane bool      `json:"disableLane,omitempty"`
 }

@@ -21,7 +21,7 @@ func DefaultPolicy() Policy {
 }
 
 // Delay is how long to wait after the n-th attempt that went wrong, n from 1.
-// The jitter comes from the id and n, so whoever computes it gets the same.
+// The jitter comes from the id and n, so every instance computes the same delay.
 func (p Policy) Delay(id ID, n int) time.Duration {
 	delay := float64(p.plain(max(n, 1)))
 	delay *= 1 + p.Jitter*(2*unit(id, n)-1)

@@ -7,7 +7,7 @@ type SlotAsk struct {
 	Want int // more than Held; 0: nothing waits for a slot
 }
 
-// SlotPool is a limit on attempts at a time, and who else has a part of it.
+// SlotPool is a limit on concurrent attempts, and the parts of it that other instances have.
 type SlotPool struct {
 	Capacity int
 	Live     int  // instances that may want some, the asking one among them; at least 1
@@ -19,7 +19,7 @@ type SlotPool struct {
 // Share says how many slots the asking instance may use from now on, and how many it holds by the books: more
 // than it may use while attempts still run that the limit no longer allows. Slots that nothing waits for go back, and
 // so do idle ones above an even share while another instance waits. A step takes at most half an even share, so that
-// who comes first does not take all.
+// the first instance does not take all.
 func (p SlotPool) Share(ask SlotAsk) (slots, held int) {
 	live := max(p.Live, 1)
 	even := (p.Capacity + live - 1) / live

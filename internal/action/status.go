@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Status is where an action stands. The numbers are stored.
+// Status is the state of an action. The numbers are stored.
 type Status int16
 
-// The statuses. The first four are live, the others are ends and final.
+// The statuses. The first four are live, the rest are ends and final.
 const (
 	Pending Status = iota + 1
 	Queued

@@ -28,7 +28,7 @@ type Passer interface {
 	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
 }
 
-// Membership is how instances know who is alive.
+// Membership records which instances are alive.
 type Membership interface {
 	Join(ctx context.Context, i ledger.Instance) error
 	Heartbeat(ctx context.Context, i ledger.Instance) error
@@ -38,14 +38,14 @@ type Membership interface {
 
 // Config is how a deployer works.
 type Config struct {
-	Instance ledger.Instance // Name and Version, for people; the id is made anew at every join
+	Instance ledger.Instance // Name and Version, for people; every join makes a new id
 	Log      *slog.Logger    // default: none
 	Metrics  *obs.Deployer   // default: unregistered
 }
 
 const (
-	quiet     = 5 * time.Millisecond // how long a pass waits for company
-	look      = 30 * time.Second     // for rows that nobody announced
+	quiet     = 5 * time.Millisecond // batching delay: later entries join the pass
+	look      = 30 * time.Second     // between rounds without an event, for rows whose notification was lost
 	attentive = time.Second          // between tries to take over pipelines while something happens
 	attention = 30 * time.Second     // for so long after some log grew
 )
@@ -88,12 +88,13 @@ func New(l Ledger, cfg Config) *Deployer {
 	}
 }
 
-// Run passes pipelines until ctx ends, then returns nil: what was not recorded
-// was never decided. It returns an error when the ledger refuses this instance for good.
+// Run makes passes of pipelines until ctx ends, then returns nil: a decision that
+// was not recorded was never made. It returns an error when the ledger refuses this
+// instance for good.
 func (d *Deployer) Run(ctx context.Context) error {
 	if err := d.join(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // who is stopped before it joined has nothing to do
+			return nil //nolint:nilerr // stopped before joining: nothing to drain
 		}
 		return err
 	}

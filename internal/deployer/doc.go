@@ -12,8 +12,8 @@
 //
 // # When a pass is made
 //
-// When the log of a pipeline grew, by whomever; when a time has come that the
-// engine named; and at the latest every 30 s for rows that nobody announced. A
+// When the log of a pipeline grew, whichever instance wrote; when a time has come
+// that the engine named; and at the latest after about 30 s, for lost notifications. A
 // pass takes at most 2,000 rows and the next follows at once. All pipelines are
 // served by one goroutine: a pass is one short transaction, and the database
 // puts a pipeline's writers in line anyway.
@@ -21,6 +21,6 @@
 // # Broken invariants
 //
 // An engine that finds an invariant broken decides nothing more for that
-// pipeline until this process starts again; Stopped says so to people. The other
-// pipelines go on.
+// pipeline until this process starts again; Stopped reports it to people. The other
+// pipelines continue.
 package deployer

@@ -18,7 +18,7 @@ import (
 var _ deployer.Ledger = (*fake)(nil)
 
 // fake is the log of several pipelines in memory, with the faults that a test
-// wants. It stands in for the ledger where virtual time is needed; the real one
+// wants. It replaces the ledger where virtual time is needed; the real one
 // is tested beside it.
 type fake struct {
 	mu      sync.Mutex

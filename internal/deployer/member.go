@@ -25,14 +25,14 @@ func (d *Deployer) join(ctx context.Context) error {
 	return nil
 }
 
-// current is who we are.
+// current returns this instance as it last joined.
 func (d *Deployer) current() ledger.Instance {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.instance
 }
 
-// beats says regularly that this instance is alive, and tells the loop when it no longer counts as that.
+// beats records regularly that this instance is alive, and signals the loop once it counts as dead.
 func (d *Deployer) beats(ctx context.Context) {
 	for member.Pause(ctx, member.Jitter(d.cfg.Instance.Beat())) {
 		err := d.ledger.Heartbeat(ctx, d.current())
@@ -47,7 +47,7 @@ func (d *Deployer) beats(ctx context.Context) {
 	}
 }
 
-// rejoin gives up every pipeline: somebody else may have it by now.
+// rejoin gives up every pipeline, since another instance may hold it by now.
 func (d *Deployer) rejoin(ctx context.Context) error {
 	d.log.Warn("declared dead; joining anew", obs.KeyInstance, d.current().ID.String(), obs.KeyCount, len(d.held))
 	clear(d.held)

@@ -41,8 +41,8 @@ func (p *held) due(seq int64, now time.Time) bool {
 	return p.engine == nil || p.again || seq > p.engine.Seq() || !p.wake.IsZero() && !p.wake.After(now)
 }
 
-// round looks over all pipelines once, takes those that are free and passes
-// those that need it. It says when to look again.
+// round looks over all pipelines once, takes over free ones and makes a pass of
+// those that need it. It returns the time of the next round.
 func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	heads, err := d.ledger.Heads(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.
 	return p
 }
 
-// next is when the loop has to look again without being told.
+// next returns the time of the next round if no event comes first.
 func (d *Deployer) next(now time.Time) time.Time {
 	next := now.Add(member.Jitter(look))
 	sooner := func(t time.Time) {
@@ -217,8 +217,8 @@ func (d *Deployer) passed(name string, p *held, x *pass, head ledger.Head, took 
 	}
 }
 
-// time measures from a step's claim to its completion, and counts what was superseded. What was claimed before this
-// instance held the pipeline is not measured.
+// time measures from a step's claim to its completion, and counts superseded deployments. Steps
+// claimed before this instance held the pipeline are not measured.
 func (d *Deployer) time(p *held, row pipeline.Entry) {
 	switch row.Event {
 	case pipeline.StepClaimed, pipeline.StepFailed, pipeline.StepCanceled:

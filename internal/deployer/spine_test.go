@@ -47,7 +47,7 @@ func (w *world) pick(n int) int {
 	return w.random.IntN(n)
 }
 
-// enter begins an attempt at a place; nobody else may be there.
+// enter begins an attempt at a place, which must not have another attempt.
 func (w *world) enter(place string, key pipeline.StepKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,7 @@ func (m *mortal) write(do func() error) error {
 		return do()
 	}
 	if m.after {
-		_ = do() // nobody hears the answer
+		_ = do() // the process dies before it could use the answer
 	}
 	close(m.dead)
 	return errDead
@@ -338,7 +338,8 @@ func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 	}
 }
 
-// judgeFacts wants the facts of a deployment, each once, and each work of them with its effect.
+// judgeFacts checks that a deployment has each of its facts once, and that each fact of work has
+// its effect.
 func (tr trial) judgeFacts(t *testing.T, l *ledger.Ledger, w *world, n int64) {
 	t.Helper()
 	entries, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: tr.pipeline.Pipeline, Deployment: n})

@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Two processes share one PostgreSQL; one of them stops without a word in the
-// middle of a deploy, and the other one takes over.
+// Two instances share one PostgreSQL. One stops silently in the middle of a
+// deploy, and the other takes over.
 
 // patience bounds a take-over: one lease, one heartbeat, and room for a slow machine.
 const patience = ledger.InstanceLease + ledger.HeartbeatEvery + 40*time.Second
@@ -169,7 +169,7 @@ func (s stuck) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	}
 	close(s.reached)
 	<-s.release
-	return action.Outcome{Kind: action.Done} // too late: somebody else has done it
+	return action.Outcome{Kind: action.Done} // too late: the other instance has done it
 }
 
 // halfWay ships one revision with a first node that hangs in its first deploy; a second node is there but does not help.
@@ -232,7 +232,7 @@ func TestAFrozenProcessIsReplacedAndRefusedWhenItThaws(t *testing.T) {
 	release()
 	first.gate.thaw()
 	second.end()
-	// The first one joins anew and goes on: the next revision is its work.
+	// The first instance joins again and resumes: the next revision is its work.
 	register(t, l, "greeter", "two")
 	waitUntil(t, l, "work of the thawed process", func() bool { return allEnded(t, "greeter", 2)(l) })
 	whole(2).judge(t, l, w)

@@ -2,7 +2,7 @@ package pipeline
 
 // adjacency is G as numbers: steps count breadth-first from the root, which is 0.
 // It knows nothing of definitions. Definitions with a cycle are refused, but a
-// graph with one is walked all the same (4.4): what counts are its strongly
+// graph with one is walked all the same: what counts are its strongly
 // connected components, of which an acyclic graph has one per step.
 type adjacency struct {
 	next, prev edges

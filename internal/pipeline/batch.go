@@ -12,7 +12,7 @@ type batchID string
 
 func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
 
-// batch is one pair (open, close) of a plan and what lies between (4.5).
+// batch is one pair of steps (open, close) of a graph and the region between them.
 type batch struct {
 	id          batchID
 	open, close int32
@@ -21,7 +21,7 @@ type batch struct {
 	queue       Queue
 }
 
-// holding is who has a batch, and since when.
+// holding is the deployment that holds a batch, and since when.
 type holding struct {
 	trip  *deployment
 	since time.Time
@@ -48,7 +48,7 @@ func (p *Graph) layBatches() {
 		for _, s := range p.ranges[r].stages {
 			stage := &p.stages[s]
 			stage.ranges = append(stage.ranges, int32(r))
-			stage.scope = p.ranges[r].stages // the outermost comes last and contains the others
+			stage.scope = p.ranges[r].stages // the outermost comes last and contains the rest
 		}
 	}
 }
@@ -132,13 +132,13 @@ func (e *Engine) settle(t *deployment, n int32) {
 	}
 }
 
-// settleAll is settle for every batch of a deployment, after something that concerns more than one step.
+// settleAll settles every batch of a deployment, after a change that concerns more than one step.
 func (e *Engine) settleAll(t *deployment) {
 	for _, id := range sortedKeys(t.holds) {
 		b, ok := t.plan.batch(id)
 		switch {
 		case !t.holds[id]: // went with one around it
-		case !ok: // nobody can ask for a region that is gone; should it come back, reassign finds who is inside
+		case !ok: // a removed region has no waiters; if it returns, reassign finds the deployment inside
 			e.free(t, id)
 		case ok && e.mayRelease(t, b):
 			e.release(t, b)
@@ -146,8 +146,9 @@ func (e *Engine) settleAll(t *deployment) {
 	}
 }
 
-// mayRelease: passed, ended, or failed inside under `release`; and drained (4.5). A deployment that an edit
-// locked out of the region around gives up what it holds inside as well, or the two would wait for each other.
+// mayRelease reports whether t has passed the batch, ended, or failed inside it under `release`,
+// and is drained. A deployment that an edit locked out of the enclosing region also releases the
+// batches inside it. Otherwise it and the new holder would wait for each other.
 func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	if t.liveIn(b) > 0 {
 		return false
@@ -159,7 +160,7 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
 }
 
-// isLockedOut: a batch around b is another deployment's.
+// isLockedOut reports whether another deployment holds a batch around b.
 func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	outside := false
 	for _, around := range t.plan.around(b.open) {

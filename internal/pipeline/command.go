@@ -19,7 +19,7 @@ type Command struct {
 	Now        bool // cancel: also interrupt builds and replication
 }
 
-// Command checks an intent (4.11, 4.12) and returns the notes that record it, or why it is refused.
+// Command checks an intent and returns the notes that record it, or why it is refused.
 // It changes nothing.
 func (e *Engine) Command(c Command) ([]Entry, error) {
 	t, ok := e.deployments[c.Deployment]

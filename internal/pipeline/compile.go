@@ -148,7 +148,7 @@ func (j *judge) edges() {
 	}
 }
 
-// cycles: each group of stages that wait for each other, told once, from the first of them.
+// cycles reports each group of stages that wait for each other once, from its first stage.
 func (j *judge) cycles() {
 	told := make([]bool, len(j.d.Stages))
 	for i := range j.d.Stages {

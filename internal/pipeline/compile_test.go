@@ -93,7 +93,8 @@ func batched(stages []string, around ...string) Definition {
 	return d
 }
 
-// TestCompileAnswersForAnyDefinition: whatever stands in a definition, there is a plan or a fault, and no panic.
+// TestCompileAnswersForAnyDefinition checks that any definition yields a graph or a fault, and
+// never a panic.
 func TestCompileAnswersForAnyDefinition(t *testing.T) {
 	t.Parallel()
 	name := rapid.SampledFrom([]string{"", "a", "b", "c", "build"})

@@ -4,7 +4,7 @@ package pipeline
 type block struct {
 	why        why
 	batch      batchID     // locked, latecomer, in order
-	deployment *deployment // who is in the way
+	deployment *deployment // the deployment in the way
 	step       stepName
 	in         int // hosts in flight
 	limit      int
@@ -107,7 +107,7 @@ func (e *Engine) checkArtifact(t *deployment, n int32) block {
 }
 
 // checkLocks is condition 5. With a batch to leave out it is the lock alone: whether that batch is worth
-// waiting for; who else waits is not asked then.
+// waiting for. Other waiters are not considered then.
 func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	around := t.plan.around(n)
 	for i, b := range around {
@@ -172,7 +172,7 @@ func (e *Engine) newestWaiter(b batch) *deployment {
 	return nil
 }
 
-// waitsFor: some step of the batch would be runnable but for its lock (4.5).
+// waitsFor reports whether some step of the batch would be runnable but for its lock.
 func (e *Engine) waitsFor(t *deployment, id batchID) bool {
 	b, ok := t.plan.batch(id)
 	if !ok || t.is(b.close, resolved) {

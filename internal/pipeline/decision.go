@@ -32,7 +32,7 @@ type Work struct {
 	Step     *Step  // nil for a build
 }
 
-// State is where a step of a deployment stands (4.2 and "Attempts" in section 3).
+// State is the state of a step of a deployment.
 type State string
 
 // The states of a step.
@@ -50,8 +50,8 @@ const (
 type StepState struct {
 	StepKey
 	State  State     `json:"state"`
-	Reason string    `json:"reason,omitempty"` // of the first condition of 4.7 that fails
-	Who    string    `json:"who,omitempty"`    // who can change that
+	Reason string    `json:"reason,omitempty"` // of the first condition that fails
+	Who    string    `json:"who,omitempty"`    // the command or party that can change it
 	At     time.Time `json:"at,omitzero"`      // of its last entry
 	Work   bool      `json:"work,omitempty"`   // takes an action, else a marker
 }

@@ -26,12 +26,12 @@ type Definition struct {
 	Batches  []Batch           `json:"batches,omitempty"`
 }
 
-// Order says whether a deployment that cannot go on keeps its place (R19).
+// Order says whether a deployment that is blocked keeps its place in the queue.
 type Order string
 
 const (
-	Runnable Order = "runnable" // whoever can go on goes
-	Strict   Order = "strict"   // nobody passes an older deployment
+	Runnable Order = "runnable" // a deployment that can run passes blocked older ones
+	Strict   Order = "strict"   // no deployment passes an older one
 )
 
 // Keep says how much stays: releases on each host, and the age at which ended deployments are archived.
@@ -64,7 +64,7 @@ type Stage struct {
 	OnFailure OnFailure         `json:"onFailure"`
 }
 
-// Queue says who enters a stage next.
+// Queue says which deployment enters a stage next.
 type Queue string
 
 const (
@@ -78,7 +78,7 @@ type OnFailure string
 
 const (
 	Release OnFailure = "release" // a newer revision may enter once drained
-	Hold    OnFailure = "hold"    // nobody until retried or canceled
+	Hold    OnFailure = "hold"    // no deployment may enter until this one is retried or canceled
 )
 
 // Build is what a build stage runs and what it must yield.
@@ -217,7 +217,7 @@ func (h *Host) Address() string {
 }
 
 // ServiceOf is the service on a host: the host's over the group's over the stage's over the pipeline's.
-// Each of them is whole. group and host may be nil.
+// The service found replaces the outer ones as a whole. group and host may be nil.
 func (d *Definition) ServiceOf(stage *Stage, group *Group, host *Host) Service {
 	switch {
 	case host != nil && host.Service != nil:
@@ -347,7 +347,7 @@ func (d *Definition) labelsBefore(marked []bool) []string {
 }
 
 // ArtifactFor is the label of the artifact that a host of a stage gets: its arch, else the only one that is
-// built before the stage; "" when there is none, or which one cannot be told.
+// built before the stage; "" when the choice is empty or ambiguous.
 func (d *Definition) ArtifactFor(stage string, h *Host) string {
 	if h.Arch != "" {
 		return h.Arch

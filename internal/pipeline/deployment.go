@@ -81,7 +81,7 @@ type liveStep struct {
 	resource Resource
 	kind     nodeKind
 	since    time.Time
-	asked    ending // what the deployer was told to do about it
+	asked    ending // the ending that a pass last requested for it
 }
 
 // ending is how a live action is to end; a later one is stronger.

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// difference tells two versions of a definition apart, in words and in file order.
+// difference describes in words how two versions of a definition differ, in file order.
 func difference(old, next *Definition) []string {
 	d := differ{old: old, next: next}
 	for i := range next.Stages {
@@ -151,7 +151,8 @@ func hostsByName(g *Group) map[string]*Host {
 	return m
 }
 
-// steps tells of chain steps that b has and a lacks, once for all stages where they stand at the same place.
+// steps describes the chain steps that b has and a lacks, once for all stages that have them at
+// the same place.
 func (d *differ) steps(sign string, a, b *Definition) {
 	var order []string
 	stages := map[string][]string{}

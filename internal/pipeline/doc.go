@@ -14,21 +14,21 @@
 // # The parts
 //
 //	definition.go  what a pipeline is            compile.go    what is wrong with it
-//	next.go        its graph G (4.1)             graph.go      G with its hosts and resources
-//	adjacency.go   steps, edges, components      walk.go       new, elided, resolved, doable (4.2, 4.3)
-//	batch.go       who holds a region (4.5)      condition.go  what keeps a step from running (4.7)
+//	next.go        its graph G                   graph.go      G with its hosts and resources
+//	adjacency.go   steps, edges, components      walk.go       new, elided, resolved, doable
+//	batch.go       the holder of a region        condition.go  what keeps a step from running
 //	fold.go        one row                       place.go      a deployment on another graph
-//	queue.go       what a pass looks at          pass.go       the pass (4.7), superseding (4.6)
-//	failure.go     what follows from failures    introduce.go  steps that come too late (4.9)
-//	edit.go        a new version (4.10)          refuse.go     what it may not change
+//	queue.go       what a pass looks at          pass.go       the pass, superseding
+//	failure.go     what follows from failures    introduce.go  steps that come too late
+//	edit.go        a new version                 refuse.go     what it may not change
 //	effect.go      what it does to a deployment  difference.go the same in words
-//	command.go     what people may ask (4.12)    explain.go    reasons
+//	command.go     what people may ask           explain.go    reasons
 //	simulate.go    virtual time                  violation.go  a broken invariant
 //
 // # States
 //
 // A step of a deployment is open, claimed (its action is live), complete, or
-// failed until somebody asks for a retry. Only completing is for ever. Beside
+// failed until a retry is requested. Only completing is final. Beside
 // that it may be elided: something strictly after it was complete or claimed
 // before it came into the pipeline, or it is excluded; then it is never run and
 // never recorded as done, but walked through, so that nothing waits for it.
@@ -59,11 +59,12 @@
 //
 // # Why not the obvious way
 //
-// The obvious way computes 4.2 to 4.7 anew for every decision. It stands in the
-// tests, word by word, and is what random programs compare this package with.
+// The obvious way computes states, locks and conditions from scratch for every
+// decision. The tests contain it as the oracle that random programs compare this
+// package with.
 // Here a walk over G is kept per deployment and followed row by row: completing,
-// claiming and excluding only ever resolve or elide more steps, so all of them
-// together cost O(V+E). What may undo something (an edit, a retry, the end of a
+// claiming and excluding only ever resolve or elide more steps, so together they
+// cost O(V+E). What may undo something (an edit, a retry, the end of a
 // claim that had elided something) computes that deployment again. A pass looks at steps that became doable and at those that were blocked, and of a
 // group at one waiting host only: it does not get slower with the hosts that wait.
 //

@@ -70,14 +70,14 @@ func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edi
 	return w.edit
 }
 
-// hands tells which batches over stages an edit makes or moves, and to whom they go.
+// hands reports which batches over stages an edit makes or moves, and their new holders.
 func (w *editing) hands() {
 	for _, b := range changedRegions(w.old, w.next) {
 		if b.host >= 0 {
 			continue
 		}
 		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].trip
-		var inside []int // effects on those that are in the region
+		var inside []int // indexes of the effects on deployments in the region
 		for i, f := range w.edit.Effects {
 			if t := w.e.deployments[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
 				inside = append(inside, i)

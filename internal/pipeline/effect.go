@@ -61,7 +61,8 @@ func drifting(t *deployment, next *Graph, after *walk) []string {
 	return list
 }
 
-// effectWords tells what an edit does to a deployment: of new stages, hosts and steps, what goes, and what is drained.
+// effectWords describes what an edit does to a deployment: the stages, hosts and steps that it
+// adds, those that it removes, and the actions that it drains.
 func (e *Engine) effectWords(t *deployment, next *Graph, after *walk, f Effect, exclusions []exclusion) []string {
 	w := effectWriter{t: t, next: next, after: after, exclusions: exclusions}
 	w.stages()
@@ -139,7 +140,7 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 	return later(w.next, w.after, n)
 }
 
-// later names what was done behind an elided step, such as "prod/east was finished without it".
+// later names the work done behind an elided step, such as "prod/east was finished without it".
 func later(p *Graph, w *walk, n int32) string {
 	seen := map[int32]bool{}
 	list := []int32{n}

@@ -19,9 +19,9 @@ type Engine struct {
 	deployments map[int64]*deployment
 	order       []*deployment                        // all, by number
 	active      []*deployment                        // the active ones, by rank
-	artifacts   map[int64]map[string]json.RawMessage // what was registered, by revision and label
+	artifacts   map[int64]map[string]json.RawMessage // the registered artifacts, by revision and label
 	late        map[stepKind]introduction
-	born        map[int64]*Graph // by revision: what was in force at its first deployment
+	born        map[int64]*Graph // by revision: the graph in force at its first deployment
 	notes       map[noteName]int // of the pipeline itself
 
 	holder  map[batchID]holding
@@ -80,7 +80,7 @@ func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 	return states
 }
 
-// Deployment is one of them.
+// Deployment returns the state of one deployment, and false if the number is unknown.
 func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 	t, ok := e.deployments[number]
 	if !ok {
@@ -122,8 +122,9 @@ func (e *Engine) state(t *deployment) DeploymentState {
 	return s
 }
 
-// inside lists the deployments that an edit concerns, by rank: those that are active or may come back. A failed one
-// that a newer deployment has overtaken is closed from then on, so that it costs later edits nothing.
+// inside lists by rank the deployments that an edit concerns: active ones, and failed ones that may
+// resume. A failed one that a newer deployment has overtaken is closed from then on, so that it
+// costs later edits nothing.
 func (e *Engine) inside() []*deployment {
 	var list []*deployment
 	for _, t := range e.order {

@@ -46,7 +46,7 @@ type Entry struct {
 	Revision   int64           `json:"revision,omitempty"` // rev_seq
 	Version    int             `json:"version,omitempty"`  // definition version in force
 	At         time.Time       `json:"at"`                 // the transaction's time, for people
-	Detail     json.RawMessage `json:"detail,omitempty"`   // who, why, sizes
+	Detail     json.RawMessage `json:"detail,omitempty"`   // the actor, the reason, sizes
 }
 
 // StepKey names a step of a deployment.
@@ -116,7 +116,7 @@ type StepDetail struct {
 	Status string `json:"status,omitempty"` // how the action ended
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	By     string `json:"by,omitempty"` // who asked
+	By     string `json:"by,omitempty"` // the person or program that asked
 }
 
 // artifactLabel is the label in an event of ArtifactEvent; "" for any other event.

@@ -96,7 +96,8 @@ func (f fronts) of(n int32) int32 {
 	return f.found[n]
 }
 
-// reason tells the first condition that fails, and who can change that; "" where it passes by itself.
+// reason describes the first condition that fails, and the command or party that can change it;
+// the latter is empty when the condition changes by itself.
 func (x *explanation) reason(n int32, b block) (text, who string) {
 	e, t, p := x.e, x.t, x.t.plan
 	switch b.why {

@@ -2,7 +2,7 @@ package pipeline
 
 import "fmt"
 
-// consequence records at most one thing that follows from failures (4.11) or from an edit.
+// consequence records at most one thing that follows from failures or from an edit.
 func (p *pass) consequence(t *deployment) (bool, error) {
 	if t.outranked {
 		t.outranked = false
@@ -51,7 +51,7 @@ func (p *pass) tolerate(t *deployment) (bool, error) {
 	return false, nil
 }
 
-// failStage records stage-failed once what was stopped is drained.
+// failStage records stage-failed once the stopped actions are drained.
 func (p *pass) failStage(t *deployment) (bool, error) {
 	for s := range t.plan.stages {
 		stage := &t.plan.stages[s]
@@ -86,7 +86,8 @@ func (t *deployment) firstFailure(target string) string {
 	return text
 }
 
-// conclude fails the deployment when it is stopped, nothing of it is live, and nothing else of it can still go on.
+// conclude fails the deployment when it is stopped, has no live action, and none of its steps can
+// still run.
 func (p *pass) conclude(t *deployment) (bool, error) {
 	if len(t.failures) == 0 || len(t.live) > 0 || t.status != StatusActive {
 		return false, nil
@@ -99,7 +100,7 @@ func (p *pass) conclude(t *deployment) (bool, error) {
 	return true, p.note(t, p.e.pipeline, PipelineFailed, endDetail{Reason: t.firstFailure(p.e.pipeline)})
 }
 
-// end lists the live actions that are to be drained or canceled (4.11): those of deployments that
+// end lists the live actions that are to be drained or canceled: those of deployments that
 // ended or are stopped there, and those whose step is elided or gone.
 func (p *pass) end() {
 	for _, t := range p.e.order {
@@ -137,7 +138,7 @@ func (t *deployment) endingOf(name stepName, l *liveStep) ending {
 	return runOn
 }
 
-// String is how the failure is told, such as "exit 1 (RETRIES_EXHAUSTED)".
+// String returns the failure as shown to people, such as "exit 1 (RETRIES_EXHAUSTED)".
 func (f failure) String() string {
 	switch {
 	case f.text == "":

@@ -386,7 +386,7 @@ func (e *Engine) define(version int, at time.Time) error {
 	if next == nil {
 		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
 	}
-	inside := e.inside() // of what was in force; the exclusions of this edit are still to come
+	inside := e.inside() // before the version changes; the exclusions of this edit are still to come
 	e.version = version
 	if old == nil {
 		return nil

@@ -2,7 +2,7 @@ package pipeline
 
 import "strings"
 
-// Graph is a compiled definition: the graph G of one version (4.1), with its
+// Graph is a compiled definition: the graph G of one version, with its
 // places (stages, groups, hosts) and its batches, all as numbers.
 type Graph struct {
 	def             *Definition

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// introduced is one pair of a new version that the version before lacked (4.9).
+// introduced is one pair of a new version that the version before lacked.
 type introduced struct {
 	stepKind
-	strict bool // an architecture: nobody builds that artifact for an older revision
+	strict bool // an architecture: that artifact is never built for an older revision
 }
 
 // pairs lists the kinds of steps that a stage has, whether or not there is a host.
@@ -38,7 +38,8 @@ func (d *Definition) pairs(stage int) []stepKind {
 	return list
 }
 
-// introductions lists what next has and old lacked. A label that old built in another stage is no new architecture.
+// introductions lists what next has and old lacked. A label that old built in another stage does not count as a new
+// architecture.
 func introductions(old, next *Graph) []introduced {
 	labels := map[string]bool{}
 	for p := range old.pairs {
@@ -55,7 +56,7 @@ func introductions(old, next *Graph) []introduced {
 	return list
 }
 
-// lateness tells which pairs are late for a revision, and why an introduced event does not apply.
+// lateness decides which pairs are late for a revision, and why an introduced event does not apply.
 type lateness struct {
 	plan  *Graph
 	walk  *walk
@@ -106,7 +107,7 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 			list = append(list, exclusion{target: p.stage, event: p.event, reason: reason})
 		}
 	}
-	met := map[string]int32{} // by event: what was done without it, or -1
+	met := map[string]int32{} // by event: the step that was done without it, or -1
 	for _, i := range news {
 		if !l.pairs[i.stepKind] {
 			continue
@@ -165,7 +166,7 @@ func withoutIt(p *Graph, w *walk, met int32) string {
 }
 
 // takenHosts excludes hosts that join where a deployment of higher rank has already started the same
-// resource, instead of ending the deployment (4.10).
+// resource, instead of ending the deployment.
 func (e *Engine) takenHosts(t *deployment, old, next *Graph, more []exclusion) []exclusion {
 	var w *walk
 	var list []exclusion

@@ -71,7 +71,8 @@ func (l *literal) resolved(known []bits) []bool {
 	return is
 }
 
-// frontier: (R21: seen guards the walk, not the work) walk from the root through resolved steps; a step met that is neither resolved nor elided.
+// frontier walks from the root through resolved steps and returns the steps met that are neither
+// resolved nor elided. Its set of seen steps only keeps the walk from looping.
 func (l *literal) frontier(known []bits) []bool {
 	resolved := l.resolved(known)
 	found, seen := make([]bool, len(l.next)), make([]bool, len(l.next))
@@ -93,7 +94,8 @@ func (l *literal) frontier(known []bits) []bool {
 	return found
 }
 
-// doable (R13, one definition of it): frontier, new, ready and not excluded. Ready: no frontier step t has s strictly after it.
+// doable returns the steps that are on the frontier, new, ready and not excluded. A step s is ready
+// when no frontier step has s strictly after it.
 func (l *literal) doable(known []bits) []bool {
 	frontier := l.frontier(known)
 	is := make([]bool, len(l.next))
@@ -141,7 +143,7 @@ func asGraph(next [][]int) adjacency {
 }
 
 // TestWalkFollowsTheDefinitions plays random programs of completing, claiming, ending and excluding on random
-// graphs, and compares what the walk follows step by step with the definitions computed anew.
+// graphs. After each move it compares the incremental walk with the definitions computed afresh.
 func TestWalkFollowsTheDefinitions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

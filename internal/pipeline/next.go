@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// layout lays out the steps of a definition and the edges between them (4.1),
-// in definition order; number then renumbers them breadth-first.
+// layout lays out the steps of a definition and the edges between them, in
+// definition order; number then renumbers them breadth-first.
 type layout struct {
 	plan     *Graph
 	from, to []int32

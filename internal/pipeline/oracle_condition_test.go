@@ -144,7 +144,7 @@ func (o *oracle) queueOf(b oracleBatch) Queue {
 	return b.queue
 }
 
-// waiters: those who would be runnable somewhere in the batch but for its lock.
+// waiters returns the deployments that only the batch's lock keeps from running a step in it.
 func (o *oracle) waiters(id batchID) []*oracleDeployment {
 	var list []*oracleDeployment
 	for _, t := range o.active() {

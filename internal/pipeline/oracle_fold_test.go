@@ -211,7 +211,7 @@ func (o *oracle) define(version int) {
 			t.version = version
 		}
 	}
-	for id, t := range o.holder { // one that was overtaken does not follow, but a region that is gone is nobody's
+	for id, t := range o.holder { // an overtaken deployment does not move, but loses the removed regions that it held
 		if t.status == StatusFailed && !slices.Contains(inside, t) && o.graphs[version].byID(id) == nil {
 			delete(o.holder, id)
 		}

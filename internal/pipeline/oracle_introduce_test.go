@@ -109,7 +109,7 @@ func (o *oracle) tooLate(t *oracleDeployment, news []stepKind) []stepKind {
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(p stepKind) bool { // told once
+	return slices.DeleteFunc(list, func(p stepKind) bool { // list each pair once
 		return slices.ContainsFunc(t.exclusions, func(x exclusion) bool { return x.target == p.stage && x.event == p.event })
 	})
 }

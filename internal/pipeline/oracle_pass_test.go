@@ -155,7 +155,7 @@ func (o *oracle) hasStepsOn(t *oracleDeployment, r Resource) bool {
 	return false
 }
 
-// outranked: the active deployments of lower rank that the start of a host ends (4.6).
+// outranked returns the active deployments of lower rank that the start of a host ends.
 func (o *oracle) outranked(row Entry) map[int64]bool {
 	t := o.deployment(row.Deployment)
 	stage, group, h, _ := o.graph(t).d.Find(row.Target)

@@ -60,7 +60,7 @@ type oracleBatch struct {
 	id          batchID
 	open, close stepName
 	region      map[stepName]bool
-	stages      string // which stages are in it, to tell a changed region
+	stages      string // the stages in the region; a difference means that the region changed
 	queue       Queue
 }
 

@@ -17,8 +17,9 @@ type pass struct {
 	decision Decision
 }
 
-// Decide makes one pass (4.7) of at most limit rows, applying its own decisions as it makes them.
-// When they cannot be recorded, the engine is to be thrown away and folded again.
+// Decide makes one pass of at most limit rows and applies its decisions as it makes them.
+// When they cannot be recorded, the caller must discard the engine and fold the log again,
+// because nothing undoes an applied decision.
 func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	p := &pass{e: e, now: now, limit: limit}
 	for _, t := range e.active {
@@ -120,7 +121,7 @@ func (p *pass) do(t *deployment, n int32) error {
 	return p.fact(t, n)
 }
 
-// takeTurn supersedes, where the queue is `latest`, whoever else waits for a batch that t enters now.
+// takeTurn supersedes the other waiters of every batch with the queue `latest` that t enters now.
 func (p *pass) takeTurn(t *deployment, n int32) error {
 	entered := t.plan.around(n)
 	entered = slices.DeleteFunc(entered, func(b batch) bool {
@@ -130,7 +131,7 @@ func (p *pass) takeTurn(t *deployment, n int32) error {
 	if len(entered) == 0 {
 		return nil
 	}
-	waited := map[*deployment]batchID{} // all of them first: superseding one may make a waiter of another
+	waited := map[*deployment]batchID{} // collect before superseding, which may turn another deployment into a waiter
 	others := p.e.others(t)
 	for _, other := range others {
 		for _, b := range entered {
@@ -151,7 +152,7 @@ func (p *pass) takeTurn(t *deployment, n int32) error {
 	return nil
 }
 
-// startHost appends host-started, what it supersedes (4.6), and the host's first action.
+// startHost appends host-started, the deployments that it supersedes, and the host's first action.
 func (p *pass) startHost(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if err := p.fact(t, n); err != nil {

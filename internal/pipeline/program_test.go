@@ -64,7 +64,7 @@ func (p *program) move() {
 	case "artifact":
 		p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: max(1, p.newest), Detail: raw(artifactDetail{
 			rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
-	case "crash": // I8: what a fresh fold of the log says is what the engine says, and it goes on from there
+	case "crash": // a fresh fold of the log must equal the engine; the program continues with it
 		p.refold()
 	case "retry":
 		p.ask(RetryRequested)
@@ -151,7 +151,7 @@ func (p *program) edit(plan *Graph) {
 	}
 }
 
-// checkEffects: an edit reports every deployment that it concerns, and what each of them loses.
+// checkEffects checks that an edit reports every deployment that it concerns, and what each loses.
 func (p *program) checkEffects(effects []Effect, version int) {
 	p.Helper()
 	got := map[string]bool{}
@@ -346,7 +346,8 @@ func (p *program) checkSuperseded(what string, got, want map[int64]bool) {
 	}
 }
 
-// latestWaiters is who waits for a free `latest` batch that the row enters; the gone have been superseded for it.
+// latestWaiters returns the deployments that wait for a free `latest` batch that the row enters.
+// Deployments in gone have been superseded for it.
 func (p *program) latestWaiters(row Entry, gone map[int64]bool) map[int64]bool {
 	t := p.oracle.deployment(row.Deployment)
 	for n := range gone {
@@ -502,7 +503,8 @@ func (p *program) finish() {
 	p.refold()
 }
 
-// refold is I8: the fold of the log is the engine's state. The fresh engine goes on.
+// refold checks that the fold of the log equals the engine's state, and continues with the fresh
+// engine.
 func (p *program) refold() {
 	fresh := New("shop")
 	fresh.plans = p.engine.plans

@@ -18,7 +18,8 @@ func line(n int) adjacency {
 	return asGraph(next)
 }
 
-// TestStepStates is the table of 4.2 (R22: behind resolved steps, not behind complete ones), row by row, for the middle step of a line of three.
+// TestStepStates checks the table of step states, row by row, for the middle step of a line of
+// three. A step is reached behind resolved steps, which need not be complete.
 func TestStepStates(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -52,7 +53,7 @@ func TestStepStates(t *testing.T) {
 	}
 }
 
-// TestEdges3 is the table of 4.9 (R24: 01– has no third): of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
+// TestEdges3 checks the table of late steps (01– has no third): of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
 // or has on its frontier (011); everything else cannot be. The walk needs no edges3: this shows that it agrees. z counts
 // as done when the walk from y meets something done, since two steps may be put in at once.
 func TestEdges3(t *testing.T) {
@@ -95,7 +96,8 @@ func TestEdges3(t *testing.T) {
 	}
 }
 
-// TestCoalescingWaitsForTheLongWay is R5 and R9 on the seed's picture: step2 is next to step1, but also behind the long way.
+// TestCoalescingWaitsForTheLongWay checks that a step waits for its longest path: step2 is next to
+// step1, but also behind the long way.
 func TestCoalescingWaitsForTheLongWay(t *testing.T) {
 	t.Parallel()
 	g := asGraph([][]int{{1, 2}, {}, {3}, {4}, {1}})
@@ -120,7 +122,7 @@ func TestCoalescingWaitsForTheLongWay(t *testing.T) {
 	}
 }
 
-// TestCycleRunsEachStepOnce is R7: a ⇄ b, given directly.
+// TestCycleRunsEachStepOnce builds the cycle a ⇄ b directly, since Compile refuses cycles.
 func TestCycleRunsEachStepOnce(t *testing.T) {
 	t.Parallel()
 	g := asGraph([][]int{{1}, {2}, {1, 3}, {}})
@@ -136,7 +138,8 @@ func TestCycleRunsEachStepOnce(t *testing.T) {
 	}
 }
 
-// TestRegionsAreBetweenOpenAndClose is R12: the regions that a plan takes from stages are those of the definition.
+// TestRegionsAreBetweenOpenAndClose checks that the regions that a graph derives from stages match
+// the literal definition of a region.
 func TestRegionsAreBetweenOpenAndClose(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -225,7 +228,7 @@ func (w *world) cancel(deployment int64) {
 	w.fold(Entry{Deployment: deployment, Target: w.engine.pipeline, Event: PipelineCanceled, Class: Note})
 }
 
-// TestRowsMustFollow: positions have no gaps, and deployments are created before anything is said of them.
+// TestRowsMustFollow: positions have no gaps, and a deployment's first row creates it.
 func TestRowsMustFollow(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Entry{

@@ -31,7 +31,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 //	run               passes, and ends every live action that matches with a fact, until nothing happens
 //	artifact rN LABEL registers an artifact
 //	why N [TARGET]    the open steps of a deployment, with their reasons
-//	list              the deployments and who holds which batch
+//	list              the deployments and the holder of each batch
 //	retry, skip, hold, resume, until, cancel   "N [TARGET [EVENT]]"
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionIsTold: each of the seed's open places that the specification decided (4.13) is named where a test shows it.
+// TestEveryDecisionIsTold checks that a test names each decision that it demonstrates.
 func TestEveryDecisionIsTold(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

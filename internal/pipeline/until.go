@@ -21,8 +21,8 @@ func (t *deployment) resume(stage string) {
 	}
 }
 
-// findBeyond computes, for the graph in force, which stages the bound keeps from starting: all of them
-// when the stage it names has left the definition.
+// findBeyond computes, for the graph in force, which stages the bound keeps from starting. A bound
+// whose stage has left the definition keeps back every stage. Resumed stages are exempt.
 func (t *deployment) findBeyond() {
 	t.beyond = nil
 	if t.until == "" {

@@ -6,15 +6,14 @@ type bits uint8
 const (
 	complete bits = 1 << iota // its fact is in the log
 	claimed                   // its action is live
-	failed                    // its action ended so, and nobody asked to retry
+	failed                    // its action failed, and no retry was requested
 	excluded                  // by an edit, a skip or a tolerated failure
 	resolved                  // complete, or elided and walked through
 )
 
-// walk is 4.2 and 4.3 for one deployment: which steps are new, elided, resolved
-// and doable. Completing, claiming and excluding are followed at once and cost
-// O(V+E) over a whole deployment, because each of them only ever resolves or
-// elides more; the end of a claim without a fact is the exception (see unclaim).
+// walk keeps, for one deployment, which steps are new, elided, resolved and
+// doable. Completing, claiming and excluding are followed at once and cost
+// O(V+E) over a whole deployment, because each only ever resolves or elides more; the end of a claim without a fact is the exception (see unclaim).
 type walk struct {
 	g     *adjacency
 	step  []bits
@@ -26,7 +25,7 @@ type walk struct {
 	elided  int     // elided steps
 	passed  int     // elided steps that are not excluded: only these can become new again
 	epoch   int     // counts restarts
-	fresh   []int32 // found doable since somebody looked; after a restart all that are
+	fresh   []int32 // steps found doable since the last look; after a restart all doable steps
 	pending []int32 // components whose members all got resolved and whose edges are still to be followed
 }
 
@@ -79,7 +78,7 @@ func (w *walk) isElided(s int32) bool {
 	return !w.is(s, complete) && (w.is(s, excluded) || w.later[w.g.component[s]])
 }
 
-// isDoable: on the frontier, new, ready and not excluded (4.3).
+// isDoable reports whether the step is on the frontier, new, ready and not excluded.
 func (w *walk) isDoable(s int32) bool {
 	return !w.is(s, resolved) && !w.isElided(s) && w.wait[w.g.component[s]] == 0 && w.isReached(s)
 }
@@ -135,7 +134,7 @@ func (w *walk) claim(s int32) {
 }
 
 // unclaim records that the action ended without a fact. What was elided because of the
-// claim alone becomes new again, so everything is computed anew when there is such a step.
+// claim alone becomes new again, so if such a step exists the whole walk restarts.
 func (w *walk) unclaim(s int32) {
 	w.step[s] &^= claimed
 	if w.passed > 0 {
@@ -198,7 +197,7 @@ func (w *walk) resolveElided(s int32) {
 	}
 }
 
-// resolve marks the step; follow then enters what lies behind.
+// resolve marks the step; follow then enters the components behind it.
 func (w *walk) resolve(s int32) {
 	if w.is(s, resolved) {
 		return
@@ -235,7 +234,7 @@ func (w *walk) follow() {
 	}
 }
 
-// enter walks through the elided steps of a component and offers the others.
+// enter walks through the elided steps of a component and offers the remaining ones.
 func (w *walk) enter(c int32) {
 	for _, m := range w.g.members.of(c) {
 		w.resolveElided(m)
