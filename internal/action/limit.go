@@ -143,8 +143,8 @@ func (b Bucket) Concurrency() int {
 	return b.Slots
 }
 
-// capacity returns the most tokens that the bucket holds. At the floor it is at most one second's
-// worth, because a burst of probes would defeat their purpose.
+// capacity returns the most tokens that the bucket can save. While half-open that is at most one
+// second's worth, because a burst of probes would defeat their purpose.
 func (b Bucket) capacity() float64 {
 	saved := max(b.Full(), 1)
 	if b.Configured > 0 && b.Burst > 0 {

@@ -280,7 +280,8 @@ func (m move) refused() Thread {
 	return t
 }
 
-// cancel ends an idle action, and asks the owner of running work to stop it.
+// cancel ends an idle action. For running work, a cancel requests a stop; a drain lets the attempt
+// end and prevents the next.
 func (m move) cancel() (Transition, error) {
 	if m.thread.Idle() {
 		code := CodeCanceled

@@ -8,7 +8,7 @@ import (
 // Marks say what an entry is, beside a whole line of standard output.
 type Marks struct {
 	Stderr  bool // from standard error
-	Partial bool // goes on in the next entry of its stream
+	Partial bool // continues in the next entry of its stream
 	Waybill bool // written by Waybill, not by the program
 }
 
@@ -22,7 +22,7 @@ type Entry struct {
 // entryTime is RFC 3339 in UTC with nine digits, so that every entry's text begins at the same column.
 const entryTime = "2006-01-02T15:04:05.000000000Z"
 
-// mark stands before and after the letters of an entry's marks.
+// mark encloses the letters of an entry's marks.
 const mark = 0x1f
 
 // FormatEntry appends the entry to dst: time, space, marks, text, newline. The text holds no newline.
@@ -46,7 +46,7 @@ func FormatEntry(dst []byte, e Entry) []byte {
 }
 
 // ParseEntry reads one line of a log file, with or without its newline. It never
-// fails: of a line that is no entry the whole is the text, at no time.
+// fails: a line that is not an entry becomes the text of an entry without a time.
 func ParseEntry(line []byte) Entry {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if len(line) <= len(entryTime) || line[len(entryTime)] != ' ' {

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// File is a parsed .wharf-ci.yml. Variables stand in it as they are written.
+// File is a parsed .wharf-ci.yml. Its variables are not yet replaced.
 type File struct {
 	Environments []Environment
 	Stages       []Stage // in file order

@@ -11,7 +11,7 @@ const MaxText = 32 << 10
 // Frame is a line of a stream, or a part of one.
 type Frame struct {
 	Text    []byte // without the line's end
-	Partial bool   // the line goes on
+	Partial bool   // the line continues
 }
 
 // Framer cuts one stream of bytes into lines. The zero value is ready.
@@ -60,7 +60,7 @@ func (f *Framer) emit(emit func(Frame), text []byte, partial bool) {
 }
 
 // Flush gives out a begun line as a part, because nothing has come for a while and
-// somebody may wait for what it asks. Bytes of a sequence that has not ended stay.
+// a person may be waiting to answer a prompt. Bytes of a sequence that has not ended stay.
 func (f *Framer) Flush(emit func(Frame)) {
 	n := len(f.rest) - unfinished(f.rest)
 	if n > 0 && f.rest[n-1] == '\r' {
@@ -85,7 +85,7 @@ func (f *Framer) Close(emit func(Frame)) {
 // Pending reports whether a line has begun and is not yet given out.
 func (f *Framer) Pending() bool { return len(f.rest) > 0 }
 
-// unfinished is how many bytes at the end begin a UTF-8 sequence that goes on.
+// unfinished returns the number of bytes at the end that begin an incomplete UTF-8 sequence.
 func unfinished(text []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		b := text[len(text)-back]

@@ -20,7 +20,7 @@ func CheckGlob(pattern string) error {
 }
 
 // MatchGlob reports whether a slash-separated relative path matches. A part ** of
-// the pattern stands for any number of folders, none included; *, ? and […]
+// the pattern matches any number of folders, none included; *, ? and […]
 // stay within one name. A pattern that CheckGlob refuses matches nothing.
 func MatchGlob(pattern, name string) bool {
 	parts := strings.Split(path.Clean(pattern), "/")

@@ -146,7 +146,7 @@ func TestNextTranscripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := transcript(test.plan, test.moves...)
-			for i := range got { // what several rounds decided after one move is told round by round
+			for i := range got { // the transcript lists the decisions of several rounds after one move round by round
 				got[i] = strings.ReplaceAll(got[i], " stop a Canceled (the build was canceled) stop a Canceled (the build was canceled)", " stop a Canceled (the build was canceled)")
 				got[i] = strings.ReplaceAll(got[i], " stop a TimedOut (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)", " stop a TimedOut (the build took longer than 1h0m0s)")
 			}

@@ -119,7 +119,7 @@ func (r *reader) stage(f *document.Field, known []Environment) Stage {
 	return stage
 }
 
-// stageHint helps who misspelled a reserved key, which makes it a stage.
+// stageHint suggests the reserved key that was misspelled, since a misspelled key becomes a stage.
 func stageHint(name string) string {
 	if near := fault.Nearest(strings.ToLower(name), []string{keyInputs, keyEnvironments}); near != "" || strings.ToLower(name) == keyEnvironments {
 		if near == "" {
@@ -130,7 +130,8 @@ func stageHint(name string) string {
 	return ""
 }
 
-// isStageKey tells a stage's own key from a step: two of the names are a step when a mapping follows.
+// isStageKey reports whether f is a stage's own key and not a step. Two of the names are a step
+// when a mapping follows.
 func isStageKey(f *document.Field) bool {
 	if document.Find(stageTable(), f.Key) == nil {
 		return false

@@ -17,12 +17,12 @@ import (
 type Choice struct {
 	Environment string    // selected; "": none
 	Stages      []string  // only these; none: all
-	Variables   Variables // those that come after the environment's own
+	Variables   Variables // placed after the environment's own
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
 }
 
-// DefaultTimeout is how long a build may take when nobody says otherwise.
+// DefaultTimeout limits a build whose timeout is not set.
 const DefaultTimeout = 6 * time.Hour
 
 // Plan is what a build will do. Step ids count from 1 over the selected steps in
@@ -94,7 +94,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	return plan, problems
 }
 
-// variables puts the selected environment before the others.
+// variables puts the selected environment's variables before the chosen ones.
 func (f *File) variables(choice Choice) (Variables, fault.Problems) {
 	if choice.Environment == "" {
 		return choice.Variables, nil
@@ -169,7 +169,7 @@ func (c Container) spec(step string) Spec {
 	return Spec{Step: step, Image: c.Image, OS: c.OS, Argv: []string{shell, flag, strings.Join(c.Commands, "\n")}}
 }
 
-// digest is that of what the step does, wherever it stands.
+// digest returns the digest of what the step does, regardless of its place in the plan.
 func (s PlanStep) digest() string {
 	s.ID, s.After, s.At, s.Digest = 0, nil, fault.Position{}, ""
 	text, _ := json.Marshal(s) // strings and numbers always marshal

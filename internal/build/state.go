@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is where a build or a step stands. It is stored and sent by name.
+// Status is the state of a build or a step. It is stored and sent by name.
 type Status string
 
 // The statuses.
@@ -59,17 +59,17 @@ func CheckChange(from, to Status) error {
 	return nil
 }
 
-// StepState is where one step stands.
+// StepState is the state of one step.
 type StepState struct {
 	Status    Status
 	StartedAt time.Time // when it left Pending
 	EndedAt   time.Time
 }
 
-// States is where all of a build stands.
+// States is the state of a build and its steps.
 type States struct {
 	StartedAt time.Time         // of the build
-	Canceled  bool              // somebody asked for it
+	Canceled  bool              // a cancel was requested
 	Steps     map[int]StepState // by id; a step that is not in it is Pending
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Value is what a variable stands for.
+// Value is the value of a variable.
 type Value struct {
 	Text string
 	Kind document.Kind  // a value that is exactly one variable keeps its kind; Null is a String here
@@ -44,7 +44,7 @@ func (vs Variables) Lookup(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// LoopError says that variables stand for each other in a circle.
+// LoopError reports variables that refer to each other in a circle.
 type LoopError struct{ Names []string }
 
 func (e *LoopError) Error() string {
@@ -103,7 +103,7 @@ func cutVariable(text string) (before, inside, after string, found bool) {
 	return text[:start], text[start+2 : start+length], text[start+length+1:], true
 }
 
-// value is what stands for ${inside}.
+// value returns the replacement of ${inside}.
 func (s *substitution) value(inside string, open []string) (string, error) {
 	if strings.HasPrefix(inside, "%") && strings.HasSuffix(inside, "%") {
 		return "${" + strings.TrimSuffix(strings.TrimPrefix(inside, "%"), "%") + "}", nil

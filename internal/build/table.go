@@ -7,13 +7,13 @@ import d "github.com/waybill-dev/waybill/internal/document"
 // FileName is the name of the file; nothing else is read.
 const FileName = ".wharf-ci.yml"
 
-// Root keys that are no stage.
+// Root keys that do not name a stage.
 const (
 	keyInputs       = "inputs"
 	keyEnvironments = "environments"
 )
 
-// stageTable is the keys of a stage that are no step.
+// stageTable returns the keys of a stage that do not name a step.
 func stageTable() []d.Key {
 	return []d.Key{
 		{Name: keyEnvironments, Shape: d.Texts, Help: "The stage runs only when one of these environments is selected."},

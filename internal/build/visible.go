@@ -11,7 +11,7 @@ var sequence = regexp.MustCompile("(?:\x1b\\[|\u009b)([0-?]*)[ -/]*([@-~]?)|" +
 	"(?:\x1b[\\]PX^_]|[\u0090\u0098\u009d\u009e\u009f])[^\x07\x1b\u009c\n]*(?:\x07|\x1b\\\\|\u009c)?|" +
 	"\x1b[ -/]*[0-~]?")
 
-// VisibleText is a line as a terminal would show it: what stands after the last
+// VisibleText returns a line as a terminal would show it: the text after the last
 // carriage return, without control characters, and as valid UTF-8.
 func VisibleText(text []byte) string { return VisibleColours(text, nil) }
 

@@ -53,8 +53,9 @@ func (e *RuleError) Error() string { return e.Err.Error() }
 func (e *RuleError) Unwrap() error { return e.Err }
 
 // ParseRules reads both lists. A path is dotted (.features), [] stands for all elements of a list, a key with dots or
-// brackets stands in quotes (."a.b"); a dot alone is the whole value. The deepest rule of a place wins. Without an
-// include everything counts that no rule excludes. The errors are every rule that is no path or contradicts an earlier one.
+// brackets is quoted (."a.b"); a dot alone is the whole value. The deepest rule of a place wins. Without an
+// include everything counts that no rule excludes. The errors list every rule that is not a valid path or contradicts
+// an earlier one.
 func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 	var faults []*RuleError
 	root := &branch{says: include}

@@ -1,5 +1,5 @@
 // Package cron says when something is to happen again and again: times of day by the fields of cron, in a time
-// zone, and which of them are due given what has happened. It has no clock; whoever asks says what time it is.
+// zone, and which of them are due given what has happened. It has no clock; the caller passes the time.
 package cron
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 // Expression is a set of minutes of the local time: minute, hour, day of the month, month and day of the week. Where both
-// days are restricted, either of them suffices, as cron has it. The zero value has no minutes.
+// days are restricted, either suffices, as in cron. The zero value has no minutes.
 type Expression struct {
 	minute, hour, day, month, weekday uint64 // a bit for each value
 	anyDay, anyWeekday                bool

@@ -12,12 +12,12 @@ const (
 	Replace Overlap = "replace" // the work of the one before is canceled
 )
 
-// CatchUp says what becomes of ticks for whose time nobody ran.
+// CatchUp says what happens to ticks that passed while no instance ran.
 type CatchUp string
 
 // The ways.
 const (
-	CatchLast CatchUp = "last" // the last of them is made up for
+	CatchLast CatchUp = "last" // the last missed tick is made up for
 	CatchNone CatchUp = "none" // they are left out
 	CatchAll  CatchUp = "all"  // all are made up for, at most MostMissed
 )
@@ -47,9 +47,9 @@ type Due struct {
 	Waiting int       // ticks that wait until the past one's work has ended
 }
 
-// Due decides what is to be done at a moment, given the past tick, and since when somebody has been there to see to
-// the schedule. Whoever asks, and however often, gets the same tick until it is done: a tick that fell into the time of
-// its forerunner's work is skipped by that, and not by having been asked.
+// Due decides what to do at now, given the past tick and the time since which an instance has
+// served the schedule. Every call returns the same tick until it is done, because calling Due
+// changes nothing: only the work of its forerunner makes a tick skipped.
 func (s Schedule) Due(past Past, since, now time.Time) Due {
 	ticks := s.open(past, since, now)
 	if len(ticks) == 0 {

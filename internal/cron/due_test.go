@@ -84,7 +84,7 @@ func TestTicksAreMadeOnceInOrder(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(1, 5400).Draw(t, "seconds")) * time.Second)
 			switch rapid.IntRange(0, 4).Draw(t, "event") {
 			case 0:
-				since = now // a process starts anew
+				since = now // an instance starts
 			case 1, 2:
 				if past.Lives {
 					past.Lives, past.Ended = false, now

@@ -24,7 +24,7 @@ const (
 	maxChain  = 60
 )
 
-// Read turns a document into a definition. The problems are all of them, sorted, warnings included;
+// Read turns a document into a definition. It returns all problems, sorted, warnings included;
 // the definition may be used when problems.Err() is nil. A nil node yields nothing: its parser has said why.
 func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
 	if node == nil {
@@ -147,7 +147,7 @@ type scope struct {
 	managerSet bool
 	policy     action.Policy
 	testing    action.Policy  // of the step test
-	steps      *document.Node // the list in force, and where it stands
+	steps      *document.Node // the list in force, and its place in the document
 	stepsPath  string
 	test       *document.Node
 	testPath   string

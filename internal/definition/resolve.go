@@ -20,13 +20,13 @@ type Target struct {
 	Vars    map[string]string
 }
 
-// Revision is what ${revision} and ${release} stand for.
+// Revision holds the values of ${revision} and ${release}.
 type Revision struct {
 	Label   string // of the revision
 	Release string // name of the release's folder
 }
 
-// Address is what ${address} stands for and what a host is reached by.
+// Address returns the value of ${address}, the address at which a host is reached.
 func Address(pipeline.Host) string { return "127.0.0.1" }
 
 // Resolve finds the host at a full path such as greeter/prod/east/elm; fault.NotFound when the definition has

@@ -21,7 +21,7 @@ var given = []string{"host", "address", "stage", "group", "revision", "release"}
 // errUnclosed is about a ${ without its }.
 var errUnclosed = errors.New(`"${" is not closed`)
 
-// Expand replaces every ${name}; $${ stands for a literal ${.
+// Expand replaces every ${name}; $${ yields a literal ${.
 func Expand(text string, vars map[string]string) (string, error) {
 	var out strings.Builder
 	err := scan(text, func(literal string) { out.WriteString(literal) }, func(name string) error {

@@ -5,7 +5,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// warn tells what is allowed and seldom meant.
+// warn reports what is allowed but seldom meant.
 func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	last := -1
 	for i := range d.Stages {

@@ -338,8 +338,8 @@ func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 	}
 }
 
-// judgeFacts checks that a deployment has each of its facts once, and that each fact of work has
-// its effect.
+// judgeFacts checks that a deployment has the wanted number of facts, each once, and that every
+// effect is recorded as a fact.
 func (tr trial) judgeFacts(t *testing.T, l *ledger.Ledger, w *world, n int64) {
 	t.Helper()
 	entries, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: tr.pipeline.Pipeline, Deployment: n})

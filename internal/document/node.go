@@ -28,12 +28,12 @@ func (k Kind) String() string { return kindNames[k] }
 // Node is one value of a document.
 type Node struct {
 	Kind   Kind
-	Text   string // a scalar's text as it stands in the file; quotes removed, escapes resolved
+	Text   string // a scalar's text, with quotes removed and escapes resolved
 	Items  []*Node
 	Fields []Field // of a Map, in the order of the file
 	Quoted bool    // a scalar in quotes, or a block scalar
 	At     fault.Position
-	Via    fault.Position // where an alias or a merge key brought it in; zero when it stands where it is used
+	Via    fault.Position // where an alias or a merge key brought it in; zero when it is written where it is used
 }
 
 // Field is a key and its value.

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Place is where in a document something stands: its path in the format's own
+// Place is the place of a value in a document: its path in the format's own
 // spelling, and the position at which a key that it lacks is reported.
 type Place struct {
 	Path string
@@ -49,7 +49,7 @@ func (r *Reader) Add(n *Node, code, scope, format string, args ...any) {
 		Text: fmt.Sprintf(format, args...) + n.used()})
 }
 
-// used tells where the value is used when an alias or a merge key brought it in.
+// used describes where the value is used when an alias or a merge key brought it in.
 func (n *Node) used() string {
 	if n.Via.Line == 0 {
 		return ""
@@ -59,7 +59,7 @@ func (n *Node) used() string {
 
 // Check reports what is wrong with the mapping n: keys that the table does not
 // have, keys that it lacks, values of another shape, all the way down. It
-// returns false when n is no mapping.
+// returns false when n is not a mapping.
 func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 	if n.Kind != Map {
 		r.unfit(n, place.Path, Object)
@@ -119,7 +119,7 @@ func (r *Reader) value(f *Field, path string, key *Key) {
 	}
 }
 
-// empty reports whether nothing stands in n.
+// empty reports whether n has no content.
 func (n *Node) empty() bool {
 	switch n.Kind {
 	case List:

@@ -2,7 +2,7 @@ package fault
 
 import "net/http"
 
-// Code names a kind of error that some caller must tell apart.
+// Code names a kind of error that some caller must distinguish.
 type Code string
 
 // The codes.
@@ -34,7 +34,7 @@ const (
 	NoSuchProcess        Code = "no_such_process"
 	IdempotencyKeyReused Code = "idempotency_key_reused"
 	LedgerUnavailable    Code = "ledger_unavailable"
-	StaleEpoch           Code = "stale_epoch" // the lease of the pipeline is somebody else's by now
+	StaleEpoch           Code = "stale_epoch" // another instance holds the lease of the pipeline by now
 	Corrupt              Code = "corrupt"     // a stored file is damaged, or of a newer version
 )
 

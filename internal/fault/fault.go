@@ -1,5 +1,5 @@
-// Package fault gives errors the few things that a caller must tell apart: a
-// code, a hint for the person who reads it, and what a loop should do with it.
+// Package fault gives errors the few properties that callers act on: a code, a
+// hint for the reader, and what a loop should do with the error.
 //
 // One table maps codes to HTTP and exit statuses (see codes.go). Everything
 // else about an error is its text, wrapped with %w as usual.
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Error is an error with a code and, where somebody can do something about it, a hint.
+// Error is an error with a code and, where the reader can do something about it, a hint.
 type Error struct {
 	Code Code
 	Text string // what was being done, or what is wrong; lower case, no full stop
-	Hint string // what the reader can do; empty when there is nothing to say
+	Hint string // what the reader can do; may be empty
 	Err  error  // the cause; may be nil
 }
 
-// Error is the text and its cause. The hint is shown apart by whoever prints the error.
+// Error returns the text and its cause. The code that prints the error shows the hint separately.
 func (e *Error) Error() string {
 	switch {
 	case e.Err == nil:
@@ -82,7 +82,7 @@ func HintOf(err error) string {
 	return ""
 }
 
-// permanent marks an error that trying again will not mend.
+// permanent marks an error that another attempt would not fix.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }

@@ -28,7 +28,7 @@ type Problem struct {
 	Scope      string `json:"scope,omitempty"`      // where in the document, such as "test/vet/container"
 	Text       string `json:"text"`                 // what is wrong, for people
 	Suggestion string `json:"suggestion,omitempty"` // the nearest known name, or what to write instead
-	Warning    bool   `json:"warning,omitempty"`    // true: told, never blocking
+	Warning    bool   `json:"warning,omitempty"`    // true: reported, never blocking
 	More       int    `json:"more,omitempty"`       // of the last one: how many further problems it counts without naming them
 }
 
@@ -99,7 +99,7 @@ func (ps *Problems) named(warning bool) (n, counter int) {
 	return n, -1
 }
 
-// Few returns the problems as Add lists them: no more than a hundred of each kind by name.
+// Few returns the problems as Add lists them: at most a hundred of each kind by name.
 func (ps Problems) Few() Problems {
 	var few Problems
 	few.Add(ps...)

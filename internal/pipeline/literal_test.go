@@ -72,7 +72,7 @@ func (l *literal) resolved(known []bits) []bool {
 }
 
 // frontier walks from the root through resolved steps and returns the steps met that are neither
-// resolved nor elided. Its set of seen steps only keeps the walk from looping.
+// resolved nor elided. Its set of seen steps guards only the walk (R21).
 func (l *literal) frontier(known []bits) []bool {
 	resolved := l.resolved(known)
 	found, seen := make([]bool, len(l.next)), make([]bool, len(l.next))
@@ -95,7 +95,7 @@ func (l *literal) frontier(known []bits) []bool {
 }
 
 // doable returns the steps that are on the frontier, new, ready and not excluded. A step s is ready
-// when no frontier step has s strictly after it.
+// when no frontier step has s strictly after it (R13).
 func (l *literal) doable(known []bits) []bool {
 	frontier := l.frontier(known)
 	is := make([]bool, len(l.next))

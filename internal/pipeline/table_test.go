@@ -19,7 +19,7 @@ func line(n int) adjacency {
 }
 
 // TestStepStates checks the table of step states, row by row, for the middle step of a line of
-// three. A step is reached behind resolved steps, which need not be complete.
+// three. A step is reached behind resolved steps, which need not be complete (R22).
 func TestStepStates(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -53,7 +53,7 @@ func TestStepStates(t *testing.T) {
 	}
 }
 
-// TestEdges3 checks the table of late steps (01– has no third): of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
+// TestEdges3 checks the table of late steps (R24: 01– has no third): of the triples (x, y, z) along a line, edges3 lists those whose y the walk elides (010)
 // or has on its frontier (011); everything else cannot be. The walk needs no edges3: this shows that it agrees. z counts
 // as done when the walk from y meets something done, since two steps may be put in at once.
 func TestEdges3(t *testing.T) {
@@ -97,7 +97,7 @@ func TestEdges3(t *testing.T) {
 }
 
 // TestCoalescingWaitsForTheLongWay checks that a step waits for its longest path: step2 is next to
-// step1, but also behind the long way.
+// step1, but also behind the long way (R5, R9).
 func TestCoalescingWaitsForTheLongWay(t *testing.T) {
 	t.Parallel()
 	g := asGraph([][]int{{1, 2}, {}, {3}, {4}, {1}})
@@ -122,7 +122,7 @@ func TestCoalescingWaitsForTheLongWay(t *testing.T) {
 	}
 }
 
-// TestCycleRunsEachStepOnce builds the cycle a ⇄ b directly, since Compile refuses cycles.
+// TestCycleRunsEachStepOnce builds the cycle directly, since a definition with one is refused (R7).
 func TestCycleRunsEachStepOnce(t *testing.T) {
 	t.Parallel()
 	g := asGraph([][]int{{1}, {2}, {1, 3}, {}})
@@ -139,7 +139,7 @@ func TestCycleRunsEachStepOnce(t *testing.T) {
 }
 
 // TestRegionsAreBetweenOpenAndClose checks that the regions that a graph derives from stages match
-// the literal definition of a region.
+// the literal definition of a region (R12).
 func TestRegionsAreBetweenOpenAndClose(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -60,7 +60,8 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionIsTold checks that a test names each decision that it demonstrates.
+// TestEveryDecisionIsTold checks that the tests or their transcripts name each of the design's
+// decisions R1 to R25.
 func TestEveryDecisionIsTold(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

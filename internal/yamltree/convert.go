@@ -13,7 +13,7 @@ import (
 type converter struct {
 	file     string
 	nodes    int
-	open     map[*yaml.Node]bool // anchors inside which it stands now
+	open     map[*yaml.Node]bool // the anchors that enclose the current node
 	problems fault.Problems
 	full     bool // a limit was met: nothing further is read
 }
@@ -36,7 +36,7 @@ func (c *converter) at(n *yaml.Node) fault.Position {
 	return fault.Position{File: c.file, Line: n.Line, Column: n.Column}
 }
 
-// node converts n, which stands at the given level and came in by way of an alias at via, if any.
+// node converts n, which is at the given level and came in through an alias at via, if any.
 func (c *converter) node(n *yaml.Node, via fault.Position, depth int) *document.Node {
 	out := &document.Node{At: c.at(n), Via: via}
 	if !c.admit(n, depth) {
@@ -131,7 +131,7 @@ func (c *converter) tagged(n *yaml.Node, out *document.Node) {
 }
 
 // fields converts a mapping's keys and values in the order of the file. What a
-// merge key brings stands in its place; keys written out win wherever they stand.
+// merge key brings in takes that key's place; keys written out win at any position.
 func (c *converter) fields(n *yaml.Node, via fault.Position, depth int) []document.Field {
 	written := c.writtenKeys(n)
 	taken := map[string]bool{}
@@ -155,7 +155,7 @@ func (c *converter) fields(n *yaml.Node, via fault.Position, depth int) []docume
 	return out
 }
 
-// writtenKeys maps each name to the first key of that name and reports the others.
+// writtenKeys maps each name to the first key of that name and reports the duplicates.
 func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
 	written := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -207,7 +207,8 @@ func isMerge(n *yaml.Node) bool {
 		(n.Style == 0 || n.Style&yaml.TaggedStyle != 0 && strings.HasSuffix(n.Tag, "merge"))
 }
 
-// merge yields the fields of one mapping, or of a list of them, whose names are not taken, and takes them.
+// merge returns the fields of one mapping, or of a list of mappings, whose names are not taken, and
+// marks these names as taken.
 func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, taken map[string]bool) []document.Field {
 	source := c.node(value, via, depth+1)
 	sources := []*document.Node{source}

@@ -51,7 +51,7 @@ func Parse(file string, data []byte, limit int) (*document.Node, fault.Problems)
 	return convert(file, root)
 }
 
-// decode runs the YAML parser over the first document and makes sure that there is no second one.
+// decode runs the YAML parser over the first document and reports a second one as a problem.
 func decode(file string, data []byte) (*yaml.Node, fault.Problems) {
 	start := fault.Position{File: file, Line: 1, Column: 1}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -74,7 +74,7 @@ func decode(file string, data []byte) (*yaml.Node, fault.Problems) {
 	return content, nil
 }
 
-// checkBytes finds what is no text: bytes that are not UTF-8, and control characters.
+// checkBytes finds bytes that are not text: invalid UTF-8 and control characters.
 func checkBytes(file string, data []byte) fault.Problems {
 	at := fault.Position{File: file, Line: 1, Column: 1}
 	for i := 0; i < len(data); {
