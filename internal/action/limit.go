@@ -104,7 +104,7 @@ func (b Bucket) Rate() float64 {
 // HalfOpen reports whether the lane is at its floor: one attempt runs at a time.
 func (b Bucket) HalfOpen() bool { return b.Slowed > 0 && b.Slowed <= b.Probe() }
 
-// Paused reports whether there is no token now, and later perhaps is.
+// Paused reports whether a pause withholds tokens now. It may end by itself.
 func (b Bucket) Paused(now time.Time) bool {
 	return b.PausedBy != "" && (b.PauseUntil.IsZero() || now.Before(b.PauseUntil))
 }

@@ -42,7 +42,7 @@ func (p *held) due(seq int64, now time.Time) bool {
 }
 
 // round looks over all pipelines once, takes over free ones and makes a pass of
-// those that need it. It returns the time of the next round.
+// the pipelines that need it. It returns the time of the next round.
 func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	heads, err := d.ledger.Heads(ctx)
 	if err != nil {

@@ -87,7 +87,7 @@ func (p *Graph) rangeBatch(r int32) batch {
 	return batch{id: b.id, open: b.open, close: b.close, host: -1, stages: b.stages, queue: b.queue}
 }
 
-// batch is the one of that name, if this version has it.
+// batch returns the batch with the id, and false if this version lacks it.
 func (p *Graph) batch(id batchID) (batch, bool) {
 	if !strings.Contains(string(id), "/") {
 		for r := range p.ranges {
@@ -265,7 +265,7 @@ func (p *Graph) stagePaths(stages []int32) []string {
 	return paths
 }
 
-// oldestInside is the deployment of lowest rank with something complete or claimed in a region that it has not
+// oldestInside returns the deployment of lowest rank with something complete or claimed in a region that it has not
 // passed; the present holder counts, and so does one that failed inside under `hold`.
 func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	var oldest *deployment
@@ -281,7 +281,7 @@ func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	return oldest
 }
 
-// isInside: some step of the region is complete or claimed.
+// isInside reports whether some step of the region is complete or claimed.
 func (t *deployment) isInside(b batch) bool {
 	if b.host >= 0 {
 		return t.is(b.open, complete|claimed)

@@ -49,7 +49,7 @@ func (j *judge) fault(code, scope, format string, args ...any) *fault.Problem {
 	return &j.problems[len(j.problems)-1]
 }
 
-// sizes: row 11, and the shapes that the rest relies on.
+// sizes checks the limits on sizes, and the shapes that the remaining checks rely on.
 func (j *judge) sizes() {
 	if len(j.d.Stages) == 0 {
 		j.fault("stages-missing", "stages", "no stages")
@@ -78,7 +78,7 @@ func (j *judge) sizes() {
 	}
 }
 
-// names: row 3, used twice among its like. A plan finds its steps by name.
+// names reports names used twice among their kind. A graph finds its steps by name.
 func (j *judge) names() {
 	labels := map[string]string{}
 	for i := range j.d.Stages {
@@ -125,7 +125,7 @@ func (j *judge) labels(i int, labels map[string]string) {
 	}
 }
 
-// edges: row 5.
+// edges checks the `after` lists of the stages, and looks for cycles if nothing is wrong so far.
 func (j *judge) edges() {
 	for i := range j.d.Stages {
 		s := &j.d.Stages[i]
@@ -163,7 +163,7 @@ func (j *judge) cycles() {
 	}
 }
 
-// cycleFrom is a shortest way from a stage back to itself.
+// cycleFrom returns a shortest way from a stage back to itself.
 func (j *judge) cycleFrom(start int) []string {
 	from := map[int]int{}
 	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
@@ -188,7 +188,7 @@ func (j *judge) cycleFrom(start int) []string {
 	return nil
 }
 
-// order: row 4, builds come first.
+// order checks that builds come first.
 func (j *judge) order() {
 	for i := range j.d.Stages {
 		if j.d.Stages[i].Kind != BuildStage {
@@ -204,7 +204,7 @@ func (j *judge) order() {
 	}
 }
 
-// hosts: row 7, and row 9 within a stage; over stages it is a warning.
+// hosts checks the hosts of each stage.
 func (j *judge) hosts() {
 	type user struct {
 		stage int
@@ -253,7 +253,7 @@ func (j *judge) madeBefore(stage int) (builders string, labels []string) {
 	return strings.Join(names, " and "), j.d.labelsBefore(reached(stage, j.prev))
 }
 
-// batches: row 16.
+// batches checks the batches over stages.
 func (j *judge) batches() {
 	regions := make([][]int32, len(j.d.Batches))
 	names := map[string]bool{}
@@ -302,7 +302,7 @@ func (j *judge) region(i int, b Batch) []int32 {
 	return j.closed(scope, b, region, first, last)
 }
 
-// closed: a region has one way in and one way out.
+// closed checks that a region has one way in and one way out.
 func (j *judge) closed(scope string, b Batch, region []int32, first, last int) []int32 {
 	inside := func(s int) bool { return slices.Contains(region, int32(s)) }
 	for _, s := range region {
@@ -322,7 +322,7 @@ func (j *judge) closed(scope string, b Batch, region []int32, first, last int) [
 	return region
 }
 
-// overlap is a stage that two regions share although neither contains the other, or -1.
+// overlap returns a stage that two regions share although neither contains the other, or -1.
 func overlap(a, b []int32) int32 {
 	shared, first := 0, int32(-1)
 	for _, s := range a {

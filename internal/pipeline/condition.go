@@ -1,6 +1,6 @@
 package pipeline
 
-// block is the first condition of 4.7 that keeps a step from running. The zero value: none does.
+// block is the first condition that keeps a step from running. The zero value blocks nothing.
 type block struct {
 	why        why
 	batch      batchID     // locked, latecomer, in order
@@ -10,7 +10,8 @@ type block struct {
 	limit      int
 }
 
-// why is the reasons in the order of the conditions of 4.7.
+// why names a reason. The number behind a constant is that of its condition; check tests the
+// conditions in that order.
 type why uint8
 
 const (
@@ -39,7 +40,7 @@ func (w why) String() string {
 		"newer", "order", "busy", "full"}[w]
 }
 
-// ofHost: the reason may be another one for the next host of the group.
+// ofHost reports whether the reason may differ for the next host of the group.
 func (b block) ofHost(p *Graph, n int32) bool {
 	switch b.why {
 	case isBusy:
@@ -50,7 +51,7 @@ func (b block) ofHost(p *Graph, n int32) bool {
 	return false
 }
 
-// check is the conjunction of 4.7, in its order.
+// check returns the first condition that keeps step n from running, in a fixed order.
 func (e *Engine) check(t *deployment, n int32) block {
 	stage := t.plan.nodes[n].stage
 	if t.status != StatusActive {
@@ -79,7 +80,7 @@ func (e *Engine) check(t *deployment, n int32) block {
 	return e.checkHost(t, n)
 }
 
-// place is condition 2: s is doable.
+// place checks that step n is doable.
 func (t *deployment) place(n int32) block {
 	switch {
 	case t.is(n, complete):
@@ -92,7 +93,7 @@ func (t *deployment) place(n int32) block {
 	return block{}
 }
 
-// checkArtifact is condition 4.
+// checkArtifact checks that the artifact of an artifact step is registered. Other steps pass.
 func (e *Engine) checkArtifact(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
 	if at.kind != artifactStep || e.artifacts[t.revision][artifactLabel(at.event)] != nil {
@@ -106,8 +107,8 @@ func (e *Engine) checkArtifact(t *deployment, n int32) block {
 	return block{why: noArtifact}
 }
 
-// checkLocks is condition 5. With a batch to leave out it is the lock alone: whether that batch is worth
-// waiting for. Other waiters are not considered then.
+// checkLocks checks the batches around step n. With a batch to leave out it checks the locks alone:
+// whether that batch is worth waiting for. Other waiters are not considered then.
 func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	around := t.plan.around(n)
 	for i, b := range around {

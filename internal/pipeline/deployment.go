@@ -115,7 +115,7 @@ func (t *deployment) liveIn(b batch) int {
 // liveUnder counts live actions by the path of their stage or host.
 func (t *deployment) liveUnder(id batchID) int { return t.liveAt[string(id)] }
 
-// isStopped: a failed, untolerated step in the stage or in a region around it.
+// isStopped reports whether a failed, untolerated step is in the stage or in a region around it.
 func (t *deployment) isStopped(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
 		if t.failing[s] > 0 {

@@ -65,7 +65,8 @@
 // Here a walk over G is kept per deployment and followed row by row: completing,
 // claiming and excluding only ever resolve or elide more steps, so together they
 // cost O(V+E). What may undo something (an edit, a retry, the end of a
-// claim that had elided something) computes that deployment again. A pass looks at steps that became doable and at those that were blocked, and of a
+// claim that had elided something) computes that deployment again. A pass looks
+// at steps that became doable and at blocked steps, and of a
 // group at one waiting host only: it does not get slower with the hosts that wait.
 //
 // A pass always takes the first runnable step of the oldest deployment that has

@@ -62,7 +62,7 @@ func drifting(t *deployment, next *Graph, after *walk) []string {
 }
 
 // effectWords describes what an edit does to a deployment: the stages, hosts and steps that it
-// adds, those that it removes, and the actions that it drains.
+// adds, those that it removes, and the actions to be drained.
 func (e *Engine) effectWords(t *deployment, next *Graph, after *walk, f Effect, exclusions []exclusion) []string {
 	w := effectWriter{t: t, next: next, after: after, exclusions: exclusions}
 	w.stages()
@@ -172,7 +172,7 @@ func (w *effectWriter) steps(f Effect) {
 	}
 }
 
-// isNew: the stage is known to the deployment, the event in it is not.
+// isNew reports whether the deployment knows the stage but not the event in it.
 func (w *effectWriter) isNew(p stepKind) bool {
 	_, ok := w.t.plan.targets[p.stage]
 	return ok && !w.t.plan.pairs[p]

@@ -64,7 +64,7 @@ func (p *pass) failStage(t *deployment) (bool, error) {
 	return false, nil
 }
 
-// isDrained: no live action where a failure of the stage stops the deployment.
+// isDrained reports whether no action is live where a failure of the stage stops the deployment.
 func (t *deployment) isDrained(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
 		if t.liveUnder(batchID(t.plan.stages[s].path)) > 0 {

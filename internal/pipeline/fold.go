@@ -357,7 +357,7 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 			}
 		}
 	}
-	t.unchecked = true // what was live there is drained
+	t.unchecked = true // live actions there may have to be drained
 	e.recount(t)
 	e.settleAll(t)
 }

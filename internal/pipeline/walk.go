@@ -13,7 +13,8 @@ const (
 
 // walk keeps, for one deployment, which steps are new, elided, resolved and
 // doable. Completing, claiming and excluding are followed at once and cost
-// O(V+E) over a whole deployment, because each only ever resolves or elides more; the end of a claim without a fact is the exception (see unclaim).
+// O(V+E) over a whole deployment, because each only ever resolves or elides
+// more; the end of a claim without a fact is the exception (see unclaim).
 type walk struct {
 	g     *adjacency
 	step  []bits
