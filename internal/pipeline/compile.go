@@ -204,7 +204,8 @@ func (j *judge) order() {
 	}
 }
 
-// hosts checks the hosts of each stage.
+// hosts checks the arch and the resource of each host. A resource may be used once within a stage;
+// a use in a second stage is only a warning.
 func (j *judge) hosts() {
 	type user struct {
 		stage int

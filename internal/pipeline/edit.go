@@ -12,7 +12,7 @@ import (
 // Edit is what a new version does: rows to append with it, or refusals.
 type Edit struct {
 	Entries []Entry        // pipeline-defined, step-introduced, host-joined, step-excluded, …
-	Refused fault.Problems // row 19 of section 2; nothing may be stored
+	Refused fault.Problems // why the edit is refused; if set, nothing may be stored
 	Words   []string       // the difference in words, such as "+ host prod/east/ivy"
 	Effects []Effect       // per deployment that is active or may come back
 }

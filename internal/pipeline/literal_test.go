@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// literal is 4.1 to 4.3 word by word over steps that are numbers: slow, and
+// literal applies the definitions of walk literally, over steps that are numbers: slow, and
 // written down from the definitions rather than from the shipped engine.
 type literal struct {
 	next  [][]int

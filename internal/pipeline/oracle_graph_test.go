@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// next is the table of 4.1.
+// nextOf returns the steps that directly follow s in the graph, without regard to speed.
 func (g *oracleGraph) nextOf(s stepName) []stepName {
 	d := g.d
 	stage, grp, _, _ := d.Find(s.target)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// first is what 4.7 does next: the first consequence or runnable step of the oldest deployment that has one,
+// first is what a pass does next: the first consequence or runnable step of the oldest deployment that has one,
 // as (deployment, target, event of the row, event of the step).
 type move struct {
 	deployment    int64

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// oracle is the definitional engine: sections 4.1 to 4.12 word by word over the
+// oracle is the definitional engine: the definitions applied literally over the
 // rows folded so far, with nothing kept that could be computed. It shares with the
 // shipped engine the types of rows and the arithmetic of limits, and no rule.
 type oracle struct {

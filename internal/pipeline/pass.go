@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pass is one run of 4.7. It takes the first runnable step of the oldest
-// deployment, again and again, until there is none or the limit is met. Beginning
+// pass is one run of Decide. It takes the first runnable step of the oldest
+// deployment, again and again, until none is left or the limit is met. Beginning
 // again with the oldest after everything that was freed is what makes `fifo` true.
 type pass struct {
 	e        *Engine

@@ -123,7 +123,7 @@ func clone(d *Definition) Definition {
 	return c
 }
 
-// mutated is a definition after one edit of 4.10.
+// mutated is a definition after one edit.
 func mutated(t *rapid.T, was *Definition) Definition {
 	d := clone(was)
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
