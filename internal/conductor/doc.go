@@ -5,8 +5,8 @@
 //
 // An attempt is claimed (a committed row), running (its handler's Do), ended (it
 // has an outcome, in memory) and recorded (committed). Only the first and the
-// last are facts; what lies between is lost with the process, and the claim is
-// then given back by whoever finds this process dead.
+// last are facts. The two between are lost with the process; the instance that
+// finds this one dead then gives its claims back.
 //
 // # Who owns the truth
 //
@@ -36,10 +36,10 @@
 // # Limits
 //
 // Once a second the loop reports how attempts ended, and takes tokens and slots of lanes with limits, or whose targets
-// refuse work, in one transaction. The ledger's rows are the truth; what was granted may be lost with the process, never
-// exceeded. Slots of a lane are not lent to an instance that has none of its handler's, so that no two instances wait for
-// what the other keeps. A lane that may start nothing is blocked beside the others until it may; searches and claims leave
-// out lanes that are paused, disabled or slowed without a token.
+// refuse work, in one transaction. The ledger's rows are the truth. Tokens and slots that were granted may be lost with
+// the process, and are never exceeded. An instance gets a lane's slot only while it has one of the handler's. Otherwise
+// two instances could deadlock, each holding what the other needs. A lane that may start nothing is blocked, and delays
+// no other lane. Searches and claims leave out lanes that are paused, disabled or slowed without a token.
 //
 // # Finding work
 //

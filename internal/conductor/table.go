@@ -18,11 +18,11 @@ type Table struct {
 type table struct {
 	Table
 	names    []string // sorted
-	handOffs []string // those whose work goes on elsewhere
+	handOffs []string // handlers whose work continues elsewhere after Do
 }
 
-// Serve puts another table in the place of the one that is served, and tells the others. Attempts that run keep their
-// handlers; what was claimed for a handler that is no more is given back.
+// Serve replaces the served table and wakes the loops that read it. Running attempts keep their handlers. Claims for a
+// removed handler are given back.
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
 	member.Poke(c.served)
@@ -40,7 +40,7 @@ func newTable(t Table) *table {
 	return next
 }
 
-// handsOff reports whether the work of a handler goes on elsewhere.
+// handsOff reports whether the work of a handler continues elsewhere after Do.
 func (c *Conductor) handsOff(handler string) bool {
 	return slices.Contains(c.table.Load().handOffs, handler)
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	lanesAtOnce = 200         // lanes asked for per search
-	askAgain    = time.Second // until ends are recorded again whose followers could not be planned: documents of callbacks are away
+	askAgain    = time.Second // until deferred ends are tried again; their successors could not be planned
 )
 
 // loop owns what is known of claims. What it does is decided by package turn; its transactions and the attempts run in
@@ -259,7 +259,7 @@ func (t *loop) failed(what string, err error) {
 	t.log.Warn("turn failed", obs.KeyDoing, what, obs.Error(err), obs.KeyRetryIn, delay.String())
 }
 
-// hold keeps claimed actions until workers begin them. Those that are held already are left out.
+// hold keeps claimed actions until workers begin them. It leaves out claims that it already keeps.
 func (t *loop) hold(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
 	claims := make([]*turn.Claim, 0, len(claimed))
 	attempts := make([]attempt, len(claimed))
@@ -283,7 +283,7 @@ func (t *loop) known(claimed ledger.Claimed) bool {
 	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
 }
 
-// completion is how an attempt ended.
+// completion returns the record of how an attempt ended.
 func (t *loop) completion(a *attempt, o action.Outcome) ledger.Completion {
 	return ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: t.handsOff(a.Handler), Claimed: &a.Claimed}
 }
@@ -322,8 +322,8 @@ func (t *loop) again(now time.Time) {
 	}
 }
 
-// withdraw ends the claims that no worker has begun among those that which names, with an outcome; the zero one: nothing
-// is recorded. It returns how many.
+// withdraw ends the claims that which selects and no worker has begun, and returns their number. It records the outcome,
+// unless that is the zero one.
 func (t *loop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Time) (n int) {
 	for key, a := range t.claims {
 		if !which(a) || !t.state.Withdraw(&a.state) {

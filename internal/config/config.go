@@ -38,7 +38,7 @@ type Ledger struct {
 	URL       string        // postgres://…, sqlite:FILE or a file; "" (default): waybill.db in the home
 	ListenURL string        // a direct connection, when URL is a transaction pooler's; "" (default): URL
 	Partition string        // day, week (default) or month; PostgreSQL only
-	Retention time.Duration // how long actions are kept once they ended; default 90d; 0: for ever
+	Retention time.Duration // how long actions are kept once they ended; default 90d; 0: forever
 	Heartbeat time.Duration // how often an instance says that it lives; its lease is three of them; default 5s
 }
 

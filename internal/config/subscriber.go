@@ -73,7 +73,7 @@ func (r *reader) complete(n, standard *document.Node, path string, free ...strin
 	}
 }
 
-// Subscriber is who tells subscribers of jobs.
+// Subscriber returns the handler of requests to the subscribers of jobs.
 func (c *Config) Subscriber() Handler {
 	if h, ok := c.Handlers[SubscriberHandler]; ok {
 		return h

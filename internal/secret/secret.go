@@ -110,5 +110,5 @@ func (s *Store) Forget() {
 	clear(s.read)
 }
 
-// Mark is what stands in the place of a secret.
+// Mark replaces a secret in text.
 func Mark(name string) string { return fmt.Sprintf("[secret:%s]", name) }

@@ -38,8 +38,8 @@ type Message struct {
 	Status     int         `json:"status,omitempty"`
 	Header     http.Header `json:"header,omitempty"`
 	Body       string      `json:"body,omitempty"`
-	BodyBase64 string      `json:"bodyBase64,omitempty"` // instead of Body when that is no text
-	Cut        bool        `json:"cut,omitempty"`        // the body goes on
+	BodyBase64 string      `json:"bodyBase64,omitempty"` // instead of Body when that is not text
+	Cut        bool        `json:"cut,omitempty"`        // the body is longer than what was kept
 }
 
 // Timing is when an exchange began and how long its parts took.
@@ -162,7 +162,7 @@ func (m *Message) redact(r *secret.Redactor) {
 	}
 }
 
-// redactBytes looks for secrets in a body that is no text.
+// redactBytes looks for secrets in a body that is not text.
 func (m *Message) redactBytes(r *secret.Redactor) {
 	bytes, err := base64.StdEncoding.DecodeString(m.BodyBase64)
 	if err != nil {

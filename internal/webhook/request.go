@@ -210,5 +210,5 @@ func numeric(host string) bool {
 	return err == nil || last != "" && strings.Trim(last, "0123456789") == ""
 }
 
-// isControl reports what may not stand in a header's value.
+// isControl reports whether a character may not occur in a header's value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -116,7 +116,7 @@ func (s *State) unreserve() {
 	s.unasked = s.unasked[:0]
 }
 
-// lower notes a lane of which less than half of what may wait does, or is asked for.
+// lower adds a lane to State.low when at most half of the claims that may wait are there or asked for.
 func (s *State) lower(l *lane, now time.Time) {
 	if l.isLow {
 		return
@@ -151,7 +151,7 @@ func (s *State) hold(l *lane, c *Claim, asked, now time.Time) {
 	}
 }
 
-// leave takes a claim out of those that wait.
+// leave removes a claim from the waiting ones. It reports false when the claim does not wait.
 func (s *State) leave(l *lane, c *Claim) bool {
 	i := 0
 	if len(l.waiting) == 0 || l.waiting[0] != c {
@@ -279,7 +279,7 @@ func (s *State) NotFound() {
 }
 
 // Claimed reports what a turn has claimed; full: the claim was cut off at its bound. Claims for which workers are reserved
-// begin; the others wait.
+// begin; the rest wait.
 func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	s.answered(t)
 	for _, c := range claims {
@@ -328,7 +328,7 @@ func (s *State) once(l *lane, c *Claim, now time.Time) {
 	c.expires, s.expiry = now, sooner(s.expiry, now)
 }
 
-// bound gives back the newest claims when those that wait exceed what may.
+// bound expires the newest claims while more wait than maxAhead, or their parameters exceed maxBytes.
 func (s *State) bound(claims []*Claim, now time.Time) {
 	bytes, n := s.waitingBytes, s.waiting
 	for i := len(claims) - 1; i >= 0 && (bytes > maxBytes || n > maxAhead); i-- {

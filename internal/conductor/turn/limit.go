@@ -9,9 +9,9 @@ import (
 
 const (
 	askEvery   = time.Second           // between asks for what lanes may do
-	askSoonest = 50 * time.Millisecond // … unless a lane has not asked within that time: it need not wait for the others
+	askSoonest = 50 * time.Millisecond // the same for a lane that did not ask in the last askEvery, or got slots then
 	maxPause   = 5 * time.Second       // bounds how long a paused lane is not asked for, when this machine's clock is wrong
-	forever    = time.Hour             // that a lane is blocked which only a signal returns
+	forever    = time.Hour             // how long a lane is blocked that only an event can open
 	maxAsks    = 1000                  // lanes that one ask wants something for
 )
 
@@ -151,8 +151,8 @@ func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
 	s.stir(now)
 }
 
-// Configure changes what is served and how it is limited: a handler without an entry is not served. What was granted
-// under other limits no longer counts.
+// Configure replaces the limits of the served handlers. A handler without an entry is not served. Tokens and slots that
+// were granted under other limits no longer count.
 func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.limits = limits
 	change := func(l *limiter) {
@@ -177,7 +177,7 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.search.due = true
 }
 
-// stop returns when the lane may be looked at again that has no room now; ask: something is to be asked for then.
+// stop returns when to look again at a lane without room. ask reports whether tokens or slots must be asked for then.
 func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 	for _, p := range []*limiter{&l.handler.limiter, &l.limiter} {
 		if p.room() > 0 {
@@ -187,7 +187,7 @@ func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 		case p.shut: // until the report that is due
 			return later(s.asking.at, s.asking.dirty).Add(askEvery), false
 		case p.workers > 0 && p.workers-p.claimed-p.asked <= 0:
-			return now.Add(forever), false // until one of them ends
+			return now.Add(forever), false // until an attempt of this instance ends
 		}
 		at := s.asking.at.Add(askEvery)
 		if p.tokens != action.Unlimited && p.tokens-p.asked <= 0 { // more were used than the ask foresaw
@@ -218,7 +218,7 @@ func (l *limiter) hopeful(now time.Time) time.Time {
 	return now
 }
 
-// expel makes what waits of a lane be given back.
+// expel expires the waiting claims of a lane, so that the next turn gives them back.
 func (s *State) expel(l *lane, now time.Time) {
 	for _, c := range l.waiting {
 		c.expires = now

@@ -10,13 +10,14 @@ import (
 type Want struct {
 	Lane    string
 	N       int
-	Workers int  // of N, those that a worker is reserved for
+	Workers int  // the part of N for which workers are reserved
 	Metered bool // tokens were granted for them
 
 	bytes int // of the parameters, as far as known
 }
 
-// Turn is at most one transaction. Ends, what is given back and claims go together; each of the others goes alone.
+// Turn is at most one transaction. It records ends, gives claims back and claims together; a search, an ask or a recovery
+// is a turn by itself.
 type Turn struct {
 	At       time.Time // when it was decided
 	Record   int       // ends to record, the oldest first
@@ -28,7 +29,7 @@ type Turn struct {
 	Recover  bool   // the claims of a turn whose answer was lost
 }
 
-// Empty reports whether there is no turn to make.
+// Empty reports whether the turn has nothing to do.
 func (t Turn) Empty() bool {
 	return t.Record == 0 && len(t.GiveBack) == 0 && len(t.Want) == 0 && !t.Search && !t.Ask && !t.Recover
 }
@@ -154,7 +155,7 @@ func (t *Turn) more(l *lane, n int) {
 // mostExpired returns how many claims a turn gives back at most: as many as leave half of it to ends.
 func (s *State) mostExpired() int { return (s.cfg.Rows + 1) / 2 }
 
-// expired returns the claims that have waited too long, at most mostExpired of them.
+// expired returns claims that have waited too long, at most mostExpired.
 func (s *State) expired(now time.Time) (all []*Claim) {
 	if s.waiting == 0 || now.Before(s.expiry) {
 		return nil

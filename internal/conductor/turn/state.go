@@ -16,13 +16,13 @@ type Config struct {
 // Bounds that no configuration changes.
 const (
 	maxAhead     = 2000                 // claims that wait for a worker, over all lanes
-	maxBytes     = 8 << 20              // of their parameters
-	maxWait      = time.Second          // that a claim waits for a worker, and no longer than
-	waitPart     = 4                    // this part of its attempt's limit
+	maxBytes     = 8 << 20              // bytes of parameters of all waiting claims
+	maxWait      = time.Second          // longest time that a claim waits for a worker
+	waitPart     = 4                    // a claim waits for at most the attempt's limit divided by this
 	maxUnflushed = 5000                 // ends that are not recorded; from here on nothing begins
 	maxTurns     = 2                    // transactions under way: one runs in the database while the next is being made
-	turnAge      = 5 * time.Millisecond // that an end waits for the company of others
-	turnEnds     = 200                  // ends that wait no longer
+	turnAge      = 5 * time.Millisecond // batching delay: later ends join the turn
+	turnEnds     = 200                  // from this number of ends on, a turn is made without delay
 )
 
 // A Claim is one attempt that this instance may make.
@@ -58,25 +58,25 @@ type State struct {
 	busy     int      // workers that make an attempt
 	reserved int      // workers that wait for a claim under way, or about to be made
 	unasked  []*lane  // lanes with reserved workers that no turn has asked for, in the order of the circle
-	low      []*lane  // lanes of which less than half of what may wait does
+	low      []*lane  // lanes with at most half of the claims that may wait
 	starts   []*Claim // what Advance is to return
 	started  []*Claim // what it returned
 
 	waiting      int       // claims that no worker has
-	waitingBytes int       // of their parameters
+	waitingBytes int       // bytes of their actions' parameters
 	asked        int       // claims asked for ahead of the workers
 	askedBytes   int       // of their parameters, as far as known
 	expiry       time.Time // no waiting claim expires before; zero: none waits
 
 	ended      int       // attempts that ended and are not recorded
-	endedAt    time.Time // the oldest of them
+	endedAt    time.Time // when the oldest unrecorded attempt ended
 	deferred   int       // ends that could not be recorded …
 	deferredTo time.Time // … and are tried again then
 
 	inFlight  int       // transactions
 	lost      bool      // the answer of a turn that claims was lost
 	lostAt    time.Time // when the turn was made
-	notBefore time.Time // the next transaction: the ledger was away
+	notBefore time.Time // no transaction is made before this; set while the ledger is away
 
 	search search
 	asking asking
@@ -116,7 +116,7 @@ type lane struct {
 	until      time.Time // while it is blocked
 	place      int       // in State.blocked, from 1 on; 0: it is not blocked
 	stuck      bool      // it is in its handler's stuck lanes
-	asking     bool      // it is among those that the next ask is for
+	asking     bool      // it is in State.asking.lanes
 }
 
 // handler is what is known of one handler.
@@ -156,8 +156,8 @@ func (s *State) handler(name string) *handler {
 // Joined begins the life of an instance: from here on turns are made.
 func (s *State) Joined() { s.joined, s.search.due = true, true }
 
-// Died ends the life of an instance. What it claimed and did not begin, ended or was granted is no longer its own; the
-// attempts that run end by themselves.
+// Died ends the life of an instance. Its waiting claims, unrecorded ends and grants are dropped, since they are no longer
+// its own. Running attempts end by themselves.
 func (s *State) Died() {
 	s.joined, s.lost = false, false
 	for _, l := range s.lanes {
