@@ -50,7 +50,8 @@ func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m 
 	return w.complete(ctx, id, one, m)
 }
 
-// belongs reports whether the workflow is that of an action of this handler: nobody ends another one by a workflow's name.
+// belongs reports whether the workflow runs an action of this handler. Without this check a workflow that merely has an
+// action's id as its name could end the action of another handler.
 func (w *watcher) belongs(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (bool, error) {
 	if m.ours {
 		return true, nil
@@ -64,14 +65,14 @@ func (w *watcher) belongs(ctx context.Context, id action.ID, one *unstructured.U
 		if state.Kind == action.KindJob {
 			m.process = state.Name
 		}
-	case err == nil && w.cfg.Clusters[state.Handler] != nil: // who looks after that handler sees it as well
+	case err == nil && w.cfg.Clusters[state.Handler] != nil: // the watcher of that handler sees it as well
 	default:
 		w.leave(m, one)
 	}
 	return m.ours, nil
 }
 
-// leave notes that a workflow is no action's.
+// leave marks a workflow that does not belong to an action, so that it is left alone.
 func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
 	m.orphan = true
 	w.metrics.Orphans.Inc()
@@ -101,7 +102,7 @@ func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.
 	}
 	full, err := w.workflows.Get(ctx, one.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || (err == nil && full.GetUID() != one.GetUID()) {
-		return 0, nil // it is gone: whoever misses it looks for it
+		return 0, nil // it is gone; the search for missing workflows finds its action
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read workflow %s: %w", one.GetName(), err)
@@ -177,7 +178,7 @@ func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m 
 	return w.cfg.Pace.DeleteAgain, fmt.Errorf("delete workflow %s: %w", one.GetName(), err)
 }
 
-// tell has the status page name a workflow that cannot be deleted, or not any more.
+// tell sets whether the status page lists a workflow as one that cannot be deleted.
 func (w *watcher) tell(one *unstructured.Unstructured, why error) {
 	name := w.handler + "/" + one.GetName()
 	w.ledger.UpdateReport(func(r *ledger.Report) {

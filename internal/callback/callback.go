@@ -43,7 +43,8 @@ type Target struct {
 	Optional func(parameter string) bool
 }
 
-// Ends is a set of end states: those that are named, and where any is negated, all others too. The zero value has none.
+// Ends is a set of end states. It has the named states and, if any state is negated, all states that are not negated.
+// The zero value is empty.
 type Ends struct{ named, negated statuses }
 
 type statuses uint16
@@ -86,7 +87,8 @@ func (e Ends) Has(status action.Status) bool {
 	return status.Ended() && (e.named.has(status) || e.negated != 0 && !e.negated.has(status))
 }
 
-// Forgets reports whether failures count but not those that are out of retries, and nobody said so.
+// Forgets reports whether the set has failed but not retries-exhausted, and does not negate the latter: probably an
+// oversight of its author.
 func (e Ends) Forgets() bool {
 	return e.Has(action.Failed) && !e.Has(action.RetriesExhausted) && !e.negated.has(action.RetriesExhausted)
 }

@@ -27,7 +27,7 @@ type Jobs interface {
 	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
 }
 
-// Planner tells the ledger what follows. Safe for concurrent use.
+// Planner plans the successors of ended actions for the ledger. Safe for concurrent use.
 type Planner struct {
 	Book  func() Book // in force now
 	Blobs blob.Store
@@ -97,7 +97,8 @@ func (p Planner) document(ctx context.Context, inline json.RawMessage, ref strin
 	return raw, err
 }
 
-// depth is how many jobs stand above one in its chain, where that counts; no more than maxDepth are looked for.
+// depth returns how many jobs precede an action in its chain, at most maxDepth. It returns 0 without a query when no
+// callback chains a process.
 func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callback) (depth int, err error) {
 	chains := false
 	for _, c := range callbacks {
@@ -116,7 +117,7 @@ func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callbac
 	return depth, nil
 }
 
-// offload makes a follower of what was planned.
+// offload stores large parameters of a planned action as a blob, and returns the action as a successor.
 func (p Planner) offload(ctx context.Context, one Planned) (ledger.Successor, error) {
 	a := &one.Action
 	var err error
@@ -124,7 +125,7 @@ func (p Planner) offload(ctx context.Context, one Planned) (ledger.Successor, er
 	return follow(one), err
 }
 
-// follow is what was planned, for the ledger.
+// follow returns a planned action as the ledger's successor.
 func follow(one Planned) ledger.Successor {
 	f := ledger.Successor{Action: one.Action, Code: one.Code, Fault: one.Fault}
 	if one.Link != "" {

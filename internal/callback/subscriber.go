@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// subscribed is where a subscriber wants to be told of an end; "" nowhere.
+// subscribed returns the address for the notification of an end; "" if the subscriber wants none.
 func subscribed(s *action.Subscriber, end action.Status) string {
 	switch {
 	case s == nil:
@@ -19,7 +19,8 @@ func subscribed(s *action.Subscriber, end action.Status) string {
 	return s.FailedURI
 }
 
-// subscribers are all of a job: that of its own request, which has no id, and those that later ones have added.
+// subscribers returns all subscribers of a job. The one of its own request comes first and has no id; later requests have
+// added the rest.
 func subscribers(a action.Action, added []ledger.Subscriber) []ledger.Subscriber {
 	if a.Subscriber == nil {
 		return added

@@ -60,7 +60,7 @@ type Server struct {
 // Caboose says how workflows are looked after.
 type Caboose struct {
 	Workers int           // workflows at a time, of each handler; default 4
-	Resync  time.Duration // between looks at all of them; default 10m
+	Resync  time.Duration // time between looks at all workflows; default 10m
 }
 
 // Default is the configuration without a file.

@@ -29,8 +29,8 @@ type ReloadOptions struct {
 	// Prepare changes and checks a configuration that was read, before anything is in force, and makes what the roles
 	// need of it; commit puts that in place, just before the configuration is in force. Either may be nil.
 	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
-	Asked   <-chan os.Signal    // reload now, whatever the content; nil: nobody asks
-	Tell    func(ledger.Reload) // how it went, at first and whenever that changes; nil: nobody is told
+	Asked   <-chan os.Signal    // each signal reloads, whatever the content; may be nil
+	Tell    func(ledger.Reload) // gets the result of the first load and each different one; may be nil
 	Log     *slog.Logger        // default: none
 	Metrics *obs.Reload         // default: unregistered
 }
@@ -81,7 +81,7 @@ func (r *Reloader) Run(ctx context.Context) error {
 	}
 }
 
-// look reloads a file that changed, or that somebody asked to reload.
+// look reloads a file that changed, or when a reload was asked for.
 func (r *Reloader) look(ctx context.Context, asked bool) {
 	source, err := os.ReadFile(r.o.File)
 	switch {
@@ -134,7 +134,7 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	return nil
 }
 
-// refuse notes why what the file says is not in force. It is told once for each content.
+// refuse reports why the file's content is not in force, once for each content unless tell is set.
 func (r *Reloader) refuse(err error, sum [sha256.Size]byte, tell bool) {
 	if sum == r.seen && !tell {
 		return

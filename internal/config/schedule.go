@@ -127,7 +127,7 @@ func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (f
 	return h.Prepare, ok
 }
 
-// unknownName says that a name is nobody's, unless what it names is there with faults of its own.
+// unknownName reports a process or handler that was not found, with the nearest known name.
 func (r *reader) unknownName(n *document.Node, path, kind string, known []string) {
 	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
 		Text: "there is no " + kind + " " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})

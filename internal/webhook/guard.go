@@ -8,7 +8,7 @@ import (
 )
 
 // Guard refuses connections to addresses that are not on the public internet, so that a request whose target
-// somebody else chose cannot reach what stands beside this process. It looks at the address that is dialed, after
+// another party chose cannot reach services beside this process. It looks at the address that is dialed, after
 // every name was resolved: a name that changes its address between a check and the connection gains nothing.
 type Guard struct {
 	Allow []netip.Prefix // networks that are reachable all the same
@@ -43,7 +43,7 @@ var (
 		"::1/128", "loopback", "::/128", "unspecified", "fc00::/7", "private", "fe80::/10", "link-local", "ff00::/8", "multicast",
 		"2001:db8::/32", "documentation", "3fff::/20", "documentation", "2001::/23", "reserved", "2620:4f:8000::/48", "reserved")
 	global6 = netip.MustParsePrefix("2000::/3")
-	// IPv6 addresses in which an IPv4 address stands: whoever translates them connects to that one.
+	// IPv6 addresses that embed an IPv4 address: a translator connects to the embedded one.
 	nat64  = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo4 = netip.MustParsePrefix("2002::/16")
 )

@@ -17,15 +17,15 @@ import (
 
 // Proxy is through which server requests go. The zero value is none: they go to their targets.
 //
-// A proxy looks names up itself, so the guard cannot see where they lead: it is for the proxy to refuse what stands beside
-// it. Targets that are given as an address meet the guard all the same. The proxy's own address does not: whoever
-// configured it meant it.
+// A proxy looks names up itself, so the guard cannot see where they lead: the proxy itself must refuse services beside
+// it. The guard still checks targets that are given as an address. It does not check the proxy's own address, which was
+// configured on purpose.
 type Proxy struct {
 	of        func(target *url.URL) (*url.URL, error)
 	addresses []string // host:port of the proxies
 }
 
-// FromEnvironment is the word for those that HTTP_PROXY, HTTPS_PROXY and NO_PROXY say.
+// FromEnvironment is the word for the proxies in HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 const FromEnvironment = "environment"
 
 // proxySchemes are what a proxy may speak, each with its usual port.

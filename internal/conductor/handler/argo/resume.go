@@ -117,8 +117,8 @@ func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error 
 	return err
 }
 
-// archived reports whether a workflow that is no more bears the mark: it was resumed, and has ended since. Of a workflow
-// that is no action's there is no archive.
+// archived reports whether the archive of a deleted workflow has the mark, which means that it was resumed and has ended
+// since. Only workflows of actions are archived.
 func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool, error) {
 	id, err := action.ParseID(r.workflow)
 	if err != nil {
