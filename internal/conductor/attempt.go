@@ -104,7 +104,7 @@ func (c *Conductor) refused(a *attempt, o action.Outcome) action.Outcome {
 	return o
 }
 
-// protected turns a panic into an outcome: one bad action must not take the others with it.
+// protected turns a panic into an outcome: a bad action must not end other attempts.
 func (c *Conductor) protected(ctx context.Context, handler Handler, a *attempt) (outcome action.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {

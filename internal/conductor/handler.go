@@ -21,7 +21,7 @@ type Handler interface {
 	Do(ctx context.Context, a Attempt) action.Outcome
 }
 
-// HandOff is a handler whose work goes on elsewhere once it was accepted: Done
+// HandOff is a handler whose work continues elsewhere once it was accepted: Done
 // means QUEUED, and an observer says how it ends. Being one is the trait.
 type HandOff interface {
 	Handler

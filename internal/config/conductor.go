@@ -9,17 +9,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// DefaultConductor is the conductor of a process that is told no other.
+// DefaultConductor is the conductor of a process for which no other is configured.
 const DefaultConductor = "default"
 
-// AllHandlers stands for every handler in a conductor's list.
+// AllHandlers means every handler in a conductor's list.
 const AllHandlers = "*"
 
 // Conductor says what one process serves, and how much it does at a time.
 type Conductor struct {
 	Handlers     []string      // that it serves; default AllHandlers
 	Workers      int           // attempts at a time; default 200
-	Drain        time.Duration // how long running attempts may go on when the process ends; default 25s
+	Drain        time.Duration // how long running attempts may continue when the process ends; default 25s
 	PriorityStep time.Duration // by how much a point of priority puts an action of these handlers back; default 1s
 	TurnRows     int           // most rows that one turn claims, and records; default 1,000
 	NotifyWait   time.Duration // from a notification to the search for what it announced; default 0

@@ -103,7 +103,7 @@ func Check(file string, data []byte) (Config, fault.Problems) {
 	return config, r.Problems
 }
 
-// inPath says in which mapping an unknown key stands.
+// inPath says in which mapping an unknown key is.
 func inPath(p fault.Problem, path, _ string) fault.Problem {
 	if path != "" {
 		p.Text += " in " + path

@@ -15,7 +15,7 @@ type Outputs struct {
 	Schemas map[string]map[string]any // of those that the process describes
 }
 
-// loneOutput is the name of an output that is no object, and therefore has no names.
+// loneOutput is the name of an output that is not an object, and therefore has no names of its own.
 const loneOutput = "output"
 
 // Outputs reads what a job of the process made. What it makes besides the outputs that the process describes is there too.

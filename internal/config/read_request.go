@@ -21,7 +21,7 @@ import (
 // token is what a method or a header's name is made of (RFC 9110).
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// fixedHeaders are set by whoever sends the request.
+// fixedHeaders are set by the sender of the request.
 var fixedHeaders = []string{"content-length", "transfer-encoding", "connection", "webhook-id", "webhook-timestamp", "webhook-signature"}
 
 // request reads a webhook's request.

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// maxSize is the size in bytes above which a file is no secret.
+// maxSize is the size in bytes above which a file is not taken for a secret.
 const maxSize = 64 << 10
 
 // Source is where one secret is kept: in a file, or in this process's environment.

@@ -93,7 +93,7 @@ func (c *Client) send(ctx context.Context, call Call, e *Exchange) error {
 	return e.read(response)
 }
 
-// read keeps the answer. One more byte than fits tells whether the body goes on.
+// read keeps the answer. It reads one byte more than fits, to learn whether the body is longer.
 func (e *Exchange) read(response *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	e.Response = &Message{Status: response.StatusCode, Header: response.Header.Clone(), Cut: len(body) > maxResponse}

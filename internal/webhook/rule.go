@@ -98,7 +98,7 @@ type Breaker struct {
 // refusing are the statuses with which a target usually says that it takes no work now.
 var refusing = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
-// overQuota is what the body of a 403 says that is no refusal for good.
+// overQuota is what the body of a 403 says that is not a permanent refusal.
 var overQuota = regexp.MustCompile("(?i)quota")
 
 // refuses reports whether an answer means that the target refuses work, and in what words.

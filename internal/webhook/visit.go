@@ -23,7 +23,7 @@ func speaksOf(n parse.Node, root string) bool {
 	return found
 }
 
-// walk goes through a template's tree. top tells whether the dot is still the root.
+// walk goes through a template's tree. top reports whether the dot is still the root.
 func walk(n parse.Node, top bool, field func([]string), call func(string, []parse.Node)) {
 	switch n := n.(type) {
 	case *parse.ListNode:

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// labelInstance tells Argo's controllers apart where a cluster has several.
+// labelInstance distinguishes Argo's controllers where a cluster has several.
 const labelInstance = "workflows.argoproj.io/controller-instanceid"
 
 // Config is how workflows are made.

@@ -23,7 +23,7 @@ const (
 // parameters is what an action says.
 type parameters struct {
 	Template       string                     `json:"template"`   // workflowtemplate/NAME or clusterworkflowtemplate/NAME
-	Parameters     map[string]json.RawMessage `json:"parameters"` // the workflow's arguments; what is no string is passed as JSON
+	Parameters     map[string]json.RawMessage `json:"parameters"` // the workflow's arguments; values other than strings are passed as JSON
 	ServiceAccount string                     `json:"serviceAccount"`
 	Labels         map[string]string          `json:"labels"`
 	Annotations    map[string]string          `json:"annotations"`
@@ -67,7 +67,7 @@ func (p parameters) arguments() []any {
 	return arguments
 }
 
-// argument is a value as Argo takes it: what is no string, as JSON.
+// argument returns a value as Argo takes it: values other than strings as JSON.
 func argument(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && string(raw) != "null" {

@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// Resumer wakes workflows that wait in a suspend node. What it does is done at once: nobody observes it.
+// Resumer wakes workflows that wait in a suspend node. Its work is done at once, so no watcher observes it.
 //
 // The controller is driven through the object alone: a suspend node whose phase is Succeeded, and whose supplied
 // outputs have values, is over. The node's message names the action, so that doing it twice is once; also when the
@@ -44,7 +44,7 @@ func NewResumer(c *kube.Cluster, archive blob.Store, cfg config.Handler) *Resume
 // resumption is what an action says: which node of which workflow, and by name the outputs that it gets.
 type resumption struct {
 	workflow, node string
-	outputs        map[string]string // what is no string, as JSON
+	outputs        map[string]string // values other than strings as JSON
 }
 
 func (h *Resumer) read(raw json.RawMessage) (resumption, error) {

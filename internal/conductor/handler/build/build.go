@@ -6,7 +6,7 @@
 // and the action's policy says whether there is one. An attempt whose result
 // was never recorded is not built again when its results have their final marker.
 //
-// Results lie in <builds>/<action id>.<attempt>. What an attempt has reported to
+// Results are in <builds>/<action id>.<attempt>. What an attempt has reported to
 // the conductor is marked there, so that the next one knows it for a new build.
 package build
 

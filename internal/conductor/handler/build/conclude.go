@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// errorLines is how many of a failed step's last lines stand in the error.
+// errorLines is how many of a failed step's last lines the error quotes.
 const errorLines = 20
 
 // output is the outcome's document.
@@ -190,7 +190,7 @@ func failure(r *results.Reader, final results.Update) (string, error) {
 	return fmt.Sprintf("the build ended %s: %s", final.Status, final.Reason), nil
 }
 
-// shortened cuts a line that would leave no room for the others.
+// shortened cuts a line that would leave no room for other lines.
 func shortened(line string) string {
 	const most = 160
 	if letters := []rune(line); len(letters) > most {

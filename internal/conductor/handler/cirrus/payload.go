@@ -75,7 +75,7 @@ func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine strin
 }
 
 // processPayload is what Cirrus's queue takes: the payload with an id of this action's own, and with a process definition.
-// Cirrus looks only at the id to tell payloads apart, so a second delivery is recognized.
+// Cirrus distinguishes payloads by their ids only, so a second delivery is recognized.
 func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

@@ -39,7 +39,7 @@ type entry struct {
 // archive is an artifact's file and how to unpack it.
 type archive struct {
 	file *os.File
-	name string // as the build named it; its ending tells the format
+	name string // as the build named it; its ending determines the format
 }
 
 // visit calls see for each entry in the archive's order. content is of a file, and valid during the call only.
@@ -70,7 +70,7 @@ func (a *archive) visit(see func(e entry, content io.Reader) error) error {
 	return a.visitOnly(see)
 }
 
-// visitOnly is for what is no archive: the release's only file. It may be a program, so it is executable.
+// visitOnly visits an artifact that is not an archive: the release's only file. It may be a program, so it is executable.
 func (a *archive) visitOnly(see func(entry, io.Reader) error) error {
 	info, err := a.file.Stat()
 	if err != nil {

@@ -59,7 +59,7 @@ func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (in
 			need += e.size
 		}
 	}
-	kib, err := strconv.ParseInt(free, 10, 64) // a host that cannot tell is tried
+	kib, err := strconv.ParseInt(free, 10, 64) // a host that does not report its free space is tried
 	if room := kib << 10; err == nil && room < 2*need {
 		return 0, fault.Permanent(fault.New(fault.Unavailable, "host %s has %s free, and release %s needs twice %s", t.Host.Name,
 			humanize.Bytes(uint64(max(room, 0))), t.release, humanize.Bytes(uint64(need))).WithHint("make room on the disk of %s", t.folder))
@@ -84,7 +84,7 @@ func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[st
 	return err
 }
 
-// errStopped ends the writer of a stream that nobody reads any more.
+// errStopped ends the writer of a stream whose reader has stopped.
 var errStopped = errors.New("the host reads no more")
 
 func writeContents(w io.Writer, a *archive, m manifest, lacks map[string]bool) error {

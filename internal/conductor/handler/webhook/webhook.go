@@ -43,7 +43,7 @@ const (
 	codeTemplate = "template" // the request cannot be made from the parameters
 )
 
-// maxQuote is how many characters of an answer's body stand in an error.
+// maxQuote is how many characters of an answer's body an error quotes.
 const maxQuote = 200
 
 // Handler asks one configured target.
