@@ -50,8 +50,8 @@ func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m 
 	return w.complete(ctx, id, one, m)
 }
 
-// belongs reports whether the workflow runs an action of this handler. Without this check a workflow that merely has an
-// action's id as its name could end the action of another handler.
+// belongs reports whether the workflow runs an action of this handler. Without this check a
+// workflow that merely has an action's id as its name could end the action of another handler.
 func (w *watcher) belongs(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (bool, error) {
 	if m.ours {
 		return true, nil

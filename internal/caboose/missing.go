@@ -42,7 +42,8 @@ func (w *watcher) missing(ctx context.Context) {
 	}
 }
 
-// absent returns the actions whose workflow was not found. It gives up an action whose workflow was already missing before.
+// absent returns the actions whose workflow was not found. It gives up an action whose workflow was
+// already missing before.
 func (w *watcher) absent(ctx context.Context, before map[action.ID]time.Time) (map[action.ID]time.Time, error) {
 	absent := map[action.ID]time.Time{}
 	query := ledger.ActionQuery{Handler: w.handler, LiveOnly: true, Limit: page}

@@ -43,8 +43,8 @@ type Target struct {
 	Optional func(parameter string) bool
 }
 
-// Ends is a set of end states. It has the named states and, if any state is negated, all states that are not negated.
-// The zero value is empty.
+// Ends is a set of end states. It has the named states and, if any state is negated, all states
+// that are not negated. The zero value is empty.
 type Ends struct{ named, negated statuses }
 
 type statuses uint16
@@ -87,8 +87,8 @@ func (e Ends) Has(status action.Status) bool {
 	return status.Ended() && (e.named.has(status) || e.negated != 0 && !e.negated.has(status))
 }
 
-// Forgets reports whether the set has failed but not retries-exhausted, and does not negate the latter: probably an
-// oversight of its author.
+// Forgets reports whether the set has failed but not retries-exhausted, and does not negate the
+// latter: probably an oversight of its author.
 func (e Ends) Forgets() bool {
 	return e.Has(action.Failed) && !e.Has(action.RetriesExhausted) && !e.negated.has(action.RetriesExhausted)
 }

@@ -97,8 +97,8 @@ func (p Planner) document(ctx context.Context, inline json.RawMessage, ref strin
 	return raw, err
 }
 
-// depth returns how many jobs precede an action in its chain, at most maxDepth. It returns 0 without a query when no
-// callback chains a process.
+// depth returns how many jobs precede an action in its chain, at most maxDepth. It returns 0
+// without a query when no callback chains a process.
 func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callback) (depth int, err error) {
 	chains := false
 	for _, c := range callbacks {
@@ -117,7 +117,8 @@ func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callbac
 	return depth, nil
 }
 
-// offload stores large parameters of a planned action as a blob, and returns the action as a successor.
+// offload stores large parameters of a planned action as a blob, and returns the action as a
+// successor.
 func (p Planner) offload(ctx context.Context, one Planned) (ledger.Successor, error) {
 	a := &one.Action
 	var err error

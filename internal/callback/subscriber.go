@@ -19,8 +19,8 @@ func subscribed(s *action.Subscriber, end action.Status) string {
 	return s.FailedURI
 }
 
-// subscribers returns all subscribers of a job. The one of its own request comes first and has no id; later requests have
-// added the rest.
+// subscribers returns all subscribers of a job. The one of its own request comes first and has no
+// id; later requests have added the rest.
 func subscribers(a action.Action, added []ledger.Subscriber) []ledger.Subscriber {
 	if a.Subscriber == nil {
 		return added

@@ -35,11 +35,13 @@
 //
 // # Limits
 //
-// Once a second the loop reports how attempts ended, and takes tokens and slots of lanes with limits, or whose targets
-// refuse work, in one transaction. The ledger's rows are the truth. Tokens and slots that were granted may be lost with
-// the process, and are never exceeded. An instance gets a lane's slot only while it has one of the handler's. Otherwise
-// two instances could deadlock, each holding what the other needs. A lane that may start nothing is blocked, and delays
-// no other lane. Searches and claims leave out lanes that are paused, disabled or slowed without a token.
+// Once a second the loop reports how attempts ended, and takes tokens and slots of lanes with
+// limits, or whose targets refuse work, in one transaction. The ledger's rows are the truth. Tokens
+// and slots that were granted may be lost with the process, and are never exceeded. An instance
+// gets a lane's slot only while it has one of the handler's. Otherwise two instances could
+// deadlock, each holding what the other needs. A lane that may start nothing is blocked, and delays
+// no other lane. Searches and claims leave out lanes that are paused, disabled or slowed without a
+// token.
 //
 // # Finding work
 //

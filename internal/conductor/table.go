@@ -21,8 +21,8 @@ type table struct {
 	handOffs []string // handlers whose work continues elsewhere after Do
 }
 
-// Serve replaces the served table and wakes the loops that read it. Running attempts keep their handlers. Claims for a
-// removed handler are given back.
+// Serve replaces the served table and wakes the loops that read it. Running attempts keep their
+// handlers. Claims for a removed handler are given back.
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
 	member.Poke(c.served)

@@ -322,8 +322,8 @@ func (t *loop) again(now time.Time) {
 	}
 }
 
-// withdraw ends the claims that which selects and no worker has begun, and returns their number. It records the outcome,
-// unless that is the zero one.
+// withdraw ends the claims that which selects and no worker has begun, and returns their number. It
+// records the outcome, unless that is the zero one.
 func (t *loop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Time) (n int) {
 	for key, a := range t.claims {
 		if !which(a) || !t.state.Withdraw(&a.state) {

@@ -2,8 +2,8 @@ package config
 
 import "sync"
 
-// Live is the configuration in force. It is replaced as a whole. An operation calls Now once and uses that
-// configuration to its end, so that it never mixes two.
+// Live is the configuration in force. It is replaced as a whole. An operation calls Now once and
+// uses that configuration to its end, so that it never mixes two.
 type Live struct {
 	mu      sync.Mutex
 	now     *Config

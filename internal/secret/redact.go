@@ -12,7 +12,8 @@ import (
 	"text/template"
 )
 
-// shortest is the length in bytes below which a secret is not looked for: it would occur everywhere.
+// shortest is the length in bytes below which a secret is not looked for: it would occur
+// everywhere.
 const shortest = 4
 
 // Redactor puts a mark in the place of every secret, in every form in which a template can write it: as it is, by one

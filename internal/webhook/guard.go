@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// Guard refuses connections to addresses that are not on the public internet, so that a request whose target
-// another party chose cannot reach services beside this process. It looks at the address that is dialed, after
-// every name was resolved: a name that changes its address between a check and the connection gains nothing.
+// Guard refuses connections to addresses that are not on the public internet, so that a request
+// whose target another party chose cannot reach services beside this process. It looks at the
+// address that is dialed, after every name was resolved: a name that changes its address between a
+// check and the connection gains nothing.
 type Guard struct {
 	Allow []netip.Prefix // networks that are reachable all the same
 }

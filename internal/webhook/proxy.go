@@ -17,9 +17,9 @@ import (
 
 // Proxy is through which server requests go. The zero value is none: they go to their targets.
 //
-// A proxy looks names up itself, so the guard cannot see where they lead: the proxy itself must refuse services beside
-// it. The guard still checks targets that are given as an address. It does not check the proxy's own address, which was
-// configured on purpose.
+// A proxy looks names up itself, so the guard cannot see where they lead: the proxy itself must
+// refuse services beside it. The guard still checks targets that are given as an address. It does
+// not check the proxy's own address, which was configured on purpose.
 type Proxy struct {
 	of        func(target *url.URL) (*url.URL, error)
 	addresses []string // host:port of the proxies

@@ -36,9 +36,10 @@ func (s *State) askAt() time.Time {
 	return time.Time{}
 }
 
-// BeginAsk returns the results to report and the tokens and slots to ask for. A lane without work asks for nothing, and
-// thereby gives back what it has. Tokens that are reported as unused are not used from here on, since the ledger may
-// grant them to another instance. It returns nil when there is nothing to ask.
+// BeginAsk returns the results to report and the tokens and slots to ask for. A lane without work
+// asks for nothing, and thereby gives back what it has. Tokens that are reported as unused are not
+// used from here on, since the ledger may grant them to another instance. It returns nil when there
+// is nothing to ask.
 func (s *State) BeginAsk(now time.Time) []action.Ask {
 	s.asking.dirty = time.Time{}
 	hasWork, added := map[*limiter]bool{}, map[*limiter]bool{}
@@ -105,9 +106,9 @@ func (l *limiter) askNow(free int, mayWant bool, now time.Time) (action.Ask, boo
 	return a, wants || a.Unused > 0 || a.Held > busy || reports
 }
 
-// demand returns how many tokens to ask for: one for each free worker, or twice the number used in a second. In a lane with
-// slots that still has tokens it asks for little more than it used: tokens that are not used here are missing in another
-// instance.
+// demand returns how many tokens to ask for: one for each free worker, or twice the number used in
+// a second. In a lane with slots that still has tokens it asks for little more than it used: tokens
+// that are not used here are missing in another instance.
 func (l *limiter) demand(free, slots int) int {
 	used := max(l.used, l.before)
 	switch {
@@ -119,8 +120,8 @@ func (l *limiter) demand(free, slots int) int {
 	return max(l.slots, min(free, slots)) + 2*used
 }
 
-// NotAsked reports that an ask failed, or that its answer was lost. The ledger may have taken back the tokens that were
-// reported as unused, so they are not used again.
+// NotAsked reports that an ask failed, or that its answer was lost. The ledger may have taken back
+// the tokens that were reported as unused, so they are not used again.
 func (s *State) NotAsked(now time.Time) {
 	s.inFlight--
 	s.asking.running = false

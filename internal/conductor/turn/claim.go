@@ -116,7 +116,8 @@ func (s *State) unreserve() {
 	s.unasked = s.unasked[:0]
 }
 
-// lower adds a lane to State.low when at most half of the claims that may wait are there or asked for.
+// lower adds a lane to State.low when at most half of the claims that may wait are there or asked
+// for.
 func (s *State) lower(l *lane, now time.Time) {
 	if l.isLow {
 		return
@@ -278,8 +279,8 @@ func (s *State) NotFound() {
 	s.search.running, s.search.due = false, true
 }
 
-// Claimed reports what a turn has claimed; full: the claim was cut off at its bound. Claims for which workers are reserved
-// begin; the rest wait.
+// Claimed reports what a turn has claimed; full: the claim was cut off at its bound. Claims for
+// which workers are reserved begin; the rest wait.
 func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	s.answered(t)
 	for _, c := range claims {
@@ -328,7 +329,8 @@ func (s *State) once(l *lane, c *Claim, now time.Time) {
 	c.expires, s.expiry = now, sooner(s.expiry, now)
 }
 
-// bound expires the newest claims while more wait than maxAhead, or their parameters exceed maxBytes.
+// bound expires the newest claims while more wait than maxAhead, or their parameters exceed
+// maxBytes.
 func (s *State) bound(claims []*Claim, now time.Time) {
 	bytes, n := s.waitingBytes, s.waiting
 	for i := len(claims) - 1; i >= 0 && (bytes > maxBytes || n > maxAhead); i-- {

@@ -4,12 +4,14 @@
 //
 // # Lanes
 //
-// A lane is idle, in the circle, or blocked. Lanes in the circle have claims that wait for a worker, or work that is ready
-// as far as known. A free worker goes to the next lane of the circle: the lane's oldest claim begins, or the worker is
-// reserved for the lane until the turn that claims for it is answered. So a long lane delays no other lane. A blocked
-// lane has ready work and may start nothing now; it returns to the circle when its time has come, or when an event makes
-// room for it. Lanes that are paused, disabled or slowed without a token in the ledger are neither found nor claimed from.
-// The lanes that a signal names are claimed from at once; a signal that names none starts a search.
+// A lane is idle, in the circle, or blocked. Lanes in the circle have claims that wait for a
+// worker, or work that is ready as far as known. A free worker goes to the next lane of the circle:
+// the lane's oldest claim begins, or the worker is reserved for the lane until the turn that claims
+// for it is answered. So a long lane delays no other lane. A blocked lane has ready work and may
+// start nothing now; it returns to the circle when its time has come, or when an event makes room
+// for it. Lanes that are paused, disabled or slowed without a token in the ledger are neither found
+// nor claimed from. The lanes that a signal names are claimed from at once; a signal that names
+// none starts a search.
 //
 // # Claims
 //

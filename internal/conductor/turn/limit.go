@@ -151,8 +151,8 @@ func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
 	s.stir(now)
 }
 
-// Configure replaces the limits of the served handlers. A handler without an entry is not served. Tokens and slots that
-// were granted under other limits no longer count.
+// Configure replaces the limits of the served handlers. A handler without an entry is not served.
+// Tokens and slots that were granted under other limits no longer count.
 func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.limits = limits
 	change := func(l *limiter) {
@@ -177,7 +177,8 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.search.due = true
 }
 
-// stop returns when to look again at a lane without room. ask reports whether tokens or slots must be asked for then.
+// stop returns when to look again at a lane without room. ask reports whether tokens or slots must
+// be asked for then.
 func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 	for _, p := range []*limiter{&l.handler.limiter, &l.limiter} {
 		if p.room() > 0 {

@@ -16,8 +16,8 @@ type Want struct {
 	bytes int // of the parameters, as far as known
 }
 
-// Turn is at most one transaction. It records ends, gives claims back and claims together; a search, an ask or a recovery
-// is a turn by itself.
+// Turn is at most one transaction. It records ends, gives claims back and claims together; a
+// search, an ask or a recovery is a turn by itself.
 type Turn struct {
 	At       time.Time // when it was decided
 	Record   int       // ends to record, the oldest first

@@ -156,8 +156,8 @@ func (s *State) handler(name string) *handler {
 // Joined begins the life of an instance: from here on turns are made.
 func (s *State) Joined() { s.joined, s.search.due = true, true }
 
-// Died ends the life of an instance. Its waiting claims, unrecorded ends and grants are dropped, since they are no longer
-// its own. Running attempts end by themselves.
+// Died ends the life of an instance. Its waiting claims, unrecorded ends and grants are dropped,
+// since they are no longer its own. Running attempts end by themselves.
 func (s *State) Died() {
 	s.joined, s.lost = false, false
 	for _, l := range s.lanes {

@@ -23,7 +23,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// Resumer wakes workflows that wait in a suspend node. Its work is done at once, so no watcher observes it.
+// Resumer wakes workflows that wait in a suspend node. Its work is done at once, so no watcher
+// observes it.
 //
 // The controller is driven through the object alone: a suspend node whose phase is Succeeded, and whose supplied
 // outputs have values, is over. The node's message names the action, so that doing it twice is once; also when the
@@ -117,8 +118,8 @@ func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error 
 	return err
 }
 
-// archived reports whether the archive of a deleted workflow has the mark, which means that it was resumed and has ended
-// since. Only workflows of actions are archived.
+// archived reports whether the archive of a deleted workflow has the mark, which means that it was
+// resumed and has ended since. Only workflows of actions are archived.
 func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool, error) {
 	id, err := action.ParseID(r.workflow)
 	if err != nil {

@@ -89,7 +89,8 @@ func (h *Handler) message(ctx context.Context, id action.ID, payload string) (st
 	return fmt.Sprintf(`{"url": %q}`, url), nil
 }
 
-// Stop ends an execution. A message that the queue took cannot be recalled: Cirrus continues, and the action is given up.
+// Stop ends an execution. A message that the queue took cannot be recalled: Cirrus continues, and
+// the action is given up.
 func (h *Handler) Stop(ctx context.Context, a conductor.Attempt) action.Outcome {
 	state, err := h.cfg.Ledger.Action(ctx, a.Action.ID)
 	if err != nil {

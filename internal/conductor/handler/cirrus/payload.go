@@ -74,8 +74,9 @@ func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine strin
 	return given.Payload, given.SfnArn, nil
 }
 
-// processPayload is what Cirrus's queue takes: the payload with an id of this action's own, and with a process definition.
-// Cirrus distinguishes payloads by their ids only, so a second delivery is recognized.
+// processPayload is what Cirrus's queue takes: the payload with an id of this action's own, and
+// with a process definition. Cirrus distinguishes payloads by their ids only, so a second delivery
+// is recognized.
 func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

@@ -70,7 +70,8 @@ func (a *archive) visit(see func(e entry, content io.Reader) error) error {
 	return a.visitOnly(see)
 }
 
-// visitOnly visits an artifact that is not an archive: the release's only file. It may be a program, so it is executable.
+// visitOnly visits an artifact that is not an archive: the release's only file. It may be a
+// program, so it is executable.
 func (a *archive) visitOnly(see func(entry, io.Reader) error) error {
 	info, err := a.file.Stat()
 	if err != nil {

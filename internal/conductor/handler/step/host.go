@@ -14,8 +14,9 @@ import (
 
 // Host is a computer that runs services. Whatever must be atomic on it is done by the host program.
 type Host interface {
-	// Run runs argv to its end and returns its exit status. An error is about the way to the host, not about argv.
-	// When ctx ends first, Run returns its cause and argv continues without its streams.
+	// Run runs argv to its end and returns its exit status. An error is about the way to the host,
+	// not about argv. When ctx ends first, Run returns its cause and argv continues without its
+	// streams.
 	Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (exit int, err error)
 	// Dial connects to an address as the host itself sees it.
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
