@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"maps"
 	"slices"
 	"time"
 
@@ -120,51 +119,35 @@ func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntr
 	return found, err
 }
 
-// EnqueueOnce is EnqueueUnique for a request that may be sent again: the repeat gets the same answer, for
-// IdempotencyAge. fault.IdempotencyKeyReused when the key stood for another request.
-func (l *Ledger) EnqueueOnce(ctx context.Context, i Idempotency, a action.Action, way OnConflict) (made Enqueued, err error) {
-	planned, err := l.foreseeWay(ctx, a, way)
-	if err != nil {
-		return Enqueued{}, err
-	}
-	err = l.subscribing(ctx, a, func(a action.Action, answered plans) error {
-		all := plans{}
-		maps.Copy(all, planned)
-		maps.Copy(all, answered)
-		_, err := l.transact(ctx, "enqueue", all, func(t *txn) error {
-			made, err = t.enqueueOnce(i, a, way)
-			return err
-		})
-		return err
-	})
-	return made, err
-}
-
-func (t *txn) enqueueOnce(i Idempotency, a action.Action, way OnConflict) (Enqueued, error) {
-	if a.ID.IsZero() {
-		a.ID = newID(t.Now())
-	}
-	entry := CacheEntry{Key: i.entryKey(), Scope: IdempotencyScope, Name: i.Principal, Version: 1, Body: i.Body[:], ActionID: a.ID, CreatedAt: t.Now()}
+// recallRequest returns the answer that a request got before. When the request is new, it points the request's key to id.
+func (t *txn) recallRequest(i Idempotency, id action.ID) (first Enqueued, repeated bool, err error) {
+	entry := t.requestEntry(i, id)
 	found, err := t.recall([]CacheEntry{entry}, false)
 	if err != nil {
-		return Enqueued{}, err
+		return first, false, err
 	}
-	first := found[entry.Key]
-	switch {
-	case first.ActionID == a.ID: // nobody used the key before
-	case !bytes.Equal(first.Body, entry.Body):
-		return Enqueued{}, fault.New(fault.IdempotencyKeyReused, "the Idempotency-Key %q stood for another request %s ago", i.Key,
-			t.Now().Sub(first.CreatedAt).Round(time.Second)).WithHint("send a new key with a new request")
-	default:
-		return Enqueued{ID: first.ActionID, Created: first.Version == 1}, nil
+	known := found[entry.Key]
+	if known.ActionID == id {
+		return first, false, nil
 	}
-	made, err := t.enqueueOne(a, way)
-	if err != nil || made.Created {
-		return made, err
+	if !bytes.Equal(known.Body, entry.Body) {
+		return first, false, fault.New(fault.IdempotencyKeyReused, "the Idempotency-Key %q was sent with another request %s ago", i.Key,
+			t.Now().Sub(known.CreatedAt).Round(time.Second)).WithHint("send a new key with a new request")
 	}
-	entry.ActionID, entry.Version = made.ID, 0
-	_, err = t.PointCache([]CacheEntry{entry}, true)
-	return made, err
+	return Enqueued{ID: known.ActionID, Created: known.Version == 1}, true, nil
+}
+
+// answerRequest points a request's key to an action that was there before.
+func (t *txn) answerRequest(i Idempotency, id action.ID) error {
+	entry := t.requestEntry(i, id)
+	entry.Version = 0
+	_, err := t.PointCache([]CacheEntry{entry}, true)
+	return err
+}
+
+// requestEntry returns the entry of a request that makes the action.
+func (t *txn) requestEntry(i Idempotency, id action.ID) CacheEntry {
+	return CacheEntry{Key: i.entryKey(), Scope: IdempotencyScope, Name: i.Principal, Version: 1, Body: i.Body[:], ActionID: id, CreatedAt: t.Now()}
 }
 
 // CacheEntries lists payloads' entries by query.

@@ -25,28 +25,47 @@ func OnConflicts() []string {
 	return []string{string(ReturnExisting), string(RejectNew), string(ReplaceWaiting)}
 }
 
-// EnqueueUnique stores one action, in one transaction with what happens to the live one that has its key.
-func (l *Ledger) EnqueueUnique(ctx context.Context, a action.Action, way OnConflict) (made Enqueued, err error) {
-	if way == ReturnExisting || way == "" || a.UniqueKey == "" {
+// EnqueueOptions say what an enqueue of one action does besides storing it.
+type EnqueueOptions struct {
+	OnConflict  OnConflict   // "": ReturnExisting
+	Idempotency *Idempotency // the request that asks for the action, so that a repeat gets the first answer; nil: none
+}
+
+// EnqueueWith stores one action, in one transaction with what happens to the live one that has its key. The repeat of
+// a request gets the same answer for IdempotencyAge. Errors: fault.IdempotencyKeyReused when the key was sent with another
+// request, fault.DuplicateKey and fault.Forbidden by OnConflict.
+func (l *Ledger) EnqueueWith(ctx context.Context, a action.Action, o EnqueueOptions) (made Enqueued, err error) {
+	if o.Idempotency == nil && !o.contests(a) {
 		some, err := l.Enqueue(ctx, a)
 		if err != nil {
 			return Enqueued{}, err
 		}
 		return some[0], nil
 	}
-	planned, err := l.foreseeWay(ctx, a, way)
+	replaced, err := l.foreseeReplaced(ctx, a, o.OnConflict)
 	if err != nil {
 		return Enqueued{}, err
 	}
-	_, err = l.transact(ctx, "enqueue", planned, func(t *txn) error {
-		made, err = t.enqueueUnique(a, way)
+	err = l.subscribing(ctx, a, func(a action.Action, answered plans) error {
+		planned := plans{}
+		maps.Copy(planned, replaced)
+		maps.Copy(planned, answered)
+		_, err := l.transact(ctx, "enqueue", planned, func(t *txn) error {
+			made, err = t.enqueueWith(a, o)
+			return err
+		})
 		return err
 	})
 	return made, err
 }
 
-// foreseeWay plans what follows the live action that is to give way to another one with its key.
-func (l *Ledger) foreseeWay(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
+// contests reports whether a live action with the key of a may be more than the answer.
+func (o EnqueueOptions) contests(a action.Action) bool {
+	return a.UniqueKey != "" && o.OnConflict != ReturnExisting && o.OnConflict != ""
+}
+
+// foreseeReplaced plans what follows the live action that is to give way to another one with its key.
+func (l *Ledger) foreseeReplaced(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
 	if way != ReplaceWaiting && way != ReplaceOwn || a.UniqueKey == "" || l.planner == nil {
 		return nil, nil
 	}
@@ -80,30 +99,42 @@ func replaced(t *txn, found []live) (moves []move, err error) {
 	return moves, nil
 }
 
-// enqueueOne stores an action in a transaction that does more.
-func (t *txn) enqueueOne(a action.Action, way OnConflict) (Enqueued, error) {
-	if way != ReturnExisting && way != "" && a.UniqueKey != "" {
-		return t.enqueueUnique(a, way)
+// enqueueWith stores one action by options.
+func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
+	if o.Idempotency == nil {
+		return t.enqueueUnique(a, o)
 	}
-	made, err := t.enqueue([]action.Action{a})
-	if err != nil {
-		return Enqueued{}, err
+	if a.ID.IsZero() {
+		a.ID = newID(t.Now())
 	}
-	return made[0], nil
+	first, repeated, err := t.recallRequest(*o.Idempotency, a.ID)
+	if repeated || err != nil {
+		return first, err
+	}
+	made, err := t.enqueueUnique(a, o)
+	if err != nil || made.Created {
+		return made, err
+	}
+	return made, t.answerRequest(*o.Idempotency, made.ID)
 }
 
-func (t *txn) enqueueUnique(a action.Action, way OnConflict) (Enqueued, error) {
-	live, err := t.LiveKeys([]string{a.UniqueKey})
-	if err != nil {
-		return Enqueued{}, err
+// enqueueUnique stores an action unless a live one has its key and keeps it.
+func (t *txn) enqueueUnique(a action.Action, o EnqueueOptions) (Enqueued, error) {
+	contested := o.contests(a)
+	var live map[string]action.ID
+	if contested {
+		var err error
+		if live, err = t.LiveKeys([]string{a.UniqueKey}); err != nil {
+			return Enqueued{}, err
+		}
 	}
 	id, taken := live[a.UniqueKey]
 	switch {
-	case taken && way == RejectNew:
+	case taken && o.OnConflict == RejectNew:
 		return Enqueued{}, fault.New(fault.DuplicateKey, "the key %q is that of a live action: %s", a.UniqueKey, id).
 			WithHint("waybill action show %s", id)
-	case taken && (way == ReplaceWaiting || way == ReplaceOwn):
-		if gone, err := t.giveWay(id, a, way); err != nil || !gone {
+	case taken:
+		if gone, err := t.giveWay(id, a, o.OnConflict); err != nil || !gone {
 			return Enqueued{ID: id}, err
 		}
 	}
@@ -111,8 +142,8 @@ func (t *txn) enqueueUnique(a action.Action, way OnConflict) (Enqueued, error) {
 	if err != nil {
 		return Enqueued{}, err
 	}
-	if !made[0].Created && made[0].ID != a.ID {
-		return Enqueued{}, ErrRace // somebody else took the key since it was looked at
+	if contested && !made[0].Created && made[0].ID != a.ID {
+		return Enqueued{}, ErrRace // another transaction has taken the key since it was looked at
 	}
 	return made[0], nil
 }

@@ -79,7 +79,7 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	if o.OwnOnly && way == ledger.ReplaceWaiting {
 		way = ledger.ReplaceOwn
 	}
-	return s.once(ctx, once, a, way)
+	return s.enqueue(ctx, a, ledger.EnqueueOptions{OnConflict: way, Idempotency: once})
 }
 
 // BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
@@ -114,9 +114,10 @@ func (o NewAction) complete(a *action.Action, now time.Time) error {
 	return nil
 }
 
-func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
+// enqueue stores an action and reads it back.
+func (s *Service) enqueue(ctx context.Context, a action.Action, o ledger.EnqueueOptions) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueUnique(ctx, a, way)
+	made, err := s.ledger.EnqueueWith(ctx, a, o)
 	if err != nil {
 		return AddedAction{}, err
 	}
@@ -161,5 +162,5 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
-	return s.enqueue(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)
+	return s.enqueue(ctx, old.Again(action.ID{}, by), ledger.EnqueueOptions{})
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Execution is a job that somebody wants of a process.
@@ -70,7 +69,7 @@ func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error)
 			return AddedAction{}, err
 		}
 	}
-	return s.once(ctx, e.Idempotency, job, ledger.ReturnExisting)
+	return s.enqueue(ctx, job, ledger.EnqueueOptions{Idempotency: e.Idempotency})
 }
 
 // PrepareJob is config.Process.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
@@ -95,20 +94,6 @@ func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave fun
 		return func() {}, nil
 	}
 	return s.decoding.Acquire(ctx)
-}
-
-// once stores an action for a request that may be sent again.
-func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
-	if i == nil {
-		return s.enqueue(ctx, a, way)
-	}
-	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
-	if err != nil {
-		return AddedAction{}, err
-	}
-	state, err := s.ledger.Action(ctx, made.ID)
-	return AddedAction{state, made.Created}, err
 }
 
 // longestKey is the size in bytes that an Idempotency-Key may have.

@@ -212,33 +212,33 @@ func equalPayloadsRaceForOneJob(t *testing.T, s setup) {
 }
 
 // once is a request with an idempotency key.
-func once(principal, key, body string) ledger.Idempotency {
-	return ledger.Idempotency{Principal: principal, Key: key, Body: sha256.Sum256([]byte(body))}
+func once(principal, key, body string) *ledger.Idempotency {
+	return &ledger.Idempotency{Principal: principal, Key: key, Body: sha256.Sum256([]byte(body))}
 }
 
 func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
-	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
+	first, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	check(t, err)
-	again, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
+	again, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	check(t, err)
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" || !first.Created {
 		t.Errorf("the repeat (-first +repeat):\n%s", diff)
 	}
-	_, err = s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"), "")
+	_, err = s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "y")})
 	wantCode(t, err, fault.IdempotencyKeyReused)
-	other, err := s.EnqueueOnce(s.ctx, once("bob", "k", "y"), job("a"), "")
+	other, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("bob", "k", "y")})
 	check(t, err)
 	if !other.Created || other.ID == first.ID {
 		t.Errorf("another one's key: %+v", other)
 	}
 	// A request that found a job is answered so again, even after that job's payload has got another one.
 	s.ask(t, payload("p", 1))
-	found, err := s.EnqueueOnce(s.ctx, once("ana", "l", "x"), payload("p", 1), "")
+	found, err := s.EnqueueWith(s.ctx, payload("p", 1), ledger.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	check(t, err)
 	retry := payload("p", 1)
 	retry.RetryOf = found.ID
 	s.ask(t, retry)
-	again, err = s.EnqueueOnce(s.ctx, once("ana", "l", "x"), payload("p", 1), "")
+	again, err = s.EnqueueWith(s.ctx, payload("p", 1), ledger.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	check(t, err)
 	if found.Created || again != found {
 		t.Errorf("found %+v, then %+v", found, again)
@@ -259,10 +259,10 @@ func (s setup) ageCache(t *testing.T) {
 }
 
 func idempotencyKeysStandForADay(t *testing.T, s setup) {
-	first, err := s.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), "")
+	first, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	check(t, err)
 	s.ageCache(t)
-	second, err := s.EnqueueOnce(s.ctx, once("ana", "k", "y"), job("a"), "")
+	second, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "y")})
 	check(t, err)
 	if !second.Created || second.ID == first.ID {
 		t.Errorf("a day later: %+v", second)
@@ -272,11 +272,11 @@ func idempotencyKeysStandForADay(t *testing.T, s setup) {
 // oldIdempotencyKeysAreDeleted although every action is kept.
 func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
 	for i := range 3 {
-		_, err := s.EnqueueOnce(s.ctx, once("ana", fmt.Sprint("old ", i), "x"), job("a"), "")
+		_, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", fmt.Sprint("old ", i), "x")})
 		check(t, err)
 	}
 	s.ageCache(t)
-	_, err := s.EnqueueOnce(s.ctx, once("ana", "new", "x"), job("a"), "")
+	_, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "new", "x")})
 	check(t, err)
 	s.ask(t, payload("p", 1))
 	check(t, s.Retain(s.ctx, 0, &weeks{}))
@@ -304,7 +304,7 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 		l, _ := s.another(t)
 		all.Go(func() {
 			var err error
-			if made[i], err = l.EnqueueOnce(s.ctx, once("ana", "k", "x"), job("a"), ""); err != nil {
+			if made[i], err = l.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {
 				t.Errorf("asker %d: %v", i, err)
 			}
 		})

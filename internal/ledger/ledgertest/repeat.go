@@ -17,17 +17,17 @@ import (
 func equalKeysMayBeRefused(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
-	first, err := s.EnqueueUnique(s.ctx, a, ledger.RejectNew)
+	first, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.RejectNew})
 	check(t, err)
-	_, err = s.EnqueueUnique(s.ctx, a, ledger.RejectNew)
+	_, err = s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.RejectNew})
 	wantCode(t, err, fault.DuplicateKey)
-	again, err := s.EnqueueUnique(s.ctx, a, ledger.ReturnExisting)
+	again, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReturnExisting})
 	check(t, err)
 	if !first.Created || again.Created || again.ID != first.ID {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
 	check(t, s.Cancel(s.ctx, first.ID, ledger.CancelNow))
-	if after, err := s.EnqueueUnique(s.ctx, a, ledger.RejectNew); err != nil || !after.Created {
+	if after, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.RejectNew}); err != nil || !after.Created {
 		t.Errorf("an ended action holds its key: %+v, %v", after, err)
 	}
 }
@@ -37,7 +37,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
 	first := s.enqueue(t, a)
-	second, err := s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting)
+	second, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
 	check(t, err)
 	if !second.Created || s.statusOf(t, first) != action.Canceled {
 		t.Errorf("the waiting one is %s, the new one %+v", s.statusOf(t, first), second)
@@ -46,7 +46,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	if c.ID != second.ID {
 		t.Fatalf("claimed %s, want %s", c.ID, second.ID)
 	}
-	third, err := s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting)
+	third, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
 	check(t, err)
 	if third.Created || third.ID != second.ID || s.statusOf(t, second.ID) != action.Running {
 		t.Errorf("one that is worked on was replaced: %+v", third)
@@ -63,7 +63,7 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	for i := range callers {
 		all.Go(func() {
 			var err error
-			if made[i], err = s.EnqueueUnique(s.ctx, a, ledger.ReplaceWaiting); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
+			if made[i], err = s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting}); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})
@@ -252,7 +252,7 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 	refused(s.Cancel(s.ctx, step.ID, ledger.CancelNow), "waybill deployment cancel greeter#1")
 	thief := job("thief")
 	thief.UniqueKey = step.UniqueKey
-	_, err = s.EnqueueUnique(s.ctx, thief, ledger.ReplaceWaiting)
+	_, err = s.EnqueueWith(s.ctx, thief, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
 	refused(err, "waybill deployment cancel greeter#1")
 	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
 	for _, dry := range []bool{true, false} {
