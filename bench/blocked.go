@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // blocked measures how soon a healthy lane starts beside so many lanes that are paused with work in them, and on
@@ -50,7 +50,7 @@ func (s *store) pause(ctx context.Context, actions []action.Action) error {
 	for i := range atOnce {
 		go func() {
 			for _, a := range actions[min(i*part, len(actions)):min((i+1)*part, len(actions))] {
-				if _, err := s.Limit(ctx, a.Lane, ledger.LimitCommand{Kind: "pause", By: "bench", For: time.Hour}); err != nil {
+				if _, err := s.Limit(ctx, a.Lane, queue.LimitCommand{Kind: "pause", By: "bench", For: time.Hour}); err != nil {
 					errs <- err
 					return
 				}

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // claimCost measures what a claim of 100 costs with so many pending in its lane: on PostgreSQL the buffers, which are
@@ -21,7 +21,7 @@ func claimCost(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	defer s.remove()
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), "bench"), Name: "bench", Heartbeat: 20 * time.Minute} // it outlives the filling
+	host := queue.Instance{ID: action.DerivedID(time.Now(), "bench"), Name: "bench", Heartbeat: 20 * time.Minute} // it outlives the filling
 	if err := s.Join(ctx, host); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *store) settle(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // claimOnce claims 100 on settled tables.
-func (s *store) claimOnce(ctx context.Context, host ledger.Instance) (Round, error) {
+func (s *store) claimOnce(ctx context.Context, host queue.Instance) (Round, error) {
 	if s.dsn == "" {
 		return s.claimTimed(ctx, host)
 	}
@@ -97,9 +97,9 @@ func (s *store) claimOnce(ctx context.Context, host ledger.Instance) (Round, err
 	return round, err
 }
 
-func (s *store) claimTimed(ctx context.Context, host ledger.Instance) (Round, error) {
+func (s *store) claimTimed(ctx context.Context, host queue.Instance) (Round, error) {
 	start := time.Now()
-	turned, err := s.Turn(ctx, host, nil, []ledger.Want{{Lane: "noop", N: 100}})
+	turned, err := s.Turn(ctx, host, nil, []queue.Want{{Lane: "noop", N: 100}})
 	round := measured(len(turned.Claimed), start)
 	if err == nil && len(turned.Claimed) != 100 {
 		err = fmt.Errorf("claimed %d, want 100", len(turned.Claimed))

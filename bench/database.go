@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // store is an empty ledger in a place of its own.
@@ -38,7 +39,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 		_ = os.RemoveAll(folder)
 		return nil, err
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	return &store{Ledger: l, driver: driver, path: path, remove: func() {
 		_ = l.Close()
 		_ = os.RemoveAll(folder)
@@ -55,7 +56,7 @@ func openDatabase(ctx context.Context, o Options) (*store, error) {
 		drop()
 		return nil, err
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	return &store{Ledger: l, driver: driver, dsn: dsn, remove: func() {
 		_ = l.Close()
 		drop()

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // counter is a handler whose work is done at once; it says when the last one was.
@@ -122,8 +123,8 @@ func job() action.Action {
 func drainQueue(ctx context.Context, l *ledger.Ledger, o Options) (Round, error) {
 	handler := &counter{done: make(chan struct{})}
 	handler.left.Store(int64(o.N))
-	c := conductor.New(l.Waiter(), conductor.Config{
-		Instance: ledger.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: o.Workers, Drain: time.Minute,
+	c := conductor.New(l.NewWaiter(), conductor.Config{
+		Instance: queue.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: o.Workers, Drain: time.Minute,
 	})
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -144,7 +145,7 @@ func drainQueue(ctx context.Context, l *ledger.Ledger, o Options) (Round, error)
 
 // drained finds out whether every action has ended.
 func drained(ctx context.Context, l *ledger.Ledger) error {
-	left, err := l.Actions(ctx, ledger.ActionQuery{LiveOnly: true, Limit: 1})
+	left, err := l.Actions(ctx, queue.ActionQuery{LiveOnly: true, Limit: 1})
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%s is still %s", left[0].ID, left[0].Thread.Status)
 	}

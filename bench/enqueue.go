@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // silent is a driver that tells other processes nothing.
 type silent struct{ ledger.Driver }
 
 // Write hands fn a transaction that tells nobody.
-func (s silent) Write(ctx context.Context, fn func(ledger.Tx) error) error {
-	return s.Driver.Write(ctx, func(tx ledger.Tx) error { return fn(silentTx{tx}) })
+func (s silent) Write(ctx context.Context, fn func(store.Tx) error) error {
+	return s.Driver.Write(ctx, func(tx store.Tx) error { return fn(silentTx{tx}) })
 }
 
-type silentTx struct{ ledger.Tx }
+type silentTx struct{ store.Tx }
 
 // Tell does nothing.
-func (silentTx) Tell([]ledger.Signal) {}
+func (silentTx) Tell([]store.Signal) {}
 
 // enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and without telling other
 // processes (T4), on SQLite, where these look for themselves, beside a single caller.
@@ -75,7 +76,7 @@ func enqueueRound(ctx context.Context, o Options, notify bool) (Round, error) {
 	defer s.remove()
 	l := s.Ledger
 	if !notify {
-		l = ledger.New(silent{s.driver})
+		l = ledger.New(silent{s.driver}, ledger.Options{})
 	}
 	return s.measure(ctx, func() (Round, error) {
 		var writers sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // idle counts the statements of a conductor that has nothing to do (T9): by pg_stat_statements, all that the server
@@ -34,7 +34,7 @@ func idle(ctx context.Context, o Options) ([]Result, error) {
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	c := conductor.New(s.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "bench"}, Handlers: handlers, Workers: 100})
+	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"}, Handlers: handlers, Workers: 100})
 	go func() { ended <- c.Run(running) }()
 	defer func() { stop(); <-ended }()
 	pause(ctx, 10*time.Second) // it starts

@@ -13,7 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // starts notes when actions start, by name.
@@ -106,13 +107,13 @@ func (s *store) latencies(ctx context.Context, o Options) (Round, error) {
 		if err != nil {
 			return Round{}, err
 		}
-		producer = ledger.New(driver)
+		producer = ledger.New(driver, ledger.Options{})
 		defer producer.Close()
 	}
 	handler := &starts{at: map[string]time.Time{}, began: make(chan struct{}, o.N+int(o.Rate))}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	c := conductor.New(s.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
+	c := conductor.New(s.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "bench"}, Handlers: map[string]conductor.Handler{"noop": handler}, Workers: 100, Drain: time.Minute})
 	go func() { ended <- c.Run(running) }()
 	defer func() { stop(); <-ended }()
 	if o.KillListener {

@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 func globalLimitFlags(f *flag.FlagSet, o *Options) {
@@ -117,11 +118,11 @@ func (s *store) conduct(ctx context.Context, instances int, cfg conductor.Config
 			if err != nil {
 				return err
 			}
-			l = ledger.New(driver)
+			l = ledger.New(driver, ledger.Options{})
 			defer l.Close()
 		}
-		cfg.Instance = ledger.Instance{Name: fmt.Sprintf("bench-%d", i)}
-		c := conductor.New(l.Waiter(), cfg)
+		cfg.Instance = queue.Instance{Name: fmt.Sprintf("bench-%d", i)}
+		c := conductor.New(l.NewWaiter(), cfg)
 		go func() { ended <- c.Run(running) }()
 	}
 	err := until(ctx)

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 func outageFlags(f *flag.FlagSet, o *Options) {
@@ -153,7 +153,7 @@ func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 	if err != nil {
 		return seen, err
 	}
-	spent, err := s.Actions(ctx, ledger.ActionQuery{Statuses: []action.Status{action.RetriesExhausted, action.Failed, action.TimedOut}, Limit: 1000})
+	spent, err := s.Actions(ctx, queue.ActionQuery{Statuses: []action.Status{action.RetriesExhausted, action.Failed, action.TimedOut}, Limit: 1000})
 	seen[2] = Round{Ops: len(spent)}
 	return seen, err
 }

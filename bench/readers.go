@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 func readersFlags(f *flag.FlagSet, o *Options) {
@@ -69,13 +70,13 @@ func readersRound(ctx context.Context, o Options) (round Round, late int, err er
 			}
 		})
 	}
-	beat := ledger.Instance{ID: action.DerivedID(time.Now(), "readers"), Name: "beats", Handlers: []string{"other"}}
+	beat := queue.Instance{ID: action.DerivedID(time.Now(), "readers"), Name: "beats", Handlers: []string{"other"}}
 	if err = s.Join(ctx, beat); err == nil {
 		reading.Go(func() {
 			for running.Err() == nil {
 				began := time.Now()
 				_, err := s.Pulse(running, beat, true)
-				if running.Err() == nil && (err != nil || time.Since(began) > ledger.HeartbeatEvery) {
+				if running.Err() == nil && (err != nil || time.Since(began) > queue.HeartbeatEvery) {
 					late++
 				}
 				select {
@@ -96,10 +97,10 @@ func readersRound(ctx context.Context, o Options) (round Round, late int, err er
 
 // readList reads one of the lists that cost most.
 func readList(ctx context.Context, l *ledger.Ledger, n int) error {
-	q := []ledger.ActionQuery{
+	q := []queue.ActionQuery{
 		{Kind: action.KindJob},
-		{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Dismissed}},
-		{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Successful}, Shortest: 10 * time.Second},
+		{Kind: action.KindJob, Phases: []queue.Phase{queue.Dismissed}},
+		{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Shortest: 10 * time.Second},
 		{Statuses: []action.Status{action.Failed}},
 		{Handler: "rare", Since: time.Now().Add(-24 * time.Hour)},
 	}[n%5]

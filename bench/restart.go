@@ -13,7 +13,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -57,7 +58,7 @@ func restartRound(ctx context.Context, o Options, binary, home string) (Round, e
 	if err != nil {
 		return Round{}, err
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	defer l.Close()
 	for done := 0; done < o.Live; done += 1000 {
 		batch := make([]action.Action, min(1000, o.Live-done))
@@ -109,7 +110,7 @@ func kill(c *exec.Cmd) error {
 }
 
 // claimed waits until an attempt has begun behind a position.
-func claimed(ctx context.Context, l *ledger.Ledger, after ledger.EventPosition) error {
+func claimed(ctx context.Context, l *ledger.Ledger, after queue.EventPosition) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -23,15 +24,15 @@ func onLedger(ctx context.Context, o Options, use func(*ledger.Ledger) (Round, e
 // registered defines the pipeline of one host and registers one revision with its deployment.
 func registered(ctx context.Context, l *ledger.Ledger) error {
 	definition := fleet(1)
-	_, err := l.Define(ctx, definition.Pipeline, 0, func(at ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: &definition, By: "bench", Entries: []pipeline.Entry{{
+	_, err := l.Define(ctx, definition.Pipeline, 0, func(at journal.Locked) (journal.Change, error) {
+		return journal.Change{Definition: &definition, By: "bench", Entries: []pipeline.Entry{{
 			Target: definition.Pipeline, Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: at.Version + 1,
 		}}}, nil
 	})
 	if err != nil {
 		return err
 	}
-	_, err = l.Register(ctx, ledger.Revision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true, "")
+	_, err = l.Register(ctx, journal.Revision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true, "")
 	return err
 }
 
@@ -91,7 +92,7 @@ func appendFacts(ctx context.Context, l *ledger.Ledger, n, batch int) (Round, er
 	}
 	start := time.Now()
 	for done := 0; done < n; done += batch {
-		head, err = l.Append(ctx, "fleet", head.Seq, func(ledger.Locked) (ledger.Change, error) {
+		head, err = l.Append(ctx, "fleet", head.Seq, func(journal.Locked) (journal.Change, error) {
 			rows := make([]pipeline.Entry, batch)
 			for i := range rows {
 				target, event := step(done + i)
@@ -99,7 +100,7 @@ func appendFacts(ctx context.Context, l *ledger.Ledger, n, batch int) (Round, er
 					Deployment: 1, Target: target, Event: event, Class: pipeline.Fact, Revision: 1, Version: 1, Detail: detail(done + i),
 				}
 			}
-			return ledger.Change{Entries: rows}, nil
+			return journal.Change{Entries: rows}, nil
 		})
 		if err != nil {
 			return Round{}, err

@@ -454,3 +454,9 @@ func later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// EndedAction is an action with the transition that ended it.
+type EndedAction struct {
+	Action *Action
+	Transition
+}

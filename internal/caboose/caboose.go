@@ -12,27 +12,27 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Ledger is what the caboose needs of the log; see the methods of ledger.Ledger.
 type Ledger interface {
-	member.Registry
-	Heartbeat(ctx context.Context, i ledger.Instance) error
-	Instances(ctx context.Context) ([]ledger.InstanceRow, error)
+	queue.Registry
+	Heartbeat(ctx context.Context, i queue.Instance) error
+	Instances(ctx context.Context) ([]queue.InstanceRow, error)
 	Embedded() bool
-	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
-	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
-	UpdateReport(change func(*ledger.Report))
-	Observe(ctx context.Context, observations ...ledger.Observation) (ledger.Observed, error)
-	Grant(ctx context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error)
+	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
+	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
+	UpdateReport(change func(*queue.Report))
+	Observe(ctx context.Context, observations ...queue.Observation) (queue.Observed, error)
+	Grant(ctx context.Context, owner queue.Instance, asks []action.Ask) ([]action.Grant, error)
 }
 
 // Config is how a caboose works.
 type Config struct {
-	Instance ledger.Instance          // Name and Version, for people; the id is made anew at every join
+	Instance queue.Instance           // Name and Version, for people; the id is made anew at every join
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
 	Buckets  map[string]Bucket        // where the workflows of a handler put their artifacts, by its name; none: artifacts are not read
 	// Output says which of its outputs is the whole output of a process's job; nil: all of them together.
@@ -79,7 +79,7 @@ type Caboose struct {
 	watchers []*watcher
 
 	mu       sync.Mutex
-	instance ledger.Instance
+	instance queue.Instance
 	mine     [shards]bool
 }
 
@@ -134,12 +134,12 @@ func (c *Caboose) Run(ctx context.Context) error {
 		loops.Go(func() { q.run(ctx) })
 	}
 	loops.Wait()
-	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
+	queue.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil
 }
 
 func (c *Caboose) join(ctx context.Context) error {
-	instance, err := member.Join(ctx, c.ledger, c.cfg.Instance, c.log)
+	instance, err := queue.Join(ctx, c.ledger, c.cfg.Instance, c.log)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (c *Caboose) join(ctx context.Context) error {
 	return nil
 }
 
-func (c *Caboose) current() ledger.Instance {
+func (c *Caboose) current() queue.Instance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.instance
@@ -163,7 +163,7 @@ var states = map[action.OutcomeKind]string{action.Done: "successful", action.Fat
 	action.Stopped: "canceled", action.Expired: "timed_out"}
 
 // observe records one observation. An end that must wait until its callbacks can be planned is an error too.
-func (c *Caboose) observe(ctx context.Context, o ledger.Observation) (ledger.Observed, error) {
+func (c *Caboose) observe(ctx context.Context, o queue.Observation) (queue.Observed, error) {
 	seen, err := c.ledger.Observe(ctx, o)
 	if err == nil {
 		err = seen.Deferred.Err()
@@ -172,7 +172,7 @@ func (c *Caboose) observe(ctx context.Context, o ledger.Observation) (ledger.Obs
 }
 
 // count counts an end that was news to the log.
-func (c *Caboose) count(o ledger.Observation, recorded ledger.Observed) {
+func (c *Caboose) count(o queue.Observation, recorded queue.Observed) {
 	if slices.Contains(recorded.Ended, o.ID) {
 		c.metrics.Workflows.WithLabelValues(states[o.Outcome.Kind]).Inc()
 	}
@@ -180,7 +180,7 @@ func (c *Caboose) count(o ledger.Observation, recorded ledger.Observed) {
 
 // beats says regularly that this instance is alive, and divides the work among those that are.
 func (c *Caboose) beats(ctx context.Context) {
-	for member.Pause(ctx, member.Jitter(c.cfg.Instance.Beat())) {
+	for loop.Pause(ctx, loop.Jitter(c.cfg.Instance.Beat())) {
 		err := c.ledger.Heartbeat(ctx, c.current())
 		switch {
 		case err == nil, ctx.Err() != nil:
@@ -231,7 +231,7 @@ func (c *Caboose) reshard(ctx context.Context) {
 }
 
 // living are the instances that share workflows with us.
-func living(rows []ledger.InstanceRow) (ids []action.ID) {
+func living(rows []queue.InstanceRow) (ids []action.ID) {
 	for _, r := range rows {
 		for _, has := range r.Roles {
 			if has == role {

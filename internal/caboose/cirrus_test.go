@@ -21,8 +21,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 func TestMain(m *testing.M) { os.Exit(awstest.Main(m)) }
@@ -44,7 +46,7 @@ func setup(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() { l.Close() })
 	blobs, err := blob.OpenDir(t.TempDir())
 	if err != nil {
@@ -58,13 +60,13 @@ func setup(t *testing.T) *world {
 func (w *world) observe(l caboose.Ledger, account caboose.Account) (stop func()) {
 	w.t.Helper()
 	if l == nil {
-		l = w.Waiter()
+		l = w.NewWaiter()
 	}
 	if account == nil {
 		account = w.aws.Account(w.t)
 	}
 	c := caboose.New(l, w.blobs, caboose.Config{
-		Instance: ledger.Instance{Name: "test"}, Metrics: w.metrics,
+		Instance: queue.Instance{Name: "test"}, Metrics: w.metrics,
 		Cirrus: map[string]caboose.Cirrus{"cirrus": {Account: account, Events: w.events}},
 		Pace:   caboose.Pace{Ask: 10 * time.Millisecond, AskMax: 40 * time.Millisecond, MissingWait: w.patience, Retry: 10 * time.Millisecond},
 	})
@@ -89,7 +91,7 @@ func (w *world) queued(ref func(action.ID) string) action.ID {
 	return id
 }
 
-var host = ledger.Instance{ID: action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{7}), Name: "hand"}
+var host = queue.Instance{ID: action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{7}), Name: "hand"}
 
 // claimed is an action that is being handed over.
 func (w *world) claimed() action.ID {
@@ -98,7 +100,7 @@ func (w *world) claimed() action.ID {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	turned, err := w.Turn(w.t.Context(), host, nil, []ledger.Want{{Lane: "cirrus", N: 1, HandOff: true}})
+	turned, err := w.Turn(w.t.Context(), host, nil, []queue.Want{{Lane: "cirrus", N: 1, HandOff: true}})
 	if err != nil || len(turned.Claimed) != 1 {
 		w.t.Fatal(turned, err)
 	}
@@ -107,7 +109,7 @@ func (w *world) claimed() action.ID {
 
 func (w *world) accepted(id action.ID, ref string) {
 	w.t.Helper()
-	_, err := w.Turn(w.t.Context(), host, []ledger.Completion{{ID: id, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done, Ref: ref}}}, nil)
+	_, err := w.Turn(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done, Ref: ref}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -129,11 +131,11 @@ func (w *world) started() action.ID {
 	return id
 }
 
-func (w *world) await(id action.ID, want action.Status) ledger.ActionState {
+func (w *world) await(id action.ID, want action.Status) queue.ActionState {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	view := w.Waiter()
+	view := w.NewWaiter()
 	for {
 		state, err := w.Action(ctx, id)
 		if err != nil {
@@ -145,7 +147,7 @@ func (w *world) await(id action.ID, want action.Status) ledger.ActionState {
 		if state.Thread.Status.Ended() {
 			w.t.Fatalf("it is %s: %s %s, want %s", state.Thread.Status, state.Code, state.Error, want)
 		}
-		if err := view.Wait(ctx, ledger.TopicAction, time.Time{}); err != nil {
+		if err := view.Wait(ctx, store.TopicAction, time.Time{}); err != nil {
 			w.t.Fatalf("not %s after a minute: %+v", want, state.Thread)
 		}
 	}
@@ -210,7 +212,7 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 	for name, c := range cases {
 		w.await(ids[name], action.Running)
 		if c.cancel {
-			if err := w.Cancel(t.Context(), ids[name], ledger.CancelNow); err != nil {
+			if err := w.Cancel(t.Context(), ids[name], queue.CancelNow); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -238,7 +240,7 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 func TestKilledProcessesKeepNoShards(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if err := w.Join(t.Context(), ledger.Instance{ID: host.ID, Name: "killed", Roles: []string{"caboose"}}); err != nil {
+	if err := w.Join(t.Context(), queue.Instance{ID: host.ID, Name: "killed", Roles: []string{"caboose"}}); err != nil {
 		t.Fatal(err)
 	}
 	var ids []action.ID
@@ -454,7 +456,7 @@ func (c *cut) through(call string, do func() error) error {
 	return errCut
 }
 
-func (c *cut) Observe(ctx context.Context, o ...ledger.Observation) (seen ledger.Observed, err error) {
+func (c *cut) Observe(ctx context.Context, o ...queue.Observation) (seen queue.Observed, err error) {
 	err = c.through("observe", func() error { seen, err = c.Ledger.Observe(ctx, o...); return err })
 	return seen, err
 }
@@ -490,7 +492,7 @@ func TestKilledBetweenItsSteps(t *testing.T) {
 				w.aws.End(w.arn(byExecution), aws.Execution{Status: aws.StatusSucceeded, Output: "{}"})
 				w.aws.Put(w.events, cirrusEvent("STARTED_PROCESSING", payloadID(byEvent)))
 				w.aws.Put(w.events, cirrusEvent("SUCCEEDED", payloadID(byEvent)))
-				c := &cut{Ledger: w.Waiter(), Account: w.aws.Account(t), call: call, after: after, dead: make(chan struct{})}
+				c := &cut{Ledger: w.NewWaiter(), Account: w.aws.Account(t), call: call, after: after, dead: make(chan struct{})}
 				stop := w.observe(c, c)
 				<-c.dead
 				stop()

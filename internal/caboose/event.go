@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // event is what Cirrus tells its workflow-event topic of one payload.
@@ -44,16 +44,16 @@ func (e event) action() (action.ID, bool) {
 
 // observed is what the event means for its action; false: nothing. Cirrus has called the same
 // thing ALREADY_SUCCEEDED and ALREADY_COMPLETED.
-func (e event) observed() (o ledger.Observation, news bool) {
+func (e event) observed() (o queue.Observation, news bool) {
 	at, err := time.Parse(time.RFC3339Nano, e.Time)
 	if err != nil {
 		at = time.Time{} // the ledger's time will do
 	}
 	at = at.UTC()
-	o = ledger.Observation{EndedAt: at, Outcome: action.Outcome{Ref: e.PayloadID, Code: "cirrus_" + strings.ToLower(e.Type), Error: e.Error}}
+	o = queue.Observation{EndedAt: at, Outcome: action.Outcome{Ref: e.PayloadID, Code: "cirrus_" + strings.ToLower(e.Type), Error: e.Error}}
 	switch e.Type {
 	case "STARTED_PROCESSING":
-		return ledger.Observation{Began: true, BeganAt: at, Ref: e.PayloadID}, true
+		return queue.Observation{Began: true, BeganAt: at, Ref: e.PayloadID}, true
 	case "SUCCEEDED", "ALREADY_SUCCEEDED", "ALREADY_COMPLETED":
 		o.Outcome = action.Outcome{Kind: action.Done, Ref: e.PayloadID, Output: e.output()}
 	case "FAILED":
@@ -65,7 +65,7 @@ func (e event) observed() (o ledger.Observation, news bool) {
 	case "INVALID", "ALREADY_INVALID":
 		o.Outcome.Kind = action.BadInput
 	default: // CLAIMED_PROCESSING, ALREADY_PROCESSING and the like: it goes on
-		return ledger.Observation{}, false
+		return queue.Observation{}, false
 	}
 	if o.Outcome.Kind != action.Done && o.Outcome.Error == "" {
 		o.Outcome.Error = "Cirrus says " + e.Type + " and no more"

@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // events records what Cirrus says of payloads, as one queue delivers it.
@@ -44,7 +44,7 @@ func (c *Caboose) queues() (all []*events) {
 
 // run receives until ctx ends.
 func (q *events) run(ctx context.Context) {
-	var away member.Backoff
+	var away loop.Backoff
 	for ctx.Err() == nil {
 		err := q.runOnce(ctx)
 		if err == nil {
@@ -55,7 +55,7 @@ func (q *events) run(ctx context.Context) {
 		if ctx.Err() == nil {
 			q.log.Warn("reading Cirrus's events failed; what was not recorded comes again", obs.Error(err), obs.KeyRetryIn, delay.String())
 		}
-		member.Pause(ctx, delay)
+		loop.Pause(ctx, delay)
 	}
 }
 
@@ -81,7 +81,7 @@ func (q *events) runOnce(ctx context.Context) error {
 			continue
 		}
 		err = errors.Join(err, recorded)
-		if member.Passing(recorded) || ctx.Err() != nil {
+		if loop.Passing(recorded) || ctx.Err() != nil {
 			break // the others would fare no better
 		}
 	}
@@ -110,7 +110,7 @@ func (q *events) record(ctx context.Context, m aws.Message) error {
 }
 
 // read finds out what a message says of which action. news is false for what needs no record: nobody's, or nothing new.
-func (q *events) read(ctx context.Context, m aws.Message) (o ledger.Observation, news bool, err error) {
+func (q *events) read(ctx context.Context, m aws.Message) (o queue.Observation, news bool, err error) {
 	e, err := readEvent(m.Body)
 	if err != nil {
 		q.metrics.Events.WithLabelValues("unreadable").Inc()

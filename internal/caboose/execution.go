@@ -7,13 +7,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/aws"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // observed is what an execution's state means for its action. An execution in a state
 // that is not known here is still running.
-func observed(e aws.Execution) ledger.Observation {
-	o := ledger.Observation{Began: true, BeganAt: e.StartedAt, Ref: e.ARN, EndedAt: e.EndedAt, Outcome: action.Outcome{Ref: e.ARN}}
+func observed(e aws.Execution) queue.Observation {
+	o := queue.Observation{Began: true, BeganAt: e.StartedAt, Ref: e.ARN, EndedAt: e.EndedAt, Outcome: action.Outcome{Ref: e.ARN}}
 	switch e.Status {
 	case aws.StatusSucceeded:
 		o.Outcome.Kind = action.Done

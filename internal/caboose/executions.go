@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Account is what the caboose asks of AWS; see the methods of aws.Account.
@@ -66,8 +66,8 @@ func newExecutions(c *Caboose, handler string, account Account) *executions {
 
 // run asks about executions until ctx ends.
 func (e *executions) run(ctx context.Context) {
-	var away member.Backoff
-	for wait := time.Duration(0); member.Pause(ctx, wait); {
+	var away loop.Backoff
+	for wait := time.Duration(0); loop.Pause(ctx, wait); {
 		var err error
 		if wait, err = e.pass(ctx); err == nil {
 			away.Reset()
@@ -132,7 +132,7 @@ func (e *executions) rest(now time.Time) time.Duration {
 // list brings what is live up to date with the log.
 func (e *executions) list(ctx context.Context, now time.Time) error {
 	there := map[action.ID]bool{}
-	query := ledger.ActionQuery{Handler: e.handler, Statuses: []action.Status{action.Queued, action.Running}, Limit: executionPage}
+	query := queue.ActionQuery{Handler: e.handler, Statuses: []action.Status{action.Queued, action.Running}, Limit: executionPage}
 	for {
 		states, err := e.ledger.Actions(ctx, query)
 		if err != nil {
@@ -158,7 +158,7 @@ func (e *executions) list(ctx context.Context, now time.Time) error {
 }
 
 // meet takes up an action whose execution is not known yet.
-func (e *executions) meet(s ledger.ActionState, now time.Time) {
+func (e *executions) meet(s queue.ActionState, now time.Time) {
 	if e.live[s.ID] != nil {
 		return
 	}
@@ -187,7 +187,7 @@ func (e *executions) grant(ctx context.Context, want int) (int, error) {
 
 // ask asks about executions and records what became of them. What could not be recorded is asked about again.
 func (e *executions) ask(ctx context.Context, some []*execution) error {
-	var seen []ledger.Observation
+	var seen []queue.Observation
 	for _, x := range some {
 		if o, news := e.look(ctx, x); news {
 			seen = append(seen, o)
@@ -211,7 +211,7 @@ func (e *executions) ask(ctx context.Context, some []*execution) error {
 }
 
 // look asks about one execution. news: there is something to record.
-func (e *executions) look(ctx context.Context, x *execution) (o ledger.Observation, news bool) {
+func (e *executions) look(ctx context.Context, x *execution) (o queue.Observation, news bool) {
 	ctx, cancel := context.WithTimeout(ctx, describeLimit)
 	defer cancel()
 	now := time.Now()
@@ -245,12 +245,12 @@ func (e *executions) look(ctx context.Context, x *execution) (o ledger.Observati
 	if now.Sub(x.goneFrom) < e.cfg.Pace.MissingWait {
 		return o, false // AWS may be late in showing a new one
 	}
-	return ledger.Observation{ID: x.id, Source: e.source(), Outcome: action.Outcome{Kind: action.Fatal, Code: CodeLost, Ref: x.arn,
+	return queue.Observation{ID: x.id, Source: e.source(), Outcome: action.Outcome{Kind: action.Fatal, Code: CodeLost, Ref: x.arn,
 		Error: "the execution vanished before its end was seen; it may have run"}}, true
 }
 
 // offload stores an output that is too big for its row.
-func (e *executions) offload(ctx context.Context, o *ledger.Observation) error {
+func (e *executions) offload(ctx context.Context, o *queue.Observation) error {
 	inline, ref, err := blob.Offload(ctx, e.archive, blob.ActionKey(o.ID, outputsFile), o.Outcome.Output)
 	if err != nil {
 		e.metrics.ArchiveFailures.Inc()
@@ -261,7 +261,7 @@ func (e *executions) offload(ctx context.Context, o *ledger.Observation) error {
 }
 
 // recorded forgets what has ended, and counts it. Executions whose end is deferred are asked about again.
-func (e *executions) recorded(seen []ledger.Observation, recorded ledger.Observed) {
+func (e *executions) recorded(seen []queue.Observation, recorded queue.Observed) {
 	for _, o := range seen {
 		switch {
 		case slices.Contains(recorded.Deferred.IDs, o.ID):

@@ -6,7 +6,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // TestFaultsMakeNoCallbackTwice: seven archives and seven deletions of each workflow fail. Ends are recorded once, at
@@ -18,7 +18,7 @@ func TestFaultsMakeNoCallbackTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() { l.Close() })
 	day, err := caboosetest.Run(t.Context(), l, t.TempDir(), caboosetest.Settings{Jobs: 6, Features: 3, ArchiveFails: 7, DeleteFails: 7})
 	if err != nil {

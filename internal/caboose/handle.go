@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // recordAnyway is the failed try to archive from which on users see the end all the same. Callbacks are planned from the
@@ -81,7 +81,7 @@ func (w *watcher) leave(m *memory, one *unstructured.Unstructured) {
 
 // running records that a workflow runs, and how far it has come.
 func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) error {
-	_, err := w.observe(ctx, ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt"),
+	_, err := w.observe(ctx, queue.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(one, "startedAt"),
 		Ref: refOf(one), Progress: progressOf(one)})
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (w *watcher) record(ctx context.Context, id action.ID, full *unstructured.U
 	if m.recorded {
 		return nil
 	}
-	o := ledger.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
+	o := queue.Observation{ID: id, Source: w.source(), Began: true, BeganAt: moment(full, "startedAt"), Ref: refOf(full),
 		EndedAt: moment(full, "finishedAt"), Outcome: outcomeOf(full, result)}
 	seen, err := w.observe(ctx, o)
 	if err != nil {
@@ -181,7 +181,7 @@ func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m 
 // tell sets whether the status page lists a workflow as one that cannot be deleted.
 func (w *watcher) tell(one *unstructured.Unstructured, why error) {
 	name := w.handler + "/" + one.GetName()
-	w.ledger.UpdateReport(func(r *ledger.Report) {
+	w.ledger.UpdateReport(func(r *queue.Report) {
 		switch {
 		case why == nil:
 			delete(r.Undeletable, name)

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // CodeLost is of an action whose workflow vanished before its end was seen.
@@ -23,7 +23,7 @@ const page = 1000
 func (w *watcher) missing(ctx context.Context) {
 	absent := map[action.ID]time.Time{} // since when
 	wait := w.cfg.Pace.Missing
-	for member.Pause(ctx, wait) {
+	for loop.Pause(ctx, wait) {
 		if !w.informer.HasSynced() {
 			continue
 		}
@@ -46,7 +46,7 @@ func (w *watcher) missing(ctx context.Context) {
 // already missing before.
 func (w *watcher) absent(ctx context.Context, before map[action.ID]time.Time) (map[action.ID]time.Time, error) {
 	absent := map[action.ID]time.Time{}
-	query := ledger.ActionQuery{Handler: w.handler, LiveOnly: true, Limit: page}
+	query := queue.ActionQuery{Handler: w.handler, LiveOnly: true, Limit: page}
 	for {
 		states, err := w.ledger.Actions(ctx, query)
 		if err != nil {
@@ -97,7 +97,7 @@ func (w *watcher) has(ctx context.Context, id action.ID) (bool, error) {
 
 // lose ends an action whose workflow vanished. It is not run again, since it may have run.
 func (w *watcher) lose(ctx context.Context, id action.ID) error {
-	_, err := w.observe(ctx, ledger.Observation{ID: id, Source: w.source(), Outcome: action.Outcome{Kind: action.Fatal, Code: CodeLost,
+	_, err := w.observe(ctx, queue.Observation{ID: id, Source: w.source(), Outcome: action.Outcome{Kind: action.Fatal, Code: CodeLost,
 		Error: "the workflow vanished before its end was seen; it may have run"}})
 	if err == nil {
 		w.metrics.Lost.Inc()

@@ -23,13 +23,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // diary is a log, an archive and a cluster that note when they are asked. It lives in a bubble of synctest.
 type diary struct {
 	caboose.Ledger // nil: what is not written here is not called
-	known          map[action.ID]ledger.ActionState
+	known          map[action.ID]queue.ActionState
 	fail           func(call string, n int) error // n counts from 1; nil: nothing fails
 
 	start time.Time
@@ -37,7 +37,7 @@ type diary struct {
 	calls map[string]int
 	notes []string // call and when, since the start
 
-	report ledger.Report
+	report queue.Report
 }
 
 func (d *diary) note(call, what string) error {
@@ -63,15 +63,15 @@ func (d *diary) told(calls ...string) (some []string) {
 	return some
 }
 
-func (d *diary) Join(context.Context, ledger.Instance) error      { return nil }
-func (d *diary) Leave(context.Context, ledger.Instance) error     { return nil }
-func (d *diary) Heartbeat(context.Context, ledger.Instance) error { return nil }
-func (d *diary) Embedded() bool                                   { return true }
+func (d *diary) Join(context.Context, queue.Instance) error      { return nil }
+func (d *diary) Leave(context.Context, queue.Instance) error     { return nil }
+func (d *diary) Heartbeat(context.Context, queue.Instance) error { return nil }
+func (d *diary) Embedded() bool                                  { return true }
 
-func (d *diary) Instances(context.Context) ([]ledger.InstanceRow, error) { return nil, nil }
+func (d *diary) Instances(context.Context) ([]queue.InstanceRow, error) { return nil, nil }
 
 // Tell notes how many workflows the status page names.
-func (d *diary) UpdateReport(change func(*ledger.Report)) {
+func (d *diary) UpdateReport(change func(*queue.Report)) {
 	d.mu.Lock()
 	change(&d.report)
 	n := len(d.report.Undeletable)
@@ -79,9 +79,9 @@ func (d *diary) UpdateReport(change func(*ledger.Report)) {
 	_ = d.note("tell", fmt.Sprint(n)) // it cannot fail
 }
 
-func (d *diary) Action(_ context.Context, id action.ID) (ledger.ActionState, error) {
+func (d *diary) Action(_ context.Context, id action.ID) (queue.ActionState, error) {
 	if err := d.note("action", id.String()); err != nil {
-		return ledger.ActionState{}, err
+		return queue.ActionState{}, err
 	}
 	state, known := d.known[id]
 	if !known {
@@ -90,7 +90,7 @@ func (d *diary) Action(_ context.Context, id action.ID) (ledger.ActionState, err
 	return state, nil
 }
 
-func (d *diary) Actions(context.Context, ledger.ActionQuery) (all []ledger.ActionState, err error) {
+func (d *diary) Actions(context.Context, queue.ActionQuery) (all []queue.ActionState, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, state := range d.known {
@@ -99,7 +99,7 @@ func (d *diary) Actions(context.Context, ledger.ActionQuery) (all []ledger.Actio
 	return all, nil
 }
 
-func (d *diary) Observe(_ context.Context, all ...ledger.Observation) (seen ledger.Observed, err error) {
+func (d *diary) Observe(_ context.Context, all ...queue.Observation) (seen queue.Observed, err error) {
 	for _, o := range all {
 		if err := d.note("observe", fmt.Sprintf("%s %s", o.Outcome.Kind, o.Outcome.Code)); err != nil {
 			return seen, err
@@ -122,7 +122,7 @@ func (d *diary) Put(_ context.Context, key string, r io.Reader) (string, string,
 // live adds an action whose work was handed off.
 func (d *diary) live(n byte) action.ID {
 	id := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{n})
-	d.known[id] = ledger.ActionState{Action: action.Action{ID: id, Handler: "flows"}, Thread: action.Thread{Status: action.Queued}}
+	d.known[id] = queue.ActionState{Action: action.Action{ID: id, Handler: "flows"}, Thread: action.Thread{Status: action.Queued}}
 	return id
 }
 
@@ -165,7 +165,7 @@ func in(phase, name string) *unstructured.Unstructured {
 // recorded; deleting is tried again every five minutes, and nothing but that.
 func TestFaultsArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{known: map[action.ID]ledger.ActionState{}}
+		d := &diary{known: map[action.ID]queue.ActionState{}}
 		d.fail = func(call string, n int) error {
 			if call == "put" && n <= 11 || call == "delete" && n <= 3 {
 				return errors.New("not now")
@@ -191,7 +191,7 @@ func TestFaultsArePaced(t *testing.T) {
 // TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are looked at.
 func TestResyncsAskNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{known: map[action.ID]ledger.ActionState{}}
+		d := &diary{known: map[action.ID]queue.ActionState{}}
 		ended, runs := d.live(1).String(), d.live(2).String()
 		stranger := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{9}).String()
 		held := in("Succeeded", ended)
@@ -211,7 +211,7 @@ func TestResyncsAskNobody(t *testing.T) {
 // TestVanishedWorkflowsAreLookedForTwice: after ten minutes, and once more two minutes later; a ledger that is away changes nothing.
 func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{known: map[action.ID]ledger.ActionState{}}
+		d := &diary{known: map[action.ID]queue.ActionState{}}
 		d.fail = func(call string, n int) error {
 			if call == "observe" && n == 1 {
 				return fault.New(fault.LedgerUnavailable, "not now")

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Book is what callbacks there are; a configuration has one.
@@ -24,7 +24,7 @@ type Book interface {
 
 // Jobs is how a planner finds out how long a chain is; see ledger.Ledger.
 type Jobs interface {
-	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
+	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
 }
 
 // Planner plans the successors of ended actions for the ledger. Safe for concurrent use.
@@ -34,7 +34,7 @@ type Planner struct {
 	Jobs  Jobs
 }
 
-var _ ledger.Successors = Planner{}
+var _ queue.Successors = Planner{}
 
 // Asks reports whether some callback, or a subscriber, waits for such an end.
 func (p Planner) Asks(a action.Action, end action.Status) bool {
@@ -42,7 +42,7 @@ func (p Planner) Asks(a action.Action, end action.Status) bool {
 }
 
 // Begins plans the calls by which subscribers learn that the job runs.
-func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber) (follows []ledger.Successor) {
+func (p Planner) Begins(a action.Action, at time.Time, added []queue.Subscriber) (follows []queue.Successor) {
 	job := Job{Action: a, Status: action.Running, StartedAt: at}
 	for _, s := range subscribers(a, added) {
 		if s.InProgressURI != "" {
@@ -53,7 +53,7 @@ func (p Planner) Begins(a action.Action, at time.Time, added []ledger.Subscriber
 }
 
 // Plan fetches the documents, plans, and puts big parameters into the blob store.
-func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Successor, error) {
+func (p Planner) Plan(ctx context.Context, e queue.End) ([]queue.Successor, error) {
 	book := p.Book()
 	var callbacks []Callback
 	if !e.Past {
@@ -78,7 +78,7 @@ func (p Planner) Plan(ctx context.Context, e ledger.End) ([]ledger.Successor, er
 			planned = append(planned, job.tell(book, "end", s.ID, uri))
 		}
 	}
-	follows := make([]ledger.Successor, len(planned))
+	follows := make([]queue.Successor, len(planned))
 	for i, one := range planned {
 		if follows[i], err = p.offload(ctx, one); err != nil {
 			return nil, err
@@ -119,7 +119,7 @@ func (p Planner) depth(ctx context.Context, a action.Action, callbacks []Callbac
 
 // offload stores large parameters of a planned action as a blob, and returns the action as a
 // successor.
-func (p Planner) offload(ctx context.Context, one Planned) (ledger.Successor, error) {
+func (p Planner) offload(ctx context.Context, one Planned) (queue.Successor, error) {
 	a := &one.Action
 	var err error
 	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, p.Blobs, blob.ActionKey(a.ID, "parameters.json"), a.Parameters)
@@ -127,8 +127,8 @@ func (p Planner) offload(ctx context.Context, one Planned) (ledger.Successor, er
 }
 
 // follow returns a planned action as the ledger's successor.
-func follow(one Planned) ledger.Successor {
-	f := ledger.Successor{Action: one.Action, Code: one.Code, Fault: one.Fault}
+func follow(one Planned) queue.Successor {
+	f := queue.Successor{Action: one.Action, Code: one.Code, Fault: one.Fault}
 	if one.Link != "" {
 		link := one.Action
 		link.Kind, link.Name, link.CacheKey, link.Width, link.Parameters, link.ParametersRef = Kind, one.Link, action.ID{}, 0, nil, ""

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // calling is a book in which every job has these callbacks.
@@ -27,12 +27,12 @@ func (c calling) Callbacks(action.Action) []Callback { return c.callbacks }
 // family says whose child an action is; what it does not name is not retained any more.
 type family map[action.ID]action.ID
 
-func (f family) Action(_ context.Context, id action.ID) (ledger.ActionState, error) {
+func (f family) Action(_ context.Context, id action.ID) (queue.ActionState, error) {
 	parent, known := f[id]
 	if !known {
-		return ledger.ActionState{}, fault.New(fault.NoSuchAction, "there is no action %s", id)
+		return queue.ActionState{}, fault.New(fault.NoSuchAction, "there is no action %s", id)
 	}
-	return ledger.ActionState{Action: action.Action{ID: id, ParentID: parent}}, nil
+	return queue.ActionState{Action: action.Action{ID: id, ParentID: parent}}, nil
 }
 
 // away is a blob store that cannot be reached.
@@ -57,10 +57,10 @@ func planning(t *testing.T, callbacks ...Callback) Planner {
 }
 
 // ended is a successful job.
-func ended(output string) ledger.End {
+func ended(output string) queue.End {
 	job := mirror(`{"zone": "north"}`, "")
 	job.Action.Parameters = job.Input
-	return ledger.End{Action: job.Action, Thread: action.Thread{Status: action.Successful}, At: finished, Output: json.RawMessage(output)}
+	return queue.End{Action: job.Action, Thread: action.Thread{Status: action.Successful}, At: finished, Output: json.RawMessage(output)}
 }
 
 func telling(t *testing.T, from string) Callback {
@@ -93,13 +93,13 @@ func TestDocumentsAreReadWhereverTheyLie(t *testing.T) {
 	if _, _, _, err := p.Blobs.Put(t.Context(), "there", strings.NewReader(`{"n": 1}`)); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := func(ref, output string) ledger.End {
+	elsewhere := func(ref, output string) queue.End {
 		e := ended(output)
 		e.OutputRef = ref
 		return e
 	}
 	for name, c := range map[string]struct {
-		end         ledger.End
+		end         queue.End
 		want, fault string
 	}{
 		"in the row":             {elsewhere("", `{"n": 2}`), `{"value":2}`, ""},
@@ -131,7 +131,7 @@ func TestChainsAreAsLongAsTheirParents(t *testing.T) {
 		}
 		return action.ID{14: 1, 15: byte(n)}
 	}
-	above := func(n int) ledger.End {
+	above := func(n int) queue.End {
 		e := ended(`{}`)
 		e.Action.ParentID = ancestor(n)
 		parents := family{}
@@ -161,8 +161,8 @@ func TestChainsAreAsLongAsTheirParents(t *testing.T) {
 // broken is a log that cannot be read.
 type broken struct{}
 
-func (broken) Action(context.Context, action.ID) (ledger.ActionState, error) {
-	return ledger.ActionState{}, errors.New("no connection")
+func (broken) Action(context.Context, action.ID) (queue.ActionState, error) {
+	return queue.ActionState{}, errors.New("no connection")
 }
 
 // TestSubscribersAreAskedFor: for the ends whose address they gave, and for the beginning.
@@ -190,11 +190,11 @@ func TestAddedSubscribersAreToldBesides(t *testing.T) {
 	p := planning(t)
 	e := ended(`{"n": 1}`)
 	e.Action.Subscriber = &action.Subscriber{SuccessURI: "https://a.example.org/done", InProgressURI: "https://a.example.org/runs"}
-	added := func(n byte, uri string) ledger.Subscriber {
-		return ledger.Subscriber{ID: action.ID{15: n}, Subscriber: action.Subscriber{SuccessURI: uri, InProgressURI: uri}}
+	added := func(n byte, uri string) queue.Subscriber {
+		return queue.Subscriber{ID: action.ID{15: n}, Subscriber: action.Subscriber{SuccessURI: uri, InProgressURI: uri}}
 	}
-	e.Subscribers = []ledger.Subscriber{added(1, "https://b.example.org/"), added(2, "https://b.example.org/"), {ID: action.ID{15: 3}}}
-	urisOf := func(follows []ledger.Successor) (uris []string) {
+	e.Subscribers = []queue.Subscriber{added(1, "https://b.example.org/"), added(2, "https://b.example.org/"), {ID: action.ID{15: 3}}}
+	urisOf := func(follows []queue.Successor) (uris []string) {
 		seen := map[action.ID]bool{}
 		for _, f := range follows {
 			var said struct{ URI string }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // subscribed returns the address for the notification of an end; "" if the subscriber wants none.
@@ -21,11 +21,11 @@ func subscribed(s *action.Subscriber, end action.Status) string {
 
 // subscribers returns all subscribers of a job. The one of its own request comes first and has no
 // id; later requests have added the rest.
-func subscribers(a action.Action, added []ledger.Subscriber) []ledger.Subscriber {
+func subscribers(a action.Action, added []queue.Subscriber) []queue.Subscriber {
 	if a.Subscriber == nil {
 		return added
 	}
-	return append([]ledger.Subscriber{{Subscriber: *a.Subscriber}}, added...)
+	return append([]queue.Subscriber{{Subscriber: *a.Subscriber}}, added...)
 }
 
 // The types of what subscribers get.
@@ -68,7 +68,7 @@ func (j Job) tell(book Book, about string, subscriber action.ID, uri string) Pla
 
 // problem is a failure as RFC 7807 says it, and as the job's results would.
 func (j Job) problem() map[string]any {
-	status, kind := ledger.Problem(j.Status, j.Code)
+	status, kind := Problem(j.Status, j.Code)
 	return map[string]any{"type": kind, "title": "the job ended as " + j.Status.String(), "status": status, "detail": j.Error,
 		"jobID": j.Action.ID, "processID": j.Action.Name, "jobStatus": strings.ToLower(j.Status.String())}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -24,7 +24,7 @@ func (a *app) actionCommand() *cobra.Command {
 
 // listFlags are what `waybill action list` may be told.
 type listFlags struct {
-	query                                ledger.ActionQuery
+	query                                queue.ActionQuery
 	statuses                             []string
 	parent, retryOf, after, since, until string
 }
@@ -105,7 +105,7 @@ func (f *listFlags) read(now time.Time) error {
 	return err
 }
 
-func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQuery) error {
+func (a *app) listActions(ctx context.Context, ops operations, q queue.ActionQuery) error {
 	found, err := ops.Actions(ctx, q)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQu
 }
 
 // actionName is an action with the deployment it belongs to.
-func actionName(x ledger.ActionState) string {
+func actionName(x queue.ActionState) string {
 	if x.Step == nil {
 		return firstOf(x.Name, x.Handler)
 	}
@@ -167,7 +167,7 @@ func (a *app) actionShowCommand() *cobra.Command {
 }
 
 // actionHead is the first line of an action's story.
-func actionHead(x ledger.ActionState) string {
+func actionHead(x queue.ActionState) string {
 	return fmt.Sprintf("%s  %s  lane %s", x.ID, actionName(x), x.Lane)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -55,7 +55,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
-	offer(c, "on-conflict", ledger.OnConflicts()...)
+	offer(c, "on-conflict", queue.OnConflicts()...)
 	offerFrom(c, a.assignments(parameterNames), "parameter")
 	return c
 }
@@ -69,8 +69,8 @@ func (f *addFlags) read(now time.Time) (err error) {
 		return fault.New(fault.Invalid, "--priority %d: want 0 to 1000", f.priority)
 	}
 	f.order.Priority = &f.priority
-	if way := f.order.OnConflict; !slices.Contains(ledger.OnConflicts(), way) {
-		return fault.New(fault.Invalid, "--on-conflict %s: want %s", way, strings.Join(ledger.OnConflicts(), ", "))
+	if way := f.order.OnConflict; !slices.Contains(queue.OnConflicts(), way) {
+		return fault.New(fault.Invalid, "--on-conflict %s: want %s", way, strings.Join(queue.OnConflicts(), ", "))
 	}
 	f.order.At, err = readAt("--at", f.at, now)
 	return err

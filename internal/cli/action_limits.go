@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 func (a *app) actionLimitsCommand() *cobra.Command {
@@ -30,7 +30,7 @@ handler.`,
 					if asked.lane == "" {
 						continue
 					}
-					command := ledger.LimitCommand{Kind: asked.kind, By: a.user()}
+					command := queue.LimitCommand{Kind: asked.kind, By: a.user()}
 					if asked.kind == "pause" {
 						command.For = pauseFor
 					}
@@ -85,7 +85,7 @@ func (a *app) listLimits(ctx context.Context, ops operations) error {
 }
 
 // limitState is how a lane stands, and since or until when.
-func limitState(l ledger.Limiter, now time.Time) string {
+func limitState(l queue.Limiter, now time.Time) string {
 	switch l.State {
 	case "disabled":
 		return "disabled since " + clock(now, l.DisabledAt)
@@ -101,7 +101,7 @@ func limitState(l ledger.Limiter, now time.Time) string {
 }
 
 // whyLane says why a lane does not run freely, and what to do when nothing but a person can.
-func whyLane(l ledger.Limiter, now time.Time) string {
+func whyLane(l queue.Limiter, now time.Time) string {
 	text := fmt.Sprintf("lane %s is %s", l.Key, limitState(l, now))
 	if l.Reason != "" {
 		text += ": " + oneLine(l.Reason)
@@ -118,7 +118,7 @@ func whyLane(l ledger.Limiter, now time.Time) string {
 }
 
 // rateText is the rate now, and the full one where that is another.
-func rateText(l ledger.Limiter) string {
+func rateText(l queue.Limiter) string {
 	switch {
 	case l.Slowed > 0 && l.PausedBy == "":
 		return action.PerSecond(l.Rate) + " of " + action.PerSecond(l.Full())
@@ -128,14 +128,14 @@ func rateText(l ledger.Limiter) string {
 	return "-"
 }
 
-func slotsText(l ledger.Limiter) string {
+func slotsText(l queue.Limiter) string {
 	if limit := l.Concurrency(); limit > 0 {
 		return fmt.Sprintf("%d of %d", l.Held, limit)
 	}
 	return "-"
 }
 
-func windowText(l ledger.Limiter) string {
+func windowText(l queue.Limiter) string {
 	if n := l.OK + l.Bad; n > 0 {
 		return fmt.Sprintf("%d of %d refused", l.Bad, n)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -39,14 +39,14 @@ func hostRun(name string, state server.RunState, steps ...server.StepRun) server
 func greeterView() server.DeploymentView {
 	built := stepRun(pipeline.BuildCompleted, "built", pipeline.StateComplete, 0, 62)
 	received := stepRun(pipeline.ArtifactEvent("amd64"), "received", pipeline.StateComplete, -1, 62)
-	received.Artifact = &ledger.Artifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
+	received.Artifact = &journal.Artifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
 	again := stepRun(pipeline.HostDeployed, "tries again", pipeline.StateClaimed, 70, -1)
 	again.Status, again.Attempt, again.Attempts, again.Spent = action.Backoff, 1, 3, 1
 	again.RunAt, again.Error = at(120), "exit 1\nmore"
 	gum := hostRun("gum", server.RunWaiting)
 	gum.Reason = "1 of 1 hosts in flight"
 	view := server.DeploymentView{
-		Deployment: ledger.Deployment{Pipeline: "greeter", Number: 1, Label: "3f2c9a1", CreatedAt: at(0)},
+		Deployment: journal.Deployment{Pipeline: "greeter", Number: 1, Label: "3f2c9a1", CreatedAt: at(0)},
 		State:      pipeline.DeploymentState{Status: pipeline.StatusActive, Version: 1, Done: 12, Total: 36, Live: 1},
 		Now:        at(100),
 		Stages: []server.StageRun{

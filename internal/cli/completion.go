@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 const completionHelp = `Prints a script that teaches your shell Waybill's commands, pipelines and deployments.
@@ -91,7 +92,7 @@ func (a *app) completeDeployments(c *cobra.Command, given []string, _ string) ([
 }
 
 func deploymentNames(ctx context.Context, s *session) ([]string, error) {
-	found, err := s.Deployments(ctx, ledger.DeploymentQuery{Limit: listLimit})
+	found, err := s.Deployments(ctx, journal.DeploymentQuery{Limit: listLimit})
 	var names []string
 	for _, d := range found {
 		names = append(names, refOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
@@ -161,7 +162,7 @@ func everyAction(action.Status) bool { return true }
 func (a *app) completeActions(wanted func(action.Status) bool) completer {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-			found, err := s.Actions(ctx, ledger.ActionQuery{Limit: 10 * listLimit})
+			found, err := s.Actions(ctx, queue.ActionQuery{Limit: 10 * listLimit})
 			var ids []string
 			for _, x := range found {
 				if wanted(x.Thread.Status) && len(ids) < listLimit {

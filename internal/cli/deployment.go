@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -29,7 +29,7 @@ func resolve(ctx context.Context, ops operations, text string) (server.Ref, erro
 	if strings.ContainsAny(text, "#/") {
 		return server.ParseRef(text)
 	}
-	newest, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: text, Limit: 1})
+	newest, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: text, Limit: 1})
 	if err != nil {
 		return server.Ref{}, err
 	}
@@ -40,7 +40,7 @@ func resolve(ctx context.Context, ops operations, text string) (server.Ref, erro
 }
 
 func byID(ctx context.Context, ops operations, id action.ID) (server.Ref, error) {
-	all, err := ops.Deployments(ctx, ledger.DeploymentQuery{})
+	all, err := ops.Deployments(ctx, journal.DeploymentQuery{})
 	if err != nil {
 		return server.Ref{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -18,7 +18,7 @@ import (
 const listLimit = 20
 
 func (a *app) deploymentListCommand() *cobra.Command {
-	query := ledger.DeploymentQuery{}
+	query := journal.DeploymentQuery{}
 	status := ""
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
@@ -61,7 +61,7 @@ func parseStatus(text string) (pipeline.Status, error) {
 	return "", wrong.WithHint("--status active, finished, failed, superseded or canceled")
 }
 
-func (a *app) listDeployments(ctx context.Context, s *session, q ledger.DeploymentQuery) error {
+func (a *app) listDeployments(ctx context.Context, s *session, q journal.DeploymentQuery) error {
 	found, err := s.Deployments(ctx, q)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (a *app) listDeployments(ctx context.Context, s *session, q ledger.Deployme
 }
 
 // tookOf is how long a deployment took, or has taken so far.
-func tookOf(d ledger.Deployment, now time.Time) string {
+func tookOf(d journal.Deployment, now time.Time) string {
 	switch {
 	case !d.EndedAt.IsZero():
 		return server.Took(d.EndedAt.Sub(d.CreatedAt))

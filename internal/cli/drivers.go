@@ -6,8 +6,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // openLedger connects to the database of a session; which one it is, is decided here alone.
@@ -16,7 +17,7 @@ func (s *session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ledger.New(driver), nil
+	return ledger.New(driver, ledger.Options{}), nil
 }
 
 func (s *session) openDriver(ctx context.Context) (ledger.Driver, error) {
@@ -43,7 +44,7 @@ func (k keeper) Maintain(ctx context.Context) error {
 }
 
 // Sample measures, and counts the partitions where there are any.
-func (k keeper) Sample(ctx context.Context) (ledger.Sample, error) {
+func (k keeper) Sample(ctx context.Context) (queue.Sample, error) {
 	sample, err := k.Ledger.Sample(ctx)
 	if err != nil || k.Embedded() {
 		return sample, err

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -53,8 +53,8 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 }
 
 // logQuery is what the arguments select.
-func (a *app) logQuery(arguments []string, flags logFlags) (ledger.EntryQuery, error) {
-	q := ledger.EntryQuery{Limit: flags.limit, Newest: flags.limit > 0}
+func (a *app) logQuery(arguments []string, flags logFlags) (journal.EntryQuery, error) {
+	q := journal.EntryQuery{Limit: flags.limit, Newest: flags.limit > 0}
 	if flags.facts {
 		q.Class = pipeline.Fact
 	}
@@ -86,7 +86,7 @@ func fullTarget(name, target string) string {
 }
 
 // printLog prints entries in columns whose widths are those of most targets and events.
-func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery, follow bool) error {
+func (a *app) printLog(ctx context.Context, ops operations, q journal.EntryQuery, follow bool) error {
 	each := func(e pipeline.Entry) error { return a.printEntry(e) }
 	if a.json() {
 		each = func(e pipeline.Entry) error { return a.printJSONLine(e) }
@@ -112,7 +112,7 @@ func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery,
 }
 
 // explainEmpty tells a name that is not there from a log that has nothing to show.
-func (a *app) explainEmpty(ctx context.Context, ops operations, q ledger.EntryQuery) error {
+func (a *app) explainEmpty(ctx context.Context, ops operations, q journal.EntryQuery) error {
 	if q.Deployment > 0 {
 		_, err := ops.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
 		return err

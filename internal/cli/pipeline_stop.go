@@ -112,7 +112,7 @@ func (s *session) runStops(ctx context.Context, follow func(context.Context) err
 	if err := s.ledger.TakeOver(ctx); err != nil {
 		return err
 	}
-	c := conductor.New(keeper{s.ledger.Waiter(), s.blobs, s.live.Now().Ledger.Retention}, conductor.Config{
+	c := conductor.New(keeper{s.ledger.NewWaiter(), s.blobs, s.live.Now().Ledger.Retention}, conductor.Config{
 		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute,
 		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.home.dir, Log: s.ledger}},
 	})

@@ -9,9 +9,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // prepare makes what the named roles need of the configuration in force, and sees to it that a reload does the same.
@@ -51,7 +51,7 @@ func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifec
 	path, _ := a.configPath(s.home)
 	reloader := config.NewReloader(config.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
-		Tell: func(now ledger.Reload) { s.ledger.UpdateReport(func(r *ledger.Report) { r.Reload = &now }) },
+		Tell: func(now queue.Reload) { s.ledger.UpdateReport(func(r *queue.Report) { r.Reload = &now }) },
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := a.override(cfg); err != nil {
 				return nil, err
@@ -70,7 +70,7 @@ func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifec
 func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Caboose) error {
 	for ctx.Err() == nil {
 		cfg := s.live.Now()
-		c := caboose.New(s.ledger.Waiter(), s.blobs, caboose.Config{
+		c := caboose.New(s.ledger.NewWaiter(), s.blobs, caboose.Config{
 			Instance: s.instance(), Clusters: s.handlers.Load().clusters, Buckets: s.handlers.Load().buckets,
 			Output: func(process string) *config.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.handlers.Load().cirrus, Workers: cfg.Caboose.Workers,
 			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,

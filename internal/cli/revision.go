@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 )
 
 func (a *app) revisionCommand() *cobra.Command {
@@ -79,8 +79,8 @@ func (a *app) revisionShowCommand() *cobra.Command {
 
 // revisionDocument is `waybill revision show -o json`.
 type revisionDocument struct {
-	ledger.Revision
-	Deployments []ledger.Deployment `json:"deployments"` // newest first
+	journal.Revision
+	Deployments []journal.Deployment `json:"deployments"` // newest first
 }
 
 func (a *app) showRevision(ctx context.Context, ops operations, name, label string) error {
@@ -88,7 +88,7 @@ func (a *app) showRevision(ctx context.Context, ops operations, name, label stri
 	if err != nil {
 		return err
 	}
-	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Revision: r.Seq})
+	made, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Revision: r.Seq})
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // serveFlags are what `waybill up` and `waybill serve` may be told.
@@ -182,7 +182,7 @@ func (s *session) outdating() lifecycle.Role {
 	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
 		select {
 		case <-s.ledger.Outdated():
-			return ledger.ErrOutdated
+			return store.ErrOutdated
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -129,7 +129,7 @@ func (s *shipment) run(ctx context.Context) error {
 }
 
 // deployment is the one to take further; nil when there is nothing to do.
-func (s *shipment) deployment(ctx context.Context) (*ledger.Deployment, error) {
+func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) {
 	known, err := s.Revision(ctx, s.project.definition.Pipeline, s.tree.Label)
 	if fault.Is(err, fault.NotFound) {
 		return s.register(ctx)
@@ -148,7 +148,7 @@ func (s *shipment) deployment(ctx context.Context) (*ledger.Deployment, error) {
 
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
 // shipped into another store.
-func (s *shipment) storeAgain(ctx context.Context, known ledger.Revision) error {
+func (s *shipment) storeAgain(ctx context.Context, known journal.Revision) error {
 	view, err := s.Snapshot(ctx, known.Pipeline, known.Label)
 	if err != nil || view.Stored || view.Key == "" {
 		return err
@@ -161,7 +161,7 @@ func (s *shipment) storeAgain(ctx context.Context, known ledger.Revision) error 
 }
 
 // register applies the definition, stores the files, and makes the revision with its deployment.
-func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
+func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 	name, label := s.project.definition.Pipeline, s.tree.Label
 	if err := s.refuseOlder(ctx); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	registered, err := s.Register(ctx, ledger.Revision{
+	registered, err := s.Register(ctx, journal.Revision{
 		Pipeline: name, Label: label, Snapshot: key, By: s.user(),
 		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
 	}, true, s.flags.until)
@@ -211,7 +211,7 @@ const ancestryLimit = 50
 
 // applyAgain applies the file of the newest revision when it differs from what is in force: it may be one that git
 // ignores. The file of an older revision is history and changes nothing.
-func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error {
+func (s *shipment) applyAgain(ctx context.Context, known journal.Revision) error {
 	if newest, err := isNewest(ctx, s.session, known); err != nil || !newest {
 		return err
 	}
@@ -219,7 +219,7 @@ func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error 
 }
 
 // resume takes a registered revision further, as nextStep decides.
-func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
+func (s *shipment) resume(ctx context.Context, r journal.Revision) (*journal.Deployment, error) {
 	next, err := s.nextStep(ctx, s.session, r, s.flags)
 	switch {
 	case err != nil:
@@ -236,7 +236,7 @@ func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deplo
 }
 
 // once makes one more deployment of a registered revision.
-func (s *shipment) deployAgain(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
+func (s *shipment) deployAgain(ctx context.Context, r journal.Revision) (*journal.Deployment, error) {
 	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.user()})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)

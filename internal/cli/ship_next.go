@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -22,14 +22,14 @@ const (
 // nextStep is what ship does with a revision that is registered.
 type nextStep struct {
 	todo       string
-	deployment *ledger.Deployment // that is taken further, or has ended; nil to make one
-	refused    error              // why ship ends with an error, although there is nothing to do
-	differs    []string           // what hosts lack, and the command that brings it, when the revision has finished
+	deployment *journal.Deployment // that is taken further, or has ended; nil to make one
+	refused    error               // why ship ends with an error, although there is nothing to do
+	differs    []string            // what hosts lack, and the command that brings it, when the revision has finished
 }
 
 // nextStep decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, flags shipFlags) (nextStep, error) {
-	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
+func (a *app) nextStep(ctx context.Context, ops operations, r journal.Revision, flags shipFlags) (nextStep, error) {
+	made, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
 	if err != nil {
 		return nextStep{}, err
 	}
@@ -38,7 +38,7 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
-		active, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
+		active, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}
@@ -60,7 +60,7 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 }
 
 // finishedBefore is the step of a revision that has finished: none. It is refused when a newer one has replaced it since.
-func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, ops operations, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: todoNothing, deployment: d}
 	newer, err := replacement(ctx, ops, *d)
 	if err != nil {
@@ -89,7 +89,7 @@ func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (
 }
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
-func isNewest(ctx context.Context, ops operations, r ledger.Revision) (bool, error) {
+func isNewest(ctx context.Context, ops operations, r journal.Revision) (bool, error) {
 	newest, err := ops.Revisions(ctx, r.Pipeline, 1)
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

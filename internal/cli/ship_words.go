@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -26,12 +26,12 @@ func (s *shipment) header(v server.DeploymentView) {
 	s.note("%s  revision %s  definition %d", s.style(s.out).bold(refOf(v.Deployment).String()), v.Label, v.State.Version)
 }
 
-func refOf(d ledger.Deployment) server.Ref {
+func refOf(d journal.Deployment) server.Ref {
 	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
 }
 
 // inProgress prints what a deployment that an earlier run left active continues with.
-func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
+func (s *shipment) inProgress(ctx context.Context, d journal.Deployment) error {
 	v, err := s.Deployment(ctx, refOf(d))
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return err
@@ -45,7 +45,7 @@ func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
 }
 
 // nothingToDo prints that a revision has finished. When hosts differ from that, it offers at a terminal to deploy again.
-func (s *shipment) nothingToDo(ctx context.Context, r ledger.Revision, next nextStep) (*ledger.Deployment, error) {
+func (s *shipment) nothingToDo(ctx context.Context, r journal.Revision, next nextStep) (*journal.Deployment, error) {
 	d := *next.deployment
 	if s.json() {
 		if err := s.printJSONLine(d); err != nil {
@@ -63,8 +63,8 @@ func (s *shipment) nothingToDo(ctx context.Context, r ledger.Revision, next next
 }
 
 // replacement is the newest deployment of another revision that is under way or has finished after d; nil without one.
-func replacement(ctx context.Context, ops operations, d ledger.Deployment) (*ledger.Deployment, error) {
-	recent, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
+func replacement(ctx context.Context, ops operations, d journal.Deployment) (*journal.Deployment, error) {
+	recent, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
 	if err != nil {
 		return nil, err
 	}

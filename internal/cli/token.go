@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/token"
 )
 
 const tokenHelp = `A token lets a person or a program change things through a server (waybill up, waybill serve
@@ -68,8 +69,8 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
 // newToken checks what was asked for; the hash is still missing.
-func newToken(name string, wanted []string, expires string, now time.Time) (ledger.Token, error) {
-	token := ledger.Token{Name: name, Scopes: wanted}
+func newToken(name string, wanted []string, expires string, now time.Time) (token.Token, error) {
+	token := token.Token{Name: name, Scopes: wanted}
 	if !tokenName.MatchString(name) {
 		return token, fault.New(fault.Invalid, "the name %q: letters, digits, \".\", \"_\" and \"-\" only, at most 63", name)
 	}
@@ -94,11 +95,11 @@ func newToken(name string, wanted []string, expires string, now time.Time) (ledg
 
 // createdToken is `waybill token create -o json`.
 type createdToken struct {
-	ledger.Token
+	token.Token
 	Secret string `json:"secret"`
 }
 
-func (a *app) createToken(ctx context.Context, l *ledger.Ledger, token ledger.Token) error {
+func (a *app) createToken(ctx context.Context, l *ledger.Ledger, token token.Token) error {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := "wb_" + hex.EncodeToString(random[:])
@@ -146,7 +147,7 @@ func (a *app) listTokens(ctx context.Context, l *ledger.Ledger) error {
 	return t.write(a.out)
 }
 
-func tokenState(token ledger.Token, now time.Time) string {
+func tokenState(token token.Token, now time.Time) string {
 	switch {
 	case !token.RevokedAt.IsZero():
 		return "revoked " + ago(now, token.RevokedAt)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -45,7 +45,7 @@ type watcher struct {
 func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentView, after int64) (*watcher, error) {
 	d := a.newDisplay(v)
 	if lines, ok := d.(*lineDisplay); ok && after > 0 {
-		before, err := ops.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
+		before, err := ops.Entries(ctx, journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 // follow hands over entries until its context ends; a ledger that is away is asked again.
 func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeline.Entry) {
 	for ctx.Err() == nil {
-		query := ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: after}
+		query := journal.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: after}
 		_ = w.Follow(ctx, query, func(e pipeline.Entry) error { // the loop's own reading tells what is wrong
 			select {
 			case entries <- e:
@@ -143,7 +143,7 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 
 // rest shows the entries that were written since the last one shown.
 func (w *watcher) rest(ctx context.Context) error {
-	entries, err := w.Entries(ctx, ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
+	entries, err := w.Entries(ctx, journal.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 	"github.com/waybill-dev/waybill/internal/web"
@@ -81,13 +81,13 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 				if err != nil {
 					return nil, err
 				}
-				s.ledger.UpdateReport(func(r *ledger.Report) { r.Home = &here })
+				s.ledger.UpdateReport(func(r *queue.Report) { r.Home = &here })
 			}
 			c := s.conductor(o)
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case roleDeployer:
-			d := deployer.New(s.ledger.Waiter(), deployer.Config{Instance: s.instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
+			d := deployer.New(s.ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Log: o.log, Metrics: obs.NewDeployer(o.registerer())})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case roleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
@@ -118,10 +118,10 @@ func (s *session) reportBlobs(ctx context.Context, log *slog.Logger) error {
 		if log != nil {
 			log.Warn("the blob store does not answer", obs.Error(err))
 		}
-		member.Pause(ctx, identityPause)
+		loop.Pause(ctx, identityPause)
 	}
 	if err == nil {
-		s.ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: id, URL: s.blobURL()} })
+		s.ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: id, URL: s.blobURL()} })
 	}
 	<-ctx.Done()
 	return nil
@@ -137,13 +137,13 @@ func (s *session) blobIdentity(ctx context.Context) (string, error) {
 func (s *session) present(role string, log *slog.Logger) func(context.Context) error {
 	identity := s.instance()
 	identity.Roles = []string{role}
-	return func(ctx context.Context) error { return member.Present(ctx, s.ledger, identity, log) }
+	return func(ctx context.Context) error { return queue.Present(ctx, s.ledger, identity, log) }
 }
 
 // conductor runs actions with every handler that exists.
 func (s *session) conductor(o roleOptions) *conductor.Conductor {
 	now := s.handlers.Load()
-	log := keeper{s.ledger.Waiter(), s.blobs, s.live.Now().Ledger.Retention}
+	log := keeper{s.ledger.NewWaiter(), s.blobs, s.live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.live.Now().Conductors[s.serving].Workers, Drain: o.drain,
 		TurnRows: s.live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.live.Now().Conductors[s.serving].NotifyWait,
@@ -180,13 +180,13 @@ func (s *session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 }
 
 // hostHome is this process's home, as others on the same ledger know it.
-func (s *session) hostHome() (ledger.HostHome, error) {
+func (s *session) hostHome() (queue.HostHome, error) {
 	id, err := s.home.identity()
 	if err != nil {
-		return ledger.HostHome{}, fmt.Errorf("name the home: %w", err)
+		return queue.HostHome{}, fmt.Errorf("name the home: %w", err)
 	}
 	place, err := step.Place(s.home.dir)
-	return ledger.HostHome{ID: id, Place: place}, err
+	return queue.HostHome{ID: id, Place: place}, err
 }
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
@@ -251,11 +251,11 @@ func pages(service *server.Service) http.Handler {
 }
 
 // instance names this process for people.
-func (s *session) instance() ledger.Instance {
+func (s *session) instance() queue.Instance {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
 	}
-	return ledger.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: version().Version,
+	return queue.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: version().Version,
 		Heartbeat: s.live.Now().Ledger.Heartbeat}
 }

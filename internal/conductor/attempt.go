@@ -11,8 +11,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/turn"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Codes that the conductor gives to outcomes.
@@ -29,7 +29,7 @@ type claim struct {
 
 // attempt is one try at an action that this instance has claimed: it waits for a worker, or has one.
 type attempt struct {
-	ledger.Claimed
+	queue.Claimed
 	state      turn.Claim
 	owner      action.ID       // the instance it was claimed for
 	ctx        context.Context // of the handler; nil while it waits for a worker
@@ -49,7 +49,7 @@ type end struct {
 }
 
 // start has a worker make an attempt, which reports its end to the loop.
-func (t *loop) start(work context.Context, a *attempt, now time.Time) {
+func (t *claimLoop) start(work context.Context, a *attempt, now time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(work)
 	a.started = now
 	t.attempts.Go(func() {

@@ -12,6 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // switched is a handler that is fast until it is told to do something else; it knows which actions it was called for.
@@ -192,7 +194,7 @@ func TestNothingThatWaitsBeginsWithoutTheGuard(t *testing.T) {
 		}
 		f.unguarded.Store(false)
 		f.mu.Lock()
-		f.poke(ledger.TopicReady)
+		f.poke(store.TopicReady)
 		f.mu.Unlock()
 		settle(time.Minute)
 		if got := f.count(action.Successful); got != 2000 {
@@ -273,21 +275,21 @@ func TestAQuickLaneThatTurnsSlowOnBoth(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
-		c := conductor.New(l.Waiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{"work": do}})
+		c := conductor.New(l.NewWaiter(), conductor.Config{Workers: 4, Handlers: map[string]conductor.Handler{"work": do}})
 		go func() { over <- c.Run(ctx) }()
 		<-turned
 		stuck := func() (n int) {
-			states, err := l.Actions(t.Context(), ledger.ActionQuery{Statuses: []action.Status{action.Running}, Limit: 100})
+			states, err := l.Actions(t.Context(), queue.ActionQuery{Statuses: []action.Status{action.Running}, Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return len(states)
 		}
-		for view, until := l.Waiter(), time.Now().Add(time.Minute); stuck() > 4; {
+		for view, until := l.NewWaiter(), time.Now().Add(time.Minute); stuck() > 4; {
 			if time.Now().After(until) {
 				t.Fatalf("%d are claimed by 4 workers a minute after the lane turned slow", stuck())
 			}
-			if err := view.Wait(t.Context(), ledger.TopicEntry, time.Now().Add(100*time.Millisecond)); err != nil {
+			if err := view.Wait(t.Context(), store.TopicEntry, time.Now().Add(100*time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,26 +6,26 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 const codeUnrecordable = "unrecordable"
 
 // answer is what became of a turn.
 type answer struct {
-	owner       ledger.Instance
-	completions []ledger.Completion
-	turned      ledger.Turned
+	owner       queue.Instance
+	completions []queue.Completion
+	turned      queue.Turned
 	err         error
-	refused     bool                // the completions were recorded apart from the wants, as far as err says
-	kept        []ledger.Completion // to be recorded again
-	deferred    []ledger.Completion // to be recorded later: what follows them could not be planned
+	refused     bool               // the completions were recorded apart from the wants, as far as err says
+	kept        []queue.Completion // to be recorded again
+	deferred    []queue.Completion // to be recorded later: what follows them could not be planned
 }
 
 // commit makes one transaction. Completions that the ledger refuses are recorded without the claim.
-func (a *answer) commit(work context.Context, c *Conductor, wants []ledger.Want) {
+func (a *answer) commit(work context.Context, c *Conductor, wants []queue.Want) {
 	began := time.Now()
 	a.turned, a.err = c.ledger.Turn(work, a.owner, a.completions, wants)
 	c.metrics.TurnSeconds.Observe(time.Since(began).Seconds())
@@ -34,7 +34,7 @@ func (a *answer) commit(work context.Context, c *Conductor, wants []ledger.Want)
 		c.metrics.TurnRows.WithLabelValues("complete").Observe(float64(len(a.completions)))
 		c.metrics.TurnRows.WithLabelValues("claim").Observe(float64(len(a.turned.Claimed)))
 		a.recorded(c, a.turned, a.completions)
-	case member.Passing(a.err) || len(a.completions) == 0:
+	case loop.Passing(a.err) || len(a.completions) == 0:
 		a.kept = a.completions
 	default:
 		a.refused = true
@@ -44,13 +44,13 @@ func (a *answer) commit(work context.Context, c *Conductor, wants []ledger.Want)
 
 // record records completions that were refused together, halving them until the
 // one that is at fault is alone: it ends its action, visibly, and no other.
-func (a *answer) record(work context.Context, c *Conductor, completions []ledger.Completion) error {
+func (a *answer) record(work context.Context, c *Conductor, completions []queue.Completion) error {
 	turned, err := c.ledger.Turn(work, a.owner, completions, nil)
 	switch {
 	case err == nil:
 		a.recorded(c, turned, completions)
 		return nil
-	case member.Passing(err):
+	case loop.Passing(err):
 		a.kept = append(a.kept, completions...)
 		return err
 	case len(completions) > 1:
@@ -66,18 +66,18 @@ func (a *answer) record(work context.Context, c *Conductor, completions []ledger
 
 // replace ends an action whose outcome the ledger refuses as it is. When even
 // that is refused the claim is left alone: it ends with its lease.
-func (a *answer) replace(work context.Context, c *Conductor, refused ledger.Completion, why error) error {
+func (a *answer) replace(work context.Context, c *Conductor, refused queue.Completion, why error) error {
 	c.log.Error("outcome refused", obs.KeyActionID, refused.ID.String(), obs.KeyOutcome, refused.Outcome.Kind.String(), obs.Error(why))
 	if refused.Outcome.Code == codeUnrecordable {
 		return nil
 	}
 	refused.Outcome = action.Outcome{Kind: action.Fatal, Code: codeUnrecordable,
 		Error: "the attempt ended " + refused.Outcome.Kind.String() + ", but that cannot be recorded: " + why.Error()}
-	return a.record(work, c, []ledger.Completion{refused})
+	return a.record(work, c, []queue.Completion{refused})
 }
 
 // recorded notes what a turn made of completions.
-func (a *answer) recorded(c *Conductor, turned ledger.Turned, completions []ledger.Completion) {
+func (a *answer) recorded(c *Conductor, turned queue.Turned, completions []queue.Completion) {
 	if deferred := turned.Deferred; len(deferred.IDs) > 0 {
 		for _, one := range completions {
 			if slices.Contains(deferred.IDs, one.ID) {
@@ -88,7 +88,7 @@ func (a *answer) recorded(c *Conductor, turned ledger.Turned, completions []ledg
 			obs.KeyCount, len(deferred.IDs), obs.KeyError, deferred.Why, obs.KeyRetryIn, askAgain.String())
 	}
 	for _, id := range turned.Late {
-		i := slices.IndexFunc(completions, func(one ledger.Completion) bool { return one.ID == id })
+		i := slices.IndexFunc(completions, func(one queue.Completion) bool { return one.ID == id })
 		late := completions[i]
 		if late.HandOff && late.Outcome.Kind == action.Done {
 			continue // an observer saw the work before this instance could report that it was accepted
@@ -98,12 +98,12 @@ func (a *answer) recorded(c *Conductor, turned ledger.Turned, completions []ledg
 			obs.KeyAttempt, late.Attempt, obs.KeyOutcome, late.Outcome.Kind.String(), obs.KeyError, late.Outcome.Error)
 	}
 	if slices.ContainsFunc(completions, comesBack) {
-		member.Poke(c.sooner)
+		loop.Poke(c.sooner)
 	}
 }
 
 // comesBack reports whether the action may be due again some time.
-func comesBack(c ledger.Completion) bool {
+func comesBack(c queue.Completion) bool {
 	switch c.Outcome.Kind {
 	case action.Retry, action.RetryAfter, action.Throttle, action.GivenBack:
 		return true

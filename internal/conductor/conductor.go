@@ -12,9 +12,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor/turn"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Ledger is what the conductor needs of the log.
@@ -27,43 +28,43 @@ type Ledger interface {
 	// Maintain makes ahead what the next weeks need, such as partitions.
 	Maintain(ctx context.Context) error
 	// Sample measures where all actions stand.
-	Sample(ctx context.Context) (ledger.Sample, error)
+	Sample(ctx context.Context) (queue.Sample, error)
 }
 
 // Queue is where ready actions come from and outcomes go to; see the methods of ledger.Ledger.
 type Queue interface {
-	Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error)
+	Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error)
 	Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error)
-	Claims(ctx context.Context, owner action.ID) ([]ledger.Claimed, error)
+	Claims(ctx context.Context, owner action.ID) ([]queue.Claimed, error)
 	Due(ctx context.Context) (next time.Time, err error)
 }
 
 // Limiters is how lanes are kept to their limits over all instances; see ledger.Ledger.
 type Limiters interface {
-	Grant(ctx context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error)
+	Grant(ctx context.Context, owner queue.Instance, asks []action.Ask) ([]action.Grant, error)
 }
 
 // Membership is how instances know who is alive.
 type Membership interface {
-	Join(ctx context.Context, i ledger.Instance) error
-	Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error)
-	Leave(ctx context.Context, i ledger.Instance) error
+	Join(ctx context.Context, i queue.Instance) error
+	Pulse(ctx context.Context, i queue.Instance, renew bool) (queue.Pulse, error)
+	Leave(ctx context.Context, i queue.Instance) error
 	Guarded() bool
-	Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]ledger.Rescued, error)
+	Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]queue.Rescued, error)
 }
 
 // Signals is how the conductor hears of what others did.
 type Signals interface {
-	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
+	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 	ReadyLanes() []string
 	CancelAsked(ctx context.Context, owner action.ID) ([]action.ID, error)
-	Stops(ctx context.Context, owner ledger.Instance, handlers []string) ([]ledger.Claimed, error)
-	Stopped(ctx context.Context, owner ledger.Instance, id action.ID, o action.Outcome) error
+	Stops(ctx context.Context, owner queue.Instance, handlers []string) ([]queue.Claimed, error)
+	Stopped(ctx context.Context, owner queue.Instance, id action.ID, o action.Outcome) error
 }
 
 // Config is how a conductor works.
 type Config struct {
-	Instance ledger.Instance    // Name and Version, for people; each join makes a new id
+	Instance queue.Instance     // Name and Version, for people; each join makes a new id
 	Handlers map[string]Handler // by the name that actions carry; Serve puts others in their place
 	Limits   map[string]Limits  // as in Table
 	Workers  int                // attempts at the same time; default 200
@@ -95,7 +96,7 @@ type Conductor struct {
 	leads   atomic.Bool           // what one conductor should do is ours to do
 	drains  atomic.Bool           // nothing new is taken on
 
-	instance  atomic.Pointer[ledger.Instance] // this process; its id is zero between being declared dead and joining again
+	instance  atomic.Pointer[queue.Instance]  // this process; its id is zero between being declared dead and joining again
 	beaten    atomic.Pointer[time.Time]       // when the last heartbeat was sent that the ledger answered
 	standings atomic.Pointer[[]turn.Standing] // how lanes are limited, for the metrics
 
@@ -108,7 +109,7 @@ type Conductor struct {
 
 	attempts sync.WaitGroup
 	ended    chan end         // of attempts; it has room for all of them
-	calls    chan func(*loop) // what other goroutines do to what the loop owns
+	calls    chan func(*claimLoop) // what other goroutines do to what the loop owns
 	over     chan struct{}    // closed when the loop has ended
 }
 
@@ -141,10 +142,10 @@ func New(l Ledger, cfg Config) *Conductor {
 		told:        make(chan struct{}, 1),
 		rescheduled: make(chan struct{}, 1),
 		ended:       make(chan end, cfg.Workers),
-		calls:       make(chan func(*loop)),
+		calls:       make(chan func(*claimLoop)),
 		over:        make(chan struct{}),
 	}
-	c.instance.Store(&ledger.Instance{})
+	c.instance.Store(&queue.Instance{})
 	c.table.Store(newTable(Table{Handlers: cfg.Handlers, Limits: cfg.Limits}))
 	cfg.Metrics.Lanes.Watch(func() []obs.Lane { return c.lanesNow(time.Now()) })
 	return c
@@ -168,12 +169,12 @@ func (c *Conductor) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { c.beats(work) })
 	loops.Go(func() { c.cancels(ctx, work) })
-	loops.Go(func() { member.Watch(ctx, c.ledger, ledger.TopicReady, c.log, c.ready, c.sooner) })
+	loops.Go(func() { loop.Watch(ctx, c.ledger, store.TopicReady, c.log, c.ready, c.sooner) })
 	loops.Go(func() { c.dues(ctx) })
 	loops.Go(func() { c.maintain(ctx) })
 	loops.Go(func() { c.ticks(ctx) })
 	loops.Go(func() { c.measure(ctx) })
-	t := newLoop(c)
+	t := newClaimLoop(c)
 	t.state.Joined()
 	t.run(ctx, work)
 	t.drain(work)
@@ -181,14 +182,14 @@ func (c *Conductor) Run(ctx context.Context) error {
 	stop()
 	t.turns.Wait()
 	loops.Wait()
-	member.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
+	queue.Leave(context.WithoutCancel(ctx), c.ledger, c.current(), c.log)
 	return nil
 }
 
 // exec runs a function in the loop, which owns what it is given, and waits for it. When the loop has ended it does nothing.
-func (c *Conductor) exec(fn func(t *loop)) {
+func (c *Conductor) exec(fn func(t *claimLoop)) {
 	done := make(chan struct{})
-	call := func(t *loop) {
+	call := func(t *claimLoop) {
 		defer close(done)
 		fn(t)
 	}

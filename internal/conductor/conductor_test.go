@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // doer is a handler from a function.
@@ -350,7 +350,7 @@ func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
 		f := newFake()
 		var runs atomic.Int64
 		away := false
-		f.refuse = func([]ledger.Completion) error {
+		f.refuse = func([]queue.Completion) error {
 			if away {
 				return fault.New(fault.LedgerUnavailable, "no route to the database")
 			}
@@ -381,8 +381,8 @@ func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
 func TestARefusedRowStandsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.refuse = func(c []ledger.Completion) error {
-			if slices.ContainsFunc(c, func(c ledger.Completion) bool { return string(c.Outcome.Output) == `"poison"` }) {
+		f.refuse = func(c []queue.Completion) error {
+			if slices.ContainsFunc(c, func(c queue.Completion) bool { return string(c.Outcome.Output) == `"poison"` }) {
 				return fault.New(fault.Invalid, "output of one row is refused")
 			}
 			return nil
@@ -434,12 +434,12 @@ func TestAnEndThatIsBeingRecordedHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		answered := make(chan struct{})
-		f.turning = func(c []ledger.Completion) {
+		f.turning = func(c []queue.Completion) {
 			if len(c) > 0 {
 				<-answered
 			}
 		}
-		f.set(func() { f.pulse = ledger.Pulse{Lost: true} })
+		f.set(func() { f.pulse = queue.Pulse{Lost: true} })
 		id := f.add(action.Action{Handler: "work"})
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() })
 		settle(time.Minute)

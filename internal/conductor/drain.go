@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -15,11 +15,11 @@ const handBackTime = 15 * time.Second
 // drain lets running attempts end, then hands back those that do not, and
 // records all of it. It returns when nothing is left, or when what is left does
 // not come back in time.
-func (t *loop) drain(work context.Context) {
+func (t *claimLoop) drain(work context.Context) {
 	t.drains.Store(true)
 	t.state.Drain(time.Now())
 	if !t.state.Idle() {
-		member.Poke(t.told) // so that the other instances know that nothing more is taken on here
+		loop.Poke(t.told) // so that the other instances know that nothing more is taken on here
 	}
 	handBack := time.Now().Add(t.cfg.Drain)
 	giveUp := handBack.Add(handBackTime)
@@ -40,7 +40,7 @@ func (t *loop) drain(work context.Context) {
 }
 
 // abandon logs what is left behind. The ledger finds these claims without an owner and gives them back.
-func (t *loop) abandon() {
+func (t *claimLoop) abandon() {
 	for _, a := range t.claims {
 		t.log.Error("attempt does not end; left behind", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyName, a.Name)
 	}

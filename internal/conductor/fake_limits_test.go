@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // limiters are those of the fake: the arithmetic is the real one, the rows are in memory.
 type limiters struct {
 	rows  map[string]action.Bucket
-	holds map[string]map[action.ID]ledger.SlotLease
+	holds map[string]map[action.ID]queue.SlotLease
 	asks  int // statements
 }
 
@@ -21,10 +22,10 @@ func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.limits.rows == nil {
-		f.limits = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.SlotLease{}, f.limits.asks}
+		f.limits = limiters{map[string]action.Bucket{}, map[string]map[action.ID]queue.SlotLease{}, f.limits.asks}
 	}
 	f.limits.rows[lane] = to(f.limits.rows[lane].With(action.Limit{}, time.Now()).At(time.Now()))
-	f.poke(ledger.TopicReady)
+	f.poke(store.TopicReady)
 }
 
 // bucket is how a lane stands.
@@ -43,7 +44,7 @@ func (f *fake) statements() int {
 
 func (l *limiters) grant(owner action.ID, asks []action.Ask, live int) (grants []action.Grant) {
 	if l.rows == nil {
-		*l = limiters{map[string]action.Bucket{}, map[string]map[action.ID]ledger.SlotLease{}, l.asks}
+		*l = limiters{map[string]action.Bucket{}, map[string]map[action.ID]queue.SlotLease{}, l.asks}
 	}
 	l.asks++
 	now, asked, full := time.Now(), map[string]bool{}, map[string]bool{}
@@ -78,7 +79,7 @@ func (l *limiters) share(owner action.ID, a action.Ask, capacity, live int) int 
 	pool := action.SlotPool{Capacity: capacity, Live: live}
 	holds := l.holds[a.Key]
 	if holds == nil {
-		holds = map[action.ID]ledger.SlotLease{}
+		holds = map[action.ID]queue.SlotLease{}
 		l.holds[a.Key] = holds
 	}
 	for id, h := range holds {
@@ -89,7 +90,7 @@ func (l *limiters) share(owner action.ID, a action.Ask, capacity, live int) int 
 		}
 	}
 	slots, held := pool.Share(a.SlotAsk)
-	hold := ledger.SlotLease{Slots: held}
+	hold := queue.SlotLease{Slots: held}
 	if a.Want > 0 && slots < a.Held+a.Want {
 		hold.Wanted = a.Want
 	}

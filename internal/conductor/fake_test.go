@@ -13,7 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 var _ conductor.Ledger = (*fake)(nil)
@@ -29,17 +30,17 @@ type fake struct {
 	claimed map[*row]bool
 	joined  []action.ID
 	alive   map[action.ID]bool
-	changed map[ledger.Topic]chan struct{}
+	changed map[store.Topic]chan struct{}
 	sizes   []int // completions of each turn
 
 	poll time.Duration
 
 	limits limiters
 
-	pulse    ledger.Pulse         // what every look finds
-	lost     []ledger.Rescued     // and every rescue
+	pulse    queue.Pulse          // what every look finds
+	lost     []queue.Rescued      // and every rescue
 	began    func(action.ID) bool // what the last rescue was told of attempts that began
-	backlogs []ledger.Backlog
+	backlogs []queue.Backlog
 	samples  int // how often they were asked for
 
 	unguarded  atomic.Bool
@@ -47,10 +48,10 @@ type fake struct {
 	away       bool          // it tells no time
 	refuseTick func(schedule string, at time.Time) error
 
-	refuse    func(c []ledger.Completion) error // before a turn
-	turning   func(c []ledger.Completion)       // while a turn is under way; set before the conductor runs
-	loseTurns int                               // answers to lose after the commit
-	holds     func(action.ID) bool              // completions to leave out
+	refuse    func(c []queue.Completion) error // before a turn
+	turning   func(c []queue.Completion)       // while a turn is under way; set before the conductor runs
+	loseTurns int                              // answers to lose after the commit
+	holds     func(action.ID) bool             // completions to leave out
 }
 
 // row is one action with where it stands.
@@ -64,8 +65,8 @@ type row struct {
 
 func newFake() *fake {
 	f := &fake{rows: map[action.ID]*row{}, lanes: map[string][]*row{}, later: map[*row]bool{}, claimed: map[*row]bool{},
-		alive: map[action.ID]bool{}, changed: map[ledger.Topic]chan struct{}{}, poll: 5 * time.Second}
-	for _, topic := range ledger.Topics() {
+		alive: map[action.ID]bool{}, changed: map[store.Topic]chan struct{}{}, poll: 5 * time.Second}
+	for _, topic := range store.Topics() {
 		f.changed[topic] = make(chan struct{})
 	}
 	return f
@@ -81,7 +82,7 @@ func (f *fake) add(a action.Action) action.ID {
 		a.Lane = a.Handler
 	}
 	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}})
-	f.poke(ledger.TopicReady)
+	f.poke(store.TopicReady)
 	return a.ID
 }
 
@@ -110,7 +111,7 @@ func (f *fake) claims() []*row {
 	return slices.SortedFunc(maps.Keys(f.claimed), func(a, b *row) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) })
 }
 
-func (f *fake) poke(topic ledger.Topic) {
+func (f *fake) poke(topic store.Topic) {
 	close(f.changed[topic])
 	f.changed[topic] = make(chan struct{})
 }
@@ -139,7 +140,7 @@ func (f *fake) askCancel(id action.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rows[id].cancel = true
-	f.poke(ledger.TopicCancel)
+	f.poke(store.TopicCancel)
 }
 
 // kill declares an instance dead and frees its claims.
@@ -157,10 +158,10 @@ func (f *fake) kill(id action.ID) {
 			f.line(r)
 		}
 	}
-	f.poke(ledger.TopicReady)
+	f.poke(store.TopicReady)
 }
 
-func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error) {
+func (f *fake) Turn(_ context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
 	if f.turning != nil {
 		f.turning(completions)
 	}
@@ -168,11 +169,11 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	defer f.mu.Unlock()
 	if f.refuse != nil {
 		if err := f.refuse(completions); err != nil {
-			return ledger.Turned{}, err
+			return queue.Turned{}, err
 		}
 	}
 	f.sizes = append(f.sizes, len(completions))
-	var turned ledger.Turned
+	var turned queue.Turned
 	for _, c := range completions {
 		if f.holds != nil && f.holds(c.ID) {
 			turned.Deferred.IDs = append(turned.Deferred.IDs, c.ID)
@@ -196,7 +197,7 @@ func (f *fake) Turn(_ context.Context, owner ledger.Instance, completions []ledg
 	}
 	if f.loseTurns > 0 {
 		f.loseTurns--
-		return ledger.Turned{}, fault.New(fault.LedgerUnavailable, "connection lost at commit")
+		return queue.Turned{}, fault.New(fault.LedgerUnavailable, "connection lost at commit")
 	}
 	return turned, nil
 }
@@ -220,7 +221,7 @@ func (f *fake) complete(r *row, o action.Outcome) {
 	}
 }
 
-func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) {
+func (f *fake) claim(owner action.ID, w queue.Want) (claimed []queue.Claimed) {
 	waiting := f.lanes[w.Lane]
 	n := min(w.N, len(waiting))
 	for _, r := range waiting[:n] {
@@ -230,7 +231,7 @@ func (f *fake) claim(owner action.ID, w ledger.Want) (claimed []ledger.Claimed) 
 			r.Status = action.Running
 		}
 		r.Attempt++
-		claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
+		claimed = append(claimed, queue.Claimed{Action: r.action, Thread: r.Thread})
 	}
 	if f.lanes[w.Lane] = waiting[n:]; n == len(waiting) {
 		delete(f.lanes, w.Lane)
@@ -245,8 +246,8 @@ func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit i
 		handler, _, _ := strings.Cut(lane, "/")
 		return lane <= after || !slices.Contains(handlers, handler)
 	})
-	if len(sorted) > ledger.LanesVisited {
-		sorted = sorted[:ledger.LanesVisited]
+	if len(sorted) > queue.LanesVisited {
+		sorted = sorted[:queue.LanesVisited]
 		next = sorted[len(sorted)-1]
 	}
 	lanes = slices.DeleteFunc(sorted, f.limits.blocked)
@@ -256,12 +257,12 @@ func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit i
 	return lanes, next, nil
 }
 
-func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []ledger.Claimed, err error) {
+func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []queue.Claimed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.claims() {
 		if r.ClaimedBy == owner {
-			claimed = append(claimed, ledger.Claimed{Action: r.action, Thread: r.Thread})
+			claimed = append(claimed, queue.Claimed{Action: r.action, Thread: r.Thread})
 		}
 	}
 	return claimed, nil
@@ -274,7 +275,7 @@ func (f *fake) Due(context.Context) (next time.Time, err error) {
 		if !r.RunAt.After(time.Now()) {
 			delete(f.later, r)
 			f.line(r)
-			f.poke(ledger.TopicReady)
+			f.poke(store.TopicReady)
 		} else if next.IsZero() || r.RunAt.Before(next) {
 			next = r.RunAt
 		}
@@ -282,7 +283,7 @@ func (f *fake) Due(context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-func (f *fake) Join(_ context.Context, i ledger.Instance) error {
+func (f *fake) Join(_ context.Context, i queue.Instance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.alive[i.ID] = true
@@ -290,38 +291,38 @@ func (f *fake) Join(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
-func (f *fake) Pulse(_ context.Context, i ledger.Instance, _ bool) (ledger.Pulse, error) {
+func (f *fake) Pulse(_ context.Context, i queue.Instance, _ bool) (queue.Pulse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.alive[i.ID] {
-		return ledger.Pulse{}, fault.New(fault.StaleClaim, "instance %s was declared dead", i.ID)
+		return queue.Pulse{}, fault.New(fault.StaleClaim, "instance %s was declared dead", i.ID)
 	}
 	return f.pulse, nil
 }
 
-func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
+func (f *fake) Leave(_ context.Context, i queue.Instance) error {
 	f.kill(i.ID)
 	return nil
 }
 
-func (f *fake) Grant(_ context.Context, owner ledger.Instance, asks []action.Ask) ([]action.Grant, error) {
+func (f *fake) Grant(_ context.Context, owner queue.Instance, asks []action.Ask) ([]action.Grant, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.limits.grant(owner.ID, asks, len(f.alive)), nil
 }
 
-func (f *fake) Rescue(_ context.Context, _ action.ID, began func(action.ID) bool) ([]ledger.Rescued, error) {
+func (f *fake) Rescue(_ context.Context, _ action.ID, began func(action.ID) bool) ([]queue.Rescued, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.began = began
 	return f.lost, nil
 }
 
-func (f *fake) Sample(context.Context) (ledger.Sample, error) {
+func (f *fake) Sample(context.Context) (queue.Sample, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.samples++
-	return ledger.Sample{Now: time.Now(), Backlogs: f.backlogs}, nil
+	return queue.Sample{Now: time.Now(), Backlogs: f.backlogs}, nil
 }
 
 func (f *fake) Guarded() bool { return !f.unguarded.Load() }
@@ -339,19 +340,19 @@ func (f *fake) CancelAsked(_ context.Context, owner action.ID) (asked []action.I
 	return asked, nil
 }
 
-func (f *fake) Stops(_ context.Context, _ ledger.Instance, handlers []string) (stops []ledger.Claimed, err error) {
+func (f *fake) Stops(_ context.Context, _ queue.Instance, handlers []string) (stops []queue.Claimed, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rows {
 		if r.cancel && r.Status == action.Queued && !r.RunAt.After(time.Now()) && slices.Contains(handlers, r.action.Handler) {
 			r.RunAt = time.Now().Add(action.StopLease)
-			stops = append(stops, ledger.Claimed{Action: r.action, Thread: r.Thread})
+			stops = append(stops, queue.Claimed{Action: r.action, Thread: r.Thread})
 		}
 	}
 	return stops, nil
 }
 
-func (f *fake) Stopped(_ context.Context, _ ledger.Instance, id action.ID, o action.Outcome) error {
+func (f *fake) Stopped(_ context.Context, _ queue.Instance, id action.ID, o action.Outcome) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rows[id]
@@ -366,7 +367,7 @@ func (f *fake) Stopped(_ context.Context, _ ledger.Instance, id action.ID, o act
 // ReadyLanes knows no lanes: each signal is one to search.
 func (f *fake) ReadyLanes() []string { return nil }
 
-func (f *fake) Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error {
+func (f *fake) Wait(ctx context.Context, topic store.Topic, deadline time.Time) error {
 	f.mu.Lock()
 	changed, limit := f.changed[topic], f.poll
 	f.mu.Unlock()

@@ -11,9 +11,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // onBoth runs a test on an empty ledger of each kind.
@@ -32,7 +34,7 @@ func onBoth(t *testing.T, test func(t *testing.T, l *ledger.Ledger)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := ledger.New(d)
+			l := ledger.New(d, ledger.Options{})
 			t.Cleanup(func() { l.Close() })
 			test(t, l)
 		})
@@ -42,7 +44,7 @@ func onBoth(t *testing.T, test func(t *testing.T, l *ledger.Ledger)) {
 // conduct runs a conductor with the noop handler; the returned function stops it.
 func conduct(t *testing.T, l *ledger.Ledger) (stop func()) {
 	t.Helper()
-	c := conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "test"},
+	c := conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "test"},
 		Handlers: map[string]conductor.Handler{"noop": noop.Handler{}}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -76,11 +78,11 @@ func enqueue(t *testing.T, l *ledger.Ledger, n int, parameters string, p action.
 }
 
 // await returns an action once the condition holds for it.
-func await(t *testing.T, l *ledger.Ledger, id action.ID, what string, holds func(ledger.ActionState) bool) ledger.ActionState {
+func await(t *testing.T, l *ledger.Ledger, id action.ID, what string, holds func(queue.ActionState) bool) queue.ActionState {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	view := l.Waiter()
+	view := l.NewWaiter()
 	for {
 		state, err := l.Action(ctx, id)
 		if err != nil {
@@ -90,15 +92,15 @@ func await(t *testing.T, l *ledger.Ledger, id action.ID, what string, holds func
 			return state
 		}
 		// Claims are not announced, so look again soon.
-		if view.Wait(ctx, ledger.TopicAction, time.Now().Add(50*time.Millisecond)) != nil {
+		if view.Wait(ctx, store.TopicAction, time.Now().Add(50*time.Millisecond)) != nil {
 			t.Fatalf("%s: still %+v", what, state.Thread)
 		}
 	}
 }
 
-func ended(s ledger.ActionState) bool { return s.Thread.Status.Ended() }
+func ended(s queue.ActionState) bool { return s.Thread.Status.Ended() }
 
-func running(s ledger.ActionState) bool { return s.Thread.Status == action.Running }
+func running(s queue.ActionState) bool { return s.Thread.Status == action.Running }
 
 func TestOutcomesAreRecorded(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
@@ -134,7 +136,7 @@ func TestManyActionsRunOnceEach(t *testing.T) {
 		enqueue(t, l, 1000, "", action.Policy{})
 		stop := conduct(t, l)
 		for left := 1; left > 0; {
-			lives, err := l.Actions(t.Context(), ledger.ActionQuery{LiveOnly: true, Limit: 1})
+			lives, err := l.Actions(t.Context(), queue.ActionQuery{LiveOnly: true, Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +145,7 @@ func TestManyActionsRunOnceEach(t *testing.T) {
 			}
 		}
 		stop()
-		all, err := l.Actions(t.Context(), ledger.ActionQuery{})
+		all, err := l.Actions(t.Context(), queue.ActionQuery{})
 		if err != nil || len(all) != 1000 {
 			t.Fatalf("%d actions, %v", len(all), err)
 		}
@@ -161,7 +163,7 @@ func TestARunningActionIsCanceled(t *testing.T) {
 		defer stop()
 		id := enqueue(t, l, 1, `{"sleep": "1h"}`, action.Policy{})[0]
 		await(t, l, id, "start", running)
-		if err := l.Cancel(t.Context(), id, ledger.CancelNow); err != nil {
+		if err := l.Cancel(t.Context(), id, queue.CancelNow); err != nil {
 			t.Fatal(err)
 		}
 		if got := await(t, l, id, "cancel", ended); got.Thread.Status != action.Canceled {
@@ -184,7 +186,7 @@ func TestWhatDoesNotEndIsHandedBackUnspent(t *testing.T) {
 			t.Errorf("%+v, want BACKOFF, unclaimed and unspent", th)
 		}
 		stop = conduct(t, l)
-		await(t, l, id, "next attempt", func(s ledger.ActionState) bool { return running(s) && s.Thread.Attempt == 2 })
+		await(t, l, id, "next attempt", func(s queue.ActionState) bool { return running(s) && s.Thread.Attempt == 2 })
 		stop()
 	})
 }

@@ -27,7 +27,7 @@ func (c *Conductor) refusing(handler, text string) bool {
 
 // ask reports to the ledger and asks what lanes may do. An ask that fails is made again; until then limited lanes wait,
 // and the other lanes do not.
-func (t *loop) ask(work context.Context, asks []action.Ask) {
+func (t *claimLoop) ask(work context.Context, asks []action.Ask) {
 	owner := t.current()
 	t.background(func() func(time.Time) {
 		granted, err := t.ledger.Grant(work, owner, asks)

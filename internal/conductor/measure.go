@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 const (
@@ -20,7 +20,7 @@ func (c *Conductor) measure(ctx context.Context) {
 	sampled := c.cfg.Ledger.Sampled
 	defer sampled.Set(nil)
 	wait := sampleEvery
-	for member.Pause(ctx, wait) {
+	for loop.Pause(ctx, wait) {
 		wait = sampleEvery
 		if !c.leads.Load() {
 			sampled.Set(nil)
@@ -40,7 +40,7 @@ func (c *Conductor) measure(ctx context.Context) {
 }
 
 // shown is a sample as metrics have it.
-func shown(s ledger.Sample) *obs.Sample {
+func shown(s queue.Sample) *obs.Sample {
 	m := &obs.Sample{Threads: map[[2]string]int{}, Oldest: map[string]time.Duration{}, DeadTuples: s.Strain.DeadTuples}
 	if p := s.Partitions; p != nil {
 		m.Partitions = &obs.Partitions{Ahead: p.Ahead, Pinned: len(p.Pinned)}

@@ -7,15 +7,15 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // join registers this process under a fresh id.
-func (c *Conductor) join(ctx context.Context) (ledger.Instance, error) {
+func (c *Conductor) join(ctx context.Context) (queue.Instance, error) {
 	began := time.Now()
-	instance, err := member.Join(ctx, c.ledger, c.identity(), c.log)
+	instance, err := queue.Join(ctx, c.ledger, c.identity(), c.log)
 	if err == nil {
 		c.beaten.Store(&began)
 	}
@@ -23,7 +23,7 @@ func (c *Conductor) join(ctx context.Context) (ledger.Instance, error) {
 }
 
 // identity is this process as others see it.
-func (c *Conductor) identity() ledger.Instance {
+func (c *Conductor) identity() queue.Instance {
 	instance := c.cfg.Instance
 	instance.Handlers = slices.Clone(c.table.Load().names)
 	if len(instance.Roles) == 0 {
@@ -33,7 +33,7 @@ func (c *Conductor) identity() ledger.Instance {
 }
 
 // current returns who this process is; its id is zero between being declared dead and joining again.
-func (c *Conductor) current() ledger.Instance { return *c.instance.Load() }
+func (c *Conductor) current() queue.Instance { return *c.instance.Load() }
 
 // alive reports whether the ledger must still take this instance for alive, by this machine's clocks: the one that stops
 // while the machine sleeps, and the one that people set. An instance that was frozen finds out so before it begins
@@ -44,7 +44,7 @@ func (c *Conductor) alive(now time.Time) bool {
 }
 
 // leaseBeats is how many heartbeats an instance's lease is.
-const leaseBeats = ledger.InstanceLease / ledger.HeartbeatEvery
+const leaseBeats = queue.InstanceLease / queue.HeartbeatEvery
 
 // attentive is how often others are looked after while they hold claims, so that one that dies is missed at once.
 const attentive = time.Second
@@ -52,19 +52,19 @@ const attentive = time.Second
 // beats says regularly that this instance is alive, and looks after what there is to do and after the others.
 func (c *Conductor) beats(work context.Context) {
 	// Who joins looks soon, since it may be the successor of one that has just died.
-	beat, others := time.Now().Add(member.Jitter(c.cfg.Instance.Beat())), true
-	var away member.Backoff
+	beat, others := time.Now().Add(loop.Jitter(c.cfg.Instance.Beat())), true
+	var away loop.Backoff
 	for {
 		wait := time.Until(beat)
 		if others {
-			wait = min(wait, member.Jitter(attentive))
+			wait = min(wait, loop.Jitter(attentive))
 		}
 		told := wake(work, wait, c.told)
 		if work.Err() != nil {
 			return
 		}
 		renew := told || !time.Now().Before(beat)
-		next := time.Now().Add(member.Jitter(c.cfg.Instance.Beat()))
+		next := time.Now().Add(loop.Jitter(c.cfg.Instance.Beat()))
 		var err error
 		if others, err = c.pulse(work, renew); err != nil { // to be back before others take it for dead
 			beat = time.Now().Add(away.Next())
@@ -96,7 +96,7 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 	c.leads.Store(pulse.Leads)
 	if renew {
 		c.beaten.Store(&began)
-		member.Poke(c.renewed)
+		loop.Poke(c.renewed)
 	}
 	if pulse.Lost {
 		c.takeBack(work)
@@ -107,8 +107,8 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 // rejoin gives up everything that was claimed: other instances have it by now.
 func (c *Conductor) rejoin(work context.Context) {
 	old := c.current()
-	c.exec(func(t *loop) {
-		t.instance.Store(&ledger.Instance{})
+	c.exec(func(t *claimLoop) {
+		t.instance.Store(&queue.Instance{})
 		dropped := len(t.unflushed) + len(t.deferred) + t.withdraw(func(*attempt) bool { return true }, action.Outcome{}, time.Now())
 		t.unflushed, t.deferred = nil, nil
 		t.state.Died()
@@ -123,7 +123,7 @@ func (c *Conductor) rejoin(work context.Context) {
 		}
 		return
 	}
-	c.exec(func(t *loop) {
+	c.exec(func(t *claimLoop) {
 		t.instance.Store(&instance)
 		t.state.Joined()
 	})
@@ -133,7 +133,7 @@ func (c *Conductor) rejoin(work context.Context) {
 // takeBack rescues claims, and drops those of this instance that are among them.
 func (c *Conductor) takeBack(ctx context.Context) {
 	begun := map[action.ID]bool{} // what runs, or has ended and is not recorded
-	c.exec(func(t *loop) {
+	c.exec(func(t *claimLoop) {
 		for _, a := range t.claims {
 			if a.state.Began() {
 				begun[a.ID] = true
@@ -150,17 +150,17 @@ func (c *Conductor) takeBack(ctx context.Context) {
 	if len(rescued) == 0 {
 		return
 	}
-	c.exec(func(t *loop) {
+	c.exec(func(t *claimLoop) {
 		t.withdraw(func(a *attempt) bool {
-			return slices.ContainsFunc(rescued, func(r ledger.Rescued) bool { return r.ID == a.ID && r.Attempt == a.Thread.Attempt })
+			return slices.ContainsFunc(rescued, func(r queue.Rescued) bool { return r.ID == a.ID && r.Attempt == a.Thread.Attempt })
 		}, action.Outcome{}, time.Now())
 	})
-	member.Poke(c.sooner)
-	member.Poke(c.ready)
+	loop.Poke(c.sooner)
+	loop.Poke(c.ready)
 }
 
 // rescue takes back the claims of dead instances, and those of this one that outlived their lease; see ledger.Rescue.
-func (c *Conductor) rescue(ctx context.Context, began func(action.ID) bool) []ledger.Rescued {
+func (c *Conductor) rescue(ctx context.Context, began func(action.ID) bool) []queue.Rescued {
 	rescued, err := c.ledger.Rescue(ctx, c.current().ID, began)
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("rescue failed", obs.Error(err))

@@ -16,8 +16,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // logged runs a conductor that logs into the returned buffer.
@@ -75,7 +75,7 @@ func TestEachAttemptThatIsNotDoneIsOneLine(t *testing.T) {
 func TestEachRescueIsOneLineAndCountedByItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.pulse.Lost, f.lost = true, []ledger.Rescued{{Handler: "work", Lane: "work/a", Attempt: 3, Reason: ledger.LostLock, Who: "host-b/7"}}
+		f.pulse.Lost, f.lost = true, []queue.Rescued{{Handler: "work", Lane: "work/a", Attempt: 3, Reason: queue.LostLock, Who: "host-b/7"}}
 		var out bytes.Buffer
 		metrics := obs.NewConductor(nil)
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() }, logged(&out),
@@ -123,7 +123,7 @@ func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
 func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.backlogs = []ledger.Backlog{{Handler: "work", Counts: map[action.Status]int{action.Pending: 5, action.Running: 2}, Ready: 4, Oldest: time.Now()}}
+		f.backlogs = []queue.Backlog{{Handler: "work", Counts: map[action.Status]int{action.Pending: 5, action.Running: 2}, Ready: 4, Oldest: time.Now()}}
 		registry := prometheus.NewRegistry()
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() },
 			func(c *conductor.Config) { c.Ledger = obs.NewLedger(registry) })

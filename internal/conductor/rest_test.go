@@ -10,8 +10,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // TestAConductorAtRestAsksOnceAHeartbeat counts statements (T9); `bench idle` counts them for minutes.
@@ -22,7 +24,7 @@ func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(d)
+	l := ledger.New(d, ledger.Options{})
 	t.Cleanup(func() { _ = l.Close() })
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -36,7 +38,7 @@ func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		handlers[name] = noop.Handler{}
 	}
-	c := conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "test", Heartbeat: 50 * time.Millisecond}, Handlers: handlers})
+	c := conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "test", Heartbeat: 50 * time.Millisecond}, Handlers: handlers})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -56,11 +58,11 @@ func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 // beatsUntil waits for so many heartbeats, and counts all statements as statements does.
 func beatsUntil(t *testing.T, db *pgx.Conn, l *ledger.Ledger, n int) (beats, others int) {
 	t.Helper()
-	for view := l.Waiter(); ; {
+	for view := l.NewWaiter(); ; {
 		if beats, others = statements(t, db); beats >= n {
 			return beats, others
 		}
-		if err := view.Wait(t.Context(), ledger.TopicEntry, time.Now().Add(100*time.Millisecond)); err != nil {
+		if err := view.Wait(t.Context(), store.TopicEntry, time.Now().Add(100*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Schedule is an action that is made again and again.
@@ -23,9 +23,9 @@ type Schedule struct {
 // Ticks is how the actions of schedules are made; see ledger.Ledger.
 type Ticks interface {
 	Now(ctx context.Context) (time.Time, error)
-	Tick(ctx context.Context, schedule string, at time.Time, a action.Action) (ledger.Enqueued, error)
-	LastTick(ctx context.Context, a action.Action) (ledger.ActionState, cron.Past, error)
-	Cancel(ctx context.Context, id action.ID, mode ledger.CancelMode) error
+	Tick(ctx context.Context, schedule string, at time.Time, a action.Action) (queue.Enqueued, error)
+	LastTick(ctx context.Context, a action.Action) (queue.ActionState, cron.Past, error)
+	Cancel(ctx context.Context, id action.ID, mode queue.CancelMode) error
 }
 
 const (
@@ -39,15 +39,15 @@ const (
 type ticker struct {
 	*Conductor
 	known map[string]*ticking // by the schedule's name
-	away  member.Backoff
+	away  loop.Backoff
 }
 
 // ticking is what is remembered of a schedule; what has happened is in the ledger.
 type ticking struct {
-	since   time.Time      // when this instance first saw the schedule
-	next    time.Time      // nothing is to be done before
-	skipped time.Time      // the last tick that no partition could hold; the ticks after it are still made
-	away    member.Backoff // of this schedule alone, so that one that fails delays no other
+	since   time.Time    // when this instance first saw the schedule
+	next    time.Time    // nothing is to be done before
+	skipped time.Time    // the last tick that no partition could hold; the ticks after it are still made
+	away    loop.Backoff // of this schedule alone, so that one that fails delays no other
 }
 
 // ticks looks at the schedules when one of them may ask for something.
@@ -107,7 +107,7 @@ func (t *ticker) due(ctx context.Context, s Schedule, memory *ticking, now time.
 		return
 	}
 	delay := t.failed(ctx, &memory.away, "make an action", s.Name, err)
-	if !member.Passing(err) {
+	if !loop.Passing(err) {
 		delay = longestSleep
 	}
 	memory.next = now.Add(delay)
@@ -124,15 +124,15 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 	}
 	due := s.Window.Due(past, memory.since, now)
 	if due.Replace {
-		err := t.ledger.Cancel(ctx, last.ID, ledger.CancelNow)
+		err := t.ledger.Cancel(ctx, last.ID, queue.CancelNow)
 		if err != nil && !fault.Is(err, fault.Terminal) {
 			return err
 		}
 	}
-	var made ledger.Enqueued
+	var made queue.Enqueued
 	if !due.Tick.IsZero() {
 		made, err = t.ledger.Tick(ctx, s.Name, due.Tick, s.Action)
-		if errors.Is(err, ledger.ErrNoPartition) && now.Sub(due.Tick) > staleTick {
+		if errors.Is(err, queue.ErrNoPartition) && now.Sub(due.Tick) > staleTick {
 			t.log.Warn("tick skipped", obs.KeyName, s.Name, obs.KeyTick, due.Tick.In(s.Window.Zone).Format(time.RFC3339), obs.Error(err))
 			memory.skipped, memory.next = due.Tick, now
 			return nil
@@ -152,7 +152,7 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 }
 
 // failed logs what went wrong and returns how long to wait before the next try.
-func (t *ticker) failed(ctx context.Context, away *member.Backoff, what, name string, err error) time.Duration {
+func (t *ticker) failed(ctx context.Context, away *loop.Backoff, what, name string, err error) time.Duration {
 	delay := away.Next()
 	if ctx.Err() == nil {
 		t.log.Warn("schedule failed", obs.KeyDoing, what, obs.KeyName, name, obs.Error(err), obs.KeyRetryIn, delay.String())

@@ -16,7 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Ticks of a fake: its clock may differ from this machine's.
@@ -30,25 +31,25 @@ func (f *fake) Now(context.Context) (time.Time, error) {
 	return time.Now().UTC().Add(f.ahead), nil
 }
 
-func (f *fake) Tick(_ context.Context, schedule string, at time.Time, a action.Action) (ledger.Enqueued, error) {
+func (f *fake) Tick(_ context.Context, schedule string, at time.Time, a action.Action) (queue.Enqueued, error) {
 	a.ID = action.DerivedID(at, "schedule", schedule)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuseTick != nil {
 		if err := f.refuseTick(schedule, at); err != nil {
-			return ledger.Enqueued{}, err
+			return queue.Enqueued{}, err
 		}
 	}
 	if _, there := f.rows[a.ID]; there {
-		return ledger.Enqueued{ID: a.ID}, nil
+		return queue.Enqueued{ID: a.ID}, nil
 	}
 	a.Lane, a.CreatedAt = a.Handler, at
 	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending}})
-	f.poke(ledger.TopicReady)
-	return ledger.Enqueued{ID: a.ID, Created: true}, nil
+	f.poke(store.TopicReady)
+	return queue.Enqueued{ID: a.ID, Created: true}, nil
 }
 
-func (f *fake) LastTick(_ context.Context, a action.Action) (ledger.ActionState, cron.Past, error) {
+func (f *fake) LastTick(_ context.Context, a action.Action) (queue.ActionState, cron.Past, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var last *row
@@ -58,16 +59,16 @@ func (f *fake) LastTick(_ context.Context, a action.Action) (ledger.ActionState,
 		}
 	}
 	if last == nil {
-		return ledger.ActionState{}, cron.Past{}, nil
+		return queue.ActionState{}, cron.Past{}, nil
 	}
 	past := cron.Past{At: last.action.ID.Time(), Lives: last.Status.Live()}
 	if !past.Lives {
 		past.Ended = last.ended.Add(f.ahead).UTC()
 	}
-	return ledger.ActionState{Action: last.action, Thread: last.Thread}, past, nil
+	return queue.ActionState{Action: last.action, Thread: last.Thread}, past, nil
 }
 
-func (f *fake) Cancel(_ context.Context, id action.ID, _ ledger.CancelMode) error {
+func (f *fake) Cancel(_ context.Context, id action.ID, _ queue.CancelMode) error {
 	f.askCancel(id)
 	return nil
 }
@@ -110,7 +111,7 @@ func conducted(t *testing.T, f *fake, do doer, schedules ...conductor.Schedule) 
 	t.Helper()
 	handlers := map[string]conductor.Handler{"work": do}
 	f.set(func() { f.poll = time.Minute }) // days pass
-	c := conductor.New(f, conductor.Config{Instance: ledger.Instance{Heartbeat: time.Minute}, Workers: 10, Handlers: handlers})
+	c := conductor.New(f, conductor.Config{Instance: queue.Instance{Heartbeat: time.Minute}, Workers: 10, Handlers: handlers})
 	c.Serve(conductor.Table{Handlers: handlers, Schedules: schedules})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -280,7 +281,7 @@ func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
 		f.setClock(t, "2026-01-10T08:55:00Z")
 		f.refuseTick = func(schedule string, _ time.Time) error {
 			if schedule == "first" {
-				return fault.New(fault.LedgerUnavailable, "%w", ledger.ErrNoPartition)
+				return fault.New(fault.LedgerUnavailable, "%w", queue.ErrNoPartition)
 			}
 			return nil
 		}
@@ -313,7 +314,7 @@ func TestTicksWithoutAPartitionAreSkipped(t *testing.T) {
 		f.set(func() {
 			f.refuseTick = func(_ string, at time.Time) error {
 				if at.Before(oldest) {
-					return fault.New(fault.LedgerUnavailable, "%w", ledger.ErrNoPartition)
+					return fault.New(fault.LedgerUnavailable, "%w", queue.ErrNoPartition)
 				}
 				return nil
 			}

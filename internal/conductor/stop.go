@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // stopLimit bounds one try to stop handed-off work; it ends before another instance may try.
@@ -30,7 +30,7 @@ func (c *Conductor) stopAsked(work context.Context, stops *sync.WaitGroup) error
 }
 
 // stop makes one try and records how it went. What cannot be recorded is tried again when the lease has passed.
-func (c *Conductor) stop(work context.Context, owner ledger.Instance, a ledger.Claimed) {
+func (c *Conductor) stop(work context.Context, owner queue.Instance, a queue.Claimed) {
 	ctx, cancel := context.WithTimeoutCause(work, stopLimit, fmt.Errorf("stopping took longer than %s", stopLimit))
 	defer cancel()
 	o := c.tryStop(ctx, a)
@@ -48,7 +48,7 @@ func (c *Conductor) stop(work context.Context, owner ledger.Instance, a ledger.C
 }
 
 // tryStop calls the handler, and says how it went whatever the handler does.
-func (c *Conductor) tryStop(ctx context.Context, a ledger.Claimed) (o action.Outcome) {
+func (c *Conductor) tryStop(ctx context.Context, a queue.Claimed) (o action.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error("handler panicked", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler,

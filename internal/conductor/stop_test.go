@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // handOff hands work to nobody.
@@ -77,14 +78,14 @@ func TestHandOffOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
-		c := conductor.New(l.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{"away": handOff{accept, accept}}})
+		c := conductor.New(l.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{"away": handOff{accept, accept}}})
 		go func() { over <- c.Run(ctx) }()
 		made, err := l.Enqueue(ctx, action.Action{Kind: "job", Handler: "away", Policy: action.DefaultPolicy()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, l, made[0].ID, "QUEUED", func(s ledger.ActionState) bool { return s.Thread.Status == action.Queued })
-		if err := l.Cancel(ctx, made[0].ID, ledger.CancelNow); err != nil {
+		await(t, l, made[0].ID, "QUEUED", func(s queue.ActionState) bool { return s.Thread.Status == action.Queued })
+		if err := l.Cancel(ctx, made[0].ID, queue.CancelNow); err != nil {
 			t.Fatal(err)
 		}
 		if s := await(t, l, made[0].ID, "its end", ended); s.Thread.Status != action.Canceled {

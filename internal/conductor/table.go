@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 )
 
 // Table is what a conductor serves. It is not changed once it was handed over.
@@ -25,9 +25,9 @@ type table struct {
 // handlers. Claims for a removed handler are given back.
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
-	member.Poke(c.served)
-	member.Poke(c.told)
-	member.Poke(c.rescheduled)
+	loop.Poke(c.served)
+	loop.Poke(c.told)
+	loop.Poke(c.rescheduled)
 }
 
 func newTable(t Table) *table {

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // span begins the span of an attempt. It is a trace of its own, linked to whoever enqueued the action: attempts come
@@ -50,7 +50,7 @@ type traced struct {
 }
 
 // Turn is one span with what went in and came out.
-func (t traced) Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (ledger.Turned, error) {
+func (t traced) Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
 	ctx, span := t.tracer.Start(ctx, "turn", trace.WithNewRoot())
 	defer span.End()
 	wanted := 0

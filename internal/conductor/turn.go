@@ -8,9 +8,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/turn"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 const (
@@ -20,22 +19,22 @@ const (
 
 // loop owns what is known of claims. What it does is decided by package turn; its transactions and the attempts run in
 // goroutines of their own and report to it over channels, so that it never waits for the ledger and needs no lock.
-type loop struct {
+type claimLoop struct {
 	*Conductor
 	state     *turn.State
-	claims    map[claim]*attempt  // what is claimed and has not ended
-	unflushed []ledger.Completion // ended, and not recorded; oldest first
-	deferred  []ledger.Completion // ended, and left out of a turn
-	recording map[claim]bool      // ended, and recorded by a turn that is under way
-	until     time.Time           // when the deferred ones are tried again
-	away      member.Backoff
+	claims    map[claim]*attempt // what is claimed and has not ended
+	unflushed []queue.Completion // ended, and not recorded; oldest first
+	deferred  []queue.Completion // ended, and left out of a turn
+	recording map[claim]bool     // ended, and recorded by a turn that is under way
+	until     time.Time          // when the deferred ones are tried again
+	away      loop.Backoff
 
 	turns   sync.WaitGroup
 	answers chan func(now time.Time) // of transactions
 }
 
-func newLoop(c *Conductor) *loop {
-	t := &loop{
+func newClaimLoop(c *Conductor) *claimLoop {
+	t := &claimLoop{
 		Conductor: c,
 		state:     turn.New(turn.Config{Workers: c.cfg.Workers, Rows: c.cfg.TurnRows, NotifyWait: c.cfg.NotifyWait}),
 		claims:    map[claim]*attempt{},
@@ -47,7 +46,7 @@ func newLoop(c *Conductor) *loop {
 }
 
 // run makes turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
-func (t *loop) run(ctx, work context.Context) {
+func (t *claimLoop) run(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		t.step(ctx, work, time.Time{})
 	}
@@ -55,7 +54,7 @@ func (t *loop) run(ctx, work context.Context) {
 
 // step starts the attempts that may begin, then begins the next turn, or waits until there is one to make, something
 // happens, ctx ends, or a time has come; zero: none.
-func (t *loop) step(ctx, work context.Context, limit time.Time) {
+func (t *claimLoop) step(ctx, work context.Context, limit time.Time) {
 	now := time.Now()
 	t.state.Allow(t.ledger.Guarded() && t.alive(now))
 	t.again(now)
@@ -75,7 +74,7 @@ func (t *loop) step(ctx, work context.Context, limit time.Time) {
 }
 
 // wait returns at the time, when there is one, or when something has happened.
-func (t *loop) wait(ctx context.Context, at time.Time) {
+func (t *claimLoop) wait(ctx context.Context, at time.Time) {
 	var alarm <-chan time.Time
 	if !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
@@ -109,7 +108,7 @@ func (t *loop) wait(ctx context.Context, at time.Time) {
 }
 
 // gauge publishes how many attempts there are.
-func (t *loop) gauge() {
+func (t *claimLoop) gauge() {
 	running, waiting, unrecorded := t.state.Counts()
 	t.metrics.Running.Set(float64(running))
 	t.metrics.Buffered.Set(float64(waiting))
@@ -117,7 +116,7 @@ func (t *loop) gauge() {
 }
 
 // configure takes over the table that is served.
-func (t *loop) configure(now time.Time) {
+func (t *claimLoop) configure(now time.Time) {
 	served := t.table.Load()
 	limits := make(map[string]turn.Limits, len(served.names))
 	for _, name := range served.names {
@@ -129,13 +128,13 @@ func (t *loop) configure(now time.Time) {
 }
 
 // publish lets the metrics show how lanes are limited.
-func (t *loop) publish() {
+func (t *claimLoop) publish() {
 	standings := t.state.Standings()
 	t.standings.Store(&standings)
 }
 
 // begin makes a turn in the background.
-func (t *loop) begin(work context.Context, next turn.Turn, now time.Time) {
+func (t *claimLoop) begin(work context.Context, next turn.Turn, now time.Time) {
 	switch {
 	case next.Ask:
 		if asks := t.state.BeginAsk(now); len(asks) > 0 {
@@ -153,7 +152,7 @@ func (t *loop) begin(work context.Context, next turn.Turn, now time.Time) {
 }
 
 // background runs a transaction, then has the loop take its answer.
-func (t *loop) background(transaction func() (answer func(now time.Time))) {
+func (t *claimLoop) background(transaction func() (answer func(now time.Time))) {
 	t.turns.Go(func() {
 		answer := transaction()
 		select {
@@ -164,7 +163,7 @@ func (t *loop) background(transaction func() (answer func(now time.Time))) {
 }
 
 // search looks for lanes with ready work.
-func (t *loop) search(work context.Context, after string) {
+func (t *claimLoop) search(work context.Context, after string) {
 	names := t.table.Load().names
 	t.background(func() func(time.Time) {
 		lanes, next, err := t.ledger.Lanes(work, names, after, lanesAtOnce)
@@ -181,7 +180,7 @@ func (t *loop) search(work context.Context, after string) {
 }
 
 // recover reads what a turn claimed whose answer was lost.
-func (t *loop) recover(work context.Context) {
+func (t *claimLoop) recover(work context.Context) {
 	owner := t.current()
 	t.background(func() func(time.Time) {
 		claimed, err := t.ledger.Claims(work, owner.ID)
@@ -200,11 +199,11 @@ func (t *loop) recover(work context.Context) {
 }
 
 // commit makes the transaction that records ends, gives claims back and claims.
-func (t *loop) commit(work context.Context, next turn.Turn) {
+func (t *claimLoop) commit(work context.Context, next turn.Turn) {
 	a := answer{owner: t.current(), completions: t.take(next)}
-	wants := make([]ledger.Want, len(next.Want))
+	wants := make([]queue.Want, len(next.Want))
 	for i, w := range next.Want {
-		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane)), Metered: w.Metered}
+		wants[i] = queue.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane)), Metered: w.Metered}
 	}
 	t.background(func() func(time.Time) {
 		a.commit(work, t.Conductor, wants)
@@ -213,7 +212,7 @@ func (t *loop) commit(work context.Context, next turn.Turn) {
 }
 
 // take removes what a turn records from the ends that are to be recorded, and adds the claims that it gives back.
-func (t *loop) take(next turn.Turn) []ledger.Completion {
+func (t *claimLoop) take(next turn.Turn) []queue.Completion {
 	taken := t.unflushed[:next.Record:next.Record]
 	if t.unflushed = t.unflushed[next.Record:]; len(t.unflushed) == 0 {
 		t.unflushed = nil
@@ -230,7 +229,7 @@ func (t *loop) take(next turn.Turn) []ledger.Completion {
 }
 
 // answered takes the answer of a turn. Of one that was made for an instance that was declared dead since, nothing counts.
-func (t *loop) answered(next turn.Turn, a answer, now time.Time) {
+func (t *claimLoop) answered(next turn.Turn, a answer, now time.Time) {
 	for _, u := range a.completions {
 		delete(t.recording, claim{u.ID, u.Attempt})
 	}
@@ -253,14 +252,14 @@ func (t *loop) answered(next turn.Turn, a answer, now time.Time) {
 }
 
 // failed waits before the next turn.
-func (t *loop) failed(what string, err error) {
+func (t *claimLoop) failed(what string, err error) {
 	delay := t.away.Next()
 	t.state.Wait(time.Now().Add(delay))
 	t.log.Warn("turn failed", obs.KeyDoing, what, obs.Error(err), obs.KeyRetryIn, delay.String())
 }
 
 // hold keeps claimed actions until workers begin them. It leaves out claims that it already keeps.
-func (t *loop) hold(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
+func (t *claimLoop) hold(owner action.ID, claimed []queue.Claimed) []*turn.Claim {
 	claims := make([]*turn.Claim, 0, len(claimed))
 	attempts := make([]attempt, len(claimed))
 	for i := range claimed {
@@ -277,25 +276,25 @@ func (t *loop) hold(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
 }
 
 // known reports whether a claim is held, or has ended and is not recorded.
-func (t *loop) known(claimed ledger.Claimed) bool {
+func (t *claimLoop) known(claimed queue.Claimed) bool {
 	_, held := t.claims[claim{claimed.ID, claimed.Thread.Attempt}]
-	same := func(u ledger.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
+	same := func(u queue.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
 	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
 }
 
 // completion returns the record of how an attempt ended.
-func (t *loop) completion(a *attempt, o action.Outcome) ledger.Completion {
-	return ledger.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: t.handsOff(a.Handler), Claimed: &a.Claimed}
+func (t *claimLoop) completion(a *attempt, o action.Outcome) queue.Completion {
+	return queue.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: t.handsOff(a.Handler), Claimed: &a.Claimed}
 }
 
 // record adds an end to those that are to be recorded.
-func (t *loop) record(c ledger.Completion, now time.Time) {
+func (t *claimLoop) record(c queue.Completion, now time.Time) {
 	t.unflushed = append(t.unflushed, c)
 	t.state.Record(1, now)
 }
 
 // end takes the end of an attempt. One whose instance was declared dead is dropped: the fence would refuse it.
-func (t *loop) end(e end, now time.Time) {
+func (t *claimLoop) end(e end, now time.Time) {
 	delete(t.claims, e.attempt.claim())
 	t.state.Ended(&e.attempt.state, e.outcome, e.took, now)
 	if e.attempt.owner == t.current().ID {
@@ -306,7 +305,7 @@ func (t *loop) end(e end, now time.Time) {
 }
 
 // postpone keeps ends that cannot be recorded now, since what follows them cannot be planned.
-func (t *loop) postpone(deferred []ledger.Completion, now time.Time) {
+func (t *claimLoop) postpone(deferred []queue.Completion, now time.Time) {
 	if len(deferred) == 0 {
 		return
 	}
@@ -315,7 +314,7 @@ func (t *loop) postpone(deferred []ledger.Completion, now time.Time) {
 }
 
 // again adds the deferred ends to those that are to be recorded, when their time has come.
-func (t *loop) again(now time.Time) {
+func (t *claimLoop) again(now time.Time) {
 	if len(t.deferred) > 0 && !now.Before(t.until) {
 		t.unflushed = append(t.unflushed, t.deferred...)
 		t.deferred = nil
@@ -324,7 +323,7 @@ func (t *loop) again(now time.Time) {
 
 // withdraw ends the claims that which selects and no worker has begun, and returns their number. It
 // records the outcome, unless that is the zero one.
-func (t *loop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Time) (n int) {
+func (t *claimLoop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Time) (n int) {
 	for key, a := range t.claims {
 		if !which(a) || !t.state.Withdraw(&a.state) {
 			continue
@@ -339,7 +338,7 @@ func (t *loop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Ti
 }
 
 // cancelAll ends the contexts of all running attempts, and returns how many there are.
-func (t *loop) cancelAll(cause error) (n int) {
+func (t *claimLoop) cancelAll(cause error) (n int) {
 	for _, a := range t.claims {
 		if a.cancel != nil {
 			n++

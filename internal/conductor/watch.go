@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // dues makes actions ready when their time has come; the ledger announces those.
 func (c *Conductor) dues(ctx context.Context) {
-	var away member.Backoff
+	var away loop.Backoff
 	for ctx.Err() == nil {
 		next, err := c.ledger.Due(ctx)
 		if err != nil {
@@ -30,7 +30,7 @@ func (c *Conductor) dues(ctx context.Context) {
 			if ctx.Err() == nil {
 				c.log.Warn("looking for due actions failed", obs.Error(err), obs.KeyRetryIn, delay.String())
 			}
-			member.Pause(ctx, delay)
+			loop.Pause(ctx, delay)
 			continue
 		}
 		away.Reset()
@@ -38,7 +38,7 @@ func (c *Conductor) dues(ctx context.Context) {
 		if !next.IsZero() {
 			sleep = min(maxDue, max(minDue, time.Until(next)))
 		}
-		if member.Pause(ctx, minDue) {
+		if loop.Pause(ctx, minDue) {
 			wake(ctx, sleep-minDue, c.sooner)
 		}
 	}
@@ -59,7 +59,7 @@ func wake(ctx context.Context, d time.Duration, poked <-chan struct{}) bool {
 
 // cancels ends the attempts that somebody asked to cancel, and until ctx ends, work that was handed off.
 func (c *Conductor) cancels(ctx, work context.Context) {
-	var away member.Backoff
+	var away loop.Backoff
 	var stops sync.WaitGroup
 	defer stops.Wait()
 	for work.Err() == nil {
@@ -68,13 +68,13 @@ func (c *Conductor) cancels(ctx, work context.Context) {
 			err = c.stopAsked(work, &stops)
 		}
 		if err == nil {
-			err = c.ledger.Wait(work, ledger.TopicCancel, again)
+			err = c.ledger.Wait(work, store.TopicCancel, again)
 		}
 		if err != nil {
 			if work.Err() == nil {
 				c.log.Warn("looking for cancellations failed", obs.Error(err))
 			}
-			member.Pause(work, away.Next())
+			loop.Pause(work, away.Next())
 			continue
 		}
 		away.Reset()
@@ -87,7 +87,7 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	if err != nil || len(asked) == 0 {
 		return time.Time{}, err
 	}
-	c.exec(func(t *loop) {
+	c.exec(func(t *claimLoop) {
 		t.withdraw(func(a *attempt) bool {
 			i := slices.Index(asked, a.ID)
 			if i < 0 || a.state.Began() {
@@ -112,7 +112,7 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 // maintain sees to what the ledger needs ahead and no longer, soon after the start and then hourly. Every instance
 // does: it is the same done twice.
 func (c *Conductor) maintain(ctx context.Context) {
-	for pause := firstUpkeep; member.Pause(ctx, member.Jitter(pause)); pause = upkeep {
+	for pause := firstUpkeep; loop.Pause(ctx, loop.Jitter(pause)); pause = upkeep {
 		if err := c.ledger.Maintain(ctx); err != nil && ctx.Err() == nil {
 			c.log.Error("maintaining the ledger failed", obs.Error(err))
 		}

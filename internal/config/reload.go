@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // lookEvery is how often the file is read to see whether it is another one: mounted ConfigMaps swap links, which no
@@ -29,10 +29,10 @@ type ReloadOptions struct {
 	// Prepare changes and checks a configuration that was read, before anything is in force, and makes what the roles
 	// need of it; commit puts that in place, just before the configuration is in force. Either may be nil.
 	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
-	Asked   <-chan os.Signal    // each signal reloads, whatever the content; may be nil
-	Tell    func(ledger.Reload) // gets the result of the first load and each different one; may be nil
-	Log     *slog.Logger        // default: none
-	Metrics *obs.Reload         // default: unregistered
+	Asked   <-chan os.Signal   // each signal reloads, whatever the content; may be nil
+	Tell    func(queue.Reload) // gets the result of the first load and each different one; may be nil
+	Log     *slog.Logger       // default: none
+	Metrics *obs.Reload        // default: unregistered
 }
 
 // Reloader puts a changed file in force while everything runs. A file with faults changes nothing.
@@ -40,7 +40,7 @@ type Reloader struct {
 	o   ReloadOptions
 	log *slog.Logger
 
-	last ledger.Reload
+	last queue.Reload
 	seen [sha256.Size]byte // of the content that was looked at last; zero: there was none
 }
 
@@ -50,12 +50,12 @@ func NewReloader(o ReloadOptions) *Reloader {
 		o.Metrics = obs.NewReload(nil)
 	}
 	if o.Tell == nil {
-		o.Tell = func(ledger.Reload) {}
+		o.Tell = func(queue.Reload) {}
 	}
 	now := time.Now()
 	o.Metrics.OK.Set(1)
 	o.Metrics.Timestamp.Set(float64(now.Unix()))
-	r := &Reloader{o: o, log: obs.Component(o.Log, "config"), last: ledger.Reload{Since: now.UTC()}}
+	r := &Reloader{o: o, log: obs.Component(o.Log, "config"), last: queue.Reload{Since: now.UTC()}}
 	if o.Read != nil {
 		r.last.File, r.seen = o.File, sha256.Sum256(o.Read)
 	}
@@ -125,7 +125,7 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	r.o.Live.Swap(next)
 	r.o.Metrics.OK.Set(1)
 	r.o.Metrics.Timestamp.Set(float64(time.Now().Unix()))
-	r.last = ledger.Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
+	r.last = queue.Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
 	r.o.Tell(r.last)
 	r.log.Info("configuration reloaded", obs.KeyFile, r.o.File, obs.KeyCount, len(next.Handlers), obs.KeyDuration, time.Since(began).Milliseconds())
 	if len(restart) > 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // reloading is a reloader that runs in a bubble.
@@ -26,7 +26,7 @@ type reloading struct {
 	t       *testing.T
 	file    string
 	live    *config.Live
-	last    ledger.Reload // what was told
+	last    queue.Reload // what was told
 	asked   chan os.Signal
 	log     *bytes.Buffer
 	metrics *obs.Reload
@@ -43,7 +43,7 @@ func reload(t *testing.T, source string, prepare func(context.Context, *config.C
 	}
 	r.live = config.NewLive(read)
 	reloader := config.NewReloader(config.ReloadOptions{File: r.file, Read: []byte(source), Live: r.live, Prepare: prepare, Asked: r.asked,
-		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics, Tell: func(now ledger.Reload) { r.last = now }})
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics, Tell: func(now queue.Reload) { r.last = now }})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- reloader.Run(ctx) }()
@@ -209,8 +209,8 @@ func TestWhatCannotBePreparedIsRefused(t *testing.T) {
 		unsound = errors.New("no such cluster")
 		r.asked <- os.Interrupt
 		synctest.Wait()
-		want := ledger.Reload{File: r.file, Faults: []string{"no such cluster"}}
-		if diff := cmp.Diff(want, r.last, cmpopts.IgnoreFields(ledger.Reload{}, "Since", "TriedAt")); diff != "" {
+		want := queue.Reload{File: r.file, Faults: []string{"no such cluster"}}
+		if diff := cmp.Diff(want, r.last, cmpopts.IgnoreFields(queue.Reload{}, "Since", "TriedAt")); diff != "" {
 			t.Error(diff)
 		}
 		if r.live.Now() != before || committed != 1 {

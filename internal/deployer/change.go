@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -25,8 +25,8 @@ type Parameters struct {
 }
 
 // change is a decision as the ledger records it.
-func change(name string, d pipeline.Decision) ledger.Change {
-	c := ledger.Change{By: author, Entries: d.Entries, Drain: d.Drain, Cancel: d.Cancel}
+func change(name string, d pipeline.Decision) journal.Change {
+	c := journal.Change{By: author, Entries: d.Entries, Drain: d.Drain, Cancel: d.Cancel}
 	for _, w := range d.Work {
 		c.Actions = append(c.Actions, work(name, w))
 	}

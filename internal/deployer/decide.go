@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -23,15 +23,15 @@ type pass struct {
 }
 
 // decide is the ledger's Decider.
-func (x *pass) decide(locked ledger.Locked) (ledger.Change, error) {
+func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	x.err = x.run(locked)
 	if x.err != nil {
-		return ledger.Change{}, x.err
+		return journal.Change{}, x.err
 	}
 	return change(x.pipeline, x.decision), nil
 }
 
-func (x *pass) run(locked ledger.Locked) error {
+func (x *pass) run(locked journal.Locked) error {
 	if x.ran { // the transaction is tried again, but the engine has applied what it decided in the first
 		return errMoved
 	}

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Ledger is what the deployer needs of the log.
@@ -22,25 +24,25 @@ type Ledger interface {
 
 // Passer is how pipelines are held and passed; see the methods of ledger.Ledger.
 type Passer interface {
-	Heads(ctx context.Context) ([]ledger.Head, error)
-	Lease(ctx context.Context, pipeline string, instance action.ID) (lease ledger.Lease, ok bool, err error)
-	Pass(ctx context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (ledger.Head, error)
-	Wait(ctx context.Context, topic ledger.Topic, deadline time.Time) error
+	Heads(ctx context.Context) ([]journal.Head, error)
+	Lease(ctx context.Context, pipeline string, instance action.ID) (lease journal.Lease, ok bool, err error)
+	Pass(ctx context.Context, lease journal.Lease, since int64, decide journal.Decider) (journal.Head, error)
+	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 }
 
 // Membership records which instances are alive.
 type Membership interface {
-	Join(ctx context.Context, i ledger.Instance) error
-	Heartbeat(ctx context.Context, i ledger.Instance) error
-	Leave(ctx context.Context, i ledger.Instance) error
-	UpdateReport(change func(*ledger.Report))
+	Join(ctx context.Context, i queue.Instance) error
+	Heartbeat(ctx context.Context, i queue.Instance) error
+	Leave(ctx context.Context, i queue.Instance) error
+	UpdateReport(change func(*queue.Report))
 }
 
 // Config is how a deployer works.
 type Config struct {
-	Instance ledger.Instance // Name and Version, for people; every join makes a new id
-	Log      *slog.Logger    // default: none
-	Metrics  *obs.Deployer   // default: unregistered
+	Instance queue.Instance // Name and Version, for people; every join makes a new id
+	Log      *slog.Logger   // default: none
+	Metrics  *obs.Deployer  // default: unregistered
 }
 
 const (
@@ -67,7 +69,7 @@ type Deployer struct {
 	moved  time.Time // when some log was last seen to have grown
 
 	mu       sync.Mutex
-	instance ledger.Instance
+	instance queue.Instance
 	stopped  map[string]error
 }
 
@@ -101,12 +103,12 @@ func (d *Deployer) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var loops sync.WaitGroup
-	loops.Go(func() { member.Watch(ctx, d.ledger, ledger.TopicEntry, d.log, d.news) })
+	loops.Go(func() { loop.Watch(ctx, d.ledger, store.TopicEntry, d.log, d.news) })
 	loops.Go(func() { d.beats(ctx) })
 	err := d.loop(ctx)
 	stop()
 	loops.Wait()
-	member.Leave(context.WithoutCancel(ctx), d.ledger, d.current(), d.log)
+	queue.Leave(context.WithoutCancel(ctx), d.ledger, d.current(), d.log)
 	return err
 }
 
@@ -119,7 +121,7 @@ func (d *Deployer) Stopped() map[string]error {
 
 // loop makes rounds until ctx ends.
 func (d *Deployer) loop(ctx context.Context) error {
-	var away member.Backoff
+	var away loop.Backoff
 	for ctx.Err() == nil {
 		next, err := d.round(ctx)
 		if err != nil {
@@ -148,9 +150,9 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-d.dead:
-		member.Poke(d.dead)
+		loop.Poke(d.dead)
 	case <-d.news:
-		member.Pause(ctx, quiet)
+		loop.Pause(ctx, quiet)
 		select {
 		case <-d.news:
 		default:

@@ -7,7 +7,7 @@
 //
 // The log. An engine in memory is a cache of it: on any error it is thrown away
 // and folded again, so nothing is ever undone or repaired here. One instance at
-// a time passes a pipeline (ledger.Lease); the ledger refuses the passes of one
+// a time passes a pipeline (journal.Lease); the ledger refuses the passes of one
 // that was replaced (its epoch).
 //
 // # When a pass is made

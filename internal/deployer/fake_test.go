@@ -11,8 +11,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 var _ deployer.Ledger = (*fake)(nil)
@@ -35,7 +37,7 @@ type fake struct {
 
 // log is one pipeline.
 type log struct {
-	ledger.Head
+	journal.Head
 	versions []pipeline.Definition
 	entries  []pipeline.Entry
 	live     []action.Action
@@ -51,7 +53,7 @@ func (f *fake) define(t *testing.T, d pipeline.Definition) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := &log{Head: ledger.Head{Pipeline: d.Pipeline, Version: 1}, versions: []pipeline.Definition{d}}
+	l := &log{Head: journal.Head{Pipeline: d.Pipeline, Version: 1}, versions: []pipeline.Definition{d}}
 	f.logs[d.Pipeline] = l
 	l.add(pipeline.Entry{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1})
 	f.announce()
@@ -131,20 +133,20 @@ func (f *fake) head(name string) log {
 	return *f.logs[name]
 }
 
-func (f *fake) Entries(_ context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
+func (f *fake) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	newer := f.logs[q.Pipeline].entries[q.After:]
 	return slices.Clone(newer[:min(q.Limit, len(newer))]), nil
 }
 
-func (f *fake) Version(_ context.Context, name string, version int) (ledger.Version, error) {
+func (f *fake) Version(_ context.Context, name string, version int) (journal.Version, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return ledger.Version{Pipeline: name, Version: version, Definition: f.logs[name].versions[version-1]}, nil
+	return journal.Version{Pipeline: name, Version: version, Definition: f.logs[name].versions[version-1]}, nil
 }
 
-func (f *fake) Heads(context.Context) (heads []ledger.Head, err error) {
+func (f *fake) Heads(context.Context) (heads []journal.Head, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range f.logs {
@@ -153,7 +155,7 @@ func (f *fake) Heads(context.Context) (heads []ledger.Head, err error) {
 	return heads, nil
 }
 
-func (f *fake) Lease(_ context.Context, name string, instance action.ID) (lease ledger.Lease, ok bool, err error) {
+func (f *fake) Lease(_ context.Context, name string, instance action.ID) (lease journal.Lease, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.logs[name]
@@ -164,10 +166,10 @@ func (f *fake) Lease(_ context.Context, name string, instance action.ID) (lease 
 		l.Owner = instance
 		l.Epoch++
 	}
-	return ledger.Lease{Pipeline: name, Instance: instance, Epoch: l.Epoch}, true, nil
+	return journal.Lease{Pipeline: name, Instance: instance, Epoch: l.Epoch}, true, nil
 }
 
-func (f *fake) Pass(_ context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (ledger.Head, error) {
+func (f *fake) Pass(_ context.Context, lease journal.Lease, since int64, decide journal.Decider) (journal.Head, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.logs[lease.Pipeline]
@@ -180,7 +182,7 @@ func (f *fake) Pass(_ context.Context, lease ledger.Lease, since int64, decide l
 		}
 	}
 	l.passes++
-	locked := ledger.Locked{Head: l.Head, Now: time.Now(), Newer: slices.Clone(l.entries[since:])}
+	locked := journal.Locked{Head: l.Head, Now: time.Now(), Newer: slices.Clone(l.entries[since:])}
 	change, err := decide(locked)
 	if err == nil && f.tryTwice > 0 {
 		f.tryTwice--
@@ -198,12 +200,12 @@ func (f *fake) Pass(_ context.Context, lease ledger.Lease, since int64, decide l
 	}
 	if f.loseAnswer > 0 {
 		f.loseAnswer--
-		return ledger.Head{}, fault.New(fault.LedgerUnavailable, "connection lost at commit")
+		return journal.Head{}, fault.New(fault.LedgerUnavailable, "connection lost at commit")
 	}
 	return l.Head, nil
 }
 
-func (f *fake) Wait(ctx context.Context, _ ledger.Topic, _ time.Time) error {
+func (f *fake) Wait(ctx context.Context, _ store.Topic, _ time.Time) error {
 	f.mu.Lock()
 	changed := f.changed
 	f.mu.Unlock()
@@ -215,7 +217,7 @@ func (f *fake) Wait(ctx context.Context, _ ledger.Topic, _ time.Time) error {
 	}
 }
 
-func (f *fake) Join(_ context.Context, i ledger.Instance) error {
+func (f *fake) Join(_ context.Context, i queue.Instance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.alive[i.ID] = true
@@ -223,7 +225,7 @@ func (f *fake) Join(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
-func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
+func (f *fake) Heartbeat(_ context.Context, i queue.Instance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.alive[i.ID] {
@@ -232,9 +234,9 @@ func (f *fake) Heartbeat(_ context.Context, i ledger.Instance) error {
 	return nil
 }
 
-func (f *fake) UpdateReport(func(*ledger.Report)) {}
+func (f *fake) UpdateReport(func(*queue.Report)) {}
 
-func (f *fake) Leave(_ context.Context, i ledger.Instance) error {
+func (f *fake) Leave(_ context.Context, i queue.Instance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.alive, i.ID)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Reader is what folding needs of the log.
 type Reader interface {
-	Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error)
-	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
+	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 }
 
 // foldRows is how many rows are read at a time.
@@ -31,7 +31,7 @@ func Fold(ctx context.Context, r Reader, name string) (*pipeline.Engine, error) 
 // After an error the engine is of no use any more.
 func Catch(ctx context.Context, r Reader, name string, engine *pipeline.Engine, applied func(pipeline.Entry)) error {
 	for {
-		rows, err := r.Entries(ctx, ledger.EntryQuery{Pipeline: name, After: engine.Seq(), Limit: foldRows})
+		rows, err := r.Entries(ctx, journal.EntryQuery{Pipeline: name, After: engine.Seq(), Limit: foldRows})
 		if err != nil {
 			return fmt.Errorf("read the log of %s after %d: %w", name, engine.Seq(), err)
 		}

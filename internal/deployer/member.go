@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // join registers this process under a fresh id.
@@ -15,7 +15,7 @@ func (d *Deployer) join(ctx context.Context) error {
 	if len(identity.Roles) == 0 {
 		identity.Roles = []string{"deployer"}
 	}
-	instance, err := member.Join(ctx, d.ledger, identity, d.log)
+	instance, err := queue.Join(ctx, d.ledger, identity, d.log)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (d *Deployer) join(ctx context.Context) error {
 }
 
 // current returns this instance as it last joined.
-func (d *Deployer) current() ledger.Instance {
+func (d *Deployer) current() queue.Instance {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.instance
@@ -34,13 +34,13 @@ func (d *Deployer) current() ledger.Instance {
 
 // beats records regularly that this instance is alive, and signals the loop once it counts as dead.
 func (d *Deployer) beats(ctx context.Context) {
-	for member.Pause(ctx, member.Jitter(d.cfg.Instance.Beat())) {
+	for loop.Pause(ctx, loop.Jitter(d.cfg.Instance.Beat())) {
 		err := d.ledger.Heartbeat(ctx, d.current())
 		switch {
 		case ctx.Err() != nil:
 			return
 		case fault.Is(err, fault.StaleClaim):
-			member.Poke(d.dead)
+			loop.Poke(d.dead)
 		case err != nil:
 			d.log.Warn("heartbeat failed", obs.Error(err))
 		}
@@ -54,6 +54,6 @@ func (d *Deployer) rejoin(ctx context.Context) error {
 	d.mu.Lock()
 	clear(d.stopped)
 	d.mu.Unlock()
-	d.ledger.UpdateReport(func(r *ledger.Report) { r.Stopped = nil })
+	d.ledger.UpdateReport(func(r *queue.Report) { r.Stopped = nil })
 	return d.join(ctx)
 }

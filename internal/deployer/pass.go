@@ -8,10 +8,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/member"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // passRows is how many rows a pass records at most.
@@ -19,13 +20,13 @@ const passRows = 2000
 
 // pipeline is one that this instance holds.
 type held struct {
-	lease     ledger.Lease
+	lease     journal.Lease
 	engine    *pipeline.Engine // nil: to be folded
 	folded    bool             // it was before
 	again     bool             // pass at once: there was more, or others appended meanwhile
 	wake      time.Time        // something may change by itself then; zero: never
 	notBefore time.Time        // the ledger was away
-	away      member.Backoff
+	away      loop.Backoff
 	suspect   bool // the last pass found an invariant broken; once more from the log, then stopped
 	stopped   bool
 	active    int // deployments
@@ -66,7 +67,7 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 }
 
 // notice remembers when some log grew.
-func (d *Deployer) notice(heads []ledger.Head) {
+func (d *Deployer) notice(heads []journal.Head) {
 	var total int64
 	for _, h := range heads {
 		total += h.Seq
@@ -77,7 +78,7 @@ func (d *Deployer) notice(heads []ledger.Head) {
 }
 
 // lag publishes how far behind their logs the pipelines held are.
-func (d *Deployer) lag(heads []ledger.Head) {
+func (d *Deployer) lag(heads []journal.Head) {
 	var rows int64
 	for _, h := range heads {
 		if p := d.held[h.Pipeline]; p != nil && p.engine != nil {
@@ -88,7 +89,7 @@ func (d *Deployer) lag(heads []ledger.Head) {
 }
 
 // take leases a pipeline, unless its owner is alive.
-func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.ID]bool) *held {
+func (d *Deployer) take(ctx context.Context, head journal.Head, alive map[action.ID]bool) *held {
 	if alive[head.Owner] {
 		d.others = true
 		return nil
@@ -112,7 +113,7 @@ func (d *Deployer) take(ctx context.Context, head ledger.Head, alive map[action.
 
 // next returns the time of the next round if no event comes first.
 func (d *Deployer) next(now time.Time) time.Time {
-	next := now.Add(member.Jitter(look))
+	next := now.Add(loop.Jitter(look))
 	sooner := func(t time.Time) {
 		if t.Before(next) {
 			next = t
@@ -128,9 +129,9 @@ func (d *Deployer) next(now time.Time) time.Time {
 		}
 	}
 	if d.others && now.Sub(d.moved) < attention {
-		sooner(now.Add(member.Jitter(attentive)))
+		sooner(now.Add(loop.Jitter(attentive)))
 	} else if d.others {
-		sooner(now.Add(member.Jitter(d.cfg.Instance.Beat())))
+		sooner(now.Add(loop.Jitter(d.cfg.Instance.Beat())))
 	}
 	return next
 }
@@ -160,9 +161,9 @@ func (d *Deployer) pass(ctx context.Context, name string, p *held) {
 	}
 }
 
-func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (ledger.Head, error) {
+func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (journal.Head, error) {
 	if err := d.fold(ctx, p, x); err != nil {
-		return ledger.Head{}, err
+		return journal.Head{}, err
 	}
 	began := time.Now()
 	head, err := d.ledger.Pass(ctx, p.lease, x.engine.Seq(), x.decide)
@@ -193,7 +194,7 @@ func (d *Deployer) fold(ctx context.Context, p *held, x *pass) error {
 }
 
 // passed notes what a recorded pass did.
-func (d *Deployer) passed(name string, p *held, x *pass, head ledger.Head, took time.Duration) {
+func (d *Deployer) passed(name string, p *held, x *pass, head journal.Head, took time.Duration) {
 	p.engine, p.suspect, p.notBefore = x.engine, false, time.Time{}
 	p.away.Reset()
 	if head.Seq < x.engine.Seq() {
@@ -274,7 +275,7 @@ func (d *Deployer) stop(name string, why error) {
 		told[name] = why.Error()
 	}
 	d.mu.Unlock()
-	d.ledger.UpdateReport(func(r *ledger.Report) { r.Stopped = told })
+	d.ledger.UpdateReport(func(r *queue.Report) { r.Stopped = told })
 }
 
 // gauge publishes what is held.

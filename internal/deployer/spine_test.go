@@ -15,9 +15,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // Deployer, conductor and the real ledger together, with model hosts, on
@@ -93,7 +96,7 @@ func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 		}
 		w.apply(place, key)
 		if step.Event == pipeline.BuildCompleted {
-			artifact := ledger.Artifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
+			artifact := journal.Artifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
 			if err := l.RegisterArtifact(ctx, step.Pipeline, step.Revision, artifact); err != nil {
 				return action.Outcome{Kind: action.Throttle, Error: err.Error()}
 			}
@@ -162,18 +165,18 @@ func (m *mortal) write(do func() error) error {
 	return errDead
 }
 
-func (m *mortal) Turn(ctx context.Context, owner ledger.Instance, completions []ledger.Completion, wants []ledger.Want) (done ledger.Turned, err error) {
+func (m *mortal) Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (done queue.Turned, err error) {
 	err = m.write(func() error {
 		done, err = m.Ledger.Turn(ctx, owner, completions, wants)
 		return err
 	})
 	if m.isDead() {
-		return ledger.Turned{}, errDead
+		return queue.Turned{}, errDead
 	}
 	return done, err
 }
 
-func (m *mortal) Pass(ctx context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (head ledger.Head, err error) {
+func (m *mortal) Pass(ctx context.Context, lease journal.Lease, since int64, decide journal.Decider) (head journal.Head, err error) {
 	err = m.write(func() error {
 		head, err = m.Ledger.Pass(ctx, lease, since, decide)
 		return err
@@ -181,7 +184,7 @@ func (m *mortal) Pass(ctx context.Context, lease ledger.Lease, since int64, deci
 	return head, err
 }
 
-func (m *mortal) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (r []ledger.Rescued, err error) {
+func (m *mortal) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (r []queue.Rescued, err error) {
 	err = m.write(func() error {
 		r, err = m.Ledger.Rescue(ctx, self, began)
 		return err
@@ -196,21 +199,21 @@ func (m *mortal) Due(ctx context.Context) (next time.Time, err error) {
 	return m.Ledger.Due(ctx)
 }
 
-func (m *mortal) Leave(ctx context.Context, i ledger.Instance) error {
+func (m *mortal) Leave(ctx context.Context, i queue.Instance) error {
 	if m.isDead() {
 		return errDead
 	}
 	return m.Ledger.Leave(ctx, i)
 }
 
-func (m *mortal) Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error) {
+func (m *mortal) Pulse(ctx context.Context, i queue.Instance, renew bool) (queue.Pulse, error) {
 	if m.isDead() {
-		return ledger.Pulse{}, errDead
+		return queue.Pulse{}, errDead
 	}
 	return m.Ledger.Pulse(ctx, i, renew)
 }
 
-func (m *mortal) Heartbeat(ctx context.Context, i ledger.Instance) error {
+func (m *mortal) Heartbeat(ctx context.Context, i queue.Instance) error {
 	if m.isDead() {
 		return errDead
 	}
@@ -233,9 +236,9 @@ func process(t *testing.T, w *world, m *mortal, done func(*ledger.Ledger) bool) 
 			}
 		})
 	}
-	watch := m.Waiter()
+	watch := m.NewWaiter()
 	for over := false; !over; {
-		if watch.Wait(ctx, ledger.TopicEntry, time.Now().Add(time.Second)) != nil {
+		if watch.Wait(ctx, store.TopicEntry, time.Now().Add(time.Second)) != nil {
 			break
 		}
 		over = m.isDead() || done(m.Ledger)
@@ -254,9 +257,9 @@ func define(t *testing.T, l *ledger.Ledger, d pipeline.Definition) {
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.Define(t.Context(), d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+	_, err := l.Define(t.Context(), d.Pipeline, 0, func(locked journal.Locked) (journal.Change, error) {
 		edit := pipeline.New(d.Pipeline).Edit(1, plan, 0, locked.Now)
-		return ledger.Change{Definition: &d, Entries: edit.Entries}, nil
+		return journal.Change{Definition: &d, Entries: edit.Entries}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +269,7 @@ func define(t *testing.T, l *ledger.Ledger, d pipeline.Definition) {
 // register registers a revision and makes its deployment.
 func register(t *testing.T, l *ledger.Ledger, name, label string) {
 	t.Helper()
-	if _, err := l.Register(t.Context(), ledger.Revision{Pipeline: name, Label: label}, true, ""); err != nil {
+	if _, err := l.Register(t.Context(), journal.Revision{Pipeline: name, Label: label}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,12 +278,12 @@ func register(t *testing.T, l *ledger.Ledger, name, label string) {
 // is in beta, and reports whether all deployments have ended.
 func allEnded(t *testing.T, name string, revisions int) func(*ledger.Ledger) bool {
 	return func(l *ledger.Ledger) bool {
-		all, err := l.Deployments(t.Context(), ledger.DeploymentQuery{Pipeline: name})
+		all, err := l.Deployments(t.Context(), journal.DeploymentQuery{Pipeline: name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(all) < revisions {
-			beta, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: name, Deployment: 1, Target: name + "/beta", Limit: 1})
+			beta, err := l.Entries(t.Context(), journal.EntryQuery{Pipeline: name, Deployment: 1, Target: name + "/beta", Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,7 +292,7 @@ func allEnded(t *testing.T, name string, revisions int) func(*ledger.Ledger) boo
 			}
 			return false
 		}
-		return !slices.ContainsFunc(all, func(d ledger.Deployment) bool { return d.Status == pipeline.StatusActive })
+		return !slices.ContainsFunc(all, func(d journal.Deployment) bool { return d.Status == pipeline.StatusActive })
 	}
 }
 
@@ -327,7 +330,7 @@ func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 		}
 		tr.judgeFacts(t, l, w, n)
 	}
-	live, err := l.Actions(t.Context(), ledger.ActionQuery{Pipeline: name, LiveOnly: true})
+	live, err := l.Actions(t.Context(), queue.ActionQuery{Pipeline: name, LiveOnly: true})
 	if err != nil || len(live) > 0 {
 		t.Errorf("%d actions live at the end (%v)", len(live), err)
 	}
@@ -342,7 +345,7 @@ func (tr trial) judge(t *testing.T, l *ledger.Ledger, w *world) {
 // effect is recorded as a fact.
 func (tr trial) judgeFacts(t *testing.T, l *ledger.Ledger, w *world, n int64) {
 	t.Helper()
-	entries, err := l.Entries(t.Context(), ledger.EntryQuery{Pipeline: tr.pipeline.Pipeline, Deployment: n})
+	entries, err := l.Entries(t.Context(), journal.EntryQuery{Pipeline: tr.pipeline.Pipeline, Deployment: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +384,7 @@ func open(t *testing.T, path string) *ledger.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ledger.New(driver)
+	return ledger.New(driver, ledger.Options{})
 }
 
 // live runs processes one after another until all is through; dieAt says when each dies. It returns all writes.

@@ -10,17 +10,20 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // Two instances share one PostgreSQL. One stops silently in the middle of a
 // deploy, and the other takes over.
 
 // patience bounds a take-over: one lease, one heartbeat, and room for a slow machine.
-const patience = ledger.InstanceLease + ledger.HeartbeatEvery + 40*time.Second
+const patience = queue.InstanceLease + queue.HeartbeatEvery + 40*time.Second
 
 // gate is a process' ledger that freezes with its process: calls do not come
 // back until it thaws.
@@ -57,22 +60,22 @@ func (g *gate) pass(ctx context.Context) {
 	}
 }
 
-func (g *gate) Turn(ctx context.Context, owner ledger.Instance, c []ledger.Completion, w []ledger.Want) (ledger.Turned, error) {
+func (g *gate) Turn(ctx context.Context, owner queue.Instance, c []queue.Completion, w []queue.Want) (queue.Turned, error) {
 	g.pass(ctx)
 	return g.Ledger.Turn(ctx, owner, c, w)
 }
 
-func (g *gate) Pulse(ctx context.Context, i ledger.Instance, renew bool) (ledger.Pulse, error) {
+func (g *gate) Pulse(ctx context.Context, i queue.Instance, renew bool) (queue.Pulse, error) {
 	g.pass(ctx)
 	return g.Ledger.Pulse(ctx, i, renew)
 }
 
-func (g *gate) Heartbeat(ctx context.Context, i ledger.Instance) error {
+func (g *gate) Heartbeat(ctx context.Context, i queue.Instance) error {
 	g.pass(ctx)
 	return g.Ledger.Heartbeat(ctx, i)
 }
 
-func (g *gate) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]ledger.Rescued, error) {
+func (g *gate) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]queue.Rescued, error) {
 	g.pass(ctx)
 	return g.Ledger.Rescue(ctx, self, began)
 }
@@ -82,17 +85,17 @@ func (g *gate) Due(ctx context.Context) (time.Time, error) {
 	return g.Ledger.Due(ctx)
 }
 
-func (g *gate) Pass(ctx context.Context, lease ledger.Lease, since int64, decide ledger.Decider) (ledger.Head, error) {
+func (g *gate) Pass(ctx context.Context, lease journal.Lease, since int64, decide journal.Decider) (journal.Head, error) {
 	g.pass(ctx)
 	return g.Ledger.Pass(ctx, lease, since, decide)
 }
 
-func (g *gate) Lease(ctx context.Context, name string, instance action.ID) (ledger.Lease, bool, error) {
+func (g *gate) Lease(ctx context.Context, name string, instance action.ID) (journal.Lease, bool, error) {
 	g.pass(ctx)
 	return g.Ledger.Lease(ctx, name, instance)
 }
 
-func (g *gate) Heads(ctx context.Context) ([]ledger.Head, error) {
+func (g *gate) Heads(ctx context.Context) ([]journal.Head, error) {
 	g.pass(ctx)
 	return g.Ledger.Heads(ctx)
 }
@@ -112,13 +115,13 @@ func start(t *testing.T, url, name string, handler func(l *ledger.Ledger) conduc
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{gate: &gate{Ledger: ledger.New(driver)}, driver: driver, stopped: make(chan struct{})}
+	n := &node{gate: &gate{Ledger: ledger.New(driver, ledger.Options{})}, driver: driver, stopped: make(chan struct{})}
 	var ctx context.Context
 	ctx, n.stop = context.WithCancel(context.WithoutCancel(t.Context()))
 	h := handler(n.gate.Ledger)
-	c := conductor.New(n.gate, conductor.Config{Instance: ledger.Instance{Name: name}, Workers: 10,
+	c := conductor.New(n.gate, conductor.Config{Instance: queue.Instance{Name: name}, Workers: 10,
 		Handlers: map[string]conductor.Handler{"step": h, "build": h}})
-	d := deployer.New(n.gate, deployer.Config{Instance: ledger.Instance{Name: name}})
+	d := deployer.New(n.gate, deployer.Config{Instance: queue.Instance{Name: name}})
 	var roles sync.WaitGroup
 	for _, role := range []func(context.Context) error{c.Run, d.Run} {
 		roles.Go(func() {
@@ -143,9 +146,9 @@ func waitUntil(t *testing.T, l *ledger.Ledger, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	view := l.Waiter()
+	view := l.NewWaiter()
 	for !holds() {
-		if view.Wait(ctx, ledger.TopicEntry, time.Now().Add(time.Second)) != nil {
+		if view.Wait(ctx, store.TopicEntry, time.Now().Add(time.Second)) != nil {
 			t.Fatalf("%s: not within %s", what, patience)
 		}
 	}
@@ -181,7 +184,7 @@ func halfWay(t *testing.T, w *world) (first *node, second func() *node, l *ledge
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { driver.Close() })
-	l = ledger.New(driver)
+	l = ledger.New(driver, ledger.Options{})
 	define(t, l, greeter("greeter"))
 	register(t, l, "greeter", "one")
 	s := stuck{reached: make(chan struct{}), release: make(chan struct{}), once: new(sync.Once)}
@@ -248,7 +251,7 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 	w.pace = 20
 	url := pgtest.URL(t)
 	nodes := []*node{start(t, url, "first", w.handler), start(t, url, "second", w.handler)}
-	l := nodes[0].gate.Waiter()
+	l := nodes[0].gate.NewWaiter()
 	define(t, l, greeter("greeter"))
 	register(t, l, "greeter", "one")
 	waitUntil(t, l, "two processes", func() bool { return allEnded(t, "greeter", 2)(l) })

@@ -11,6 +11,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/token"
 )
 
 // userHeader names the person behind the home's token, which everybody of one machine shares.
@@ -32,7 +34,7 @@ type access struct {
 
 // tokens is what access needs of the ledger.
 type tokens interface {
-	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
+	TokenByHash(ctx context.Context, hash [32]byte) (token.Token, error)
 	Waiter() *ledger.Ledger
 	sessionStore
 }
@@ -102,9 +104,9 @@ func (a *access) serve(w http.ResponseWriter, r *http.Request, identity Identity
 
 // watch cancels a request when its credentials are valid no longer. While the ledger does not answer it changes nothing.
 func (a *access) watch(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
-	waiter := &Waiter{a.stored.Waiter()}
+	waiter := &Waiter{a.stored.NewWaiter()}
 	for {
-		if err := waiter.Wait(ctx, accessAge, ledger.TopicAccess); err != nil {
+		if err := waiter.Wait(ctx, accessAge, store.TopicAccess); err != nil {
 			return
 		}
 		identity, err := a.identify(credentials)

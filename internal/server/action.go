@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Handlers makes actions of parameters, by the name of the handler that does them. The function checks the parameters
@@ -30,7 +30,7 @@ type NewAction struct {
 	Priority   *int            `json:"priority,omitempty"`   // 0..1000, lower goes first; nil: 100
 	UniqueKey  string          `json:"uniqueKey,omitempty"`  // unique among live actions; OnConflict says what becomes of a second one
 	Deadline   string          `json:"deadline,omitempty"`   // such as 2h or 7d from now, or never; "": the handler's
-	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see ledger.OnConflict
+	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see queue.OnConflict
 	By         string          `json:"-"`
 	OwnOnly    bool            `json:"-"` // replace no action that another one than By created
 	// IdempotencyKey stands for this order for a day: who sends it again gets the same action; "": none.
@@ -39,7 +39,7 @@ type NewAction struct {
 
 // AddedAction is an action that was stored for a caller.
 type AddedAction struct {
-	ledger.ActionState
+	queue.ActionState
 	Created bool `json:"created"` // false: the order's unique key is that of a live action, and this is it
 }
 
@@ -75,11 +75,11 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	if err != nil {
 		return AddedAction{}, err
 	}
-	way := ledger.OnConflict(o.OnConflict)
-	if o.OwnOnly && way == ledger.ReplaceWaiting {
-		way = ledger.ReplaceOwn
+	way := queue.OnConflict(o.OnConflict)
+	if o.OwnOnly && way == queue.ReplaceWaiting {
+		way = queue.ReplaceOwn
 	}
-	return s.enqueue(ctx, a, ledger.EnqueueOptions{OnConflict: way, Idempotency: once})
+	return s.enqueue(ctx, a, queue.EnqueueOptions{OnConflict: way, Idempotency: once})
 }
 
 // BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
@@ -93,8 +93,8 @@ func BadParameters(err error) error {
 // complete puts the rest of the order into the action.
 func (o NewAction) complete(a *action.Action, now time.Time) error {
 	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
-	if o.OnConflict != "" && !slices.Contains(ledger.OnConflicts(), o.OnConflict) {
-		return fault.New(fault.Invalid, "onConflict %q: want %s", o.OnConflict, strings.Join(ledger.OnConflicts(), ", "))
+	if o.OnConflict != "" && !slices.Contains(queue.OnConflicts(), o.OnConflict) {
+		return fault.New(fault.Invalid, "onConflict %q: want %s", o.OnConflict, strings.Join(queue.OnConflicts(), ", "))
 	}
 	switch o.Deadline {
 	case "":
@@ -115,7 +115,7 @@ func (o NewAction) complete(a *action.Action, now time.Time) error {
 }
 
 // enqueue stores an action and reads it back.
-func (s *Service) enqueue(ctx context.Context, a action.Action, o ledger.EnqueueOptions) (AddedAction, error) {
+func (s *Service) enqueue(ctx context.Context, a action.Action, o queue.EnqueueOptions) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueWith(ctx, a, o)
 	if err != nil {
@@ -128,10 +128,10 @@ func (s *Service) enqueue(ctx context.Context, a action.Action, o ledger.Enqueue
 // CancelAction ends an action: at once when nobody works on it, else as soon as its attempt lets go. The answer is
 // where it stands now; asking again changes nothing. fault.Terminal when it has ended otherwise, fault.OwnedByDeployment
 // for a deployment's step.
-func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error) {
-	refused := s.ledger.Cancel(ctx, id, ledger.CancelNow)
+func (s *Service) CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error) {
+	refused := s.ledger.Cancel(ctx, id, queue.CancelNow)
 	if refused != nil && !fault.Is(refused, fault.Terminal) {
-		return ledger.ActionState{}, refused
+		return queue.ActionState{}, refused
 	}
 	state, err := s.ledger.Action(ctx, id)
 	if err == nil && refused != nil && state.Thread.Status != action.Canceled {
@@ -141,9 +141,9 @@ func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.Action
 }
 
 // SnoozeAction lets an action that waits do so until another time. See ledger.Ledger.Snooze for the errors.
-func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error) {
+func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
 	if err := s.ledger.Snooze(ctx, id, until, by); err != nil {
-		return ledger.ActionState{}, err
+		return queue.ActionState{}, err
 	}
 	return s.ledger.Action(ctx, id)
 }
@@ -155,12 +155,12 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 	if err != nil {
 		return AddedAction{}, err
 	}
-	if err := ledger.OwnedByDeployment(old.Action, "retry"); err != nil {
+	if err := queue.OwnedByDeployment(old.Action, "retry"); err != nil {
 		return AddedAction{}, err
 	}
 	if old.Thread.Status.Live() {
 		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
-	return s.enqueue(ctx, old.Again(action.ID{}, by), ledger.EnqueueOptions{})
+	return s.enqueue(ctx, old.Again(action.ID{}, by), queue.EnqueueOptions{})
 }

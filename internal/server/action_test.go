@@ -10,9 +10,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // serveOrders is a world whose people may order actions of the handler "work", which nobody serves.
@@ -177,17 +179,17 @@ func TestStepsAreNotOrdered(t *testing.T) {
 	t.Parallel()
 	s := serveOrders(t)
 	s.Apply(t, servertest.Definition)
-	if _, err := s.Service.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
+	if _, err := s.Service.Register(t.Context(), journal.Revision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 	waiter := s.Service.Waiter()
 	for {
-		actions, err := s.Service.Actions(t.Context(), ledger.ActionQuery{Pipeline: "greeter"})
+		actions, err := s.Service.Actions(t.Context(), queue.ActionQuery{Pipeline: "greeter"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(actions) == 0 {
-			if err := waiter.Wait(t.Context(), time.Second, ledger.TopicAction); err != nil {
+			if err := waiter.Wait(t.Context(), time.Second, store.TopicAction); err != nil {
 				t.Fatal(err)
 			}
 			continue

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // addInput is an Order.
@@ -91,19 +91,19 @@ func (a *api) orders() {
 	})
 	snooze := write("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Let an action that waits do so until another time")
 	snooze.DefaultStatus = http.StatusAccepted
-	handle(a, snooze, func(ctx context.Context, in *snoozeInput) (ledger.ActionState, error) {
+	handle(a, snooze, func(ctx context.Context, in *snoozeInput) (queue.ActionState, error) {
 		id, err := in.id()
 		if err != nil {
-			return ledger.ActionState{}, err
+			return queue.ActionState{}, err
 		}
 		return a.service.SnoozeAction(ctx, id, in.Body.Until, IdentityOf(ctx).Name)
 	})
 	cancel := write("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
 	cancel.DefaultStatus = http.StatusAccepted
-	handle(a, cancel, func(ctx context.Context, in *ActionPath) (ledger.ActionState, error) {
+	handle(a, cancel, func(ctx context.Context, in *ActionPath) (queue.ActionState, error) {
 		id, err := in.id()
 		if err != nil {
-			return ledger.ActionState{}, err
+			return queue.ActionState{}, err
 		}
 		return a.service.CancelAction(ctx, id)
 	})

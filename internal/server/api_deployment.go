@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -49,7 +49,7 @@ func (a *api) deployments() {
 	handle(a, read("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
 	handle(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"),
-		func(ctx context.Context, in *deployInput) (ledger.Deployment, error) {
+		func(ctx context.Context, in *deployInput) (journal.Deployment, error) {
 			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Until, IdentityOf(ctx).Name})
 		})
 	handle(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
@@ -82,11 +82,11 @@ func (a *api) deployments() {
 	}
 }
 
-func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]ledger.Deployment, error) {
+func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]journal.Deployment, error) {
 	if in.Before > 0 && in.Pipeline == "" {
 		return nil, fault.New(fault.Invalid, "before needs pipeline")
 	}
-	q := ledger.DeploymentQuery{
+	q := journal.DeploymentQuery{
 		Pipeline: in.Pipeline, Revision: in.Revision, Status: pipeline.Status(in.Status), Before: in.Before, Limit: in.Limit,
 	}
 	if q.Limit == 0 {
@@ -96,18 +96,18 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]ledge
 }
 
 // command answers with the deployment as it stands afterwards.
-func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.Deployment, error) {
-	return func(ctx context.Context, in *commandInput) (ledger.Deployment, error) {
+func (a *api) command(kind string) func(context.Context, *commandInput) (journal.Deployment, error) {
+	return func(ctx context.Context, in *commandInput) (journal.Deployment, error) {
 		ref, err := a.service.Resolve(ctx, in.ID)
 		if err != nil {
-			return ledger.Deployment{}, err
+			return journal.Deployment{}, err
 		}
 		intent := Command{Kind: kind, By: IdentityOf(ctx).Name}
 		if b := in.Body; b != nil {
 			intent.Target, intent.Event, intent.Reason, intent.Now = b.Target, b.Event, b.Reason, b.Now
 		}
 		if err := a.service.Command(ctx, ref, intent); err != nil {
-			return ledger.Deployment{}, err
+			return journal.Deployment{}, err
 		}
 		return a.service.deployment(ctx, ref)
 	}

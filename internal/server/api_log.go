@@ -14,8 +14,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // logInput selects entries; as text/event-stream they follow live.
@@ -31,8 +32,8 @@ type logInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
 
-func (in *logInput) query() (ledger.EntryQuery, error) {
-	q := ledger.EntryQuery{
+func (in *logInput) query() (journal.EntryQuery, error) {
+	q := journal.EntryQuery{
 		Pipeline: in.Pipeline, After: in.After, Deployment: in.Deployment, Limit: in.Limit, Newest: in.Newest,
 	}
 	if in.Target != "" {
@@ -70,7 +71,7 @@ func (a *api) log() {
 	})
 }
 
-func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamResponse, error) {
+func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
 	if _, err := a.service.head(ctx, q.Pipeline); err != nil {
 		return nil, problemOf(err)
 	}
@@ -101,8 +102,8 @@ type actionQuery struct {
 }
 
 // ledgerQuery is the query for the ledger.
-func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
-	q := ledger.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
+func (in *actionQuery) ledgerQuery() (queue.ActionQuery, error) {
+	q := queue.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
 		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
 	for _, text := range in.Status {
 		status, err := action.ParseStatus(text)
@@ -155,7 +156,7 @@ type eventsInput struct {
 
 func (a *api) actions() {
 	handle(a, read("list-actions", "/actions", "Actions, newest first"),
-		func(ctx context.Context, in *actionQuery) ([]ledger.ActionState, error) {
+		func(ctx context.Context, in *actionQuery) ([]queue.ActionState, error) {
 			q, err := in.ledgerQuery()
 			if err != nil {
 				return nil, err
@@ -181,7 +182,7 @@ func (a *api) actions() {
 		}
 		return stream(func(ctx context.Context, w *EventStream) error {
 			return a.service.followEvents(ctx, from, eventSink{
-				event:   func(e ledger.RecordedEvent) error { return w.JSON(e.Position.String(), "event", e.Event) },
+				event:   func(e queue.RecordedEvent) error { return w.JSON(e.Position.String(), "event", e.Event) },
 				comment: w.Comment,
 			})
 		}), nil

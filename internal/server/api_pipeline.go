@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 )
 
 // maxDefinition is the size in bytes above which a waybill.yaml is refused.
@@ -65,11 +65,11 @@ func (a *api) pipelines() {
 		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
 	huma.Register(a.huma, read("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
 	handle(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
-		func(ctx context.Context, in *PipelinePath) ([]ledger.Version, error) {
+		func(ctx context.Context, in *PipelinePath) ([]journal.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
 	handle(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
-		func(ctx context.Context, in *versionPath) (ledger.Version, error) {
+		func(ctx context.Context, in *versionPath) (journal.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
 	apply := write("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
@@ -172,6 +172,6 @@ type resourceInput struct {
 	Host     string `query:"host" doc:"address of a host"`
 }
 
-func (a *api) resources(ctx context.Context, in *resourceInput) ([]ledger.Resource, error) {
+func (a *api) resources(ctx context.Context, in *resourceInput) ([]journal.Resource, error) {
 	return a.service.Resources(ctx, in.Pipeline, in.Host)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 )
 
 type LabelPath struct {
@@ -60,11 +60,11 @@ type limitInput struct {
 
 func (a *api) revisions() {
 	handle(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
-		func(ctx context.Context, in *limitInput) ([]ledger.Revision, error) {
+		func(ctx context.Context, in *limitInput) ([]journal.Revision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
 	handle(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
-		func(ctx context.Context, in *LabelPath) (ledger.Revision, error) {
+		func(ctx context.Context, in *LabelPath) (journal.Revision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
 	handle(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
@@ -81,8 +81,8 @@ func (a *api) revisions() {
 		})
 	handle(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store a result of a build that ran elsewhere"),
-		func(ctx context.Context, in *artifactUpload) (ledger.Artifact, error) {
-			wanted := ledger.Artifact{Label: in.Artifact, Name: in.Name}
+		func(ctx context.Context, in *artifactUpload) (journal.Artifact, error) {
+			wanted := journal.Artifact{Label: in.Artifact, Name: in.Name}
 			if wanted.Name == "" {
 				wanted.Name = in.Artifact
 			}
@@ -90,9 +90,9 @@ func (a *api) revisions() {
 		})
 }
 
-func (a *api) register(ctx context.Context, in *revisionInput) (ledger.Registered, error) {
+func (a *api) register(ctx context.Context, in *revisionInput) (journal.Registered, error) {
 	b := in.Body
-	revision := ledger.Revision{
+	revision := journal.Revision{
 		Pipeline: in.Pipeline, Label: b.Label, Commit: b.Commit, Subject: b.Subject,
 		CommittedAt: b.CommittedAt, Snapshot: b.Snapshot, By: IdentityOf(ctx).Name,
 	}

@@ -15,10 +15,13 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/token"
 )
 
 const homeToken = "wb_the-token-of-the-home"
@@ -130,7 +133,7 @@ func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 
 func storeToken(t *testing.T, l *ledger.Ledger, name, secret string, scopes ...string) {
 	t.Helper()
-	if err := l.CreateToken(t.Context(), ledger.Token{Hash: sha256Of(secret), Name: name, Scopes: scopes}); err != nil {
+	if err := l.CreateToken(t.Context(), token.Token{Hash: sha256Of(secret), Name: name, Scopes: scopes}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -202,7 +205,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
+	revision := journal.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
 	first, err := c.Register(ctx, revision, true, "")
 	if err != nil || !first.Created || first.Revision.By != "ana" {
 		t.Fatalf("register: %+v, %v", first, err)
@@ -234,7 +237,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	same("revisions", func(o operations) (any, error) { return o.Revisions(ctx, "greeter", 5) })
 	same("revision", func(o operations) (any, error) { return o.Revision(ctx, "greeter", "3f2c9a1") })
 	same("deployments", func(o operations) (any, error) {
-		return o.Deployments(ctx, ledger.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFinished, Limit: 5})
+		return o.Deployments(ctx, journal.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFinished, Limit: 5})
 	})
 	same("steps", func(o operations) (any, error) { return o.Steps(ctx, ref) })
 	same("why", func(o operations) (any, error) { return o.Why(ctx, ref, "prod/east") })
@@ -242,12 +245,12 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	same("plan of an edit", func(o operations) (any, error) { return o.PlanEdit(ctx, proposal) })
 	same("resolve", func(o operations) (any, error) { return o.Resolve(ctx, first.Deployment.ID.String()) })
 	same("entries", func(o operations) (any, error) {
-		return o.Entries(ctx, ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: pipeline.Fact, After: 3, Limit: 4})
+		return o.Entries(ctx, journal.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: pipeline.Fact, After: 3, Limit: 4})
 	})
 	same("actions", func(o operations) (any, error) {
-		return o.Actions(ctx, ledger.ActionQuery{Pipeline: "greeter", Statuses: []action.Status{action.Successful}, Limit: 3})
+		return o.Actions(ctx, queue.ActionQuery{Pipeline: "greeter", Statuses: []action.Status{action.Successful}, Limit: 3})
 	})
-	actions, err := c.Actions(ctx, ledger.ActionQuery{Limit: 1})
+	actions, err := c.Actions(ctx, queue.ActionQuery{Limit: 1})
 	if err != nil || len(actions) != 1 {
 		t.Fatalf("got %d actions, %v; want 1", len(actions), err)
 	}
@@ -267,18 +270,18 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 type operations interface {
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
-	Versions(ctx context.Context, pipeline string) ([]ledger.Version, error)
-	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
+	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Plan(ctx context.Context, pipeline string, p *server.Proposal) (server.PlanView, error)
-	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
-	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)
-	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
+	Revisions(ctx context.Context, pipeline string, limit int) ([]journal.Revision, error)
+	Revision(ctx context.Context, pipeline, label string) (journal.Revision, error)
+	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
 	Steps(ctx context.Context, ref server.Ref) ([]pipeline.StepState, error)
 	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	Resolve(ctx context.Context, text string) (server.Ref, error)
-	Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error)
-	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
+	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
+	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 }
 
@@ -324,7 +327,7 @@ func TestLogStreamResumesWithoutLossOrRepeat(t *testing.T) {
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	cut := s.stream(t, "/api/v1/pipelines/greeter/log", "", 10)
 	rest := s.stream(t, "/api/v1/pipelines/greeter/log", cut[9], 15)
-	all, err := s.Service.Entries(t.Context(), ledger.EntryQuery{Pipeline: "greeter", Limit: 25})
+	all, err := s.Service.Entries(t.Context(), journal.EntryQuery{Pipeline: "greeter", Limit: 25})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +378,7 @@ func TestClientFollowsOverACut(t *testing.T) {
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	enough := errors.New("enough")
 	var got []int64
-	err := s.client().Follow(t.Context(), ledger.EntryQuery{Pipeline: "greeter"}, func(e pipeline.Entry) error {
+	err := s.client().Follow(t.Context(), journal.EntryQuery{Pipeline: "greeter"}, func(e pipeline.Entry) error {
 		got = append(got, e.Seq)
 		if e.Event == pipeline.HostReplicated && e.Deployment == ref.Number && len(got) < 20 {
 			s.CloseClientConnections()
@@ -401,7 +404,7 @@ func TestActionEventsStreamToTheirEnd(t *testing.T) {
 	s := serve(t, "")
 	s.Apply(t, servertest.Definition)
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	actions, err := s.Service.Actions(t.Context(), ledger.ActionQuery{Limit: 1})
+	actions, err := s.Service.Actions(t.Context(), queue.ActionQuery{Limit: 1})
 	if err != nil || len(actions) != 1 {
 		t.Fatal(err)
 	}

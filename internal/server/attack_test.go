@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -295,7 +295,7 @@ func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 		return status, answer.Key
 	}
 	_, key := ask("files")
-	if _, err := s.Service.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
+	if _, err := s.Service.Register(t.Context(), journal.Revision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Blobs.Clear(t.Context(), "upload"); err != nil {

@@ -11,8 +11,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Client asks another process what a Service answers, with the same methods and the same fault codes.
@@ -43,12 +44,12 @@ func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, 
 }
 
 // Versions is Service.Versions.
-func (c *Client) Versions(ctx context.Context, name string) (versions []ledger.Version, err error) {
+func (c *Client) Versions(ctx context.Context, name string) (versions []journal.Version, err error) {
 	return versions, c.get(ctx, at("pipelines", name, "versions"), nil, &versions)
 }
 
 // Version is Service.Version.
-func (c *Client) Version(ctx context.Context, name string, version int) (found ledger.Version, err error) {
+func (c *Client) Version(ctx context.Context, name string, version int) (found journal.Version, err error) {
 	return found, c.get(ctx, at("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
@@ -110,7 +111,7 @@ func (c *Client) Snapshot(ctx context.Context, name, label string) (view Snapsho
 }
 
 // Register is Service.Register.
-func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (done ledger.Registered, err error) {
+func (c *Client) Register(ctx context.Context, r journal.Revision, deploy bool, until string) (done journal.Registered, err error) {
 	body := map[string]any{
 		"label": r.Label, "commit": r.Commit, "subject": r.Subject, "snapshot": r.Snapshot, "deploy": deploy, "until": until,
 	}
@@ -121,22 +122,22 @@ func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool, u
 }
 
 // Revisions is Service.Revisions.
-func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []ledger.Revision, err error) {
+func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []journal.Revision, err error) {
 	return found, c.get(ctx, at("pipelines", name, "revisions"), numbers("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
-func (c *Client) Revision(ctx context.Context, name, label string) (found ledger.Revision, err error) {
+func (c *Client) Revision(ctx context.Context, name, label string) (found journal.Revision, err error) {
 	return found, c.get(ctx, at("pipelines", name, "revisions", label), nil, &found)
 }
 
 // Deploy is Service.Deploy; the server takes who did it from the token.
-func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made ledger.Deployment, err error) {
+func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
 	return made, c.post(ctx, at("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
 
 // Deployments is Service.Deployments.
-func (c *Client) Deployments(ctx context.Context, q ledger.DeploymentQuery) (found []ledger.Deployment, err error) {
+func (c *Client) Deployments(ctx context.Context, q journal.DeploymentQuery) (found []journal.Deployment, err error) {
 	query := numbers("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
 	texts(query, "pipeline", q.Pipeline, "status", string(q.Status))
 	return found, c.get(ctx, "/deployments", query, &found)
@@ -176,12 +177,12 @@ func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 }
 
 // Entries is Service.Entries.
-func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []pipeline.Entry, err error) {
+func (c *Client) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
 	return rows, c.get(ctx, at("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 
 // Actions is Service.Actions.
-func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
+func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queue.ActionState, err error) {
 	query := numbers("deployment", q.Deployment, "limit", int64(q.Limit))
 	texts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
 	for key, id := range map[string]action.ID{"parent": q.Parent, "retryOf": q.RetryOf, "after": q.After} {
@@ -208,7 +209,7 @@ func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err
 	return view, c.get(ctx, at("actions", id.String()), nil, &view)
 }
 
-func entryQuery(q ledger.EntryQuery) url.Values {
+func entryQuery(q journal.EntryQuery) url.Values {
 	query := numbers("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
 	texts(query, "target", q.Target)
 	if q.Class != 0 {

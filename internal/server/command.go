@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -55,12 +55,12 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	}
 	f := s.folds.get(ref.Pipeline)
 	return s.decided(ctx, f, func() error {
-		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked ledger.Locked) (ledger.Change, error) {
+		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
 			if err := f.applyLocked(locked.Newer); err != nil {
-				return ledger.Change{}, err
+				return journal.Change{}, err
 			}
 			entries, err := f.engine.Command(intent)
-			return ledger.Change{By: c.By, Entries: entries}, err
+			return journal.Change{By: c.By, Entries: entries}, err
 		})
 		return err
 	})

@@ -6,15 +6,16 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // DeploymentView is a deployment as it stands.
 type DeploymentView struct {
-	ledger.Deployment
+	journal.Deployment
 	State    pipeline.DeploymentState `json:"state"`
-	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision, whole
+	Snapshot journal.Revision         `json:"revisionDetail"` // the revision, whole
 	Seq      int64                    `json:"seq"`            // of the last entry seen
 	Now      time.Time                `json:"now"`            // the ledger's time of this view
 	Stages   []StageRun               `json:"stages"`         // in definition order
@@ -74,19 +75,19 @@ const (
 // StepRun is a step that takes work, or an artifact's arrival, with its action.
 type StepRun struct {
 	pipeline.StepState
-	Name      string           `json:"name"`               // deploy, build, amd64
-	Word      string           `json:"word"`               // for people: deployed, deploying, waits, failed, …
-	Action    action.ID        `json:"action,omitzero"`    // its newest action
-	Status    action.Status    `json:"status,omitzero"`    // of the action
-	Attempt   int              `json:"attempt,omitempty"`  // claims so far
-	Spent     int              `json:"spent,omitempty"`    // attempts that count
-	Attempts  int              `json:"attempts,omitempty"` // that the policy allows
-	RunAt     time.Time        `json:"runAt,omitzero"`     // backing off: not before
-	StartedAt time.Time        `json:"startedAt,omitzero"`
-	EndedAt   time.Time        `json:"endedAt,omitzero"`
-	Error     string           `json:"error,omitempty"`  // of the last attempt that failed
-	Output    string           `json:"output,omitempty"` // what it said, for people
-	Artifact  *ledger.Artifact `json:"artifact,omitempty"`
+	Name      string            `json:"name"`               // deploy, build, amd64
+	Word      string            `json:"word"`               // for people: deployed, deploying, waits, failed, …
+	Action    action.ID         `json:"action,omitzero"`    // its newest action
+	Status    action.Status     `json:"status,omitzero"`    // of the action
+	Attempt   int               `json:"attempt,omitempty"`  // claims so far
+	Spent     int               `json:"spent,omitempty"`    // attempts that count
+	Attempts  int               `json:"attempts,omitempty"` // that the policy allows
+	RunAt     time.Time         `json:"runAt,omitzero"`     // backing off: not before
+	StartedAt time.Time         `json:"startedAt,omitzero"`
+	EndedAt   time.Time         `json:"endedAt,omitzero"`
+	Error     string            `json:"error,omitempty"`  // of the last attempt that failed
+	Output    string            `json:"output,omitempty"` // what it said, for people
+	Artifact  *journal.Artifact `json:"artifact,omitempty"`
 }
 
 // Failure says what failed, why, and what to do.
@@ -140,7 +141,7 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 	if err != nil {
 		return ParseRef(text)
 	}
-	all, err := s.ledger.Deployments(ctx, ledger.DeploymentQuery{})
+	all, err := s.ledger.Deployments(ctx, journal.DeploymentQuery{})
 	if err != nil {
 		return Ref{}, err
 	}
@@ -186,9 +187,9 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 	return open, err
 }
 
-func (s *Service) deployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
+func (s *Service) deployment(ctx context.Context, ref Ref) (journal.Deployment, error) {
 	if _, err := s.head(ctx, ref.Pipeline); err != nil {
-		return ledger.Deployment{}, err
+		return journal.Deployment{}, err
 	}
 	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
 	if fault.Is(err, fault.NotFound) {
@@ -208,13 +209,13 @@ func full(name, target string) string {
 
 // stepAction is a step's newest action and the error of its last failed attempt.
 type stepAction struct {
-	ledger.ActionState
+	queue.ActionState
 	lastError string
 }
 
 // stepActions reads the newest action of every step of a deployment.
 func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAction, error) {
-	states, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: ref.Pipeline, Deployment: ref.Number})
+	states, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: ref.Pipeline, Deployment: ref.Number})
 	if err != nil {
 		return nil, err
 	}

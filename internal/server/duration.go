@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // How many recorded runs a median is taken of, and how many actions are looked at for them.
@@ -27,7 +27,7 @@ type durations struct {
 type stepName struct{ target, event string }
 
 func (s *Service) durations(ctx context.Context, name string) (*durations, error) {
-	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
+	recorded, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", name, err)
 	}

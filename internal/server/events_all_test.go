@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -91,7 +91,7 @@ func TestAllEventsAreStreamed(t *testing.T) {
 		}
 	}
 	leave()
-	if err := s.Ledger.Cancel(t.Context(), id, ledger.CancelNow); err != nil {
+	if err := s.Ledger.Cancel(t.Context(), id, queue.CancelNow); err != nil {
 		t.Fatal(err)
 	}
 	next, leave = s.watch(t, cursor)
@@ -126,7 +126,7 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	parent := s.add(t, action.Action{Kind: "job", Name: "mirror", Lane: "work/a"})
 	child := s.add(t, action.Action{Kind: "callback", Name: "publish", ParentID: parent, Lane: "work/b"})
 	retry := s.add(t, action.Action{Kind: "job", Name: "mirror", RetryOf: parent})
-	if err := s.Ledger.Cancel(t.Context(), child, ledger.CancelNow); err != nil {
+	if err := s.Ledger.Cancel(t.Context(), child, queue.CancelNow); err != nil {
 		t.Fatal(err)
 	}
 	for query, want := range map[string][]action.ID{
@@ -136,7 +136,7 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 		"after=" + child.String(): {parent}, "live=true": {retry, parent},
 	} {
 		status, answer, _ := s.ask(t, "GET", "/api/v1/actions?"+query, "")
-		var found []ledger.ActionState
+		var found []queue.ActionState
 		if err := json.Unmarshal([]byte(answer), &found); err != nil || status != 200 {
 			t.Errorf("%s: %d %s", query, status, answer)
 			continue
@@ -161,7 +161,7 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	if err != nil || len(view.Children) != 1 || view.Children[0].ID != child || view.Children[0].Status != action.Canceled {
 		t.Errorf("children %+v, %v", view.Children, err)
 	}
-	byClient, err := client.Actions(t.Context(), ledger.ActionQuery{Parent: parent, Statuses: []action.Status{action.Canceled}, Kind: "callback"})
+	byClient, err := client.Actions(t.Context(), queue.ActionQuery{Parent: parent, Statuses: []action.Status{action.Canceled}, Kind: "callback"})
 	if err != nil || len(byClient) != 1 {
 		t.Errorf("the client found %d, %v", len(byClient), err)
 	}
@@ -175,15 +175,15 @@ func TestExchangesAreLinkedAndRead(t *testing.T) {
 	if _, _, _, err := s.Blobs.Put(t.Context(), key, strings.NewReader(`{"attempt": 1}`)); err != nil {
 		t.Fatal(err)
 	}
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host"}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host"}
 	if err := s.Ledger.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "work", N: 1}})
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "work", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatal(turned, err)
 	}
-	if _, err := s.Ledger.Turn(t.Context(), host, []ledger.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
+	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String(), "")

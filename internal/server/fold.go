@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -142,7 +143,7 @@ func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
 }
 
 // head reads a pipeline's head, naming the nearest pipeline when there is none.
-func (s *Service) head(ctx context.Context, name string) (ledger.Head, error) {
+func (s *Service) head(ctx context.Context, name string) (journal.Head, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if !fault.Is(err, fault.NotFound) {
 		return head, err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 func TestLimitsAreReadAndChanged(t *testing.T) {
@@ -17,11 +17,11 @@ func TestLimitsAreReadAndChanged(t *testing.T) {
 		t.Fatalf("at first: %+v, %v", limits, err)
 	}
 	const lane = "notify/hooks.example.org"
-	limit, err := c.Limit(ctx, lane, ledger.LimitCommand{Kind: "pause", Reason: "maintenance"})
+	limit, err := c.Limit(ctx, lane, queue.LimitCommand{Kind: "pause", Reason: "maintenance"})
 	if err != nil || limit.Key != lane || limit.State != "paused" || limit.PausedBy != "ana" || limit.Reason != "maintenance" {
 		t.Errorf("paused: %+v, %v", limit, err)
 	}
-	limit, err = c.Limit(ctx, "notify/*", ledger.LimitCommand{Kind: "pause", For: time.Hour})
+	limit, err = c.Limit(ctx, "notify/*", queue.LimitCommand{Kind: "pause", For: time.Hour})
 	if err != nil || limit.PauseUntil.IsZero() || !limit.HalfOpen() {
 		t.Errorf("paused for an hour: %+v, %v", limit, err)
 	}
@@ -29,10 +29,10 @@ func TestLimitsAreReadAndChanged(t *testing.T) {
 	if err != nil || len(limits) != 2 || limits[0].Key != "notify/*" || limits[0].State != "paused" || limits[1].State != "paused" {
 		t.Errorf("listed: %+v, %v", limits, err)
 	}
-	if _, err := c.Limit(ctx, lane, ledger.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
+	if _, err := c.Limit(ctx, lane, queue.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an unknown command: %v", err)
 	}
-	if _, err := c.Limit(ctx, "nobody", ledger.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
+	if _, err := c.Limit(ctx, "nobody", queue.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown lane: %v", err)
 	}
 	if status, _, _ := s.ask(t, "POST", "/api/v1/limits/notify%2Fhooks.example.org", `{"command": "resume"}`); status != 401 {

@@ -13,15 +13,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // followPoll bounds how late a follower sees a row whose wake-up was lost.
 const followPoll = 2 * time.Second
 
 // Entries reads a pipeline's log.
-func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
+func (s *Service) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	if _, err := s.head(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
@@ -31,7 +33,7 @@ func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.
 // Follow hands every matching entry after q.After to each, in order, those that are there and those to come,
 // until ctx ends (its cause is returned) or each returns an error (which is returned). q.Limit and q.Newest count for
 // the first reading.
-func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	head, err := s.head(ctx, q.Pipeline)
 	if err != nil {
 		return err
@@ -59,20 +61,20 @@ func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pip
 }
 
 // grown waits until the log has a row after the position.
-func (s *Service) grown(ctx context.Context, waiter *Waiter, name string, after int64) (ledger.Head, error) {
+func (s *Service) grown(ctx context.Context, waiter *Waiter, name string, after int64) (journal.Head, error) {
 	for {
 		head, err := s.ledger.Head(ctx, name)
 		if err != nil || head.Seq > after {
 			return head, err
 		}
-		if err := waiter.Wait(ctx, followPoll, ledger.TopicEntry); err != nil {
+		if err := waiter.Wait(ctx, followPoll, store.TopicEntry); err != nil {
 			return head, err
 		}
 	}
 }
 
 // Actions lists by query, newest first.
-func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+func (s *Service) Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
 	if err := refuseUnindexed(q); err != nil {
 		return nil, err
 	}
@@ -80,7 +82,7 @@ func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.A
 }
 
 // refuseUnindexed names a filter that would have the whole history read.
-func refuseUnindexed(q ledger.ActionQuery) error {
+func refuseUnindexed(q queue.ActionQuery) error {
 	live := q.LiveOnly || len(q.Statuses) > 0 && len(q.Ended()) == 0
 	switch {
 	case q.Lane != "" && !live && q.Since.IsZero():
@@ -94,12 +96,12 @@ func refuseUnindexed(q ledger.ActionQuery) error {
 
 // ActionView is everything about one action.
 type ActionView struct {
-	ledger.ActionState
+	queue.ActionState
 	Events    []action.Event `json:"events"`
 	Children  []Child        `json:"children,omitempty"`  // what it asked for, the oldest first; at most childrenShown
 	Exchanges []string       `json:"exchanges,omitempty"` // paths of what its attempts saw
 	// Limit is what keeps the lane of an action that waits from running freely.
-	Limit *ledger.Limiter `json:"limit,omitempty"`
+	Limit *queue.Limiter `json:"limit,omitempty"`
 }
 
 // Child is an action that another one asked for.
@@ -133,7 +135,7 @@ func (s *Service) history(ctx context.Context, id action.ID) (ActionView, error)
 	if view.Events, err = s.ledger.Events(ctx, id); err != nil {
 		return view, err
 	}
-	children, err := s.ledger.Actions(ctx, ledger.ActionQuery{Parent: id, Oldest: true, Limit: childrenShown})
+	children, err := s.ledger.Actions(ctx, queue.ActionQuery{Parent: id, Oldest: true, Limit: childrenShown})
 	for _, c := range children {
 		view.Children = append(view.Children, Child{c.ID, c.Kind, c.Name, c.Handler, c.Thread.Status})
 	}
@@ -172,11 +174,11 @@ const eventsPage = 1000
 const writerIsLong = 5 * time.Second
 
 // eventsFrom returns where a stream of all events begins: behind the event of a cursor, or with what is recorded from now on.
-func (s *Service) eventsFrom(ctx context.Context, cursor string) (ledger.EventPosition, error) {
+func (s *Service) eventsFrom(ctx context.Context, cursor string) (queue.EventPosition, error) {
 	if cursor == "" {
 		return s.ledger.EventsEnd(ctx)
 	}
-	from, err := ledger.ParseEventPosition(cursor)
+	from, err := queue.ParseEventPosition(cursor)
 	if err != nil {
 		return from, fault.New(fault.Invalid, "Last-Event-ID: %q is %w", cursor, err).WithHint("send the id of an event of this stream, or none")
 	}
@@ -185,13 +187,13 @@ func (s *Service) eventsFrom(ctx context.Context, cursor string) (ledger.EventPo
 
 // eventSink takes what a stream of all events sends.
 type eventSink struct {
-	event   func(ledger.RecordedEvent) error
+	event   func(queue.RecordedEvent) error
 	comment func(text string) error
 }
 
 // followEvents sends the events of all actions after a position, each at least once and in the recorded order, until ctx ends. While a
 // transaction that stays open delays them, it sends a comment from time to time that says so.
-func (s *Service) followEvents(ctx context.Context, after ledger.EventPosition, to eventSink) error {
+func (s *Service) followEvents(ctx context.Context, after queue.EventPosition, to eventSink) error {
 	waiter := s.Waiter()
 	for commented := time.Now(); ; {
 		events, err := s.ledger.EventsAfter(ctx, after, eventsPage)
@@ -213,7 +215,7 @@ func (s *Service) followEvents(ctx context.Context, after ledger.EventPosition, 
 			}
 			commented = time.Now()
 		}
-		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {
+		if err := waiter.Wait(ctx, followPoll, store.TopicAction); err != nil {
 			return err
 		}
 	}
@@ -259,7 +261,7 @@ func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, eac
 		if state.Thread.Status.Ended() {
 			return end()
 		}
-		if err := waiter.Wait(ctx, followPoll, ledger.TopicAction); err != nil {
+		if err := waiter.Wait(ctx, followPoll, store.TopicAction); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -18,12 +18,12 @@ type PipelineView struct {
 	Definition  *pipeline.Definition       `json:"definition,omitempty"`
 	Stages      []StageView                `json:"stages"`
 	Active      []pipeline.DeploymentState `json:"active"` // oldest first
-	Last        *ledger.Deployment         `json:"last,omitempty"`
-	Resources   []ledger.Resource          `json:"resources"`
+	Last        *journal.Deployment        `json:"last,omitempty"`
+	Resources   []journal.Resource         `json:"resources"`
 	Hosts       []HostView                 `json:"hosts"` // in definition order
 	Drift       []Drift                    `json:"drift"`
-	Revisions   []ledger.Revision          `json:"revisions"`   // newest first, at most RecentLimit
-	Deployments []ledger.Deployment        `json:"deployments"` // newest first, at most RecentLimit
+	Revisions   []journal.Revision         `json:"revisions"`   // newest first, at most RecentLimit
+	Deployments []journal.Deployment       `json:"deployments"` // newest first, at most RecentLimit
 }
 
 // RecentLimit is how many revisions and deployments a PipelineView names.
@@ -92,7 +92,7 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 }
 
 // Versions lists the definition versions, oldest first.
-func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, error) {
+func (s *Service) Versions(ctx context.Context, name string) ([]journal.Version, error) {
 	if _, err := s.head(ctx, name); err != nil {
 		return nil, err
 	}
@@ -100,9 +100,9 @@ func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, 
 }
 
 // Version is one definition version; 0: the one in force.
-func (s *Service) Version(ctx context.Context, name string, version int) (ledger.Version, error) {
+func (s *Service) Version(ctx context.Context, name string, version int) (journal.Version, error) {
 	if _, err := s.head(ctx, name); err != nil {
-		return ledger.Version{}, err
+		return journal.Version{}, err
 	}
 	return s.ledger.Version(ctx, name, version)
 }
@@ -111,7 +111,7 @@ func (s *Service) Version(ctx context.Context, name string, version int) (ledger
 func (s *Service) pipeline(ctx context.Context, name string, recent int) (PipelineView, error) {
 	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
 	var err error
-	if view.Deployments, err = s.ledger.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
+	if view.Deployments, err = s.ledger.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
 		return view, fmt.Errorf("list deployments of %s: %w", name, err)
 	}
 	if len(view.Deployments) > 0 {

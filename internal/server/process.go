@@ -16,16 +16,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Execution is a job that somebody wants of a process.
 type Execution struct {
 	Process     string
-	Inputs      json.RawMessage     // a JSON object
-	Answer      action.Answer       // how its results are wanted
-	Subscriber  *action.Subscriber  // whom its beginning and end are told; nil: nobody
-	Idempotency *ledger.Idempotency // who sends the same again gets the same job; nil: everybody is new
+	Inputs      json.RawMessage    // a JSON object
+	Answer      action.Answer      // how its results are wanted
+	Subscriber  *action.Subscriber // whom its beginning and end are told; nil: nobody
+	Idempotency *queue.Idempotency // who sends the same again gets the same job; nil: everybody is new
 	By          string
 }
 
@@ -69,7 +70,7 @@ func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error)
 			return AddedAction{}, err
 		}
 	}
-	return s.enqueue(ctx, job, ledger.EnqueueOptions{Idempotency: e.Idempotency})
+	return s.enqueue(ctx, job, queue.EnqueueOptions{Idempotency: e.Idempotency})
 }
 
 // PrepareJob is config.Process.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
@@ -101,14 +102,14 @@ const longestKey = 255
 
 // IdempotencyOf is what a repeated request is known by: its header, who sends it, and a hash of all that it says; nil
 // without the header.
-func IdempotencyOf(key, by string, request [sha256.Size]byte) (*ledger.Idempotency, error) {
+func IdempotencyOf(key, by string, request [sha256.Size]byte) (*queue.Idempotency, error) {
 	if len(key) > longestKey {
 		return nil, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
 	}
 	if key == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	return &ledger.Idempotency{Principal: by, Key: key, Body: request}, nil
+	return &queue.Idempotency{Principal: by, Key: key, Body: request}, nil
 }
 
 // putAside stores an action's parameters beside its evidence, before anybody can see the action.
@@ -133,7 +134,7 @@ func (s *Service) Parameters(ctx context.Context, a action.Action) (json.RawMess
 
 // Output is what an ended action made, wherever it is kept; nil: nothing. An end may be recorded while its output cannot be
 // stored: what is not there yet is fault.Unavailable.
-func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.RawMessage, error) {
+func (s *Service) Output(ctx context.Context, state queue.ActionState) (json.RawMessage, error) {
 	output, err := blob.Load(ctx, s.blobs, state.Output, state.OutputRef)
 	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.Unavailable, "the output of action %s is not stored yet: %w", state.ID, err).WithHint("ask again later")
@@ -142,13 +143,13 @@ func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.Ra
 }
 
 // Jobs lists jobs by query, whose Kind it sets.
-func (s *Service) Jobs(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+func (s *Service) Jobs(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
 	q.Kind = config.KindJob
 	return s.ledger.Actions(ctx, q)
 }
 
 // Job is one of them; fault.NoSuchAction for an action that is none.
-func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, error) {
+func (s *Service) Job(ctx context.Context, id action.ID) (queue.ActionState, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err == nil && state.Kind != config.KindJob {
 		err = fault.New(fault.NoSuchAction, "there is no job %s", id)
@@ -157,7 +158,7 @@ func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, er
 }
 
 // AwaitJob waits until a job has ended, or for some time, and says where it stands then.
-func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (ledger.ActionState, error) {
+func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (queue.ActionState, error) {
 	waiter, deadline := s.Waiter(), time.Now().Add(patience)
 	for {
 		state, err := s.Job(ctx, id)
@@ -165,7 +166,7 @@ func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Dura
 		if err != nil || state.Thread.Status.Ended() || left <= 0 {
 			return state, err
 		}
-		if err := waiter.Wait(ctx, min(left, followPoll), ledger.TopicAction); err != nil {
+		if err := waiter.Wait(ctx, min(left, followPoll), store.TopicAction); err != nil {
 			return state, err
 		}
 	}
@@ -173,13 +174,13 @@ func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Dura
 
 // DismissJob cancels a job that lives, and deletes the results of one that has ended: the action itself keeps its end.
 // The second time is as good as the first.
-func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (ledger.ActionState, error) {
+func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (queue.ActionState, error) {
 	state, err := s.Job(ctx, id)
 	if err != nil {
 		return state, err
 	}
 	if state.Thread.Status.Live() {
-		err := s.ledger.Cancel(ctx, id, ledger.CancelNow)
+		err := s.ledger.Cancel(ctx, id, queue.CancelNow)
 		if err == nil {
 			return s.Job(ctx, id)
 		}
@@ -214,12 +215,12 @@ func (s *Service) clear(ctx context.Context, a action.Action) error {
 }
 
 // CacheEntries lists what the payload cache knows, in the order of keys.
-func (s *Service) CacheEntries(ctx context.Context, q ledger.CacheQuery) ([]ledger.CacheEntry, error) {
+func (s *Service) CacheEntries(ctx context.Context, q queue.CacheQuery) ([]queue.CacheEntry, error) {
 	return s.ledger.CacheEntries(ctx, q)
 }
 
 // CacheEntry is one of them; fault.NotFound when there is none.
-func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEntry, error) {
+func (s *Service) CacheEntry(ctx context.Context, key action.ID) (queue.CacheEntry, error) {
 	return s.ledger.CacheEntry(ctx, key)
 }
 
@@ -234,6 +235,6 @@ func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.Ra
 }
 
 // ExpireCache has an entry's job, once it has ended, answer for nothing from a moment on; a zero time: now.
-func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (ledger.CacheEntry, error) {
+func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (queue.CacheEntry, error) {
 	return s.ledger.ExpireCache(ctx, key, at)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -60,11 +60,11 @@ func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 
 // ownersBut returns a function that reads the resources of all pipelines but one.
 func (s *Service) ownersBut(ctx context.Context, name string) owners {
-	return func() (map[pipeline.Resource]ledger.Owner, error) { return s.ledger.Owners(ctx, name) }
+	return func() (map[pipeline.Resource]journal.Owner, error) { return s.ledger.Owners(ctx, name) }
 }
 
 // owners reads the resources of other pipelines.
-type owners func() (map[pipeline.Resource]ledger.Owner, error)
+type owners func() (map[pipeline.Resource]journal.Owner, error)
 
 // Apply stores a definition as the next version, unless it equals the one in force. fault.Conflict: IfVersion
 // no longer holds. fault.Refused: it would lose work and Yes is not set; the view says what.
@@ -75,7 +75,7 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	}
 	view := compiled
 	f := s.folds.get(view.Pipeline)
-	decide := func(locked ledger.Locked) (ledger.Change, error) {
+	decide := func(locked journal.Locked) (journal.Change, error) {
 		view = compiled
 		return s.apply(f, plan, p, locked, &view)
 	}
@@ -97,31 +97,31 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 var errUnchanged = errors.New("the definition is the one in force")
 
 // apply is the decider of Apply, under the head lock.
-func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
+func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
-		return ledger.Change{}, err
+		return journal.Change{}, err
 	}
 	if p.IfVersion != nil && *p.IfVersion != locked.Version {
-		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
+		return journal.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
 	edit, err := s.edit(f, plan, p, locked.Head, view, locked.Owners)
 	if err != nil {
-		return ledger.Change{}, err
+		return journal.Change{}, err
 	}
 	if view.Unchanged {
-		return ledger.Change{}, errUnchanged
+		return journal.Change{}, errUnchanged
 	}
 	if view.Loses() && !p.Yes {
-		return ledger.Change{}, fault.New(fault.Refused, "definition %d of %s would skip or lose work of deployments inside",
+		return journal.Change{}, fault.New(fault.Refused, "definition %d of %s would skip or lose work of deployments inside",
 			view.Version, view.Pipeline).WithHint("look at it with waybill plan, then apply it with --yes")
 	}
-	return ledger.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
+	return journal.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
 }
 
 // edit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
 // has a resource of it.
-func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
+func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head journal.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equal(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
@@ -140,7 +140,7 @@ func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.He
 }
 
 // ownedTwice returns a problem for each host that runs what another pipeline has.
-func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner) (problems fault.Problems) {
+func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]journal.Owner) (problems fault.Problems) {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
 		for g := range stage.Groups {
@@ -157,7 +157,7 @@ func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner
 }
 
 // ownerWords says which pipeline has a resource, and what to do.
-func ownerWords(o ledger.Owner) string {
+func ownerWords(o journal.Owner) string {
 	switch o.Status {
 	case pipeline.StatusActive:
 		return fmt.Sprintf("%s#%d, which is active: wait until it has ended, or set service.name", o.Pipeline, o.Deployment)
@@ -183,10 +183,10 @@ func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 }
 
 // foldOrNew is a pipeline's head and fold, or empty ones when it is not there yet.
-func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fold, error) {
+func (s *Service) foldOrNew(ctx context.Context, name string) (journal.Head, *fold, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if fault.Is(err, fault.NotFound) {
-		return ledger.Head{Pipeline: name}, newFold(name), nil
+		return journal.Head{Pipeline: name}, newFold(name), nil
 	}
 	if err != nil {
 		return head, nil, err
@@ -239,11 +239,11 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 }
 
 // scratch folds a pipeline anew, for a simulation that applies rows which are never stored.
-func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
+func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) (*fold, journal.Head, error) {
 	f := newFold(name)
 	head, err := s.head(ctx, name)
 	if fault.Is(err, fault.NotFound) && proposal != nil {
-		return f, ledger.Head{Pipeline: name}, nil
+		return f, journal.Head{Pipeline: name}, nil
 	}
 	if err != nil {
 		return nil, head, err
@@ -255,7 +255,7 @@ func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) 
 }
 
 // propose applies a proposal to a scratch fold.
-func (s *Service) propose(f *fold, head ledger.Head, p Proposal, others owners) (*EditView, error) {
+func (s *Service) propose(f *fold, head journal.Head, p Proposal, others owners) (*EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// ReplayOrder asks for one step of a replay: see ledger.Replay.
+// ReplayOrder asks for one step of a replay: see queue.Replay.
 type ReplayOrder struct {
 	ID      action.ID `json:"id,omitzero" doc:"of a replay that is to go on; default: a new one"`
 	Handler string    `json:"handler,omitempty" doc:"only actions of this handler"`
@@ -25,12 +25,12 @@ type ReplayOrder struct {
 }
 
 // ReplayActions takes one step of a replay, at most 500 actions; the answer's Next says where the next one begins.
-func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Replayed, error) {
-	r := ledger.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
+func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Replayed, error) {
+	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
 	for _, name := range o.Status {
 		status, err := action.ParseStatus(name)
 		if err != nil {
-			return ledger.Replayed{}, fault.Wrap(fault.Invalid, err)
+			return queue.Replayed{}, fault.Wrap(fault.Invalid, err)
 		}
 		r.Statuses = append(r.Statuses, status)
 	}
@@ -38,7 +38,7 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Repl
 }
 
 // ReplayActions is Service.ReplayActions; the server takes who asks from the token.
-func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done ledger.Replayed, err error) {
+func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done queue.Replayed, err error) {
 	return done, c.post(ctx, "/actions/replay", o, &done)
 }
 
@@ -48,7 +48,7 @@ type replayInput struct{ Body ReplayOrder }
 func (a *api) replays() {
 	op := write("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "New actions that do what ended ones should have done, 500 a request")
 	op.DefaultStatus = http.StatusAccepted
-	huma.Register(a.huma, op, func(ctx context.Context, in *replayInput) (*Out[ledger.Replayed], error) {
+	huma.Register(a.huma, op, func(ctx context.Context, in *replayInput) (*Out[queue.Replayed], error) {
 		in.Body.By = IdentityOf(ctx).Name
 		done, err := a.service.ReplayActions(ctx, in.Body)
 		return answer(done, err)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -124,7 +124,7 @@ func faultOf(response *http.Response) error {
 }
 
 // Follow is Service.Follow; a cut connection is resumed without loss or repeat.
-func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+func (c *Client) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
 	return c.stream(ctx, ask, func(_, data string) (bool, error) {
 		var entry pipeline.Entry

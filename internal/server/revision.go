@@ -7,7 +7,7 @@ import (
 	"path"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 )
 
 // LargestUpload is the size in bytes above which a snapshot or an artifact is refused, unless Service.LargestUpload says otherwise.
@@ -100,18 +100,18 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 
 // Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
 // until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
-func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {
+func (s *Service) Register(ctx context.Context, r journal.Revision, deploy bool, until string) (journal.Registered, error) {
 	if r.Label == "" {
-		return ledger.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
+		return journal.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
 	}
 	if _, err := s.head(ctx, r.Pipeline); err != nil {
-		return ledger.Registered{}, err
+		return journal.Registered{}, err
 	}
 	return s.ledger.Register(ctx, r, deploy, until)
 }
 
 // Revisions lists the newest first; limit 0: RecentLimit.
-func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledger.Revision, error) {
+func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]journal.Revision, error) {
 	if _, err := s.head(ctx, name); err != nil {
 		return nil, err
 	}
@@ -122,9 +122,9 @@ func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledg
 }
 
 // Revision is one by label.
-func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revision, error) {
+func (s *Service) Revision(ctx context.Context, name, label string) (journal.Revision, error) {
 	if _, err := s.head(ctx, name); err != nil {
-		return ledger.Revision{}, err
+		return journal.Revision{}, err
 	}
 	r, err := s.ledger.Revision(ctx, name, label, 0)
 	if fault.Is(err, fault.NotFound) {
@@ -135,7 +135,7 @@ func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revi
 }
 
 // PutArtifact stores one result of a build that ran elsewhere. Repeatable; other content is fault.Conflict.
-func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
+func (s *Service) PutArtifact(ctx context.Context, name, label string, a journal.Artifact, r io.Reader) (journal.Artifact, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return a, err
@@ -155,18 +155,18 @@ type NewDeployment struct {
 }
 
 // Deploy makes one more deployment, of kind manual, of a registered revision.
-func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deployment, error) {
+func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deployment, error) {
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
-		return ledger.Deployment{}, err
+		return journal.Deployment{}, err
 	}
-	return s.ledger.Deploy(ctx, ledger.NewDeployment{
-		Pipeline: want.Pipeline, Revision: revision.Seq, Kind: ledger.Manual, Until: want.Until, By: want.By,
+	return s.ledger.Deploy(ctx, journal.NewDeployment{
+		Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual, Until: want.Until, By: want.By,
 	})
 }
 
 // Deployments lists by query, newest first.
-func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
+func (s *Service) Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error) {
 	if q.Pipeline != "" {
 		if _, err := s.head(ctx, q.Pipeline); err != nil {
 			return nil, err
@@ -176,12 +176,12 @@ func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]
 }
 
 // Resources lists what runs where; pipeline and host narrow it, "" is all.
-func (s *Service) Resources(ctx context.Context, name, host string) ([]ledger.Resource, error) {
+func (s *Service) Resources(ctx context.Context, name, host string) ([]journal.Resource, error) {
 	all, err := s.ledger.Resources(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("list what runs where: %w", err)
 	}
-	found := []ledger.Resource{}
+	found := []journal.Resource{}
 	for _, r := range all {
 		if host == "" || r.Address == host {
 			found = append(found, r)

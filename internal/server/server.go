@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Options of a Server.
@@ -204,8 +204,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 // ready answers without a token, so it says nothing about the database; the log has the reason.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	switch err := s.service.ledger.Ready(r.Context()); {
-	case errors.Is(err, ledger.ErrOutdated):
-		WriteProblem(w, r, ledger.ErrOutdated)
+	case errors.Is(err, store.ErrOutdated):
+		WriteProblem(w, r, store.ErrOutdated)
 	case err != nil:
 		s.options.Log.Warn("not ready", obs.Error(err))
 		WriteProblem(w, r, fault.New(fault.LedgerUnavailable, "the ledger does not answer"))

@@ -12,8 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -214,7 +215,7 @@ func TestUnknownNamesSayWhatIsNear(t *testing.T) {
 func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	state := ledger.ActionState{OutputRef: "action/outputs.json"}
+	state := queue.ActionState{OutputRef: "action/outputs.json"}
 	if _, err := w.Service.Output(t.Context(), state); !fault.Is(err, fault.Unavailable) || fault.HintOf(err) == "" {
 		t.Errorf("before: %v", err)
 	}
@@ -230,8 +231,8 @@ func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 func TestDeploymentIsBornWithItsBound(t *testing.T) {
 	t.Parallel()
 	type commands interface {
-		Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error)
-		Deploy(ctx context.Context, want server.NewDeployment) (ledger.Deployment, error)
+		Register(ctx context.Context, r journal.Revision, deploy bool, until string) (journal.Registered, error)
+		Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
 		Command(ctx context.Context, ref server.Ref, c server.Command) error
 	}
 	starts := map[string]func(t *testing.T) (*servertest.World, commands){
@@ -248,7 +249,7 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 			t.Parallel()
 			w, client := start(t)
 			w.Apply(t, servertest.Definition)
-			revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
+			revision := journal.Revision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
 			if _, err := client.Register(t.Context(), revision, true, "bata"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `stage "bata" not found`) {
 				t.Errorf("register until an unknown stage: %v", err)
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/token"
 )
 
 // sessionAge is how long a browser stays logged in.
@@ -31,8 +31,8 @@ type sessions struct {
 
 // sessionStore is what sessions need of the ledger.
 type sessionStore interface {
-	StartSession(ctx context.Context, s ledger.Session) error
-	SessionByHash(ctx context.Context, hash [32]byte) (ledger.Session, error)
+	StartSession(ctx context.Context, s token.Session) error
+	SessionByHash(ctx context.Context, hash [32]byte) (token.Session, error)
 	EndSession(ctx context.Context, hash [32]byte) error
 }
 
@@ -60,7 +60,7 @@ type visitor struct {
 // start logs a browser in and returns its cookie.
 func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bool) (*http.Cookie, error) {
 	secret := randomHex()
-	session := ledger.Session{Hash: s.hash(secret), By: v.by, Token: v.token, ExpiresAt: now.Add(sessionAge)}
+	session := token.Session{Hash: s.hash(secret), By: v.by, Token: v.token, ExpiresAt: now.Add(sessionAge)}
 	if err := s.stored.StartSession(ctx, session); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bo
 }
 
 // find returns the session of the request's cookie; ok is false without a valid one.
-func (s sessions) find(r *http.Request) (session ledger.Session, ok bool, err error) {
+func (s sessions) find(r *http.Request) (session token.Session, ok bool, err error) {
 	cookie, err := r.Cookie(s.name)
 	if err != nil {
 		return session, false, nil //nolint:nilerr // no cookie

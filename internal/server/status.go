@@ -10,38 +10,40 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // StatusView says whether everything keeps up, and if not, who is slow.
 type StatusView struct {
-	Now       time.Time        `json:"now"`     // the ledger's
-	KeepsUp   bool             `json:"keepsUp"` // nothing waits that should not
-	Troubles  []Trouble        `json:"troubles"`
-	Processes []InstanceView   `json:"processes"`
-	Handlers  []HandlerView    `json:"handlers"` // those with live actions, and those that are served
-	Lanes     []ledger.Limiter `json:"lanes"`    // slowed, paused or disabled
-	NextDue   time.Time        `json:"nextDue,omitzero"`
-	Rescues   map[string]int   `json:"rescues"` // of the last hour, by code
-	Strain    ledger.Strain    `json:"strain"`
+	Now       time.Time       `json:"now"`     // the ledger's
+	KeepsUp   bool            `json:"keepsUp"` // nothing waits that should not
+	Troubles  []Trouble       `json:"troubles"`
+	Processes []InstanceView  `json:"processes"`
+	Handlers  []HandlerView   `json:"handlers"` // those with live actions, and those that are served
+	Lanes     []queue.Limiter `json:"lanes"`    // slowed, paused or disabled
+	NextDue   time.Time       `json:"nextDue,omitzero"`
+	Rescues   map[string]int  `json:"rescues"` // of the last hour, by code
+	Strain    store.Strain    `json:"strain"`
 	// Partitions is how history is kept; nil: the log has none.
-	Partitions *ledger.Partitions `json:"partitions,omitempty"`
+	Partitions *queue.Partitions `json:"partitions,omitempty"`
 }
 
 // InstanceView is a process that runs roles.
 type InstanceView struct {
-	Name     string         `json:"name"`
-	Version  string         `json:"version"`
-	Roles    []string       `json:"roles"`
-	Handlers []string       `json:"handlers"` // that it serves
-	Since    time.Time      `json:"since"`
-	State    string         `json:"state"` // alive | draining | dead: nobody has taken it out yet
-	Guard    string         `json:"guard"` // lock: its end is seen at once; lease: within 20 s; home: by waybill.lock
-	Reload   *ledger.Reload `json:"reload,omitempty"`
+	Name     string        `json:"name"`
+	Version  string        `json:"version"`
+	Roles    []string      `json:"roles"`
+	Handlers []string      `json:"handlers"` // that it serves
+	Since    time.Time     `json:"since"`
+	State    string        `json:"state"` // alive | draining | dead: nobody has taken it out yet
+	Guard    string        `json:"guard"` // lock: its end is seen at once; lease: within 20 s; home: by waybill.lock
+	Reload   *queue.Reload `json:"reload,omitempty"`
 }
 
 // HandlerView is what lives at a handler, and how many processes serve it.
 type HandlerView struct {
-	ledger.Backlog
+	queue.Backlog
 	Served int `json:"served"`
 }
 
@@ -53,11 +55,11 @@ type pulse struct {
 	mu   sync.Mutex
 	read time.Time
 	took time.Duration
-	last ledger.Status
+	last queue.Status
 }
 
 // now reads the status, or answers with the last one while reading again would cost too much.
-func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
+func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (queue.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.read.IsZero() && time.Since(k.read) < statusPart*k.took {
@@ -66,7 +68,7 @@ func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (ledger.Status, error
 	began := time.Now()
 	last, err := l.Status(ctx)
 	if err != nil {
-		return ledger.Status{}, err
+		return queue.Status{}, err
 	}
 	k.last, k.read, k.took = last, time.Now(), time.Since(began)
 	return last, nil
@@ -82,7 +84,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	if err != nil {
 		return StatusView{}, err
 	}
-	v := StatusView{Now: now.Now, Lanes: []ledger.Limiter{}, Troubles: []Trouble{}, NextDue: now.NextDue, Rescues: now.Rescues, Strain: now.Strain}
+	v := StatusView{Now: now.Now, Lanes: []queue.Limiter{}, Troubles: []Trouble{}, NextDue: now.NextDue, Rescues: now.Rescues, Strain: now.Strain}
 	for _, l := range lanes {
 		if l.Troubled() {
 			v.Lanes = append(v.Lanes, l)
@@ -125,7 +127,7 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 }
 
 // processes puts the instances of each process together: every role is one.
-func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []InstanceView {
+func (s *Service) processes(instances []queue.InstanceRow, now time.Time) []InstanceView {
 	if s.Idle != nil && s.Idle() {
 		return []InstanceView{} // what stands there is of one that was killed
 	}
@@ -165,7 +167,7 @@ func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []Ins
 }
 
 // served puts beside what lives at handlers how many processes serve them.
-func served(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
+func served(backlogs []queue.Backlog, processes []InstanceView) []HandlerView {
 	by := map[string]*HandlerView{}
 	for _, b := range backlogs {
 		by[b.Handler] = &HandlerView{Backlog: b}
@@ -176,7 +178,7 @@ func served(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
 		}
 		for _, handler := range p.Handlers {
 			if by[handler] == nil {
-				by[handler] = &HandlerView{Backlog: ledger.Backlog{Handler: handler, Counts: map[action.Status]int{}}}
+				by[handler] = &HandlerView{Backlog: queue.Backlog{Handler: handler, Counts: map[action.Status]int{}}}
 			}
 			by[handler].Served++
 		}

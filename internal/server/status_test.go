@@ -13,10 +13,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // kinds are the troubles of a status, without their times and texts.
@@ -32,8 +33,8 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
 	v, err := c.Status(ctx)
-	for view := s.Ledger.Waiter(); err == nil && len(v.Processes) == 0; v, err = c.Status(ctx) { // until the deployer has joined
-		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
+	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = c.Status(ctx) { // until the deployer has joined
+		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,18 +45,18 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Limit(ctx, "notify/hooks.example.org", ledger.LimitCommand{Kind: "pause", Reason: "maintenance"}); err != nil {
+	if _, err := c.Limit(ctx, "notify/hooks.example.org", queue.LimitCommand{Kind: "pause", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Ledger.UpdateReport(func(r *ledger.Report) {
+	s.Ledger.UpdateReport(func(r *queue.Report) {
 		r.Stopped = map[string]string{"greeter": "two finishes"}
 		r.Undeletable = map[string]string{"flows/x": "quota"}
-		r.Reload = &ledger.Reload{File: "server.yaml", Since: time.Now().UTC(), TriedAt: time.Now().UTC(),
+		r.Reload = &queue.Reload{File: "server.yaml", Since: time.Now().UTC(), TriedAt: time.Now().UTC(),
 			Faults: []string{"server.yaml:3:5: unknown key"}, Restart: []string{"ledger"}}
 	})
 	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x", "reload server.yaml", "restart server.yaml"}
 	deadline := time.Now().Add(time.Minute)
-	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(ctx, 100*time.Millisecond, ledger.TopicAction) {
+	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(ctx, 100*time.Millisecond, store.TopicAction) {
 		if v, err = c.Status(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestStatusKeepsUpBesideATargetThatRefusesWork(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	ctx := t.Context()
-	if _, err := s.Service.Limit(ctx, "hook/broken", ledger.LimitCommand{Kind: "pause", By: "target", Reason: "503: target refuses work"}); err != nil {
+	if _, err := s.Service.Limit(ctx, "hook/broken", queue.LimitCommand{Kind: "pause", By: "target", Reason: "503: target refuses work"}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := s.Service.Status(ctx)
@@ -97,15 +98,15 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	ctx := t.Context()
-	other := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
-	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
+	other := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
+	s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: "one", URL: "s3://bucket"} })
 	if err := s.Ledger.Join(ctx, other); err != nil { // with what this process reports
 		t.Fatal(err)
 	}
 	if v, err := s.Service.Status(ctx); err != nil || !v.KeepsUp {
 		t.Fatalf("with one store: %+v, %v", v.Troubles, err)
 	}
-	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
+	s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
 	v, err := server.NewService(s.Ledger, s.Blobs, server.Offers{}).Status(ctx)
 	if err != nil || v.KeepsUp || len(v.Troubles) != 1 || v.Troubles[0].Kind != "blobs" ||
 		!strings.HasSuffix(v.Troubles[0].Text, "/root/.waybill/blobs, s3://bucket") {
@@ -131,14 +132,14 @@ func TestStatusKnowsThatNobodyRuns(t *testing.T) {
 func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"}, Handlers: []string{"mail"}}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"}, Handlers: []string{"mail"}}
 	if err := s.Ledger.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Policy: action.DefaultPolicy()}); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "mail", N: 1}})
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "mail", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
 	}
@@ -162,8 +163,8 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	defer cancel()
 	c := s.client()
 	got, err := c.Instances(ctx)
-	for view := s.Ledger.Waiter(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
-		if err := view.Wait(ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
+	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
+		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +181,7 @@ func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
 	w := servertest.StartShared(t)
 	w.Apply(t, servertest.Definition)
 	ctx := t.Context()
-	away := ledger.HostHome{ID: "a", Place: "m1:/srv/a"}
+	away := queue.HostHome{ID: "a", Place: "m1:/srv/a"}
 	for _, address := range []string{"local://oak", "local://elm", "local://gone"} {
 		if _, err := w.Ledger.BindHost(ctx, address, away); err != nil {
 			t.Fatal(err)
@@ -191,7 +192,7 @@ func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != want || !v.Troubles[0].Warning {
 		t.Errorf("%+v, %v", v.Troubles, err)
 	}
-	w.Ledger.UpdateReport(func(r *ledger.Report) { r.Home = &ledger.HostHome{ID: "a", Place: "m1:/moved"} })
+	w.Ledger.UpdateReport(func(r *queue.Report) { r.Home = &queue.HostHome{ID: "a", Place: "m1:/moved"} })
 	if v, err := w.Service.Status(ctx); err != nil || len(v.Troubles) != 0 {
 		t.Errorf("with a conductor of the home: %+v, %v", v.Troubles, err)
 	}

@@ -4,17 +4,17 @@ import (
 	"net/url"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // refuseNotText refuses an address that has invalid text: not every database stores it, or finds anything by it.
 func refuseNotText(u *url.URL) error {
-	if !ledger.IsText(u.Path) {
+	if !store.IsText(u.Path) {
 		return fault.New(fault.Invalid, "the path of the request has a NUL character or is not valid UTF-8")
 	}
 	for name, values := range u.Query() {
 		for _, value := range append(values, name) {
-			if !ledger.IsText(value) {
+			if !store.IsText(value) {
 				return fault.New(fault.Invalid, "query parameter %q has a NUL character or is not valid UTF-8", name)
 			}
 		}

@@ -10,14 +10,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const sender = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 // order has an action stored by a server with these spans, for a sender with a trace; it returns what was stored.
-func rank(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
+func rank(t *testing.T, provider trace.TracerProvider) queue.ActionState {
 	t.Helper()
 	w := serveOrders(t)
 	api := server.New(w.Service, server.Options{Token: homeToken, Tracing: provider})
@@ -35,7 +35,7 @@ func rank(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	all, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{Handler: "work"})
+	all, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{Handler: "work"})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("status %d, stored %+v, %v", response.StatusCode, all, err)
 	}

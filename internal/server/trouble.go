@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Trouble is one thing that people should look at.
@@ -105,7 +105,7 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 
 // late returns the handlers that are served and whose actions wait long all the same. Actions in lanes that are slowed,
 // paused or disabled wait on purpose: laneTroubles names their lanes.
-func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
+func (v StatusView) late(lanes []queue.Limiter) (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served == 0 || h.Free.IsZero() || v.Now.Sub(h.Free) < lateAfter {
 			continue
@@ -113,7 +113,7 @@ func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
 		t := Trouble{Kind: TroubleLate, Subject: h.Handler, Since: h.Free,
 			Text: fmt.Sprintf("handler %s is behind: %d ready, %d running", h.Handler, h.Ready, h.Counts[action.Running]),
 			Hint: "more workers, or more processes that serve it"}
-		if slices.ContainsFunc(lanes, func(l ledger.Limiter) bool { return l.Key == h.Handler || strings.HasPrefix(l.Key, h.Handler+"/") }) {
+		if slices.ContainsFunc(lanes, func(l queue.Limiter) bool { return l.Key == h.Handler || strings.HasPrefix(l.Key, h.Handler+"/") }) {
 			t.Hint = "its lanes are limited: waybill action limits"
 		}
 		all = append(all, t)
@@ -122,7 +122,7 @@ func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
 }
 
 // blobTroubles returns a trouble when processes keep blobs in different stores: what one of them has stored, another cannot read.
-func blobTroubles(reports []ledger.Report) []Trouble {
+func blobTroubles(reports []queue.Report) []Trouble {
 	urls := map[string]string{} // by the store's id
 	for _, r := range reports {
 		if r.Blobs != nil {
@@ -138,7 +138,7 @@ func blobTroubles(reports []ledger.Report) []Trouble {
 }
 
 // hostsAway returns a trouble for each home that has local hosts of a definition in force and no conductor.
-func (s *Service) hostsAway(ctx context.Context, now ledger.Status) (all []Trouble, err error) {
+func (s *Service) hostsAway(ctx context.Context, now queue.Status) (all []Trouble, err error) {
 	homes, err := s.ledger.HostHomes(ctx)
 	if err != nil || len(homes) == 0 {
 		return nil, err
@@ -149,16 +149,16 @@ func (s *Service) hostsAway(ctx context.Context, now ledger.Status) (all []Troub
 	}
 	for _, r := range s.reports(now) {
 		if r.Home != nil {
-			maps.DeleteFunc(homes, func(_ string, home ledger.HostHome) bool { return home.ID == r.Home.ID })
+			maps.DeleteFunc(homes, func(_ string, home queue.HostHome) bool { return home.ID == r.Home.ID })
 		}
 	}
-	away := map[ledger.HostHome][]string{}
+	away := map[queue.HostHome][]string{}
 	for resource := range owners {
 		if home, found := homes[resource.Address]; found && !slices.Contains(away[home], resource.Address) {
 			away[home] = append(away[home], resource.Address)
 		}
 	}
-	waiting := slices.ContainsFunc(now.Backlogs, func(b ledger.Backlog) bool { return b.Handler == "step" && b.Live() > 0 })
+	waiting := slices.ContainsFunc(now.Backlogs, func(b queue.Backlog) bool { return b.Handler == "step" && b.Live() > 0 })
 	for home, hosts := range away {
 		slices.Sort(hosts)
 		named := strings.Join(hosts[:min(len(hosts), namedHosts)], ", ")
@@ -207,7 +207,7 @@ func (v StatusView) partitioned() (all []Trouble) {
 }
 
 // told is what processes tell that no row says, each thing once.
-func told(reports []ledger.Report) (all []Trouble) {
+func told(reports []queue.Report) (all []Trouble) {
 	seen := map[[2]string]bool{}
 	add := func(t Trouble) {
 		if key := [2]string{t.Kind, t.Text}; !seen[key] {
@@ -241,8 +241,8 @@ func told(reports []ledger.Report) (all []Trouble) {
 }
 
 // reports are those of all processes, and this one's.
-func (s *Service) reports(now ledger.Status) []ledger.Report {
-	all := []ledger.Report{s.ledger.Report()}
+func (s *Service) reports(now queue.Status) []queue.Report {
+	all := []queue.Report{s.ledger.Report()}
 	if s.Idle != nil && s.Idle() {
 		return all
 	}

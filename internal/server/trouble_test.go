@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // A handler is behind when an action waits long that its lane lets start, and not while all that waits is in lanes that are
@@ -12,7 +12,7 @@ import (
 func TestOnlyLanesThatMayStartMakeAHandlerLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-	hook := HandlerView{Backlog: ledger.Backlog{Handler: "hook", Ready: 3, Oldest: now.Add(-time.Hour)}, Served: 1}
+	hook := HandlerView{Backlog: queue.Backlog{Handler: "hook", Ready: 3, Oldest: now.Add(-time.Hour)}, Served: 1}
 	v := StatusView{Now: now, Handlers: []HandlerView{hook}}
 	if late := v.late(nil); len(late) != 0 {
 		t.Errorf("with nothing outside of such lanes: %+v", late)

@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Waiter is one follower's ear: Wait misses nothing that happens between two of its calls.
 type Waiter struct{ ledger *ledger.Ledger }
 
 // Waiter makes one; each follower needs its own.
-func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.Waiter()} }
+func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.NewWaiter()} }
 
 // Wait returns when something of the topics may have changed since the last Wait, after at most max, or with the
 // cause when ctx ends.
-func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...ledger.Topic) error {
+func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...store.Topic) error {
 	waiting, cancel := context.WithCancel(ctx)
 	deadline := time.Now().Add(max)
 	ends := make(chan error, len(topics))

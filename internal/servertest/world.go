@@ -15,12 +15,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // Definition is a pipeline with a build and two stages of hosts.
@@ -56,7 +59,7 @@ func Start(t testing.TB) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return On(t, ledger.New(driver), dir)
+	return On(t, ledger.New(driver, ledger.Options{}), dir)
 }
 
 // StartShared runs a world on a fresh database of PostgreSQL until the test ends.
@@ -66,7 +69,7 @@ func StartShared(t testing.TB) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	if err := l.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +94,8 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 			}
 		})
 	}
-	run(deployer.New(l.Waiter(), deployer.Config{Instance: ledger.Instance{Name: "deployer"}}).Run)
-	run(conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Handlers: handlers}).Run)
+	run(deployer.New(l.NewWaiter(), deployer.Config{Instance: queue.Instance{Name: "deployer"}}).Run)
+	run(conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "conductor"}, Handlers: handlers}).Run)
 	t.Cleanup(func() {
 		stop()
 		roles.Wait()
@@ -119,7 +122,7 @@ func (w *World) Apply(t testing.TB, source string) {
 // Ship registers a revision with its forward deployment.
 func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	t.Helper()
-	done, err := w.Service.Register(t.Context(), ledger.Revision{
+	done, err := w.Service.Register(t.Context(), journal.Revision{
 		Pipeline: name, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
 	}, true, "")
 	if err != nil {
@@ -133,7 +136,7 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	waiter := w.Service.Waiter()
+	waiter := w.Service.NewWaiter()
 	for {
 		view, err := w.Service.Deployment(ctx, ref)
 		if err != nil {
@@ -142,7 +145,7 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 		if holds(view) {
 			return view
 		}
-		if err := waiter.Wait(ctx, time.Second, ledger.TopicEntry, ledger.TopicAction); err != nil {
+		if err := waiter.Wait(ctx, time.Second, store.TopicEntry, store.TopicAction); err != nil {
 			t.Fatalf("wait until %s %s: %v; it is %s with %d of %d facts", ref, what, err, view.Status, view.State.Done, view.State.Total)
 		}
 	}
@@ -211,7 +214,7 @@ func (s *Script) finish(ctx context.Context, a conductor.Attempt, outcome action
 		return outcome
 	}
 	if a.Action.Step.Event == pipeline.BuildCompleted {
-		artifact := ledger.Artifact{
+		artifact := journal.Artifact{
 			Label: "any", Name: "greeter.tar.gz", Digest: strings.Repeat("9b1e07d2", 8), Size: 4_100_000, Blob: "sha256/9b1e07d2",
 		}
 		if err := s.ledger.RegisterArtifact(ctx, a.Action.Step.Pipeline, a.Action.Step.Revision, artifact); err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -19,9 +19,9 @@ type actionsPage struct {
 	Handler  string
 	Live     bool
 	Statuses []action.Status // to choose from
-	Actions  []ledger.ActionState
-	Older    string           // address of the next part; "": there is none
-	Troubled []ledger.Limiter // lanes that are slowed, paused or disabled
+	Actions  []queue.ActionState
+	Older    string          // address of the next part; "": there is none
+	Troubled []queue.Limiter // lanes that are slowed, paused or disabled
 }
 
 // actions is the page of all actions.
@@ -30,7 +30,7 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 	for s := action.Pending; s <= action.RetriesExhausted; s++ {
 		page.Statuses = append(page.Statuses, s)
 	}
-	q := ledger.ActionQuery{Pipeline: page.Pipeline, Handler: page.Handler, LiveOnly: page.Live, Limit: actionsLength + 1}
+	q := queue.ActionQuery{Pipeline: page.Pipeline, Handler: page.Handler, LiveOnly: page.Live, Limit: actionsLength + 1}
 	var err error
 	if page.Status != "" {
 		status, err := action.ParseStatus(page.Status)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -84,7 +84,7 @@ func (p *Pages) deployment(r *http.Request) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	tail, err := p.service.Entries(r.Context(), ledger.EntryQuery{
+	tail, err := p.service.Entries(r.Context(), journal.EntryQuery{
 		Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: tailLength, Newest: true,
 	})
 	return content{

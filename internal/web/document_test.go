@@ -14,10 +14,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -52,7 +53,7 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	pages := ogc.New(ogc.Config{Service: w.Service, Pages: web.New(w.Service), Version: "test"})
 	s = listen(t, w, pages)
 	jobs = map[string]action.ID{}
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	if err := w.Ledger.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func alone(t *testing.T) *servertest.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -97,17 +98,17 @@ func alone(t *testing.T) *servertest.World {
 }
 
 // work claims the job that is ready, and ends its attempt unless the outcome is none.
-func (s *site) work(t *testing.T, host ledger.Instance, o action.Outcome) {
+func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
 	t.Helper()
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: 1}})
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatal(turned, err)
 	}
 	if o.Kind == 0 {
 		return
 	}
-	done := ledger.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
-	if _, err := s.Ledger.Turn(t.Context(), host, []ledger.Completion{done}, nil); err != nil {
+	done := queue.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
+	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{done}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -119,7 +120,7 @@ func TestJobPagesFitDeskAndPhone(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := s.Service.CacheEntries(t.Context(), ledger.CacheQuery{})
+	entries, err := s.Service.CacheEntries(t.Context(), queue.CacheQuery{})
 	if err != nil || len(entries) == 0 {
 		t.Fatal(entries, err)
 	}
@@ -162,7 +163,7 @@ func TestAJobsPageFollowsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ledger.Cancel(t.Context(), jobs["waits"], ledger.CancelNow); err != nil {
+	if err := s.Ledger.Cancel(t.Context(), jobs["waits"], queue.CancelNow); err != nil {
 		t.Fatal(err)
 	}
 	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/jobs"), chromedp.WaitVisible("#link.on", chromedp.ByQuery),

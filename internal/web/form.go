@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -96,7 +96,7 @@ func (p *Pages) snoozeAction(r *http.Request, by string) (next string, err error
 
 // commandLane pauses, resumes, enables or resets a lane.
 func (p *Pages) commandLane(r *http.Request, by string) (next string, err error) {
-	command := ledger.LimitCommand{Kind: r.PathValue("command"), By: by, Reason: r.PostFormValue("reason")}
+	command := queue.LimitCommand{Kind: r.PathValue("command"), By: by, Reason: r.PostFormValue("reason")}
 	if r.PostFormValue("for") != "" {
 		if command.For, err = durationOf(r, "for"); err != nil {
 			return "", err

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/web"
 )
@@ -27,7 +27,7 @@ schedules:
 `
 
 // serveActions is a site without a conductor, with schedules, and with an instance that the test has claim and end actions.
-func serveActions(t *testing.T) (*site, ledger.Instance) {
+func serveActions(t *testing.T) (*site, queue.Instance) {
 	t.Helper()
 	w := alone(t)
 	configuration, err := config.Read("server.yaml", []byte(scheduled))
@@ -43,7 +43,7 @@ func serveActions(t *testing.T) (*site, ledger.Instance) {
 		},
 	})
 	s := listen(t, w, web.New(w.Service))
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	if err := w.Ledger.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
 	if err != nil || words != "2 actions in this range" {
 		t.Fatal(words, err)
 	}
-	all, err := s.Service.Actions(t.Context(), ledger.ActionQuery{RetryOf: second})
+	all, err := s.Service.Actions(t.Context(), queue.ActionQuery{RetryOf: second})
 	if err != nil || len(all) != 1 || all[0].CreatedBy != "ana" {
 		t.Errorf("%+v, %v", all, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
@@ -34,7 +34,7 @@ func functions() template.FuncMap {
 		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
 		"pretty": pretty, "compact": compact, "short": short, "digest": shortDigest, "below": below, "lower": lower,
 		"tone": tone, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": words, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
-		"waiting": waiting, "liveCounts": liveCounts, "phases": ledger.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
+		"waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -16,14 +16,14 @@ func (p *Pages) lanes(r *http.Request) (content, error) {
 }
 
 // troubled returns the lanes that are slowed, paused or disabled.
-func (p *Pages) troubled(ctx context.Context) ([]ledger.Limiter, error) {
+func (p *Pages) troubled(ctx context.Context) ([]queue.Limiter, error) {
 	limits, err := p.service.Limits(ctx)
-	return slices.DeleteFunc(limits, func(l ledger.Limiter) bool { return !l.Troubled() }), err
+	return slices.DeleteFunc(limits, func(l queue.Limiter) bool { return !l.Troubled() }), err
 }
 
 // Commands that make sense for a lane now; the ledger judges again.
-func canPause(l ledger.Limiter) bool { return l.PausedBy == "" }
-func canReset(l ledger.Limiter) bool { return l.Slowed > 0 || l.Bad > 0 || l.Disabled() }
+func canPause(l queue.Limiter) bool { return l.PausedBy == "" }
+func canReset(l queue.Limiter) bool { return l.Slowed > 0 || l.Bad > 0 || l.Disabled() }
 
 // schedules is the page of what is done again and again.
 func (p *Pages) schedules(r *http.Request) (content, error) {

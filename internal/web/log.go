@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -28,7 +28,7 @@ type logPage struct {
 // log is the page of a pipeline's log.
 func (p *Pages) log(r *http.Request) (content, error) {
 	page := logPage{Pipeline: r.PathValue("pipeline"), Class: r.FormValue("class"), Target: r.FormValue("target")}
-	q := ledger.EntryQuery{Pipeline: page.Pipeline, Limit: logLength, Newest: true}
+	q := journal.EntryQuery{Pipeline: page.Pipeline, Limit: logLength, Newest: true}
 	q.Class = classOf(page.Class)
 	if page.Target != "" {
 		q.Target = pipeline.Path(page.Pipeline, page.Target)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Live pages look at least this often for what no wake-up tells, such as an attempt that began, and let
@@ -97,7 +97,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 		return
 	}
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
-		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
+		waiter, seen := p.service.NewWaiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
 			body, err := p.fragment(r.WithContext(ctx), load)
@@ -112,7 +112,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 				seen = id
 			}
 			rest := max(gather, restPerLook*time.Since(begun)) // a big page takes at most a fifth of one core
-			if err := waiter.Wait(ctx, lookAgain, ledger.TopicEntry, ledger.TopicAction); err != nil {
+			if err := waiter.Wait(ctx, lookAgain, store.TopicEntry, store.TopicAction); err != nil {
 				return err
 			}
 			if err := pause(ctx, rest); err != nil {

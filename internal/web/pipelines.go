@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -24,7 +24,7 @@ type pipelinePage struct {
 	Columns  []column
 	Waits    map[int64]string // what a deployment on its way waits for first; nothing for one at work
 	Rows     []row
-	Versions []ledger.Version // newest first
+	Versions []journal.Version // newest first
 }
 
 // column is a deployment in the table of hosts.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/browsertest"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/web"
@@ -100,7 +100,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	failed, running := story(t, s)
 	browser := browsertest.Start(t)
 	var first string
-	actions, err := s.Service.Actions(t.Context(), ledger.ActionQuery{Pipeline: failed.Pipeline, Deployment: failed.Number})
+	actions, err := s.Service.Actions(t.Context(), queue.ActionQuery{Pipeline: failed.Pipeline, Deployment: failed.Number})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		}
 	}
 	for lane, reason := range map[string]string{"step/a-lane": "maintenance", "notify/hooks.example.org": "503: target refuses work"} {
-		if _, err := s.Service.Limit(t.Context(), lane, ledger.LimitCommand{Kind: "pause", By: "ana", Reason: reason}); err != nil {
+		if _, err := s.Service.Limit(t.Context(), lane, queue.LimitCommand{Kind: "pause", By: "ana", Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,9 +189,9 @@ func unwell(t *testing.T, s *site) {
 			t.Fatal(err)
 		}
 	}
-	s.Ledger.UpdateReport(func(r *ledger.Report) {
+	s.Ledger.UpdateReport(func(r *queue.Report) {
 		r.Undeletable = map[string]string{"flows/01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77": "workflows.argoproj.io is forbidden: exceeded quota"}
-		r.Reload = &ledger.Reload{File: "/etc/waybill/server.yaml", Since: time.Now().Add(-time.Hour), TriedAt: time.Now(),
+		r.Reload = &queue.Reload{File: "/etc/waybill/server.yaml", Since: time.Now().Add(-time.Hour), TriedAt: time.Now(),
 			Faults: []string{`/etc/waybill/server.yaml:14:7: unknown key "retires" in handlers.notify.backoff (did you mean "retries"?)`}}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -116,7 +116,7 @@ func TestBigParametersNeedTheBlobStore(t *testing.T) {
 	if response, err := asks(t.Context(), http.MethodPost, url+"/api/v1/actions", token, `{"handler": "nothing"}`); err != nil || response.StatusCode >= 300 {
 		t.Errorf("small parameters: %v, %v", response, err)
 	}
-	if states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{}); err != nil || len(states) != 1 {
+	if states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{}); err != nil || len(states) != 1 {
 		t.Errorf("the log has %d actions (%v), want the small one alone", len(states), err)
 	}
 }

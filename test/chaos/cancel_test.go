@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -23,12 +23,12 @@ func TestCancelsMeetEndsAndRescues(t *testing.T) {
 	stop := churn(t, w)
 	for round := range 40 {
 		order(t, w, chaos.Nothing, `{"sleep": "1s"}`, 10)
-		states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{LiveOnly: true, Limit: 10})
+		states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{LiveOnly: true, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range states {
-			err := w.Ledger.Cancel(t.Context(), a.ID, ledger.CancelNow)
+			err := w.Ledger.Cancel(t.Context(), a.ID, queue.CancelNow)
 			if err != nil && !fault.Is(err, fault.Terminal) {
 				t.Errorf("cancel: %v", err)
 			}
@@ -37,7 +37,7 @@ func TestCancelsMeetEndsAndRescues(t *testing.T) {
 			until(t, "it holds a claim that lasts", time.Minute, func(ctx context.Context) (bool, error) {
 				order(t, w, chaos.Nothing, `{"sleep": "3s"}`, 5)
 				claims, err := w.Ledger.Claims(ctx, id)
-				return slices.ContainsFunc(claims, func(c ledger.Claimed) bool { return strings.Contains(string(c.Parameters), "3s") }), err
+				return slices.ContainsFunc(claims, func(c queue.Claimed) bool { return strings.Contains(string(c.Parameters), "3s") }), err
 			})
 			victim.Kill()
 			victim, id = joined(t, w)

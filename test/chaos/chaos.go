@@ -23,8 +23,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // Build makes the program of the module at root and returns its path in folder.
@@ -89,7 +89,7 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Ledger = ledger.New(driver)
+	w.Ledger = ledger.New(driver, ledger.Options{})
 	blobs, err := blob.OpenDir(filepath.Join(w.home(), "blobs"))
 	if err != nil {
 		return nil, errors.Join(err, w.Ledger.Close())

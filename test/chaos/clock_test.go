@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -81,15 +81,15 @@ func refuseOnce() chaos.Answer {
 func later(t *testing.T, w *chaos.World) {
 	t.Helper()
 	order(t, w, chaos.Nothing, `{"outcome": "retry-after", "sleep": "1s"}`, 1)
-	var a ledger.ActionState
+	var a queue.ActionState
 	until(t, "it is tried twice", time.Minute, func(ctx context.Context) (bool, error) {
-		states, err := w.Ledger.Actions(ctx, ledger.ActionQuery{Handler: chaos.Nothing})
+		states, err := w.Ledger.Actions(ctx, queue.ActionQuery{Handler: chaos.Nothing})
 		if len(states) == 1 {
 			a = states[0]
 		}
 		return a.Thread.Attempt > 1 && a.Thread.Status == action.Backoff, err
 	})
-	patiently(t, func() error { return w.Ledger.Cancel(t.Context(), a.ID, ledger.CancelNow) })
+	patiently(t, func() error { return w.Ledger.Cancel(t.Context(), a.ID, queue.CancelNow) })
 }
 
 // patiently asks until there is an answer. A server whose clock differs ends a transaction now and then: it takes the
@@ -106,10 +106,10 @@ func patiently(t *testing.T, ask func() error) {
 // waited wants every back-off to have ended when it should, by the only clock that counts.
 func waited(t *testing.T, w *chaos.World) {
 	t.Helper()
-	var states []ledger.ActionState
+	var states []queue.ActionState
 	var events []action.Event
 	patiently(t, func() (err error) {
-		states, err = w.Ledger.Actions(t.Context(), ledger.ActionQuery{Handler: chaos.Effect})
+		states, err = w.Ledger.Actions(t.Context(), queue.ActionQuery{Handler: chaos.Effect})
 		return err
 	})
 	for _, a := range states {

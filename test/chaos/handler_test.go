@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -78,14 +78,14 @@ func TestActionKillsItsProcessOnTheEmbeddedLog(t *testing.T) {
 			t.Fatal("the process lives")
 		}
 	}
-	states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{Handler: chaos.Suicide})
+	states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{Handler: chaos.Suicide})
 	if err != nil || len(states) != 1 {
 		t.Fatal(states, err)
 	}
 	if a := states[0]; a.Thread.Status.Ended() || a.Thread.Spent != 0 || a.Thread.Attempt != deaths {
 		t.Errorf("it is %s after %d attempts of which %d are spent, want it live after %d", a.Thread.Status, a.Thread.Attempt, a.Thread.Spent, deaths)
 	}
-	if err := w.Ledger.Cancel(t.Context(), states[0].ID, ledger.CancelNow); err != nil {
+	if err := w.Ledger.Cancel(t.Context(), states[0].ID, queue.CancelNow); err != nil {
 		t.Fatal(err)
 	}
 	serve(t, w, "conductor")
@@ -95,7 +95,7 @@ func TestActionKillsItsProcessOnTheEmbeddedLog(t *testing.T) {
 // live reports whether an action of the handler is live.
 func live(t *testing.T, w *chaos.World, handler string) bool {
 	t.Helper()
-	states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{Handler: handler, LiveOnly: true})
+	states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{Handler: handler, LiveOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func gone(t *testing.T, w *chaos.World, handler string) <-chan struct{} {
 	go func() {
 		defer close(done)
 		_ = chaos.Until(t.Context(), "it ends", time.Minute, func(ctx context.Context) (bool, error) {
-			states, err := w.Ledger.Actions(ctx, ledger.ActionQuery{Handler: handler, LiveOnly: true})
+			states, err := w.Ledger.Actions(ctx, queue.ActionQuery{Handler: handler, LiveOnly: true})
 			return len(states) == 0, err
 		})
 	}()
@@ -141,7 +141,7 @@ func TestTargetRefusesForAMinute(t *testing.T) {
 	if refused < refusing || refused > 15*refusing { // their own back-off ends at a second: if the lane had none there were thousands
 		t.Errorf("%d visits were refused", refused)
 	}
-	states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{})
+	states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func unarchived(t *testing.T, w *chaos.World, n int) {
 	if v.Ends[action.Successful] != n || v.Attempts != n {
 		t.Errorf("ends %v in %d attempts, want %d at the first", v.Ends, v.Attempts, n)
 	}
-	states, err := w.Ledger.Actions(t.Context(), ledger.ActionQuery{})
+	states, err := w.Ledger.Actions(t.Context(), queue.ActionQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/callback"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Verdict is what the judge found in the log.
@@ -21,7 +21,7 @@ type Verdict struct {
 	Faults   []string // broken promises; none is right
 }
 
-func (v *Verdict) fault(a ledger.ActionState, format string, args ...any) {
+func (v *Verdict) fault(a queue.ActionState, format string, args ...any) {
 	v.Faults = append(v.Faults, fmt.Sprintf("%s %s: ", a.Name, a.ID)+fmt.Sprintf(format, args...))
 }
 
@@ -31,10 +31,10 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	v := Verdict{Ends: map[action.Status]int{}}
-	var states []ledger.ActionState
+	var states []queue.ActionState
 	var events []action.Event
 	err := Patiently(ctx, func() (err error) {
-		if states, err = w.Ledger.Actions(ctx, ledger.ActionQuery{}); err != nil {
+		if states, err = w.Ledger.Actions(ctx, queue.ActionQuery{}); err != nil {
 			return err
 		}
 		events, err = w.recorded(ctx, states)
@@ -68,7 +68,7 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 	}
 	v.limits(w.Target.Crowd(), w.began)
 	for id, a := range missing {
-		v.fault(ledger.ActionState{Action: a}, "was stored, and is not in the log (%s)", id)
+		v.fault(queue.ActionState{Action: a}, "was stored, and is not in the log (%s)", id)
 	}
 	return v, nil
 }
@@ -78,12 +78,12 @@ const everything = 1_000_000
 
 // recorded reads the events of all actions. While fewer are there than the actions' last states say, transactions of other tests on the same
 // server may delay some, so it fails until ctx is nearly over; then it returns what there is, for the judge.
-func (w *World) recorded(ctx context.Context, states []ledger.ActionState) ([]action.Event, error) {
+func (w *World) recorded(ctx context.Context, states []queue.ActionState) ([]action.Event, error) {
 	want := 0
 	for _, a := range states {
 		want += a.Thread.Seq + 1
 	}
-	some, err := w.Ledger.EventsAfter(ctx, ledger.EventPosition{}, everything)
+	some, err := w.Ledger.EventsAfter(ctx, queue.EventPosition{}, everything)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func historiesOf(events []action.Event) map[action.ID][]action.Event {
 }
 
 // history judges the events of one action, of which its beginning is the first.
-func (v *Verdict) history(a ledger.ActionState, events []action.Event) {
+func (v *Verdict) history(a queue.ActionState, events []action.Event) {
 	if len(events) == 0 {
 		v.fault(a, "has no events")
 		return
@@ -147,7 +147,7 @@ func (v *Verdict) history(a ledger.ActionState, events []action.Event) {
 }
 
 // effects judges what the target saw of one action.
-func (v *Verdict) effects(a ledger.ActionState, attempts []int) {
+func (v *Verdict) effects(a queue.ActionState, attempts []int) {
 	if a.Handler != Effect && a.Handler != Once {
 		return
 	}
@@ -165,7 +165,7 @@ func (v *Verdict) effects(a ledger.ActionState, attempts []int) {
 }
 
 // callbacks judges what the end of a parcel asked for: each of it is there once.
-func (v *Verdict) callbacks(a ledger.ActionState, names []string) {
+func (v *Verdict) callbacks(a queue.ActionState, names []string) {
 	parts := 0
 	if a.Thread.Status == action.Successful {
 		var inputs struct{ Output struct{ Features []any } }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Order stores n actions of a handler, or jobs of Parcel, and remembers them for the judge. Each has its
@@ -103,9 +103,9 @@ func Until(ctx context.Context, what string, limit time.Duration, holds func(con
 
 // Ended waits until every order has ended.
 func (w *World) Ended(ctx context.Context, limit time.Duration) error {
-	var left []ledger.ActionState
+	var left []queue.ActionState
 	err := Until(ctx, "every action ends", limit, func(ctx context.Context) (ok bool, err error) {
-		left, err = w.Ledger.Actions(ctx, ledger.ActionQuery{LiveOnly: true, Limit: 1}) // the newest, which ends last: cheap
+		left, err = w.Ledger.Actions(ctx, queue.ActionQuery{LiveOnly: true, Limit: 1}) // the newest, which ends last: cheap
 		return len(left) == 0, err
 	})
 	if err != nil && len(left) > 0 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/childtest"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Process is one `waybill serve`. It ends with this process at the latest.
@@ -146,7 +146,7 @@ func (p *Process) Joined(ctx context.Context, role string) (id action.ID, err er
 	return id, err
 }
 
-func has(i ledger.InstanceRow, role string) bool {
+func has(i queue.InstanceRow, role string) bool {
 	for _, r := range i.Roles {
 		if r == role {
 			return true

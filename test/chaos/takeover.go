@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Takeover is what became of the claims of a process that was killed.
@@ -74,7 +74,7 @@ func (w *World) Mixed(ctx context.Context) error {
 }
 
 // retaken is how long it took until each of the claims was another's, or its action had ended.
-func (w *World) retaken(ctx context.Context, held []ledger.Claimed, killed time.Time) (longest time.Duration, err error) {
+func (w *World) retaken(ctx context.Context, held []queue.Claimed, killed time.Time) (longest time.Duration, err error) {
 	for _, claim := range held {
 		events, err := w.Ledger.Events(ctx, claim.ID)
 		if err != nil {

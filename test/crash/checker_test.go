@@ -11,8 +11,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // checker compares the log with what it held before, and judges it by the
@@ -25,7 +27,7 @@ type checker struct {
 // look reads the whole log. What was there before must still be there, unchanged, and positions have no gap.
 func (c *checker) look(t *testing.T) {
 	t.Helper()
-	entries, err := c.ledger.Entries(t.Context(), ledger.EntryQuery{Pipeline: "hello"})
+	entries, err := c.ledger.Entries(t.Context(), journal.EntryQuery{Pipeline: "hello"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func (c *checker) finished(t *testing.T, number int64) {
 	if !ok || d.Status != pipeline.StatusFinished || d.Done != facts {
 		t.Errorf("hello#%d is %s with %d facts, want finished with %d", number, d.Status, d.Done, facts)
 	}
-	actions, err := c.ledger.Actions(t.Context(), ledger.ActionQuery{Pipeline: "hello", Deployment: number, Limit: 1000})
+	actions, err := c.ledger.Actions(t.Context(), queue.ActionQuery{Pipeline: "hello", Deployment: number, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func (c *checker) finished(t *testing.T, number int64) {
 }
 
 // history judges the events of one action: no gap, one end, the last one.
-func (c *checker) history(t *testing.T, a ledger.ActionState) {
+func (c *checker) history(t *testing.T, a queue.ActionState) {
 	t.Helper()
 	events, err := c.ledger.Events(t.Context(), a.ID)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -155,7 +155,7 @@ func (c *checker) onSQLite(t *testing.T, home string, look func(*testing.T)) {
 	if err != nil {
 		t.Fatalf("open the log after a kill: %v", err)
 	}
-	c.ledger = ledger.New(driver)
+	c.ledger = ledger.New(driver, ledger.Options{})
 	defer c.ledger.Close()
 	look(t)
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // server is one `waybill serve conductor deployer`.
@@ -55,7 +55,7 @@ func TestServersTakeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := &checker{ledger: ledger.New(driver)}
+	check := &checker{ledger: ledger.New(driver, ledger.Options{})}
 	t.Cleanup(func() { _ = check.ledger.Close() })
 	servers := []*server{serve(t, p, home, store), serve(t, p, home, store)}
 	for round := int64(1); round <= rounds; round++ {

@@ -19,6 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Settings are how bad the day is.
@@ -79,7 +81,7 @@ func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day,
 		return Day{}, err
 	}
 	l.Follows(callback.Planner{Book: func() callback.Book { return &config }, Blobs: blobs, Jobs: l})
-	d := &day{Settings: s, ledger: l, blobs: blobs, jobs: map[action.ID]bool{}, faults: newFaults(blobs, l.Waiter(), s)}
+	d := &day{Settings: s, ledger: l, blobs: blobs, jobs: map[action.ID]bool{}, faults: newFaults(blobs, l.NewWaiter(), s)}
 	if err := d.handOff(ctx, config); err != nil {
 		return Day{}, err
 	}
@@ -91,7 +93,7 @@ func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day,
 
 // handOff makes jobs whose workflows the cluster has accepted.
 func (d *day) handOff(ctx context.Context, config config.Config) error {
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), "caboosetest"), Name: "hand"}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), "caboosetest"), Name: "hand"}
 	if err := d.ledger.Join(ctx, host); err != nil {
 		return err
 	}
@@ -105,12 +107,12 @@ func (d *day) handOff(ctx context.Context, config config.Config) error {
 		if err != nil {
 			return err
 		}
-		turned, err := d.ledger.Turn(ctx, host, nil, []ledger.Want{{Lane: "flows", N: 1, HandOff: true}})
+		turned, err := d.ledger.Turn(ctx, host, nil, []queue.Want{{Lane: "flows", N: 1, HandOff: true}})
 		if err != nil || len(turned.Claimed) != 1 {
 			return errors.Join(err, fmt.Errorf("%d jobs were claimed, want one", len(turned.Claimed)))
 		}
-		accepted := ledger.Completion{ID: made[0].ID, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done}}
-		if _, err := d.ledger.Turn(ctx, host, []ledger.Completion{accepted}, nil); err != nil {
+		accepted := queue.Completion{ID: made[0].ID, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done}}
+		if _, err := d.ledger.Turn(ctx, host, []queue.Completion{accepted}, nil); err != nil {
 			return err
 		}
 		d.jobs[made[0].ID] = i%2 == 1
@@ -158,10 +160,10 @@ func emptied(ctx context.Context, flows *kube.Cluster) error {
 
 // watchCallbacks looks at callbacks as soon as they are there: their parameters must be there, too.
 func (d *day) watchCallbacks(ctx context.Context) error {
-	view := d.ledger.Waiter()
-	for view.Wait(ctx, ledger.TopicAction, time.Now().Add(time.Millisecond)) == nil {
+	view := d.ledger.NewWaiter()
+	for view.Wait(ctx, store.TopicAction, time.Now().Add(time.Millisecond)) == nil {
 		for id := range d.jobs {
-			callbacks, err := d.ledger.Actions(context.WithoutCancel(ctx), ledger.ActionQuery{Parent: id})
+			callbacks, err := d.ledger.Actions(context.WithoutCancel(ctx), queue.ActionQuery{Parent: id})
 			if err != nil {
 				return err
 			}
@@ -196,7 +198,7 @@ func (d *day) judge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		callbacks, err := d.ledger.Actions(ctx, ledger.ActionQuery{Parent: id})
+		callbacks, err := d.ledger.Actions(ctx, queue.ActionQuery{Parent: id})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/kube"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // faults stands between a caboose and its world: so often the archive and the deletion of each workflow fail. It notes
@@ -56,7 +56,7 @@ func (f *faults) Put(ctx context.Context, key string, r io.Reader) (string, stri
 	return f.Store.Put(ctx, key, r)
 }
 
-func (f *faults) Observe(ctx context.Context, o ...ledger.Observation) (ledger.Observed, error) {
+func (f *faults) Observe(ctx context.Context, o ...queue.Observation) (queue.Observed, error) {
 	seen, err := f.Ledger.Observe(ctx, o...)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 func done() action.Outcome { return action.Outcome{Kind: action.Done} }
@@ -25,7 +28,7 @@ func done() action.Outcome { return action.Outcome{Kind: action.Done} }
 // lastDetail is the newest entry and what it says of its step.
 func (s setup) lastDetail(t *testing.T) (pipeline.Entry, pipeline.StepDetail) {
 	t.Helper()
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	check(t, err)
 	var detail pipeline.StepDetail
 	check(t, json.Unmarshal(entries[0].Detail, &detail))
@@ -73,8 +76,8 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed), stepOf(1, elm, pipeline.HostDeployed), stepOf(1, fir, pipeline.HostDeployed))
 	running := s.claim(t, host, "step/"+elm, 1)[0]
 	canceled := s.claim(t, host, "step/"+fir, 1)[0]
-	head, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Entries: []pipeline.Entry{note(1, testPipeline+"/beta", pipeline.StageFailed)},
+	head, err := s.Pass(s.ctx, lease, 0, func(journal.Locked) (journal.Change, error) {
+		return journal.Change{Entries: []pipeline.Entry{note(1, testPipeline+"/beta", pipeline.StageFailed)},
 			Drain: []pipeline.StepKey{{Deployment: 1, Target: oak, Event: pipeline.HostDeployed},
 				{Deployment: 1, Target: elm, Event: pipeline.HostDeployed}, {Deployment: 1, Target: oak, Event: "host-gone"}},
 			Cancel: []pipeline.StepKey{{Deployment: 1, Target: fir, Event: pipeline.HostDeployed}}}, nil
@@ -84,7 +87,7 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 	if entry.Event != pipeline.StepCanceled || entry.Target != oak || detail.Event != pipeline.HostDeployed || entry.Seq != head.Seq {
 		t.Errorf("last entry %+v %+v, head %d", entry, detail, head.Seq)
 	}
-	before, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, After: head.Seq - 2, Limit: 1})
+	before, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, After: head.Seq - 2, Limit: 1})
 	check(t, err)
 	if before[0].Event != pipeline.StageFailed {
 		t.Errorf("before it stands %+v", before[0])
@@ -107,13 +110,13 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 func badOutcomeFailsItsActionAlone(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	bad, good := s.enqueue(t, job("bad")), s.enqueue(t, job("good"))
-	var completions []ledger.Completion
+	var completions []queue.Completion
 	for _, c := range s.claim(t, host, "noop", 2) {
 		o := done()
 		if c.ID == bad {
 			o = action.Outcome{Kind: action.RetryAfter} // names no time
 		}
-		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o})
+		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o})
 	}
 	_, err := s.Turn(s.ctx, host, completions, nil)
 	check(t, err)
@@ -132,8 +135,8 @@ type failing struct{ ledger.Driver }
 
 var errCut = errors.New("the connection was cut")
 
-func (f failing) Write(ctx context.Context, fn func(ledger.Tx) error) error {
-	return f.Driver.Write(ctx, func(tx ledger.Tx) error {
+func (f failing) Write(ctx context.Context, fn func(store.Tx) error) error {
+	return f.Driver.Write(ctx, func(tx store.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -141,11 +144,11 @@ func (f failing) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	})
 }
 
-func (f failing) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error {
+func (f failing) WriteTurn(ctx context.Context, fn func(store.Tx) error) error {
 	return f.Write(ctx, fn)
 }
 
-func (f failing) Listen(func(ledger.Signal)) {}
+func (f failing) Listen(func(store.Signal)) {}
 
 func turnIsAllOrNothing(t *testing.T, s setup) {
 	s.define(t)
@@ -154,12 +157,12 @@ func turnIsAllOrNothing(t *testing.T, s setup) {
 	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
 	waiting := s.enqueue(t, job("waiting"))
 	c := s.claim(t, host, "step/"+oak, 1)[0]
-	completion := []ledger.Completion{{ID: c.ID, Attempt: 1, Outcome: done()}}
-	wants := []ledger.Want{{Lane: "noop", N: 1}}
+	completion := []queue.Completion{{ID: c.ID, Attempt: 1, Outcome: done()}}
+	wants := []queue.Want{{Lane: "noop", N: 1}}
 	before, err := s.Head(s.ctx, testPipeline)
 	check(t, err)
 
-	if _, err := ledger.New(failing{s.driver}).Turn(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
+	if _, err := ledger.New(failing{s.driver}, ledger.Options{}).Turn(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
 		t.Fatalf("got %v", err)
 	}
 	after, err := s.Head(s.ctx, testPipeline)
@@ -179,16 +182,16 @@ func cancelEndsOrAsks(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
 	idle := s.enqueue(t, job("idle"))
-	check(t, s.Cancel(s.ctx, idle, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, idle, queue.CancelNow))
 	if got := s.statusOf(t, idle); got != action.Canceled {
 		t.Errorf("an unclaimed action is %s", got)
 	}
-	wantCode(t, s.Cancel(s.ctx, idle, ledger.CancelNow), fault.Terminal)
-	wantCode(t, s.Cancel(s.ctx, host.ID, ledger.CancelNow), fault.NoSuchAction)
+	wantCode(t, s.Cancel(s.ctx, idle, queue.CancelNow), fault.Terminal)
+	wantCode(t, s.Cancel(s.ctx, host.ID, queue.CancelNow), fault.NoSuchAction)
 
 	running := s.enqueue(t, job("running"))
 	c := s.claim(t, host, "noop", 1)[0]
-	check(t, s.Cancel(s.ctx, running, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, running, queue.CancelNow))
 	asked, err := s.CancelAsked(s.ctx, host.ID)
 	check(t, err)
 	if diff := cmp.Diff([]action.ID{running}, asked); diff != "" {
@@ -200,7 +203,7 @@ func cancelEndsOrAsks(t *testing.T, s setup) {
 	}
 	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
 	step := s.claim(t, host, "step/"+oak, 1)[0]
-	wantCode(t, s.Cancel(s.ctx, step.ID, ledger.CancelNow), fault.OwnedByDeployment)
+	wantCode(t, s.Cancel(s.ctx, step.ID, queue.CancelNow), fault.OwnedByDeployment)
 }
 
 // endsAgainstPassesDoNotDeadlock: passes start and stop steps of two pipelines while turns end them and people append.
@@ -226,7 +229,7 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 				}
 			}
 			s.startSteps(t, lease, steps...)
-			_, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{Cancel: stop}, nil })
+			_, err := s.Pass(s.ctx, lease, 0, func(journal.Locked) (journal.Change, error) { return journal.Change{Cancel: stop}, nil })
 			if err != nil {
 				t.Errorf("pass %d: %v", i, err)
 			}
@@ -242,7 +245,7 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 	})
 	all.Wait()
 	s.finishAll(t, host)
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	claimed, over := 0, 0
 	for i, e := range entries {
@@ -262,17 +265,17 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 }
 
 // work claims and completes what it gets until stop.
-func (s setup) work(t *testing.T, host ledger.Instance, stop <-chan struct{}) {
-	var completions []ledger.Completion
+func (s setup) work(t *testing.T, host queue.Instance, stop <-chan struct{}) {
+	var completions []queue.Completion
 	for {
-		turned, err := s.Turn(s.ctx, host, completions, []ledger.Want{{Lane: "step", N: 3}})
+		turned, err := s.Turn(s.ctx, host, completions, []queue.Want{{Lane: "step", N: 3}})
 		if err != nil {
 			t.Errorf("turn: %v", err)
 			return
 		}
 		completions = nil
 		for _, c := range turned.Claimed {
-			completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
+			completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
 		}
 		select {
 		case <-stop:
@@ -285,7 +288,7 @@ func (s setup) work(t *testing.T, host ledger.Instance, stop <-chan struct{}) {
 }
 
 // finishAll completes what is left.
-func (s setup) finishAll(t *testing.T, host ledger.Instance) {
+func (s setup) finishAll(t *testing.T, host queue.Instance) {
 	t.Helper()
 	stopped := make(chan struct{})
 	close(stopped)
@@ -332,10 +335,10 @@ func illegalTransitionsAreRefused(t *testing.T, s setup) {
 		}
 	}
 	s.end(t, host, c, done())
-	err := s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+	err := s.driver.Write(s.ctx, func(tx store.Tx) error {
 		th := c.Thread
 		th.Status = action.Failed
-		_, err := tx.EndThreads(action.ID{}, []ledger.Ending{{Thread: th, Event: action.Event{ActionID: c.ID, Seq: th.Seq + 1, Status: th.Status, At: tx.Now()}}})
+		_, err := tx.EndThreads(action.ID{}, []queue.Ending{{Thread: th, Event: action.Event{ActionID: c.ID, Seq: th.Seq + 1, Status: th.Status, At: tx.Now()}}})
 		return err
 	})
 	if err == nil {
@@ -347,14 +350,14 @@ var errTaken = errors.New("it is taken back")
 
 // setStatus writes the status of a live action behind package action's back; with an error that is taken back.
 func (s setup) setStatus(id action.ID, to action.Status, back error) error {
-	return s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+	return s.driver.Write(s.ctx, func(tx store.Tx) error {
 		threads, err := tx.LockThreads([]action.ID{id})
 		if err != nil {
 			return err
 		}
 		thread := threads[id]
 		thread.Status = to
-		if err := tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}); err != nil {
+		if err := tx.UpdateThreads([]queue.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}); err != nil {
 			return err
 		}
 		return back
@@ -385,30 +388,30 @@ func actionsAreSelected(t *testing.T, s setup) {
 	}
 	two := action.DerivedID(at.Add(time.Second), "two")
 	for name, c := range map[string]struct {
-		query ledger.ActionQuery
+		query queue.ActionQuery
 		want  string
 	}{
-		"all, newest first":   {ledger.ActionQuery{}, "step three two one"},
-		"a limit":             {ledger.ActionQuery{Limit: 2}, "step three"},
-		"older ones":          {ledger.ActionQuery{After: two}, "one"},
-		"of a handler":        {ledger.ActionQuery{Handler: "noop"}, "three two one"},
-		"live":                {ledger.ActionQuery{LiveOnly: true}, "step three two"},
-		"pending":             {ledger.ActionQuery{Statuses: []action.Status{action.Pending}}, "three two"},
-		"successful":          {ledger.ActionQuery{Statuses: []action.Status{action.Successful}}, "one"},
-		"of a deployment":     {ledger.ActionQuery{Pipeline: testPipeline, Deployment: 1}, "step"},
-		"of a target":         {ledger.ActionQuery{Pipeline: testPipeline, Target: oak, LiveOnly: true}, "step"},
-		"of two statuses":     {ledger.ActionQuery{Statuses: []action.Status{action.Pending, action.Successful}}, "three two one"},
-		"the oldest first":    {ledger.ActionQuery{Oldest: true, Handler: "noop", Limit: 2}, "one two"},
-		"newer ones":          {ledger.ActionQuery{Oldest: true, After: two}, "three step"},
-		"since a time":        {ledger.ActionQuery{Since: at.Add(time.Second), Kind: "job"}, "three two"},
-		"before a time":       {ledger.ActionQuery{Until: at.Add(time.Second)}, "one"},
-		"of a lane":           {ledger.ActionQuery{Lane: "step/" + oak}, "step"},
-		"of a name":           {ledger.ActionQuery{Kind: "job", Name: "two", CreatedBy: "ana"}, "two"},
-		"of a parent":         {ledger.ActionQuery{Parent: two}, "three"},
-		"that repeat one":     {ledger.ActionQuery{RetryOf: two}, "three"},
-		"of nobody":           {ledger.ActionQuery{CreatedBy: "bob"}, ""},
-		"of no such target":   {ledger.ActionQuery{Pipeline: testPipeline, Target: "x"}, ""},
-		"live of the handler": {ledger.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
+		"all, newest first":   {queue.ActionQuery{}, "step three two one"},
+		"a limit":             {queue.ActionQuery{Limit: 2}, "step three"},
+		"older ones":          {queue.ActionQuery{After: two}, "one"},
+		"of a handler":        {queue.ActionQuery{Handler: "noop"}, "three two one"},
+		"live":                {queue.ActionQuery{LiveOnly: true}, "step three two"},
+		"pending":             {queue.ActionQuery{Statuses: []action.Status{action.Pending}}, "three two"},
+		"successful":          {queue.ActionQuery{Statuses: []action.Status{action.Successful}}, "one"},
+		"of a deployment":     {queue.ActionQuery{Pipeline: testPipeline, Deployment: 1}, "step"},
+		"of a target":         {queue.ActionQuery{Pipeline: testPipeline, Target: oak, LiveOnly: true}, "step"},
+		"of two statuses":     {queue.ActionQuery{Statuses: []action.Status{action.Pending, action.Successful}}, "three two one"},
+		"the oldest first":    {queue.ActionQuery{Oldest: true, Handler: "noop", Limit: 2}, "one two"},
+		"newer ones":          {queue.ActionQuery{Oldest: true, After: two}, "three step"},
+		"since a time":        {queue.ActionQuery{Since: at.Add(time.Second), Kind: "job"}, "three two"},
+		"before a time":       {queue.ActionQuery{Until: at.Add(time.Second)}, "one"},
+		"of a lane":           {queue.ActionQuery{Lane: "step/" + oak}, "step"},
+		"of a name":           {queue.ActionQuery{Kind: "job", Name: "two", CreatedBy: "ana"}, "two"},
+		"of a parent":         {queue.ActionQuery{Parent: two}, "three"},
+		"that repeat one":     {queue.ActionQuery{RetryOf: two}, "three"},
+		"of nobody":           {queue.ActionQuery{CreatedBy: "bob"}, ""},
+		"of no such target":   {queue.ActionQuery{Pipeline: testPipeline, Target: "x"}, ""},
+		"live of the handler": {queue.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
 	} {
 		states, err := s.Actions(s.ctx, c.query)
 		check(t, err)
@@ -429,9 +432,9 @@ func repeatedValuesCountOnce(t *testing.T, s setup) {
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
 	const many = 1000
 	statuses := slices.Repeat([]action.Status{action.Successful}, many)
-	for name, q := range map[string]ledger.ActionQuery{
+	for name, q := range map[string]queue.ActionQuery{
 		"statuses": {Statuses: statuses},
-		"phases":   {Kind: action.KindJob, Phases: slices.Repeat([]ledger.Phase{ledger.Successful}, many)},
+		"phases":   {Kind: action.KindJob, Phases: slices.Repeat([]queue.Phase{queue.Successful}, many)},
 		"names":    {Kind: action.KindJob, Names: slices.Repeat([]string{"one"}, many)},
 	} {
 		if found, err := s.Actions(s.ctx, q); err != nil || len(found) != 1 {
@@ -439,24 +442,24 @@ func repeatedValuesCountOnce(t *testing.T, s setup) {
 		}
 	}
 	for _, dry := range []bool{true, false} {
-		if done, err := s.Replay(s.ctx, ledger.Replay{Statuses: statuses, DryRun: dry}); err != nil || done.Found != 1 {
+		if done, err := s.Replay(s.ctx, queue.Replay{Statuses: statuses, DryRun: dry}); err != nil || done.Found != 1 {
 			t.Errorf("replay with repeated statuses (dry: %v): %+v, %v", dry, done, err)
 		}
 	}
-	names := make([]string, ledger.MaxNames+1)
+	names := make([]string, queue.MaxNames+1)
 	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
-	for name, q := range map[string]ledger.ActionQuery{
+	for name, q := range map[string]queue.ActionQuery{
 		"too many names":    {Names: names},
 		"an unknown status": {Statuses: []action.Status{99}},
-		"an unknown phase":  {Phases: []ledger.Phase{"done"}},
+		"an unknown phase":  {Phases: []queue.Phase{"done"}},
 	} {
 		if _, err := s.Actions(s.ctx, q); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.Actions(s.ctx, ledger.ActionQuery{Names: names[1:]}); err != nil {
+	if _, err := s.Actions(s.ctx, queue.ActionQuery{Names: names[1:]}); err != nil {
 		t.Errorf("as many names as a query may have: %v", err)
 	}
 }
@@ -504,9 +507,9 @@ func whatIsNoTextIsRefused(t *testing.T, s setup) {
 		}
 	}
 	for name, ask := range map[string]func(text string) error{
-		"actions": func(text string) error { _, err := s.Actions(s.ctx, ledger.ActionQuery{Handler: text}); return err },
+		"actions": func(text string) error { _, err := s.Actions(s.ctx, queue.ActionQuery{Handler: text}); return err },
 		"a lane": func(text string) error {
-			_, err := s.Actions(s.ctx, ledger.ActionQuery{Lane: text, LiveOnly: true})
+			_, err := s.Actions(s.ctx, queue.ActionQuery{Lane: text, LiveOnly: true})
 			return err
 		},
 		"a version": func(text string) error { _, err := s.Versions(s.ctx, text); return err },

@@ -13,6 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // payload is a job of a process whose payload's key is made of a text.
@@ -24,7 +26,7 @@ func payload(text string, version int) action.Action {
 }
 
 // ask enqueues a job and returns which one answers, and whether it is new.
-func (s setup) ask(t *testing.T, a action.Action) ledger.Enqueued {
+func (s setup) ask(t *testing.T, a action.Action) queue.Enqueued {
 	t.Helper()
 	made, err := s.Enqueue(s.ctx, a)
 	check(t, err)
@@ -65,11 +67,11 @@ func goodAnswersAreCached(t *testing.T, s setup) {
 }
 
 // claimOne takes a job, and gives back all others.
-func (s setup) claimOne(t *testing.T, i ledger.Instance, id action.ID) ledger.Claimed {
+func (s setup) claimOne(t *testing.T, i queue.Instance, id action.ID) queue.Claimed {
 	t.Helper()
-	turned, err := s.Turn(s.ctx, i, nil, []ledger.Want{{Lane: "noop", N: 100}})
+	turned, err := s.Turn(s.ctx, i, nil, []queue.Want{{Lane: "noop", N: 100}})
 	check(t, err)
-	var found ledger.Claimed
+	var found queue.Claimed
 	for _, c := range turned.Claimed {
 		if c.ID == id {
 			found = c
@@ -160,11 +162,11 @@ func entriesAreListedByKey(t *testing.T, s setup) {
 	other := payload("d", 1)
 	other.Name = "reproject"
 	s.ask(t, other)
-	all, err := s.CacheEntries(s.ctx, ledger.CacheQuery{})
+	all, err := s.CacheEntries(s.ctx, queue.CacheQuery{})
 	check(t, err)
-	mirrors, err := s.CacheEntries(s.ctx, ledger.CacheQuery{Name: "mirror", Limit: 2})
+	mirrors, err := s.CacheEntries(s.ctx, queue.CacheQuery{Name: "mirror", Limit: 2})
 	check(t, err)
-	rest, err := s.CacheEntries(s.ctx, ledger.CacheQuery{Name: "mirror", After: mirrors[1].Key})
+	rest, err := s.CacheEntries(s.ctx, queue.CacheQuery{Name: "mirror", After: mirrors[1].Key})
 	check(t, err)
 	if len(all) != 4 || len(mirrors) != 2 || len(rest) != 1 || mirrors[1].Key == rest[0].Key {
 		t.Errorf("%d in all, %d and %d of mirror", len(all), len(mirrors), len(rest))
@@ -178,7 +180,7 @@ func equalPayloadsRaceForOneJob(t *testing.T, s setup) {
 		ledgers[i], _ = s.another(t)
 	}
 	for round := range rounds {
-		made := make([]ledger.Enqueued, askers)
+		made := make([]queue.Enqueued, askers)
 		var all sync.WaitGroup
 		for i, l := range ledgers {
 			all.Go(func() {
@@ -212,38 +214,38 @@ func equalPayloadsRaceForOneJob(t *testing.T, s setup) {
 }
 
 // once is a request with an idempotency key.
-func once(principal, key, body string) *ledger.Idempotency {
-	return &ledger.Idempotency{Principal: principal, Key: key, Body: sha256.Sum256([]byte(body))}
+func once(principal, key, body string) *queue.Idempotency {
+	return &queue.Idempotency{Principal: principal, Key: key, Body: sha256.Sum256([]byte(body))}
 }
 
 func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
-	first, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")})
+	first, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	check(t, err)
-	again, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")})
+	again, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	check(t, err)
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" || !first.Created {
 		t.Errorf("the repeat (-first +repeat):\n%s", diff)
 	}
-	_, err = s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "y")})
+	_, err = s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
 	wantCode(t, err, fault.IdempotencyKeyReused)
-	other, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("bob", "k", "y")})
+	other, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("bob", "k", "y")})
 	check(t, err)
 	if !other.Created || other.ID == first.ID {
 		t.Errorf("another one's key: %+v", other)
 	}
 	// A request that found a job is answered so again, even after that job's payload has got another one.
 	s.ask(t, payload("p", 1))
-	found, err := s.EnqueueWith(s.ctx, payload("p", 1), ledger.EnqueueOptions{Idempotency: once("ana", "l", "x")})
+	found, err := s.EnqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	check(t, err)
 	retry := payload("p", 1)
 	retry.RetryOf = found.ID
 	s.ask(t, retry)
-	again, err = s.EnqueueWith(s.ctx, payload("p", 1), ledger.EnqueueOptions{Idempotency: once("ana", "l", "x")})
+	again, err = s.EnqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
 	check(t, err)
 	if found.Created || again != found {
 		t.Errorf("found %+v, then %+v", found, again)
 	}
-	if entries, err := s.CacheEntries(s.ctx, ledger.CacheQuery{}); err != nil || len(entries) != 1 {
+	if entries, err := s.CacheEntries(s.ctx, queue.CacheQuery{}); err != nil || len(entries) != 1 {
 		t.Errorf("the payload cache lists %+v, %v", entries, err)
 	}
 }
@@ -253,16 +255,16 @@ func (s setup) ageCache(t *testing.T) {
 	t.Helper()
 	age := "interval '24 hours 1 second'"
 	if s.driver.Name() == "sqlite" {
-		age = fmt.Sprint((ledger.IdempotencyAge + time.Second).Microseconds())
+		age = fmt.Sprint((queue.IdempotencyAge + time.Second).Microseconds())
 	}
 	check(t, s.database.Exec("UPDATE cache_entry SET created_at = created_at - "+age))
 }
 
 func idempotencyKeysStandForADay(t *testing.T, s setup) {
-	first, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")})
+	first, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
 	check(t, err)
 	s.ageCache(t)
-	second, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "y")})
+	second, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
 	check(t, err)
 	if !second.Created || second.ID == first.ID {
 		t.Errorf("a day later: %+v", second)
@@ -272,16 +274,16 @@ func idempotencyKeysStandForADay(t *testing.T, s setup) {
 // oldIdempotencyKeysAreDeleted although every action is kept.
 func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
 	for i := range 3 {
-		_, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", fmt.Sprint("old ", i), "x")})
+		_, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", fmt.Sprint("old ", i), "x")})
 		check(t, err)
 	}
 	s.ageCache(t)
-	_, err := s.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "new", "x")})
+	_, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "new", "x")})
 	check(t, err)
 	s.ask(t, payload("p", 1))
 	check(t, s.Retain(s.ctx, 0, &weeks{}))
 	count := 0
-	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
 		for deleted := 1; deleted > 0; {
 			deleted, err = tx.ForgetRequests(tx.Now().Add(time.Hour), 1)
 			count += deleted
@@ -291,20 +293,20 @@ func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
 	if count != 1 {
 		t.Errorf("%d keys were left, want the new one", count)
 	}
-	if entries, err := s.CacheEntries(s.ctx, ledger.CacheQuery{}); err != nil || len(entries) != 1 {
+	if entries, err := s.CacheEntries(s.ctx, queue.CacheQuery{}); err != nil || len(entries) != 1 {
 		t.Errorf("the payload cache lists %+v, %v", entries, err)
 	}
 }
 
 func repeatsRaceForOneAction(t *testing.T, s setup) {
 	const askers = 8
-	made := make([]ledger.Enqueued, askers)
+	made := make([]queue.Enqueued, askers)
 	var all sync.WaitGroup
 	for i := range made {
 		l, _ := s.another(t)
 		all.Go(func() {
 			var err error
-			if made[i], err = l.EnqueueWith(s.ctx, job("a"), ledger.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {
+			if made[i], err = l.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {
 				t.Errorf("asker %d: %v", i, err)
 			}
 		})
@@ -315,48 +317,48 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 			t.Errorf("got %+v and %+v", made[0], m)
 		}
 	}
-	if states, err := s.Actions(s.ctx, ledger.ActionQuery{}); err != nil || len(states) != 1 {
+	if states, err := s.Actions(s.ctx, queue.ActionQuery{}); err != nil || len(states) != 1 {
 		t.Errorf("%d actions, %v", len(states), err)
 	}
 }
 
 // inEveryPhase makes a job of each phase and returns what each should be in.
-func (s setup) inEveryPhase(t *testing.T) map[action.ID]ledger.Phase {
+func (s setup) inEveryPhase(t *testing.T) map[action.ID]queue.Phase {
 	t.Helper()
 	host := s.join(t, "host-a")
-	want := map[action.ID]ledger.Phase{}
-	end := func(phase ledger.Phase, o action.Outcome) action.ID {
+	want := map[action.ID]queue.Phase{}
+	end := func(phase queue.Phase, o action.Outcome) action.ID {
 		id := s.enqueue(t, job("b"))
 		s.end(t, host, s.claim(t, host, "noop", 1)[0], o)
 		want[id] = phase
 		return id
 	}
-	end(ledger.Successful, done())
-	end(ledger.Failed, action.Outcome{Kind: action.Fatal, Error: "no"})
-	end(ledger.Failed, action.Outcome{Kind: action.BadInput, Error: "no"})
-	end(ledger.Running, action.Outcome{Kind: action.Retry, Error: "later"})
-	gone := end(ledger.Dismissed, done())
+	end(queue.Successful, done())
+	end(queue.Failed, action.Outcome{Kind: action.Fatal, Error: "no"})
+	end(queue.Failed, action.Outcome{Kind: action.BadInput, Error: "no"})
+	end(queue.Running, action.Outcome{Kind: action.Retry, Error: "later"})
+	gone := end(queue.Dismissed, done())
 	check(t, s.Dismiss(s.ctx, gone, "ana"))
 	canceled := s.enqueue(t, job("a"))
-	check(t, s.Cancel(s.ctx, canceled, ledger.CancelNow))
-	want[canceled] = ledger.Dismissed
+	check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
+	want[canceled] = queue.Dismissed
 	handed := job("a")
 	handed.Lane, handed.Handler = "flow", "flow"
 	throttled := s.enqueue(t, handed)
-	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "flow", N: 1, HandOff: true}})
+	turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "flow", N: 1, HandOff: true}})
 	check(t, err)
 	s.end(t, host, turned.Claimed[0], action.Outcome{Kind: action.Throttle, Error: "over quota"})
-	want[throttled] = ledger.Accepted
+	want[throttled] = queue.Accepted
 	running := s.enqueue(t, job("a"))
 	s.claim(t, host, "noop", 1)
-	want[running] = ledger.Running
-	want[s.enqueue(t, job("a"))] = ledger.Accepted
+	want[running] = queue.Running
+	want[s.enqueue(t, job("a"))] = queue.Accepted
 	return want
 }
 
 func jobsAreSelectedByPhase(t *testing.T, s setup) {
 	want := s.inEveryPhase(t)
-	all, err := s.Actions(s.ctx, ledger.ActionQuery{Kind: "job"})
+	all, err := s.Actions(s.ctx, queue.ActionQuery{Kind: "job"})
 	check(t, err)
 	for _, state := range all {
 		if got := state.Phase(); got != want[state.ID] {
@@ -366,8 +368,8 @@ func jobsAreSelectedByPhase(t *testing.T, s setup) {
 			t.Errorf("%s was updated at %s", state.Thread.Status, state.UpdatedAt)
 		}
 	}
-	for _, phase := range ledger.Phases() {
-		found, err := s.Actions(s.ctx, ledger.ActionQuery{Kind: "job", Phases: []ledger.Phase{phase}})
+	for _, phase := range queue.Phases() {
+		found, err := s.Actions(s.ctx, queue.ActionQuery{Kind: "job", Phases: []queue.Phase{phase}})
 		check(t, err)
 		count := 0
 		for _, p := range want {
@@ -384,17 +386,17 @@ func jobsAreSelectedByPhase(t *testing.T, s setup) {
 			}
 		}
 	}
-	some, err := s.Actions(s.ctx, ledger.ActionQuery{Names: []string{"a", "c"}, Phases: []ledger.Phase{ledger.Accepted, ledger.Dismissed}})
+	some, err := s.Actions(s.ctx, queue.ActionQuery{Names: []string{"a", "c"}, Phases: []queue.Phase{queue.Accepted, queue.Dismissed}})
 	check(t, err)
 	if len(some) != 3 {
 		t.Errorf("%d of two names and two phases, want 3", len(some))
 	}
-	started, err := s.Actions(s.ctx, ledger.ActionQuery{Longest: time.Hour})
+	started, err := s.Actions(s.ctx, queue.ActionQuery{Longest: time.Hour})
 	check(t, err)
 	if len(started) != 6 {
 		t.Errorf("%d were at work for at most an hour, want 6", len(started))
 	}
-	if long, err := s.Actions(s.ctx, ledger.ActionQuery{Shortest: time.Hour}); err != nil || len(long) > 0 {
+	if long, err := s.Actions(s.ctx, queue.ActionQuery{Shortest: time.Hour}); err != nil || len(long) > 0 {
 		t.Errorf("%d were at work for an hour, %v", len(long), err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // planner plans one follower for each end of a job, as tests want it.
@@ -24,11 +26,11 @@ type planner struct {
 	asked  []string      // each end that was planned: name and status
 	away   bool          // documents cannot be had
 	hangs  chan struct{} // until it is closed, plans of actions named "slow" do not end
-	follow func(ledger.End) []ledger.Successor
-	begins func(action.Action) []ledger.Successor
+	follow func(queue.End) []queue.Successor
+	begins func(action.Action) []queue.Successor
 }
 
-func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []ledger.Successor {
+func (p *planner) Begins(a action.Action, _ time.Time, _ []queue.Subscriber) []queue.Successor {
 	if p.begins == nil {
 		return nil
 	}
@@ -37,7 +39,7 @@ func (p *planner) Begins(a action.Action, _ time.Time, _ []ledger.Subscriber) []
 
 func (p *planner) Asks(a action.Action, _ action.Status) bool { return a.Kind == "job" }
 
-func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Successor, error) {
+func (p *planner) Plan(_ context.Context, e queue.End) ([]queue.Successor, error) {
 	if p.hangs != nil && e.Action.Name == "slow" {
 		<-p.hangs
 	}
@@ -50,11 +52,11 @@ func (p *planner) Plan(_ context.Context, e ledger.End) ([]ledger.Successor, err
 	if p.follow != nil {
 		return p.follow(e), nil
 	}
-	return []ledger.Successor{{Action: follower(e, "told")}}, nil
+	return []queue.Successor{{Action: follower(e, "told")}}, nil
 }
 
 // follower is an action that follows an end; it says how that was.
-func follower(e ledger.End, name string) action.Action {
+func follower(e queue.End, name string) action.Action {
 	said := fmt.Sprintf(`{"status": %q, "code": %q, "output": %q, "at": %q}`, e.Thread.Status, e.Code, e.Output, e.At.Format(time.RFC3339Nano))
 	return action.Action{ID: action.DerivedID(e.Action.ID.Time(), e.Action.ID.String(), name), Kind: "callback", Name: name, Handler: "callback",
 		ParentID: e.Action.ID, Parameters: []byte(said), Policy: policy()}
@@ -67,9 +69,9 @@ func (s setup) planning(p *planner) *planner {
 }
 
 // followers are an action's, in the order of their ids.
-func (s setup) followers(t *testing.T, parent action.ID) []ledger.ActionState {
+func (s setup) followers(t *testing.T, parent action.ID) []queue.ActionState {
 	t.Helper()
-	states, err := s.Actions(s.ctx, ledger.ActionQuery{Parent: parent})
+	states, err := s.Actions(s.ctx, queue.ActionQuery{Parent: parent})
 	check(t, err)
 	return states
 }
@@ -116,16 +118,16 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	want[failed] = action.Failed
 
 	observed := s.accepted(t, host, job("observed"))
-	_, err := s.Observe(s.ctx, ledger.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
+	_, err := s.Observe(s.ctx, queue.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
 	check(t, err)
 	want[observed] = action.Successful
 
 	canceled := s.enqueue(t, job("canceled"))
-	check(t, s.Cancel(s.ctx, canceled, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
 	want[canceled] = action.Canceled
 
 	stopped := s.accepted(t, host, job("stopped"))
-	check(t, s.Cancel(s.ctx, stopped, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, stopped, queue.CancelNow))
 	_, err = s.Stops(s.ctx, host, []string{"noop"})
 	check(t, err)
 	check(t, s.Stopped(s.ctx, host, stopped, done()))
@@ -138,7 +140,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 		next, err := s.Due(s.ctx)
 		check(t, err)
 		if s.statusOf(t, timedOut).Live() {
-			check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, next))
+			check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
 		}
 	}
 	want[timedOut] = action.TimedOut
@@ -158,7 +160,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	keyed.UniqueKey = "key"
 	replaced := s.enqueue(t, keyed)
 	keyed.Kind = "action"
-	if made, err := s.EnqueueWith(s.ctx, keyed, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting}); err != nil || !made.Created {
+	if made, err := s.EnqueueWith(s.ctx, keyed, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil || !made.Created {
 		t.Errorf("replaced by %+v, %v", made, err)
 	}
 	want[replaced] = action.Canceled
@@ -183,13 +185,13 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	plain := job("plain")
 	plain.Kind = "action"
 	held, other := s.enqueue(t, job("held")), s.enqueue(t, plain)
-	var completions []ledger.Completion
+	var completions []queue.Completion
 	for _, c := range s.claim(t, host, "noop", 2) {
-		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
+		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
 	}
 	turned, err := s.Turn(s.ctx, host, completions, nil)
 	check(t, err)
-	if diff := cmp.Diff(ledger.Turned{Deferred: ledger.Deferred{IDs: []action.ID{held}, Why: "the blob store is away"}}, turned); diff != "" {
+	if diff := cmp.Diff(queue.Turned{Deferred: queue.Deferred{IDs: []action.ID{held}, Why: "the blob store is away"}}, turned); diff != "" {
 		t.Errorf("turned (-want +got):\n%s", diff)
 	}
 	s.wantHistory(t, held, action.Running)
@@ -197,11 +199,11 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	aside := job("queued")
 	aside.Lane = "noop/aside"
 	queued := s.enqueue(t, aside)
-	if err := s.Cancel(s.ctx, queued, ledger.CancelNow); fault.CodeOf(err) != fault.Unavailable {
+	if err := s.Cancel(s.ctx, queued, queue.CancelNow); fault.CodeOf(err) != fault.Unavailable {
 		t.Errorf("canceled: %v", err)
 	}
 	seen := s.accepted(t, host, job("seen"))
-	news := ledger.Observation{ID: seen, Source: "caboose", Began: true, Outcome: done()}
+	news := queue.Observation{ID: seen, Source: "caboose", Began: true, Outcome: done()}
 	if o, err := s.Observe(s.ctx, news); err != nil || len(o.Ended) > 0 || fault.CodeOf(o.Deferred.Err()) != fault.Unavailable {
 		t.Errorf("observed: %+v, %v", o, err)
 	}
@@ -214,10 +216,10 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	p.mu.Unlock()
 	turned, err = s.Turn(s.ctx, host, completions, nil)
 	check(t, err)
-	if diff := cmp.Diff(ledger.Turned{Late: []action.ID{other}}, turned); diff != "" {
+	if diff := cmp.Diff(queue.Turned{Late: []action.ID{other}}, turned); diff != "" {
 		t.Errorf("turned again (-want +got):\n%s", diff)
 	}
-	check(t, s.Cancel(s.ctx, queued, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, queued, queue.CancelNow))
 	_, err = s.Observe(s.ctx, news)
 	check(t, err)
 	s.wantHistory(t, seen, action.Queued, action.Running, action.Successful)
@@ -234,9 +236,9 @@ type counting struct {
 	writes, thrown int
 }
 
-func (c *counting) Write(ctx context.Context, fn func(ledger.Tx) error) error {
+func (c *counting) Write(ctx context.Context, fn func(store.Tx) error) error {
 	c.writes++
-	return c.Driver.Write(ctx, func(tx ledger.Tx) error {
+	return c.Driver.Write(ctx, func(tx store.Tx) error {
 		err := fn(tx)
 		if err != nil {
 			c.thrown++
@@ -245,25 +247,25 @@ func (c *counting) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	})
 }
 
-func (c *counting) WriteTurn(ctx context.Context, fn func(ledger.Tx) error) error {
+func (c *counting) WriteTurn(ctx context.Context, fn func(store.Tx) error) error {
 	return c.Write(ctx, fn)
 }
 
-func (*counting) Listen(func(ledger.Signal)) {} // the driver has a listener
+func (*counting) Listen(func(store.Signal)) {} // the driver has a listener
 
 // endsArePlannedBeforehand: an end with followers takes one transaction, which is not repeated for the planning.
 func endsArePlannedBeforehand(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
-	var completions []ledger.Completion
+	var completions []queue.Completion
 	for range 3 {
 		s.enqueue(t, job("done"))
 	}
 	for _, c := range s.claim(t, host, "noop", 3) {
-		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
+		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
 	}
 	observed := s.accepted(t, host, job("observed"))
 	stopped := s.accepted(t, host, job("stopped"))
-	check(t, s.Cancel(s.ctx, stopped, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, stopped, queue.CancelNow))
 	canceled := s.enqueue(t, job("canceled"))
 	once := job("lost")
 	once.Delivery, once.Lane = action.AtMostOnce, "noop/lost"
@@ -276,7 +278,7 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 	s.enqueue(t, keyed)
 
 	d := &counting{Driver: s.driver}
-	l := ledger.New(d)
+	l := ledger.New(d, ledger.Options{})
 	p := &planner{}
 	l.Follows(p)
 	for _, c := range []struct {
@@ -286,13 +288,13 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 	}{
 		{"a turn", 3, func() error { _, err := l.Turn(s.ctx, host, completions, nil); return err }},
 		{"an observation", 1, func() error {
-			_, err := l.Observe(s.ctx, ledger.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
+			_, err := l.Observe(s.ctx, queue.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
 			return err
 		}},
 		{"a stop", 1, func() error { return l.Stopped(s.ctx, host, stopped, done()) }},
-		{"a cancellation", 1, func() error { return l.Cancel(s.ctx, canceled, ledger.CancelNow) }},
+		{"a cancellation", 1, func() error { return l.Cancel(s.ctx, canceled, queue.CancelNow) }},
 		{"a replacement", 1, func() error {
-			_, err := l.EnqueueWith(s.ctx, keyed, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
+			_, err := l.EnqueueWith(s.ctx, keyed, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 			return err
 		}},
 		{"a rescue", 1, func() error { _, err := l.Rescue(s.ctx, host.ID, nil); return err }},
@@ -326,7 +328,7 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 		next, err = s.Due(s.ctx)
 		check(t, err)
 		if s.statusOf(t, other).Live() {
-			check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, next))
+			check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
 		}
 	}
 	for now := time.Now(); next.Before(now.Add(time.Second)); now = time.Now() { // it does not look without end
@@ -347,7 +349,7 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 		_, err := restarted.Due(s.ctx)
 		check(t, err)
 	}
-	live, err := s.Actions(s.ctx, ledger.ActionQuery{Name: "0", LiveOnly: true})
+	live, err := s.Actions(s.ctx, queue.ActionQuery{Name: "0", LiveOnly: true})
 	check(t, err)
 	if last := s.statusOf(t, made[1000].ID); last != action.TimedOut || len(live) > 0 || len(s.followers(t, made[1000].ID)) != 1 {
 		t.Errorf("planned at last: the last is %s; live: %v", last, live)
@@ -356,10 +358,10 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 
 // followersFailAtBirth: a follower that could not be planned is there, has ended, and its siblings are not held back.
 func followersFailAtBirth(t *testing.T, s setup) {
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
+	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
 		bad, unstorable := follower(e, "bad"), follower(e, "unstorable")
 		unstorable.Parameters = []byte("{")
-		return []ledger.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
+		return []queue.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
 	}})
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
@@ -380,17 +382,17 @@ func followersFailAtBirth(t *testing.T, s setup) {
 
 // chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that somebody asks for.
 func chainsLinkToWhatIsThere(t *testing.T, s setup) {
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
+	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
 		if e.Action.Name != "first" {
 			return nil
 		}
 		next := follower(e, "next")
 		next.Kind, next.Handler, next.CacheKey = "job", "noop", action.ID{15: 7}
 		link := follower(e, "next")
-		return []ledger.Successor{{Action: next, Link: &link}}
+		return []queue.Successor{{Action: next, Link: &link}}
 	}})
 	host := s.join(t, "host-a")
-	var chained []ledger.ActionState
+	var chained []queue.ActionState
 	for range 2 {
 		id := s.enqueue(t, job("first"))
 		s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
@@ -414,14 +416,14 @@ func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 // chainsKeepTheirWidth: the end of a chained job, and of its retry, is planned with the width that the job was planned with.
 func chainsKeepTheirWidth(t *testing.T, s setup) {
 	ended := map[action.ID]int{} // width by job
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
+	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
 		ended[e.Action.ID] = e.Action.Width
 		if e.Action.Name != "first" {
 			return nil
 		}
 		next := follower(e, "next")
 		next.Kind, next.Handler, next.Width = "job", "noop", 70_000
-		return []ledger.Successor{{Action: next}}
+		return []queue.Successor{{Action: next}}
 	}})
 	host := s.join(t, "host-a")
 	first := s.enqueue(t, job("first"))
@@ -429,7 +431,7 @@ func chainsKeepTheirWidth(t *testing.T, s setup) {
 	next := s.followers(t, first)[0]
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Fatal})
 	retry := s.enqueue(t, next.Again(action.DerivedID(time.Now(), "retry"), "ana"))
-	check(t, s.Cancel(s.ctx, retry, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, retry, queue.CancelNow))
 	if diff := cmp.Diff(map[action.ID]int{first: 0, next.ID: 70_000, retry: 70_000}, ended); diff != "" {
 		t.Errorf("widths at the ends (-want +got):\n%s", diff)
 	}
@@ -437,9 +439,9 @@ func chainsKeepTheirWidth(t *testing.T, s setup) {
 
 // beginningsAreToldOnce: however often an action is tried, and whoever says that it runs.
 func beginningsAreToldOnce(t *testing.T, s setup) {
-	s.planning(&planner{begins: func(a action.Action) []ledger.Successor {
-		return []ledger.Successor{{Action: follower(ledger.End{Action: a}, "began")}}
-	}, follow: func(ledger.End) []ledger.Successor { return nil }})
+	s.planning(&planner{begins: func(a action.Action) []queue.Successor {
+		return []queue.Successor{{Action: follower(queue.End{Action: a}, "began")}}
+	}, follow: func(queue.End) []queue.Successor { return nil }})
 	host := s.join(t, "host-a")
 	again := job("again")
 	again.Policy.Initial = 0
@@ -448,20 +450,20 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 	for {
 		_, err := s.Due(s.ctx)
 		check(t, err)
-		turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 1}})
+		turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 1}})
 		check(t, err)
 		if len(turned.Claimed) == 1 {
 			break
 		}
-		check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, time.Now().Add(10*time.Millisecond)))
+		check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, time.Now().Add(10*time.Millisecond)))
 	}
 	away := s.accepted(t, host, job("away"))
 	for range 2 {
-		_, err := s.Observe(s.ctx, ledger.Observation{ID: away, Source: "caboose", Began: true})
+		_, err := s.Observe(s.ctx, queue.Observation{ID: away, Source: "caboose", Began: true})
 		check(t, err)
 	}
 	whole := s.accepted(t, host, job("whole")) // its beginning and its end are seen at once
-	_, err := s.Observe(s.ctx, ledger.Observation{ID: whole, Source: "caboose", Began: true, Outcome: done()})
+	_, err := s.Observe(s.ctx, queue.Observation{ID: whole, Source: "caboose", Began: true, Outcome: done()})
 	check(t, err)
 	for name, id := range map[string]action.ID{"local": local, "away": away, "whole": whole} {
 		if n := len(s.followers(t, id)); n != 1 {
@@ -478,17 +480,17 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 	defer release()
 	host := s.join(t, "host-a")
 	slow, quick := s.enqueue(t, job("slow")), s.enqueue(t, job("quick"))
-	var completions []ledger.Completion
+	var completions []queue.Completion
 	for _, c := range s.claim(t, host, "noop", 2) {
-		completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
+		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
 	}
 	s.enqueue(t, job("next"))
-	turn := func(ends []ledger.Completion) (turned ledger.Turned) {
+	turn := func(ends []queue.Completion) (turned queue.Turned) {
 		t.Helper()
 		over := make(chan error, 1)
 		go func() {
 			var err error
-			turned, err = s.Turn(s.ctx, host, ends, []ledger.Want{{Lane: "noop", N: 1}})
+			turned, err = s.Turn(s.ctx, host, ends, []queue.Want{{Lane: "noop", N: 1}})
 			over <- err
 		}()
 		select {
@@ -503,7 +505,7 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 	if !slices.Equal(turned.Deferred.IDs, []action.ID{slow}) || len(turned.Claimed) != 1 || s.statusOf(t, quick) != action.Successful {
 		t.Fatalf("deferred %v, claimed %d, the quick one is %s", turned.Deferred, len(turned.Claimed), s.statusOf(t, quick))
 	}
-	completions = slices.DeleteFunc(completions, func(c ledger.Completion) bool { return c.ID != slow })
+	completions = slices.DeleteFunc(completions, func(c queue.Completion) bool { return c.ID != slow })
 	if turned := turn(completions); len(turned.Deferred.IDs) != 1 || s.statusOf(t, slow) != action.Running {
 		t.Fatalf("deferred %v while the plan hangs", turned.Deferred)
 	}
@@ -542,7 +544,7 @@ func severalOfABatchSubscribe(t *testing.T, s setup) {
 			t.Errorf("%+v, want job %s", m, id)
 		}
 	}
-	check(t, s.driver.Read(s.ctx, func(tx ledger.Tx) error {
+	check(t, s.driver.Read(s.ctx, func(tx store.Tx) error {
 		there, err := tx.Subscribers([]action.ID{id})
 		if len(there[id]) != len(batch) {
 			t.Errorf("%d subscribers, want %d", len(there[id]), len(batch))

@@ -8,14 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // handOff claims one action of the lane to be handed off.
-func (s setup) handOff(t *testing.T, i ledger.Instance, lane string) ledger.Claimed {
+func (s setup) handOff(t *testing.T, i queue.Instance, lane string) queue.Claimed {
 	t.Helper()
-	turned, err := s.Turn(s.ctx, i, nil, []ledger.Want{{Lane: lane, N: 1, HandOff: true}})
+	turned, err := s.Turn(s.ctx, i, nil, []queue.Want{{Lane: lane, N: 1, HandOff: true}})
 	check(t, err)
 	if len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d of lane %s, want 1", len(turned.Claimed), lane)
@@ -24,15 +26,15 @@ func (s setup) handOff(t *testing.T, i ledger.Instance, lane string) ledger.Clai
 }
 
 // settle completes the claim of a hand-off.
-func (s setup) settle(t *testing.T, i ledger.Instance, c ledger.Claimed, o action.Outcome) ledger.Turned {
+func (s setup) settle(t *testing.T, i queue.Instance, c queue.Claimed, o action.Outcome) queue.Turned {
 	t.Helper()
-	turned, err := s.Turn(s.ctx, i, []ledger.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
+	turned, err := s.Turn(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
 	check(t, err)
 	return turned
 }
 
 // accepted is an action whose work goes on elsewhere.
-func (s setup) accepted(t *testing.T, i ledger.Instance, a action.Action) action.ID {
+func (s setup) accepted(t *testing.T, i queue.Instance, a action.Action) action.ID {
 	t.Helper()
 	id := s.enqueue(t, a)
 	s.settle(t, i, s.handOff(t, i, a.Handler), done())
@@ -71,12 +73,12 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	id, local := s.enqueue(t, away), s.enqueue(t, job("local"))
 	before, err := s.Action(s.ctx, id)
 	check(t, err)
-	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "argo", N: 5, HandOff: true}, {Lane: "noop", N: 5}})
+	turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "argo", N: 5, HandOff: true}, {Lane: "noop", N: 5}})
 	check(t, err)
 	if len(turned.Claimed) != 2 {
 		t.Fatalf("claimed %+v", turned.Claimed)
 	}
-	i := slices.IndexFunc(turned.Claimed, func(c ledger.Claimed) bool { return c.ID == id })
+	i := slices.IndexFunc(turned.Claimed, func(c queue.Claimed) bool { return c.ID == id })
 	c := turned.Claimed[i]
 	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, HandOff: true},
 		c.Thread.Lease.Add(-time.Duration(c.Policy.AttemptTimeout)-action.LeaseGrace))
@@ -137,7 +139,7 @@ func observersMayRepeat(t *testing.T, s setup) {
 	step := s.handOff(t, host, "step/"+oak)
 	s.settle(t, host, step, done())
 	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	seen := []ledger.Observation{
+	seen := []queue.Observation{
 		{ID: runs, Source: "caboose", Began: true, BeganAt: began, Ref: "flows/runs"},
 		{ID: ends, Source: "caboose", Began: true, BeganAt: began, EndedAt: began.Add(time.Minute),
 			Outcome: action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`), Ref: "archive"}},
@@ -174,14 +176,14 @@ func observersMayRepeat(t *testing.T, s setup) {
 	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {
 		t.Errorf("events %+v", events)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	check(t, err)
 	if e := entries[0]; e.Event != pipeline.HostDeployed || e.Class != pipeline.Fact {
 		t.Errorf("the step's end gave %+v", e)
 	}
 	// an observer may put back what it saw wait, and an end that differs comes too late
-	_, err = s.Observe(s.ctx, ledger.Observation{ID: runs, Source: "caboose", Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
-		ledger.Observation{ID: ends, Outcome: action.Outcome{Kind: action.Fatal}})
+	_, err = s.Observe(s.ctx, queue.Observation{ID: runs, Source: "caboose", Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
+		queue.Observation{ID: ends, Outcome: action.Outcome{Kind: action.Fatal}})
 	check(t, err)
 	s.wantHistory(t, runs, action.Queued, action.Running, action.Backoff)
 	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
@@ -206,9 +208,9 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 		}
 	}
 	stops()
-	view := s.Waiter()
-	check(t, s.Cancel(s.ctx, id, ledger.CancelNow))
-	check(t, view.Wait(s.ctx, ledger.TopicCancel, time.Time{})) // at once
+	view := s.NewWaiter()
+	check(t, s.Cancel(s.ctx, id, queue.CancelNow))
+	check(t, view.Wait(s.ctx, store.TopicCancel, time.Time{})) // at once
 	if taken, err := s.Stops(s.ctx, host, []string{"another"}); err != nil || len(taken) != 0 {
 		t.Errorf("a conductor without the handler took %+v, %v", taken, err)
 	}
@@ -227,15 +229,15 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 
 	// what an observer sees fail meanwhile was stopped
 	seen := s.accepted(t, host, job("y"))
-	check(t, s.Cancel(s.ctx, seen, ledger.CancelNow))
-	_, err = s.Observe(s.ctx, ledger.Observation{ID: seen, Began: true, Outcome: action.Outcome{Kind: action.Fatal, Error: "terminated"}})
+	check(t, s.Cancel(s.ctx, seen, queue.CancelNow))
+	_, err = s.Observe(s.ctx, queue.Observation{ID: seen, Began: true, Outcome: action.Outcome{Kind: action.Fatal, Error: "terminated"}})
 	check(t, err)
 	s.wantHistory(t, seen, action.Queued, action.Running, action.Canceled)
 
 	// canceled while it is being handed off: it may have been, so it is stopped
 	being := s.enqueue(t, job("z"))
 	c := s.handOff(t, host, "noop")
-	check(t, s.Cancel(s.ctx, being, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, being, queue.CancelNow))
 	s.settle(t, host, c, action.Outcome{Kind: action.Retry, Error: "no answer"})
 	s.wantHistory(t, being, action.Queued)
 	stops(being)
@@ -258,7 +260,7 @@ func deadlinesStopHandedOffWork(t *testing.T, s setup) {
 		}
 		next, err := s.Due(s.ctx)
 		check(t, err)
-		check(t, s.Waiter().Wait(s.ctx, ledger.TopicEntry, next))
+		check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
 	}
 	check(t, s.Stopped(s.ctx, host, id, done()))
 	if got := s.statusOf(t, id); got != action.TimedOut {
@@ -271,7 +273,7 @@ func progressOnlyGrows(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	id := s.accepted(t, host, job("x"))
 	for _, seen := range []struct{ progress, want int }{{0, 0}, {40, 40}, {10, 40}, {250, 100}} {
-		_, err := s.Observe(s.ctx, ledger.Observation{ID: id, Source: "caboose", Began: true, Progress: seen.progress})
+		_, err := s.Observe(s.ctx, queue.Observation{ID: id, Source: "caboose", Began: true, Progress: seen.progress})
 		check(t, err)
 		state, err := s.Action(s.ctx, id)
 		check(t, err)
@@ -298,7 +300,7 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 		t.Errorf("claimed %+v", c.Action)
 	}
 	var planned string
-	s.planning(&planner{follow: func(e ledger.End) []ledger.Successor {
+	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
 		planned = string(e.Output) + " " + e.OutputRef
 		return nil
 	}})

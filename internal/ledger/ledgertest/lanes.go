@@ -12,6 +12,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // inLane is a job of a lane.
@@ -70,7 +72,7 @@ func (s setup) allLanes(t *testing.T, handlers ...string) (lanes []string, pages
 func (s setup) bucket(t *testing.T, to func(b action.Bucket, now time.Time) action.Bucket, keys ...string) {
 	t.Helper()
 	slices.Sort(keys)
-	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
 		rows, err := tx.LockLimiters(keys)
 		for i := range rows {
 			rows[i].Bucket = to(rows[i].Bucket.With(action.Limit{}, tx.Now()), tx.Now())
@@ -122,7 +124,7 @@ func blockedLanesAreLeftOut(t *testing.T, s setup) {
 // blockedLanesHideNoOther: a healthy lane is found beside a thousand that may start nothing, and behind them.
 func blockedLanesHideNoOther(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
-	blocked := make([]string, ledger.LanesVisited)
+	blocked := make([]string, queue.LanesVisited)
 	actions := make([]action.Action, len(blocked))
 	for i := range blocked {
 		blocked[i] = fmt.Sprintf("noop/%04d", i)
@@ -148,7 +150,7 @@ func blockedLanesHideNoOther(t *testing.T, s setup) {
 func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	const each = 60_000
-	most := ledger.MaxClaimBytes/each + 1
+	most := queue.MaxClaimBytes/each + 1
 	big := make([]action.Action, 2*most)
 	for i := range big {
 		big[i] = inLane("noop/big")
@@ -160,7 +162,7 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	}
 	s.enqueue(t, inLane("noop/small"))
 	check(t, s.Heartbeat(s.ctx, host)) // storing may take longer than the lease
-	wants := []ledger.Want{{Lane: "noop/big", N: 1000}, {Lane: "noop/small", N: 1000}}
+	wants := []queue.Want{{Lane: "noop/big", N: 1000}, {Lane: "noop/small", N: 1000}}
 	turned, err := s.Turn(s.ctx, host, nil, wants)
 	check(t, err)
 	bytes, lanes := 0, map[string]int{}
@@ -168,8 +170,8 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 		bytes += len(c.Parameters)
 		lanes[c.Lane]++
 	}
-	if bytes > ledger.MaxClaimBytes+each || lanes["noop/small"] != 1 || lanes["noop/big"] < most/2-1 || !turned.Full {
-		t.Errorf("claimed %d bytes: %v, full %t; want at most %d, of both lanes", bytes, lanes, turned.Full, ledger.MaxClaimBytes+each)
+	if bytes > queue.MaxClaimBytes+each || lanes["noop/small"] != 1 || lanes["noop/big"] < most/2-1 || !turned.Full {
+		t.Errorf("claimed %d bytes: %v, full %t; want at most %d, of both lanes", bytes, lanes, turned.Full, queue.MaxClaimBytes+each)
 	}
 	got := lanes["noop/big"]
 	for turned.Full {
@@ -186,7 +188,7 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 func readyLanesAreNamed(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	other, _ := s.another(t)
-	views := []*ledger.Ledger{s.Waiter(), other.Waiter()}
+	views := []*ledger.Ledger{s.NewWaiter(), other.Waiter()}
 	if s.Embedded() { // processes that share a file look for themselves
 		views = views[:1]
 	}
@@ -195,7 +197,7 @@ func readyLanesAreNamed(t *testing.T, s setup) {
 		for _, view := range views {
 			for try := 0; ; try++ { // a connection that begins, or another process that is noticed, may hide a lane: it may be any
 				make()
-				check(t, view.Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute)))
+				check(t, view.Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute)))
 				if lanes := view.ReadyLanes(); slices.Contains(lanes, lane) {
 					break
 				} else if try == 100 {
@@ -212,7 +214,7 @@ func readyLanesAreNamed(t *testing.T, s setup) {
 	})
 	named("noop/paused", func() {
 		for _, kind := range []string{"pause", "resume"} {
-			_, err := s.Limit(s.ctx, "noop/paused", ledger.LimitCommand{Kind: kind, By: "ana"})
+			_, err := s.Limit(s.ctx, "noop/paused", queue.LimitCommand{Kind: kind, By: "ana"})
 			check(t, err)
 		}
 	})
@@ -222,7 +224,7 @@ func readyLanesAreNamed(t *testing.T, s setup) {
 	}
 	_, err := s.Enqueue(s.ctx, many...)
 	check(t, err)
-	check(t, views[0].Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute)))
+	check(t, views[0].Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute)))
 	if lanes := views[0].ReadyLanes(); lanes != nil {
 		t.Errorf("of 100 lanes these are named: %q", lanes)
 	}
@@ -234,10 +236,10 @@ func blockedLanesAreNotClaimedOf(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	pause := func(b action.Bucket, now time.Time) action.Bucket { return b.Pause("ana", "", time.Time{}, now) }
 	lanes := []string{"a/disabled", "a/open", "a/paused", "a/slowed", "b/x"}
-	wants := make([]ledger.Want, len(lanes))
+	wants := make([]queue.Want, len(lanes))
 	for i, lane := range lanes {
 		s.enqueue(t, inLane(lane))
-		wants[i] = ledger.Want{Lane: lane, N: 5}
+		wants[i] = queue.Want{Lane: lane, N: 5}
 	}
 	s.bucket(t, pause, "a/paused", "b/*")
 	s.bucket(t, func(b action.Bucket, now time.Time) action.Bucket {
@@ -247,7 +249,7 @@ func blockedLanesAreNotClaimedOf(t *testing.T, s setup) {
 		b.Slowed, b.SlowedAt, b.Tokens = 0.001, now, 0
 		return b
 	}, "a/slowed")
-	claimed := func(wants ...ledger.Want) (lanes []string) {
+	claimed := func(wants ...queue.Want) (lanes []string) {
 		t.Helper()
 		turned, err := s.Turn(s.ctx, host, nil, wants)
 		check(t, err)

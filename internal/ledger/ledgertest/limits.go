@@ -10,13 +10,14 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 const lane = "noop/hooks.example.org"
 
 // grant asks for one key.
-func (s setup) grant(t *testing.T, i ledger.Instance, a action.Ask) action.Grant {
+func (s setup) grant(t *testing.T, i queue.Instance, a action.Ask) action.Grant {
 	t.Helper()
 	grants, err := s.Grant(s.ctx, i, []action.Ask{a})
 	check(t, err)
@@ -27,7 +28,7 @@ func (s setup) grant(t *testing.T, i ledger.Instance, a action.Ask) action.Grant
 }
 
 // limit is how the lane is listed.
-func (s setup) limit(t *testing.T) (ledger.Limiter, bool) {
+func (s setup) limit(t *testing.T) (queue.Limiter, bool) {
 	t.Helper()
 	limits, err := s.Limits(s.ctx)
 	check(t, err)
@@ -36,7 +37,7 @@ func (s setup) limit(t *testing.T) (ledger.Limiter, bool) {
 			return l, true
 		}
 	}
-	return ledger.Limiter{}, false
+	return queue.Limiter{}, false
 }
 
 func tokensAreSharedOut(t *testing.T, s setup) {
@@ -107,11 +108,11 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 		return
 	}
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
-	want := func(i ledger.Instance, held, busy, want int) int {
+	want := func(i queue.Instance, held, busy, want int) int {
 		return s.grant(t, i, action.Ask{Key: lane, Limit: action.Limit{Slots: 8}, SlotAsk: action.SlotAsk{Held: held, Busy: busy, Want: want}}).Slots
 	}
 	steps := []struct {
-		who              ledger.Instance
+		who              queue.Instance
 		held, busy, want int
 		slots            int
 		why              string
@@ -235,55 +236,55 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 
 func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
-	view := s.Waiter()
-	_, err := s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
+	view := s.NewWaiter()
+	_, err := s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "resume"})
 	wantCode(t, err, fault.NotFound)
-	_, err = s.Limit(s.ctx, "/x", ledger.LimitCommand{Kind: "pause"})
+	_, err = s.Limit(s.ctx, "/x", queue.LimitCommand{Kind: "pause"})
 	wantCode(t, err, fault.Invalid)
-	limit, err := s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "pause", By: "ana", Reason: "maintenance"})
+	limit, err := s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "pause", By: "ana", Reason: "maintenance"})
 	check(t, err)
 	if limit.PausedBy != "ana" || limit.State != "paused" || limit.Reason != "maintenance" || limit.Key != lane {
 		t.Errorf("paused: %+v", limit)
 	}
-	check(t, view.Wait(s.ctx, ledger.TopicReady, time.Now().Add(time.Minute))) // conductors are woken
+	check(t, view.Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute))) // conductors are woken
 	if got := s.grant(t, a, action.Ask{Key: lane, Tokens: 5}); got.Tokens != 0 || got.Bucket.PausedBy != "ana" {
 		t.Errorf("asked while it is paused: %+v", got)
 	}
-	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
+	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "resume"})
 	check(t, err)
 	if limit.Troubled() || limit.Reason != "" {
 		t.Errorf("resumed: %+v", limit)
 	}
-	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "pause", By: "ana", For: time.Hour})
+	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "pause", By: "ana", For: time.Hour})
 	check(t, err)
 	if now, _ := s.Now(s.ctx); limit.PauseUntil.Before(now.Add(50*time.Minute)) || !limit.HalfOpen() {
 		t.Errorf("paused for an hour: %+v", limit)
 	}
-	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "pause", For: 1000 * 24 * time.Hour})
+	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "pause", For: 1000 * 24 * time.Hour})
 	wantCode(t, err, fault.Invalid)
 	gone := s.grant(t, a, action.Ask{Key: lane, Results: action.Results{OK: 1, Reason: "410", Disable: true}})
 	if !gone.Bucket.Disabled() || gone.Tokens != 0 {
 		t.Errorf("gone for good: %+v", gone)
 	}
-	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "resume"})
+	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "resume"})
 	check(t, err)
-	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "reset"})
+	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "reset"})
 	check(t, err)
 	if kept, _ := s.limit(t); kept.State != "disabled" || kept.Reason != "410" || kept.Rate != 0 {
 		t.Errorf("disabled, resumed and reset: %+v", kept)
 	}
-	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "enable"})
+	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "enable"})
 	check(t, err)
 	if limit.Troubled() {
 		t.Errorf("enabled: %+v", limit)
 	}
 	s.grant(t, a, action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}})
-	limit, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "reset"})
+	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "reset"})
 	check(t, err)
 	if limit.Rate != 64 || limit.Configured != 64 || limit.Reason != "" {
 		t.Errorf("reset: %+v", limit)
 	}
-	_, err = s.Limit(s.ctx, lane, ledger.LimitCommand{Kind: "stop"})
+	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "stop"})
 	wantCode(t, err, fault.Invalid)
 }
 
@@ -294,7 +295,7 @@ func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	}
 	limits, err := s.Limits(s.ctx)
 	check(t, err)
-	if diff := cmp.Diff([]ledger.Limiter(nil), limits); diff != "" {
+	if diff := cmp.Diff([]queue.Limiter(nil), limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	s.grant(t, a, action.Ask{Key: lane, Results: action.Results{OK: 5}})

@@ -12,8 +12,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 const oak = testPipeline + "/beta/all/oak"
@@ -26,7 +27,7 @@ func factsAreAppendedOnce(t *testing.T, s setup) {
 	if first.Seq != 3 || again.Seq != 4 {
 		t.Errorf("positions %d and %d, want 3 and 4: a repeated fact takes none", first.Seq, again.Seq)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Deployment: 1, Target: oak})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Deployment: 1, Target: oak})
 	check(t, err)
 	if diff := cmp.Diff([]string{"3 host-started 0", "4 host-artifact-replicated 0"}, lines(entries)); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
@@ -50,7 +51,7 @@ func notesAreCounted(t *testing.T, s setup) {
 	repeated := note(1, oak, pipeline.RetryRequested)
 	repeated.Occurrence = 2
 	s.append(t, repeated)
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Deployment: 1, Target: oak, Class: pipeline.Note})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Deployment: 1, Target: oak, Class: pipeline.Note})
 	check(t, err)
 	want := []string{"3 retry-requested 1", "4 retry-requested 2", "5 retry-requested 3"}
 	if diff := cmp.Diff(want, lines(entries)); diff != "" {
@@ -67,8 +68,8 @@ func positionsHaveNoGapUnderWriters(t *testing.T, s setup) {
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
-				head, err := s.Append(s.ctx, testPipeline, 0, func(ledger.Locked) (ledger.Change, error) {
-					return ledger.Change{Entries: []pipeline.Entry{
+				head, err := s.Append(s.ctx, testPipeline, 0, func(journal.Locked) (journal.Change, error) {
+					return journal.Change{Entries: []pipeline.Entry{
 						fact(1, oak, fmt.Sprintf("host-w%d-%d", w, i)), fact(1, oak, "host-shared-"+fmt.Sprint(i))}}, nil
 				})
 				if err != nil {
@@ -87,7 +88,7 @@ func positionsHaveNoGapUnderWriters(t *testing.T, s setup) {
 			}
 		}
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	if want := 2 + writers*each + each; len(entries) != want {
 		t.Errorf("%d entries, want %d: shared facts exist once", len(entries), want)
@@ -104,16 +105,16 @@ func appendRejectsStalePosition(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	decided := fact(1, oak, pipeline.HostStarted)
 	decided.Seq = head.Seq + 1 // as somebody decides who has not seen the registration
-	_, err := s.Append(s.ctx, testPipeline, head.Seq, func(locked ledger.Locked) (ledger.Change, error) {
+	_, err := s.Append(s.ctx, testPipeline, head.Seq, func(locked journal.Locked) (journal.Change, error) {
 		if len(locked.Newer) != 1 || locked.Newer[0].Event != pipeline.DeploymentCreated || locked.Now.IsZero() {
 			t.Errorf("newer rows: %+v", locked)
 		}
-		return ledger.Change{Entries: []pipeline.Entry{decided}}, nil
+		return journal.Change{Entries: []pipeline.Entry{decided}}, nil
 	})
 	wantCode(t, err, fault.Conflict)
-	_, err = s.Append(s.ctx, testPipeline, 99, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
+	_, err = s.Append(s.ctx, testPipeline, 99, func(journal.Locked) (journal.Change, error) { return journal.Change{}, nil })
 	wantCode(t, err, fault.Conflict)
-	_, err = s.Append(s.ctx, "nobody", 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil })
+	_, err = s.Append(s.ctx, "nobody", 0, func(journal.Locked) (journal.Change, error) { return journal.Change{}, nil })
 	wantCode(t, err, fault.NotFound)
 }
 
@@ -121,7 +122,7 @@ func refusedDecisionLeavesNothing(t *testing.T, s setup) {
 	before := s.define(t)
 	refusal := errors.New("refused")
 	d := definition()
-	_, err := s.Define(s.ctx, "other", 0, func(ledger.Locked) (ledger.Change, error) { return ledger.Change{Definition: &d}, refusal })
+	_, err := s.Define(s.ctx, "other", 0, func(journal.Locked) (journal.Change, error) { return journal.Change{Definition: &d}, refusal })
 	if !errors.Is(err, refusal) {
 		t.Errorf("got %v, want the decider's own error", err)
 	}
@@ -130,8 +131,8 @@ func refusedDecisionLeavesNothing(t *testing.T, s setup) {
 	}
 	host := s.join(t, "host-a")
 	broken := stepOf(7, oak, pipeline.HostDeployed) // there is no deployment 7
-	_, err = s.Pass(s.ctx, s.lease(t, host), 0, func(ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Entries: []pipeline.Entry{{Event: pipeline.HostJoined, Class: pipeline.Change}},
+	_, err = s.Pass(s.ctx, s.lease(t, host), 0, func(journal.Locked) (journal.Change, error) {
+		return journal.Change{Entries: []pipeline.Entry{{Event: pipeline.HostJoined, Class: pipeline.Change}},
 			Actions: []action.Action{broken}}, nil
 	})
 	if err == nil {
@@ -161,7 +162,7 @@ func oldEpochIsRefused(t *testing.T, s setup) {
 	if second.Epoch <= first.Epoch {
 		t.Errorf("epoch %d after %d", second.Epoch, first.Epoch)
 	}
-	nothing := func(ledger.Locked) (ledger.Change, error) { return ledger.Change{}, nil }
+	nothing := func(journal.Locked) (journal.Change, error) { return journal.Change{}, nil }
 	_, err := s.Pass(s.ctx, first, 0, nothing)
 	wantCode(t, err, fault.StaleEpoch)
 	_, err = s.Pass(s.ctx, second, 0, nothing)
@@ -179,20 +180,20 @@ func entriesAreSelected(t *testing.T, s setup) {
 		fact(1, testPipeline+"/beta", pipeline.StageStarted), fact(1, testPipeline+"/beta-2", "host-other"),
 		note(1, oak, pipeline.StepClaimed))
 	for name, c := range map[string]struct {
-		query ledger.EntryQuery
+		query journal.EntryQuery
 		want  []int64
 	}{
-		"all":                      {ledger.EntryQuery{}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}},
-		"behind a position":        {ledger.EntryQuery{After: 7}, []int64{8, 9}},
-		"a deployment":             {ledger.EntryQuery{Deployment: 1}, []int64{2, 4, 5, 7, 8, 9}},
-		"a target, with below":     {ledger.EntryQuery{Target: testPipeline + "/beta"}, []int64{4, 6, 7, 9}},
-		"a target of a deployment": {ledger.EntryQuery{Target: testPipeline + "/beta", Deployment: 1}, []int64{4, 7, 9}},
-		"the pipeline's target":    {ledger.EntryQuery{Target: testPipeline, Limit: 2}, []int64{1, 2}},
-		"a class":                  {ledger.EntryQuery{Class: pipeline.Note}, []int64{2, 3, 9}},
-		"the newest":               {ledger.EntryQuery{Newest: true, Limit: 2}, []int64{8, 9}},
-		"a limit":                  {ledger.EntryQuery{Limit: 3, After: 1}, []int64{2, 3, 4}},
-		"facts of a host":          {ledger.EntryQuery{Target: oak, Class: pipeline.Fact}, []int64{4, 6}},
-		"nothing":                  {ledger.EntryQuery{Target: "greeter/gone"}, nil},
+		"all":                      {journal.EntryQuery{}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+		"behind a position":        {journal.EntryQuery{After: 7}, []int64{8, 9}},
+		"a deployment":             {journal.EntryQuery{Deployment: 1}, []int64{2, 4, 5, 7, 8, 9}},
+		"a target, with below":     {journal.EntryQuery{Target: testPipeline + "/beta"}, []int64{4, 6, 7, 9}},
+		"a target of a deployment": {journal.EntryQuery{Target: testPipeline + "/beta", Deployment: 1}, []int64{4, 7, 9}},
+		"the pipeline's target":    {journal.EntryQuery{Target: testPipeline, Limit: 2}, []int64{1, 2}},
+		"a class":                  {journal.EntryQuery{Class: pipeline.Note}, []int64{2, 3, 9}},
+		"the newest":               {journal.EntryQuery{Newest: true, Limit: 2}, []int64{8, 9}},
+		"a limit":                  {journal.EntryQuery{Limit: 3, After: 1}, []int64{2, 3, 4}},
+		"facts of a host":          {journal.EntryQuery{Target: oak, Class: pipeline.Fact}, []int64{4, 6}},
+		"nothing":                  {journal.EntryQuery{Target: "greeter/gone"}, nil},
 	} {
 		c.query.Pipeline = testPipeline
 		entries, err := s.Entries(s.ctx, c.query)
@@ -248,7 +249,7 @@ func rollUpsFollowTheLog(t *testing.T, s setup) {
 	if len(runs) != 1 || runs[0].Outcome != "superseded" {
 		t.Errorf("stage runs of a superseded deployment: %+v", runs)
 	}
-	active, err := s.Deployments(s.ctx, ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
+	active, err := s.Deployments(s.ctx, journal.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 	check(t, err)
 	if len(active) != 0 {
 		t.Errorf("in progress: %+v, want none", active)
@@ -260,7 +261,7 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	for _, label := range []string{"r1", "r2", "r3"} {
 		s.register(t, label)
 	}
-	back, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: ledger.Manual, By: "ana"}) // greeter#4 brings r1 back
+	back, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual, By: "ana"}) // greeter#4 brings r1 back
 	check(t, err)
 	s.append(t, fact(1, oak, pipeline.HostStarted), fact(1, oak, pipeline.HostFinished), fact(2, oak, pipeline.HostStarted),
 		note(2, oak, pipeline.StepFailed), fact(3, oak, pipeline.HostStarted), fact(3, oak, pipeline.HostFinished))
@@ -276,13 +277,13 @@ func questionsAreAnswered(t *testing.T, s setup) {
 		t.Errorf("times are missing: %+v", standing)
 	}
 	standing.At, standing.FailedAt = time.Time{}, time.Time{}
-	want := ledger.Standing{Target: oak, Current: 4, Revision: 1, Highest: 3, Failed: 2}
+	want := journal.Standing{Target: oak, Current: 4, Revision: 1, Highest: 3, Failed: 2}
 	if diff := cmp.Diff(want, standing); diff != "" {
 		t.Errorf("standing (-want +got):\n%s", diff)
 	}
 	empty, err := s.Standing(s.ctx, testPipeline, testPipeline+"/prod")
 	check(t, err)
-	if diff := cmp.Diff(ledger.Standing{Target: testPipeline + "/prod"}, empty); diff != "" {
+	if diff := cmp.Diff(journal.Standing{Target: testPipeline + "/prod"}, empty); diff != "" {
 		t.Errorf("standing of a target that nothing passed (-want +got):\n%s", diff)
 	}
 	past, err := s.History(s.ctx, testPipeline, oak, moment.Seq+1, 1)
@@ -344,7 +345,7 @@ func illegalEntriesAreRefused(t *testing.T, s setup) {
 		"a class that there is not":      {Class: 4, Event: pipeline.HostStarted, Deployment: 1, Occurrence: 1},
 	} {
 		e.Seq, e.Pipeline, e.Target, e.Revision, e.Version, e.At = next, testPipeline, oak, 1, 1, time.Now()
-		err := s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+		err := s.driver.Write(s.ctx, func(tx store.Tx) error {
 			heads, err := tx.LockHeads([]string{testPipeline})
 			if err != nil {
 				return err
@@ -369,7 +370,7 @@ func introductionsAreKept(t *testing.T, s setup) {
 		Detail: []byte(`{"event": "host-cache-warmed", "revisionAfter": 3, "strict": true}`)})
 	got, err := s.Introductions(s.ctx, testPipeline)
 	check(t, err)
-	want := []ledger.Introduction{{Stage: "beta", Event: "host-cache-warmed", RevisionAfter: 3, Version: 2, Strict: true}}
+	want := []journal.Introduction{{Stage: "beta", Event: "host-cache-warmed", RevisionAfter: 3, Version: 2, Strict: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("introductions (-want +got):\n%s", diff)
 	}
@@ -387,9 +388,9 @@ func opensWhatItWrote(t *testing.T, s setup) {
 	if id.IsZero() || id != otherID {
 		t.Errorf("ids %s and %s", id, otherID)
 	}
-	want, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
+	want, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
-	got, err := other.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
+	got, err := other.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("entries (-written +read):\n%s", diff)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -16,11 +16,11 @@ func definesAndRegisters(t *testing.T, s setup) {
 	if _, err := s.Head(s.ctx, testPipeline); err == nil {
 		t.Fatal("a pipeline is there before it was defined")
 	}
-	_, err := s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: "3f2c9a1"}, true, "")
+	_, err := s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: "3f2c9a1"}, true, "")
 	wantCode(t, err, fault.NotFound)
 
 	head := s.define(t)
-	if want := (ledger.Head{Pipeline: testPipeline, Version: 1, Seq: 1}); head != want {
+	if want := (journal.Head{Pipeline: testPipeline, Version: 1, Seq: 1}); head != want {
 		t.Errorf("head after the definition: got %+v, want %+v", head, want)
 	}
 	version, err := s.Version(s.ctx, testPipeline, 0)
@@ -40,15 +40,15 @@ func definesAndRegisters(t *testing.T, s setup) {
 	if again.Created || again.Deployment.ID != first.Deployment.ID {
 		t.Errorf("registered again: %+v, deployment %+v", again, again.Deployment)
 	}
-	_, err = s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
+	_, err = s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
 	wantCode(t, err, fault.Conflict)
 
-	second, err := s.Deploy(s.ctx, ledger.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: ledger.Manual, By: "ben"})
+	second, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual, By: "ben"})
 	check(t, err)
-	if second.Number != 2 || second.Label != "3f2c9a1" || second.Kind != ledger.Manual {
+	if second.Number != 2 || second.Label != "3f2c9a1" || second.Kind != journal.Manual {
 		t.Errorf("deployed: %+v", second)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
 	check(t, err)
 	var events []string
 	for i, e := range entries {
@@ -66,7 +66,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 func artifactsSealARevision(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	a := ledger.Artifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
+	a := journal.Artifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
 	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
 	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a)) // same content again does nothing
 	other := a
@@ -78,14 +78,14 @@ func artifactsSealARevision(t *testing.T, s setup) {
 
 	r, err := s.Revision(s.ctx, testPipeline, "3f2c9a1", 0)
 	check(t, err)
-	if r.State != ledger.RevisionSealed {
+	if r.State != journal.RevisionSealed {
 		t.Errorf("state is %s, want sealed", r.State)
 	}
-	if diff := cmp.Diff([]ledger.Artifact{a}, r.Artifacts); diff != "" {
+	if diff := cmp.Diff([]journal.Artifact{a}, r.Artifacts); diff != "" {
 		t.Errorf("artifacts (-want +got):\n%s", diff)
 	}
 	registered := 0
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Class: pipeline.Change})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Class: pipeline.Change})
 	check(t, err)
 	for _, e := range entries {
 		if e.Event == pipeline.ArtifactRegistered && e.Revision == 1 {
@@ -114,7 +114,7 @@ func passStartsAndTurnFinishes(t *testing.T, s setup) {
 	if got := s.statusOf(t, c.ID); got != action.Successful {
 		t.Errorf("it ended %s", got)
 	}
-	entries, err := s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
 	check(t, err)
 	last := entries[0]
 	if last.Class != pipeline.Fact || last.Event != pipeline.HostDeployed || last.Target != target || last.Deployment != 1 || last.Revision != 1 {

@@ -9,8 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // oakOf is a definition whose only host is oak, for one service.
@@ -23,8 +24,8 @@ func oakOf(name, service string) *pipeline.Definition {
 // apply stores a definition without looking at owners.
 func (s setup) apply(t *testing.T, d *pipeline.Definition) {
 	t.Helper()
-	_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: d, By: "ana", Entries: []pipeline.Entry{
+	_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked journal.Locked) (journal.Change, error) {
+		return journal.Change{Definition: d, By: "ana", Entries: []pipeline.Entry{
 			{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: locked.Version + 1}}}, nil
 	})
 	check(t, err)
@@ -32,7 +33,7 @@ func (s setup) apply(t *testing.T, d *pipeline.Definition) {
 
 func resourcesHaveOwners(t *testing.T, s setup) {
 	onOak := pipeline.Resource{Address: "local://oak", Service: "web"}
-	owner := func(when string, want ledger.Owner) {
+	owner := func(when string, want journal.Owner) {
 		t.Helper()
 		owners, err := s.Owners(s.ctx, "other")
 		check(t, err)
@@ -40,27 +41,27 @@ func resourcesHaveOwners(t *testing.T, s setup) {
 			t.Errorf("owner %s (-want +got):\n%s", when, diff)
 		}
 	}
-	owner("of a resource that no pipeline has", ledger.Owner{})
+	owner("of a resource that no pipeline has", journal.Owner{})
 	s.apply(t, oakOf(testPipeline, "web"))
-	owner("by the definition in force", ledger.Owner{Pipeline: testPipeline})
+	owner("by the definition in force", journal.Owner{Pipeline: testPipeline})
 	if own, err := s.Owners(s.ctx, testPipeline); err != nil || len(own) != 0 {
 		t.Errorf("a pipeline's own resources are left out, got %v, %v", own, err)
 	}
 	s.register(t, "3f2c9a1")
 	s.append(t, fact(1, oak, pipeline.HostStarted))
 	s.apply(t, oakOf(testPipeline, "api"))
-	owner("through an active deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.StatusActive})
+	owner("through an active deployment", journal.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.StatusActive})
 	s.append(t, note(1, testPipeline, pipeline.PipelineFailed))
-	owner("through a failed deployment", ledger.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.StatusFailed})
+	owner("through a failed deployment", journal.Owner{Pipeline: testPipeline, Deployment: 1, Status: pipeline.StatusFailed})
 	s.append(t, note(1, testPipeline, pipeline.PipelineCanceled))
-	owner("after the cancel", ledger.Owner{})
+	owner("after the cancel", journal.Owner{})
 
 	pinned := oakOf(testPipeline, "web")
 	pinned.Pin = true
 	s.apply(t, pinned)
 	s.register(t, "88d0e17")
 	s.apply(t, oakOf(testPipeline, "api"))
-	owner("through a deployment that keeps its version", ledger.Owner{Pipeline: testPipeline, Deployment: 2, Status: pipeline.StatusActive})
+	owner("through a deployment that keeps its version", journal.Owner{Pipeline: testPipeline, Deployment: 2, Status: pipeline.StatusActive})
 }
 
 var errOwned = errors.New("another pipeline has it")
@@ -73,15 +74,15 @@ func definitionsTakeTurns(t *testing.T, s setup) {
 	for i := range writers {
 		wait.Go(func() {
 			d := oakOf(fmt.Sprintf("pipeline-%d", i), "web")
-			_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
+			_, err := s.Define(s.ctx, d.Pipeline, 0, func(locked journal.Locked) (journal.Change, error) {
 				owners, err := locked.Owners()
 				if err != nil {
-					return ledger.Change{}, err
+					return journal.Change{}, err
 				}
 				if _, owned := owners[onOak]; owned {
-					return ledger.Change{}, errOwned
+					return journal.Change{}, errOwned
 				}
-				return ledger.Change{Definition: d, Entries: []pipeline.Entry{{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1}}}, nil
+				return journal.Change{Definition: d, Entries: []pipeline.Entry{{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1}}}, nil
 			})
 			if err == nil {
 				stored.Add(1)
@@ -97,8 +98,8 @@ func definitionsTakeTurns(t *testing.T, s setup) {
 }
 
 func firstHomeKeepsAHost(t *testing.T, s setup) {
-	a, b := ledger.HostHome{ID: "a", Place: "m1:/a"}, ledger.HostHome{ID: "b", Place: "m2:/b"}
-	bind := func(address string, home, want ledger.HostHome) {
+	a, b := queue.HostHome{ID: "a", Place: "m1:/a"}, queue.HostHome{ID: "b", Place: "m2:/b"}
+	bind := func(address string, home, want queue.HostHome) {
 		t.Helper()
 		keeper, err := s.BindHost(s.ctx, address, home)
 		check(t, err)
@@ -113,11 +114,11 @@ func firstHomeKeepsAHost(t *testing.T, s setup) {
 	}
 	bind("local://oak", a, a)
 	bind("local://oak", b, a)
-	bind("local://oak", ledger.HostHome{ID: "a", Place: "m3:/moved"}, a)
+	bind("local://oak", queue.HostHome{ID: "a", Place: "m3:/moved"}, a)
 	bind("local:///srv/fir", b, b)
 	homes, err := s.HostHomes(s.ctx)
 	check(t, err)
-	if diff := cmp.Diff(map[string]ledger.HostHome{"local://oak": a, "local:///srv/fir": b}, homes); diff != "" {
+	if diff := cmp.Diff(map[string]queue.HostHome{"local://oak": a, "local:///srv/fir": b}, homes); diff != "" {
 		t.Errorf("homes (-want +got):\n%s", diff)
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // plansUseIndexes: the claim and the questions never read a whole table that grows, with the planner as it is.
@@ -23,134 +25,134 @@ func plansUseIndexes(t *testing.T, s setup) {
 	head := s.fill(t, host)
 	id := s.enqueue(t, job("x"))
 	key := pipeline.StepKey{Deployment: 1, Target: oak, Event: pipeline.HostStarted}
-	entries := func(q ledger.EntryQuery) func(ledger.Tx) error {
+	entries := func(q journal.EntryQuery) func(store.Tx) error {
 		q.Pipeline = testPipeline
-		return func(tx ledger.Tx) error { _, err := tx.Entries(q); return err }
+		return func(tx store.Tx) error { _, err := tx.Entries(q); return err }
 	}
-	list := func(q ledger.ActionQuery) func(ledger.Tx) error {
+	list := func(q queue.ActionQuery) func(store.Tx) error {
 		q.Limit = 5
-		return func(tx ledger.Tx) error { _, err := tx.ActionStates(nil, q); return err }
+		return func(tx store.Tx) error { _, err := tx.ActionStates(nil, q); return err }
 	}
-	choose := func(c ledger.Choice) func(ledger.Tx) error {
-		return func(tx ledger.Tx) error { _, err := tx.Select(c, host.ID, 10); return err }
+	choose := func(c queue.Choice) func(store.Tx) error {
+		return func(tx store.Tx) error { _, err := tx.Select(c, host.ID, 10); return err }
 	}
-	planned := map[string]func(ledger.Tx) error{
-		"Claim: claim":                func(tx ledger.Tx) error { _, _, err := tx.Claim(host, []ledger.Want{{Lane: "noop", N: 1}}); return err },
-		"Lanes: lanes":                func(tx ledger.Tx) error { _, _, err := tx.Lanes([]string{"noop", "step"}, "", 10); return err },
-		"MakeReady: due":              func(tx ledger.Tx) error { _, err := tx.MakeReady(10); return err },
-		"NextDue: next due":           func(tx ledger.Tx) error { _, err := tx.NextDue(time.Time{}); return err },
-		"Select: dead claims":         choose(ledger.DeadClaims),
-		"PastDeadline: past deadline": func(tx ledger.Tx) error { _, err := tx.PastDeadline(ledger.Deadline{}, 10); return err },
-		"Select: cancel asked":        choose(ledger.CancelAsked),
-		"Select: claims of one":       choose(ledger.ClaimsOf),
-		"Select: stop asked":          choose(ledger.StopAsked),
-		"LiveKeys: live keys":         func(tx ledger.Tx) error { _, err := tx.LiveKeys([]string{"x"}); return err },
-		"LockThreads: threads":        func(tx ledger.Tx) error { _, err := tx.LockThreads([]action.ID{id}); return err },
-		"Actions: actions":            func(tx ledger.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },
-		"ActionStates: action state":  func(tx ledger.Tx) error { _, err := tx.ActionStates([]action.ID{id}, ledger.ActionQuery{}); return err },
-		"Events: events":              func(tx ledger.Tx) error { _, err := tx.Events(id); return err },
-		"Marked: marked":              func(tx ledger.Tx) error { _, err := tx.Marked(1, []pipeline.StepKey{key}); return err },
-		"Entries: newer entries":      entries(ledger.EntryQuery{After: head.Seq - 3}),
-		"Entries: a deployment":       entries(ledger.EntryQuery{Deployment: 1}),
-		"Entries: a target":           entries(ledger.EntryQuery{Target: oak}),
-		"Standings: latest through":   func(tx ledger.Tx) error { _, err := tx.Standings(testPipeline, oak); return err },
-		"History: at a past moment":   func(tx ledger.Tx) error { _, err := tx.History(testPipeline, oak, 9, 1); return err },
-		"Deployments: in progress": func(tx ledger.Tx) error {
-			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
+	planned := map[string]func(store.Tx) error{
+		"Claim: claim":                func(tx store.Tx) error { _, _, err := tx.Claim(host, []queue.Want{{Lane: "noop", N: 1}}); return err },
+		"Lanes: lanes":                func(tx store.Tx) error { _, _, err := tx.Lanes([]string{"noop", "step"}, "", 10); return err },
+		"MakeReady: due":              func(tx store.Tx) error { _, err := tx.MakeReady(10); return err },
+		"NextDue: next due":           func(tx store.Tx) error { _, err := tx.NextDue(time.Time{}); return err },
+		"Select: dead claims":         choose(queue.DeadClaims),
+		"PastDeadline: past deadline": func(tx store.Tx) error { _, err := tx.PastDeadline(queue.Deadline{}, 10); return err },
+		"Select: cancel asked":        choose(queue.CancelAsked),
+		"Select: claims of one":       choose(queue.ClaimsOf),
+		"Select: stop asked":          choose(queue.StopAsked),
+		"LiveKeys: live keys":         func(tx store.Tx) error { _, err := tx.LiveKeys([]string{"x"}); return err },
+		"LockThreads: threads":        func(tx store.Tx) error { _, err := tx.LockThreads([]action.ID{id}); return err },
+		"Actions: actions":            func(tx store.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },
+		"ActionStates: action state":  func(tx store.Tx) error { _, err := tx.ActionStates([]action.ID{id}, queue.ActionQuery{}); return err },
+		"Events: events":              func(tx store.Tx) error { _, err := tx.Events(id); return err },
+		"Marked: marked":              func(tx store.Tx) error { _, err := tx.Marked(1, []pipeline.StepKey{key}); return err },
+		"Entries: newer entries":      entries(journal.EntryQuery{After: head.Seq - 3}),
+		"Entries: a deployment":       entries(journal.EntryQuery{Deployment: 1}),
+		"Entries: a target":           entries(journal.EntryQuery{Target: oak}),
+		"Standings: latest through":   func(tx store.Tx) error { _, err := tx.Standings(testPipeline, oak); return err },
+		"History: at a past moment":   func(tx store.Tx) error { _, err := tx.History(testPipeline, oak, 9, 1); return err },
+		"Deployments: in progress": func(tx store.Tx) error {
+			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 			return err
 		},
-		"Resources: what runs where":  func(tx ledger.Tx) error { _, err := tx.Resources(testPipeline); return err },
-		"Limiters: limits in trouble": func(tx ledger.Tx) error { _, err := tx.Limiters(true); return err },
-		"LockLimiters: some limits":   func(tx ledger.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
-		"SlotLeases: slots":           func(tx ledger.Tx) error { _, err := tx.SlotLeases([]string{"noop"}, action.ID{}); return err },
-		"NextRun: next run":           func(tx ledger.Tx) error { _, err := tx.NextRun(); return err },
-		"Rescues: rescues":            func(tx ledger.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
-		"StageRuns: stages":           func(tx ledger.Tx) error { _, err := tx.StageRuns(testPipeline, 1); return err },
-		"ActionStates: actions of a step": func(tx ledger.Tx) error {
-			_, err := tx.ActionStates(nil, ledger.ActionQuery{Pipeline: testPipeline, Deployment: 1, Limit: 5})
+		"Resources: what runs where":  func(tx store.Tx) error { _, err := tx.Resources(testPipeline); return err },
+		"Limiters: limits in trouble": func(tx store.Tx) error { _, err := tx.Limiters(true); return err },
+		"LockLimiters: some limits":   func(tx store.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
+		"SlotLeases: slots":           func(tx store.Tx) error { _, err := tx.SlotLeases([]string{"noop"}, action.ID{}); return err },
+		"NextRun: next run":           func(tx store.Tx) error { _, err := tx.NextRun(); return err },
+		"Rescues: rescues":            func(tx store.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
+		"StageRuns: stages":           func(tx store.Tx) error { _, err := tx.StageRuns(testPipeline, 1); return err },
+		"ActionStates: actions of a step": func(tx store.Tx) error {
+			_, err := tx.ActionStates(nil, queue.ActionQuery{Pipeline: testPipeline, Deployment: 1, Limit: 5})
 			return err
 		},
-		"ForgetRequests: old requests":               func(tx ledger.Tx) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
-		"EventsAfter: what happens to all":           func(tx ledger.Tx) error { _, err := tx.EventsAfter(ledger.EventPosition{Tx: 1}, 10); return err },
-		"ActionStates: newest actions":               list(ledger.ActionQuery{}),
-		"ActionStates: live":                         list(ledger.ActionQuery{LiveOnly: true}),
-		"ActionStates: of a name":                    list(ledger.ActionQuery{Kind: "job", Name: "x"}),
-		"ActionStates: of a handler":                 list(ledger.ActionQuery{Handler: "rare"}),
-		"ActionStates: of a parent":                  list(ledger.ActionQuery{Parent: id}),
-		"ActionStates: retries":                      list(ledger.ActionQuery{RetryOf: id}),
-		"ActionStates: failed":                       list(ledger.ActionQuery{Statuses: []action.Status{action.Failed, action.TimedOut}}),
-		"ActionStates: in a lane":                    list(ledger.ActionQuery{Lane: "rare", LiveOnly: true}),
-		"ActionStates: failed since a time":          list(ledger.ActionQuery{Statuses: []action.Status{action.Failed}, Since: time.Now().Add(-time.Hour)}),
-		"ActionStates: an older page":                list(ledger.ActionQuery{After: id}),
-		"ActionStates: a newer page":                 list(ledger.ActionQuery{After: id, Oldest: true}),
-		"ActionStates: jobs of processes":            list(ledger.ActionQuery{Kind: action.KindJob, Names: []string{"x", "y"}}),
-		"ActionStates: successful of a handler":      list(ledger.ActionQuery{Handler: "rare", Statuses: []action.Status{action.Successful, action.Failed}}),
-		"ActionStates: successful of a name":         list(ledger.ActionQuery{Kind: "action", Name: "rare", Statuses: []action.Status{action.Successful}}),
-		"ActionStates: successful jobs of processes": list(ledger.ActionQuery{Kind: action.KindJob, Names: []string{"rare", "x"}, Phases: []ledger.Phase{ledger.Successful}}),
-		"ActionStates: jobs accepted":                list(ledger.ActionQuery{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Accepted}}),
-		"ActionStates: jobs successful":              list(ledger.ActionQuery{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Successful}}),
-		"ActionStates: jobs failed":                  list(ledger.ActionQuery{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Failed}}),
-		"ActionStates: jobs dismissed":               list(ledger.ActionQuery{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Dismissed}}),
-		"ActionStates: long jobs":                    list(ledger.ActionQuery{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Successful}, Shortest: time.Hour}),
-		"ActionStates: short jobs":                   list(ledger.ActionQuery{Kind: action.KindJob, Phases: []ledger.Phase{ledger.Successful}, Longest: time.Hour}),
-		"HasActions: what an archive belongs to": func(tx ledger.Tx) error {
+		"ForgetRequests: old requests":               func(tx store.Tx) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
+		"EventsAfter: what happens to all":           func(tx store.Tx) error { _, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10); return err },
+		"ActionStates: newest actions":               list(queue.ActionQuery{}),
+		"ActionStates: live":                         list(queue.ActionQuery{LiveOnly: true}),
+		"ActionStates: of a name":                    list(queue.ActionQuery{Kind: "job", Name: "x"}),
+		"ActionStates: of a handler":                 list(queue.ActionQuery{Handler: "rare"}),
+		"ActionStates: of a parent":                  list(queue.ActionQuery{Parent: id}),
+		"ActionStates: retries":                      list(queue.ActionQuery{RetryOf: id}),
+		"ActionStates: failed":                       list(queue.ActionQuery{Statuses: []action.Status{action.Failed, action.TimedOut}}),
+		"ActionStates: in a lane":                    list(queue.ActionQuery{Lane: "rare", LiveOnly: true}),
+		"ActionStates: failed since a time":          list(queue.ActionQuery{Statuses: []action.Status{action.Failed}, Since: time.Now().Add(-time.Hour)}),
+		"ActionStates: an older page":                list(queue.ActionQuery{After: id}),
+		"ActionStates: a newer page":                 list(queue.ActionQuery{After: id, Oldest: true}),
+		"ActionStates: jobs of processes":            list(queue.ActionQuery{Kind: action.KindJob, Names: []string{"x", "y"}}),
+		"ActionStates: successful of a handler":      list(queue.ActionQuery{Handler: "rare", Statuses: []action.Status{action.Successful, action.Failed}}),
+		"ActionStates: successful of a name":         list(queue.ActionQuery{Kind: "action", Name: "rare", Statuses: []action.Status{action.Successful}}),
+		"ActionStates: successful jobs of processes": list(queue.ActionQuery{Kind: action.KindJob, Names: []string{"rare", "x"}, Phases: []queue.Phase{queue.Successful}}),
+		"ActionStates: jobs accepted":                list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Accepted}}),
+		"ActionStates: jobs successful":              list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}}),
+		"ActionStates: jobs failed":                  list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Failed}}),
+		"ActionStates: jobs dismissed":               list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Dismissed}}),
+		"ActionStates: long jobs":                    list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Shortest: time.Hour}),
+		"ActionStates: short jobs":                   list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Longest: time.Hour}),
+		"HasActions: what an archive belongs to": func(tx store.Tx) error {
 			_, err := tx.HasActions(time.Now().AddDate(-1, 0, 0), time.Now().AddDate(-1, 0, 7), "action/2020w07")
 			return err
 		},
-		"CacheEntries: cached payloads": func(tx ledger.Tx) error {
-			_, err := tx.CacheEntries(nil, ledger.CacheQuery{Name: "x", Limit: 5})
+		"CacheEntries: cached payloads": func(tx store.Tx) error {
+			_, err := tx.CacheEntries(nil, queue.CacheQuery{Name: "x", Limit: 5})
 			return err
 		},
-		"Deployments: deployments": func(tx ledger.Tx) error {
-			_, err := tx.Deployments(ledger.DeploymentQuery{Pipeline: testPipeline, Limit: 5})
+		"Deployments: deployments": func(tx store.Tx) error {
+			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Limit: 5})
 			return err
 		},
-		"Deployments: all deployments":     func(tx ledger.Tx) error { _, err := tx.Deployments(ledger.DeploymentQuery{Limit: 5}); return err },
-		"UsesBlobs":                        func(tx ledger.Tx) error { _, err := tx.UsesBlobs("upload/20261122T15/x"); return err },
-		"Revisions: revisions":             func(tx ledger.Tx) error { _, err := tx.Revisions(testPipeline, "", 0, 5); return err },
-		"Entries: the log's end":           entries(ledger.EntryQuery{Newest: true, Limit: 5}),
-		"ActionStates: all jobs":           list(ledger.ActionQuery{Kind: action.KindJob}),
-		"ActionStates: oldest of all jobs": list(ledger.ActionQuery{Kind: action.KindJob, Oldest: true}),
-		"LockHeads":                        func(tx ledger.Tx) error { _, err := tx.LockHeads([]string{testPipeline}); return err },
-		"Heads":                            func(tx ledger.Tx) error { _, err := tx.Heads([]string{testPipeline}); return err },
-		"Versions":                         func(tx ledger.Tx) error { _, err := tx.Versions(testPipeline, 1); return err },
-		"DeploymentIDs":                    func(tx ledger.Tx) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
-		"SetDeploymentStatus":              func(tx ledger.Tx) error { return tx.SetDeploymentStatus(1, 1, pipeline.StatusActive, time.Time{}) },
-		"SetRevisionState":                 func(tx ledger.Tx) error { return tx.SetRevisionState(1, 1, "open") },
-		"Introductions":                    func(tx ledger.Tx) error { _, err := tx.Introductions(testPipeline); return err },
-		"UpdateThreads": func(tx ledger.Tx) error {
+		"Deployments: all deployments":     func(tx store.Tx) error { _, err := tx.Deployments(journal.DeploymentQuery{Limit: 5}); return err },
+		"UsesBlobs":                        func(tx store.Tx) error { _, err := tx.UsesBlobs("upload/20261122T15/x"); return err },
+		"Revisions: revisions":             func(tx store.Tx) error { _, err := tx.Revisions(testPipeline, "", 0, 5); return err },
+		"Entries: the log's end":           entries(journal.EntryQuery{Newest: true, Limit: 5}),
+		"ActionStates: all jobs":           list(queue.ActionQuery{Kind: action.KindJob}),
+		"ActionStates: oldest of all jobs": list(queue.ActionQuery{Kind: action.KindJob, Oldest: true}),
+		"LockHeads":                        func(tx store.Tx) error { _, err := tx.LockHeads([]string{testPipeline}); return err },
+		"Heads":                            func(tx store.Tx) error { _, err := tx.Heads([]string{testPipeline}); return err },
+		"Versions":                         func(tx store.Tx) error { _, err := tx.Versions(testPipeline, 1); return err },
+		"DeploymentIDs":                    func(tx store.Tx) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
+		"SetDeploymentStatus":              func(tx store.Tx) error { return tx.SetDeploymentStatus(1, 1, pipeline.StatusActive, time.Time{}) },
+		"SetRevisionState":                 func(tx store.Tx) error { return tx.SetRevisionState(1, 1, "open") },
+		"Introductions":                    func(tx store.Tx) error { _, err := tx.Introductions(testPipeline); return err },
+		"UpdateThreads": func(tx store.Tx) error {
 			threads, err := tx.LockThreads([]action.ID{id})
 			if err != nil {
 				return err
 			}
-			return tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Lane: "noop", Ready: true, Rank: tx.Now(), Thread: threads[id]}})
+			return tx.UpdateThreads([]queue.ThreadRow{{ID: id, Lane: "noop", Ready: true, Rank: tx.Now(), Thread: threads[id]}})
 		},
-		"EndThreads": func(tx ledger.Tx) error {
-			_, err := tx.EndThreads(host.ID, []ledger.Ending{{Lane: "noop", Thread: action.Thread{Status: action.Successful, Seq: 1, Attempt: 1},
+		"EndThreads": func(tx store.Tx) error {
+			_, err := tx.EndThreads(host.ID, []queue.Ending{{Lane: "noop", Thread: action.Thread{Status: action.Successful, Seq: 1, Attempt: 1},
 				Event: action.Event{ActionID: id, Seq: 1, Status: action.Successful, Attempt: 1}, At: tx.Now()}})
 			return err
 		},
-		"EventsEnd":      func(tx ledger.Tx) error { _, err := tx.EventsEnd(); return err },
-		"Instances":      func(tx ledger.Tx) error { _, err := tx.Instances(); return err },
-		"RenewInstance":  func(tx ledger.Tx) error { _, _, err := tx.RenewInstance(host, time.Minute); return err },
-		"BuryInstances":  func(tx ledger.Tx) error { _, err := tx.BuryInstances(host.ID, nil); return err },
-		"PutLimiters":    func(tx ledger.Tx) error { return tx.PutLimiters([]ledger.LimiterRow{{Key: "noop"}}) },
-		"DeleteLimiters": func(tx ledger.Tx) error { return tx.DeleteLimiters([]string{"noop"}) },
-		"PutSlotLeases": func(tx ledger.Tx) error {
-			return tx.PutSlotLeases([]ledger.SlotLeaseRow{{Key: "noop", Instance: host.ID}})
+		"EventsEnd":      func(tx store.Tx) error { _, err := tx.EventsEnd(); return err },
+		"Instances":      func(tx store.Tx) error { _, err := tx.Instances(); return err },
+		"RenewInstance":  func(tx store.Tx) error { _, _, err := tx.RenewInstance(host, time.Minute); return err },
+		"BuryInstances":  func(tx store.Tx) error { _, err := tx.BuryInstances(host.ID, nil); return err },
+		"PutLimiters":    func(tx store.Tx) error { return tx.PutLimiters([]queue.LimiterRow{{Key: "noop"}}) },
+		"DeleteLimiters": func(tx store.Tx) error { return tx.DeleteLimiters([]string{"noop"}) },
+		"PutSlotLeases": func(tx store.Tx) error {
+			return tx.PutSlotLeases([]queue.SlotLeaseRow{{Key: "noop", Instance: host.ID}})
 		},
-		"PointCache": func(tx ledger.Tx) error {
-			_, err := tx.PointCache([]ledger.CacheEntry{{Key: id, Scope: ledger.PayloadScope, Name: "x", ActionID: id, CreatedAt: tx.Now()}}, false)
+		"PointCache": func(tx store.Tx) error {
+			_, err := tx.PointCache([]queue.CacheEntry{{Key: id, Scope: queue.PayloadScope, Name: "x", ActionID: id, CreatedAt: tx.Now()}}, false)
 			return err
 		},
-		"CacheEntries: by key": func(tx ledger.Tx) error { _, err := tx.CacheEntries([]action.ID{id}, ledger.CacheQuery{}); return err },
-		"SetInvalidAfter": func(tx ledger.Tx) error {
-			return tx.SetInvalidAfter(ledger.CacheEntry{Key: id, InvalidAfter: tx.Now()})
+		"CacheEntries: by key": func(tx store.Tx) error { _, err := tx.CacheEntries([]action.ID{id}, queue.CacheQuery{}); return err },
+		"SetInvalidAfter": func(tx store.Tx) error {
+			return tx.SetInvalidAfter(queue.CacheEntry{Key: id, InvalidAfter: tx.Now()})
 		},
-		"Subscribers":       func(tx ledger.Tx) error { _, err := tx.Subscribers([]action.ID{id}); return err },
-		"DeleteSubscribers": func(tx ledger.Tx) error { return tx.DeleteSubscribers([]action.ID{id}) },
-		"Tokens":            func(tx ledger.Tx) error { _, err := tx.Tokens([]byte("x")); return err },
-		"Sessions":          func(tx ledger.Tx) error { _, err := tx.Sessions([32]byte{}); return err },
+		"Subscribers":       func(tx store.Tx) error { _, err := tx.Subscribers([]action.ID{id}); return err },
+		"DeleteSubscribers": func(tx store.Tx) error { return tx.DeleteSubscribers([]action.ID{id}) },
+		"Tokens":            func(tx store.Tx) error { _, err := tx.Tokens([]byte("x")); return err },
+		"Sessions":          func(tx store.Tx) error { _, err := tx.Sessions([32]byte{}); return err },
 	}
 	everyStatementIsPlanned(t, planned)
 	for name, statements := range planned {
@@ -172,7 +174,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 	}
 }
 
-// unplanned is the methods of ledger.Tx whose statements need no index of a table that grows, and why.
+// unplanned is the methods of store.Tx whose statements need no index of a table that grows, and why.
 var unplanned = map[string]string{
 	"Now":      "has no statement",
 	"LedgerID": "reads the one row of meta",
@@ -194,24 +196,24 @@ var unplanned = map[string]string{
 	"DeleteExpiredSessions": "reads sessions, which people open",
 }
 
-// everyStatementIsPlanned: a new method of ledger.Tx is planned, or has a reason not to be.
-func everyStatementIsPlanned(t *testing.T, planned map[string]func(ledger.Tx) error) {
+// everyStatementIsPlanned: a new method of store.Tx is planned, or has a reason not to be.
+func everyStatementIsPlanned(t *testing.T, planned map[string]func(store.Tx) error) {
 	t.Helper()
 	known := map[string]bool{}
 	for name := range planned {
 		method, _, _ := strings.Cut(name, ":")
 		known[method] = true
 	}
-	tx := reflect.TypeFor[ledger.Tx]()
+	tx := reflect.TypeFor[store.Tx]()
 	for i := range tx.NumMethod() {
 		name := tx.Method(i).Name
 		if _, reason := unplanned[name]; known[name] == reason {
-			t.Errorf("method %s of ledger.Tx: want a plan of its statements, or else a reason why they need none", name)
+			t.Errorf("method %s of store.Tx: want a plan of its statements, or else a reason why they need none", name)
 		}
 		delete(known, name)
 	}
 	for name := range known {
-		t.Errorf("a plan is of %q, which is not a method of ledger.Tx", name)
+		t.Errorf("a plan is of %q, which is not a method of store.Tx", name)
 	}
 }
 
@@ -237,7 +239,7 @@ func readsWholeTable(line string) bool {
 }
 
 // fill stores actions, and ends most of them, so that a planner sees what to avoid.
-func (s setup) fill(t *testing.T, host ledger.Instance) ledger.Head {
+func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 	t.Helper()
 	const some = 1000
 	for round := range 3 {
@@ -249,10 +251,10 @@ func (s setup) fill(t *testing.T, host ledger.Instance) ledger.Head {
 		}
 		_, err := s.Enqueue(s.ctx, jobs...)
 		check(t, err)
-		var completions []ledger.Completion
+		var completions []queue.Completion
 		if round > 0 {
 			for _, c := range s.claim(t, host, "noop", some) {
-				completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
+				completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
 			}
 		}
 		_, err = s.Turn(s.ctx, host, completions, nil)

@@ -14,7 +14,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 func claimIsWhatNextSays(t *testing.T, s setup) {
@@ -39,7 +40,7 @@ func claimIsWhatNextSays(t *testing.T, s setup) {
 	}
 	claims, err := s.Claims(s.ctx, host.ID)
 	check(t, err)
-	if diff := cmp.Diff([]ledger.Claimed{c}, claims); diff != "" {
+	if diff := cmp.Diff([]queue.Claimed{c}, claims); diff != "" {
 		t.Errorf("claims (-claimed +read):\n%s", diff)
 	}
 }
@@ -59,7 +60,7 @@ func claimsAreExclusive(t *testing.T, s setup) {
 		host := s.join(t, fmt.Sprintf("host-%d", n))
 		all.Go(func() {
 			for {
-				turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 7}})
+				turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 7}})
 				if err != nil {
 					t.Errorf("%s: %v", host.Name, err)
 					return
@@ -106,11 +107,11 @@ func lateCompletionsAreDropped(t *testing.T, s setup) {
 	first := s.claim(t, a, "noop", 1)[0]
 	s.end(t, a, first, action.Outcome{Kind: action.GivenBack})
 	second := s.claim(t, b, "noop", 1)[0]
-	for name, turned := range map[string]ledger.Turned{
+	for name, turned := range map[string]queue.Turned{
 		"of the former owner":     s.end(t, a, first, done()),
 		"of the former attempt":   s.end(t, b, first, done()),
 		"of another's claim":      s.end(t, a, second, done()),
-		"of an unknown action":    s.end(t, b, ledger.Claimed{Action: action.Action{ID: a.ID}}, done()),
+		"of an unknown action":    s.end(t, b, queue.Claimed{Action: action.Action{ID: a.ID}}, done()),
 		"twice in the same batch": s.endTwice(t, b, second),
 		"of an ended action":      s.end(t, b, second, done()),
 	} {
@@ -124,12 +125,12 @@ func lateCompletionsAreDropped(t *testing.T, s setup) {
 }
 
 // endTwice completes a claim with two outcomes in one Turn.
-func (s setup) endTwice(t *testing.T, i ledger.Instance, c ledger.Claimed) ledger.Turned {
+func (s setup) endTwice(t *testing.T, i queue.Instance, c queue.Claimed) queue.Turned {
 	t.Helper()
-	once := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c}
+	once := queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c}
 	again := once
 	again.Outcome = action.Outcome{Kind: action.Fatal}
-	turned, err := s.Turn(s.ctx, i, []ledger.Completion{once, again}, nil)
+	turned, err := s.Turn(s.ctx, i, []queue.Completion{once, again}, nil)
 	check(t, err)
 	return turned
 }
@@ -140,10 +141,10 @@ func successNeedsNoLook(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	for name, between := range map[string]func(action.ID) error{
 		"nothing":  func(action.ID) error { return nil },
-		"a cancel": func(id action.ID) error { return s.Cancel(s.ctx, id, ledger.CancelNow) },
-		"a drain":  func(id action.ID) error { return s.Cancel(s.ctx, id, ledger.Drain) },
+		"a cancel": func(id action.ID) error { return s.Cancel(s.ctx, id, queue.CancelNow) },
+		"a drain":  func(id action.ID) error { return s.Cancel(s.ctx, id, queue.Drain) },
 		"an observer": func(id action.ID) error {
-			_, err := s.Observe(s.ctx, ledger.Observation{ID: id, Source: "eye", Began: true})
+			_, err := s.Observe(s.ctx, queue.Observation{ID: id, Source: "eye", Began: true})
 			return err
 		},
 		"another event": func(id action.ID) error { return s.addEvent(id) },
@@ -152,14 +153,14 @@ func successNeedsNoLook(t *testing.T, s setup) {
 		s.enqueue(t, job("b"))
 		output := action.Outcome{Kind: action.Done, Output: json.RawMessage(`{"n": 1}`), Ref: "here"}
 		var events [2][]action.Event
-		var ends [2]ledger.ActionState
+		var ends [2]queue.ActionState
 		for i, c := range s.claim(t, host, "noop", 2) {
 			check(t, between(c.ID))
-			completion := ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: output}
+			completion := queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: output}
 			if i == 0 {
 				completion.Claimed = &c
 			}
-			turned, err := s.Turn(s.ctx, host, []ledger.Completion{completion}, nil)
+			turned, err := s.Turn(s.ctx, host, []queue.Completion{completion}, nil)
 			check(t, err)
 			if len(turned.Late) > 0 {
 				t.Errorf("%s: completion %d is late", name, i)
@@ -175,7 +176,7 @@ func successNeedsNoLook(t *testing.T, s setup) {
 		if diff := cmp.Diff(events[1], events[0], unequal); diff != "" {
 			t.Errorf("after %s, events (-locked +fenced):\n%s", name, diff)
 		}
-		unequal = cmpopts.IgnoreFields(ledger.ActionState{}, "Action", "EnqueuedAt", "FinishedAt", "UpdatedAt", "Thread.RunAt", "Thread.StartedAt")
+		unequal = cmpopts.IgnoreFields(queue.ActionState{}, "Action", "EnqueuedAt", "FinishedAt", "UpdatedAt", "Thread.RunAt", "Thread.StartedAt")
 		if diff := cmp.Diff(ends[1], ends[0], unequal); diff != "" {
 			t.Errorf("after %s, end (-locked +fenced):\n%s", name, diff)
 		}
@@ -187,7 +188,7 @@ func successNeedsNoLook(t *testing.T, s setup) {
 
 // addEvent makes a claimed thread have a newer event than its claim.
 func (s setup) addEvent(id action.ID) error {
-	return s.driver.Write(s.ctx, func(tx ledger.Tx) error {
+	return s.driver.Write(s.ctx, func(tx store.Tx) error {
 		threads, err := tx.LockThreads([]action.ID{id})
 		if err != nil {
 			return err
@@ -195,7 +196,7 @@ func (s setup) addEvent(id action.ID) error {
 		thread := threads[id]
 		thread.Seq++
 		e := action.Event{ActionID: id, Seq: thread.Seq, Status: thread.Status, Attempt: thread.Attempt, At: tx.Now(), Source: "test"}
-		return errors.Join(tx.UpdateThreads([]ledger.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}), tx.InsertEvents([]action.Event{e}))
+		return errors.Join(tx.UpdateThreads([]queue.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}), tx.InsertEvents([]action.Event{e}))
 	})
 }
 
@@ -240,14 +241,14 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 }
 
 // overdue claims an action, and lets its lease pass.
-func (s setup) overdue(t *testing.T, host ledger.Instance, a action.Action) ledger.Claimed {
+func (s setup) overdue(t *testing.T, host queue.Instance, a action.Action) queue.Claimed {
 	t.Helper()
 	s.enqueue(t, a)
 	c := s.claim(t, host, "noop", 1)[0]
 	past := c.Thread
 	past.Lease = time.Now().Add(-time.Second)
-	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error {
-		return tx.UpdateThreads([]ledger.ThreadRow{{ID: c.ID, Thread: past, Rank: past.RunAt}})
+	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
+		return tx.UpdateThreads([]queue.ThreadRow{{ID: c.ID, Thread: past, Rank: past.RunAt}})
 	}))
 	return c
 }
@@ -259,7 +260,7 @@ func overdueClaimsSpendNothing(t *testing.T, s setup) {
 	last, once := job("last"), job("once")
 	last.Policy.Retries = 0
 	once.Delivery = action.AtMostOnce
-	waited := []ledger.Claimed{s.overdue(t, host, job("again")), s.overdue(t, host, last), s.overdue(t, host, once)}
+	waited := []queue.Claimed{s.overdue(t, host, job("again")), s.overdue(t, host, last), s.overdue(t, host, once)}
 	begun := s.overdue(t, host, last)
 	if !s.Embedded() { // there a claim of another instance is a dead one's
 		other := s.join(t, "host-b")
@@ -296,7 +297,7 @@ func overdueAttemptsAreRescued(t *testing.T, s setup) {
 	if p := s.pulse(t, host); !p.Lost || !p.Leads || p.Others {
 		t.Errorf("when an attempt is overdue: %+v", p)
 	}
-	want := []ledger.Rescued{{ID: id, Handler: "noop", Lane: "noop", Attempt: 1, Reason: ledger.LostOverdue, Who: "host-a"}}
+	want := []queue.Rescued{{ID: id, Handler: "noop", Lane: "noop", Attempt: 1, Reason: queue.LostOverdue, Who: "host-a"}}
 	if r, err := s.Rescue(s.ctx, host.ID, nil); err != nil || cmp.Diff(want, r) != "" {
 		t.Fatalf("%v, rescued (-want +got):\n%s", err, cmp.Diff(want, r))
 	}
@@ -316,7 +317,7 @@ func equalKeysMakeOneAction(t *testing.T, s setup) {
 	a.UniqueKey = "key"
 	derived := job("derived")
 	derived.ID = action.DerivedID(time.Now(), t.Name())
-	made := make([][]ledger.Enqueued, callers)
+	made := make([][]queue.Enqueued, callers)
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
@@ -398,7 +399,7 @@ func callersShareTransactions(t *testing.T, s setup) {
 	if _, err := s.Enqueue(gone, job("late")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
-	if rows, err := s.Actions(s.ctx, ledger.ActionQuery{LiveOnly: true}); err != nil || len(rows) != callers*9/10 {
+	if rows, err := s.Actions(s.ctx, queue.ActionQuery{LiveOnly: true}); err != nil || len(rows) != callers*9/10 {
 		t.Errorf("%d actions are live (%v), want %d", len(rows), err, callers*9/10)
 	}
 }
@@ -429,9 +430,9 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 		if next.Equal(far) {
 			break // near is ready by now
 		}
-		check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, next))
+		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
 	}
-	turned, err := s.Turn(s.ctx, host, nil, []ledger.Want{{Lane: "noop", N: 2}})
+	turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 2}})
 	check(t, err)
 	if len(turned.Claimed) != 1 || turned.Claimed[0].Name != "near" {
 		t.Errorf("claimed %+v, want only what is due", turned.Claimed)
@@ -493,7 +494,7 @@ func deadlinesEndActions(t *testing.T, s setup) {
 		next, err := s.Due(s.ctx)
 		check(t, err)
 		if !next.IsZero() {
-			check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, next))
+			check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
 		}
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)

@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // readEvents reads from a position on, in pages, until it has some number of events, and wants the recorded order. Transactions of other
 // tests of the same server may delay events, so it waits for them.
-func (s setup) readEvents(t *testing.T, from ledger.EventPosition, page, want int) (events []ledger.RecordedEvent, end ledger.EventPosition) {
+func (s setup) readEvents(t *testing.T, from queue.EventPosition, page, want int) (events []queue.RecordedEvent, end queue.EventPosition) {
 	t.Helper()
 	patience := time.Now().Add(time.Minute)
 	for end = from; ; {
@@ -32,11 +33,11 @@ func (s setup) readEvents(t *testing.T, from ledger.EventPosition, page, want in
 		if len(events) >= want || time.Now().After(patience) {
 			return events, end
 		}
-		check(t, s.Wait(s.ctx, ledger.TopicAction, time.Now().Add(20*time.Millisecond)))
+		check(t, s.Wait(s.ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)))
 	}
 }
 
-func before(a, b ledger.EventPosition) bool {
+func before(a, b queue.EventPosition) bool {
 	if a.Tx != b.Tx {
 		return a.Tx < b.Tx
 	}
@@ -75,7 +76,7 @@ func eventsOfAllActionsAreRead(t *testing.T, s setup) {
 	if rest, err := s.EventsAfter(s.ctx, end, 100); err != nil || len(rest) > 0 {
 		t.Errorf("%d events behind the last one, %v", len(rest), err)
 	}
-	same, err := ledger.ParseEventPosition(end.String())
+	same, err := queue.ParseEventPosition(end.String())
 	if err != nil || same != end {
 		t.Errorf("%+v is read back as %+v, %v", end, same, err)
 	}
@@ -112,7 +113,7 @@ func lateEventsAreRead(t *testing.T, s setup) {
 	check(t, err)
 	now, err := s.Now(s.ctx)
 	check(t, err)
-	_, err = s.Observe(s.ctx, ledger.Observation{ID: handed, Source: "caboose", Began: true, BeganAt: now.Add(-time.Hour), Outcome: done(),
+	_, err = s.Observe(s.ctx, queue.Observation{ID: handed, Source: "caboose", Began: true, BeganAt: now.Add(-time.Hour), Outcome: done(),
 		EndedAt: now.Add(-30 * time.Minute)})
 	check(t, err)
 	var statuses []action.Status

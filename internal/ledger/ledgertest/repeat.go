@@ -10,24 +10,24 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 func equalKeysMayBeRefused(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
-	first, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.RejectNew})
+	first, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
 	check(t, err)
-	_, err = s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.RejectNew})
+	_, err = s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
 	wantCode(t, err, fault.DuplicateKey)
-	again, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReturnExisting})
+	again, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReturnExisting})
 	check(t, err)
 	if !first.Created || again.Created || again.ID != first.ID {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
-	check(t, s.Cancel(s.ctx, first.ID, ledger.CancelNow))
-	if after, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.RejectNew}); err != nil || !after.Created {
+	check(t, s.Cancel(s.ctx, first.ID, queue.CancelNow))
+	if after, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew}); err != nil || !after.Created {
 		t.Errorf("an ended action holds its key: %+v, %v", after, err)
 	}
 }
@@ -37,7 +37,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
 	first := s.enqueue(t, a)
-	second, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
+	second, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 	check(t, err)
 	if !second.Created || s.statusOf(t, first) != action.Canceled {
 		t.Errorf("the waiting one is %s, the new one %+v", s.statusOf(t, first), second)
@@ -46,7 +46,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	if c.ID != second.ID {
 		t.Fatalf("claimed %s, want %s", c.ID, second.ID)
 	}
-	third, err := s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
+	third, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 	check(t, err)
 	if third.Created || third.ID != second.ID || s.statusOf(t, second.ID) != action.Running {
 		t.Errorf("one that is worked on was replaced: %+v", third)
@@ -58,12 +58,12 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	const callers = 8
 	a := job("x")
 	a.UniqueKey = "key"
-	made := make([]ledger.Enqueued, callers)
+	made := make([]queue.Enqueued, callers)
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
 			var err error
-			if made[i], err = s.EnqueueWith(s.ctx, a, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting}); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
+			if made[i], err = s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting}); err != nil && !fault.Is(err, fault.LedgerUnavailable) {
 				t.Errorf("caller %d: %v", i, err)
 			}
 		})
@@ -97,7 +97,7 @@ func overtakingIsBounded(t *testing.T, s setup) {
 	_, err = s.Enqueue(s.ctx, many...)
 	check(t, err)
 	check(t, s.database.Exec("UPDATE thread SET ready = true")) // half an hour later
-	var claimed []ledger.Claimed
+	var claimed []queue.Claimed
 	for range len(many) / batch {
 		claimed = append(claimed, s.claim(t, host, "noop", batch)...)
 	}
@@ -157,7 +157,7 @@ func snoozedActionsWait(t *testing.T, s setup) {
 	s.end(t, host, c, action.Outcome{Kind: action.Retry})
 	wantCode(t, s.Snooze(s.ctx, id, now.Add(400*24*time.Hour), "ana"), fault.Invalid)
 	wantCode(t, s.Snooze(s.ctx, id, now.Add(30*24*time.Hour), "ana"), fault.Invalid) // behind its deadline
-	check(t, s.Cancel(s.ctx, id, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, id, queue.CancelNow))
 	wantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.Terminal)
 }
 
@@ -173,16 +173,16 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 	_, err := s.Enqueue(s.ctx, many...)
 	check(t, err)
 	for ended := 0; ended < jobs; {
-		var completions []ledger.Completion
+		var completions []queue.Completion
 		for _, c := range s.claim(t, host, "noop", min(500, jobs-ended)) {
-			completions = append(completions, ledger.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}})
+			completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}})
 		}
 		_, err := s.Turn(s.ctx, host, completions, nil)
 		check(t, err)
 		ended += len(completions)
 	}
 	lives := s.enqueue(t, job("lives"))
-	failed := ledger.Replay{Handler: "noop", Statuses: []action.Status{action.Failed}, By: "ana"}
+	failed := queue.Replay{Handler: "noop", Statuses: []action.Status{action.Failed}, By: "ana"}
 	dry := failed
 	dry.DryRun = true
 	if n, _ := s.replay(t, &dry, 9); n != jobs {
@@ -198,7 +198,7 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 	if found, created := s.replay(t, &again, 9); found != jobs || created != jobs-500 {
 		t.Errorf("resumed: found %d, created %d, want %d and %d", found, created, jobs, jobs-500)
 	}
-	made, err := s.Actions(s.ctx, ledger.ActionQuery{LiveOnly: true, CreatedBy: "ana"})
+	made, err := s.Actions(s.ctx, queue.ActionQuery{LiveOnly: true, CreatedBy: "ana"})
 	check(t, err)
 	if len(made) != jobs {
 		t.Fatalf("%d live, want %d", len(made), jobs)
@@ -213,12 +213,12 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 	if got := s.statusOf(t, lives); got != action.Pending {
 		t.Errorf("a live action is %s", got)
 	}
-	_, err = s.Replay(s.ctx, ledger.Replay{Statuses: []action.Status{action.Running}})
+	_, err = s.Replay(s.ctx, queue.Replay{Statuses: []action.Status{action.Running}})
 	wantCode(t, err, fault.Invalid)
 }
 
 // replay takes some steps of a replay, and leaves its id in it.
-func (s setup) replay(t *testing.T, r *ledger.Replay, steps int) (found, created int) {
+func (s setup) replay(t *testing.T, r *queue.Replay, steps int) (found, created int) {
 	t.Helper()
 	for range steps {
 		done, err := s.Replay(s.ctx, *r)
@@ -238,7 +238,7 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	lease := s.lease(t, host)
 	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
-	states, err := s.Actions(s.ctx, ledger.ActionQuery{Handler: "step"})
+	states, err := s.Actions(s.ctx, queue.ActionQuery{Handler: "step"})
 	check(t, err)
 	step := states[0]
 	refused := func(err error, instead string) {
@@ -249,14 +249,14 @@ func deploymentsOwnTheirSteps(t *testing.T, s setup) {
 		}
 	}
 	refused(s.Snooze(s.ctx, step.ID, time.Now().Add(time.Hour), "ana"), "waybill deployment hold greeter#1")
-	refused(s.Cancel(s.ctx, step.ID, ledger.CancelNow), "waybill deployment cancel greeter#1")
+	refused(s.Cancel(s.ctx, step.ID, queue.CancelNow), "waybill deployment cancel greeter#1")
 	thief := job("thief")
 	thief.UniqueKey = step.UniqueKey
-	_, err = s.EnqueueWith(s.ctx, thief, ledger.EnqueueOptions{OnConflict: ledger.ReplaceWaiting})
+	_, err = s.EnqueueWith(s.ctx, thief, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
 	refused(err, "waybill deployment cancel greeter#1")
 	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
 	for _, dry := range []bool{true, false} {
-		_, err = s.Replay(s.ctx, ledger.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry})
+		_, err = s.Replay(s.ctx, queue.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry})
 		refused(err, "waybill deployment retry greeter#1")
 	}
 }
@@ -272,7 +272,7 @@ func ticksMakeOneAction(t *testing.T, s setup) {
 		t.Errorf("before the first: %+v, %v", past, err)
 	}
 	var all sync.WaitGroup
-	made := make([]ledger.Enqueued, callers)
+	made := make([]queue.Enqueued, callers)
 	for i := range callers {
 		all.Go(func() {
 			var err error
@@ -305,7 +305,7 @@ func ticksMakeOneAction(t *testing.T, s setup) {
 	if d := last.Thread.Deadline; d.Before(now) {
 		t.Errorf("a tick that is made up for late has its deadline at %s, before it was stored", d)
 	}
-	check(t, s.Cancel(s.ctx, last.ID, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, last.ID, queue.CancelNow))
 	if again, err := s.Tick(s.ctx, "nightly", tick.Add(-2*time.Hour), a); err != nil || again.Created {
 		t.Errorf("an ended tick was made again: %+v, %v", again, err)
 	}

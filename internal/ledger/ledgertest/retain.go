@@ -12,7 +12,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // retention is what the suite's ledgers keep.
@@ -90,7 +91,7 @@ func oldActionsAreDeleted(t *testing.T, s setup) {
 		t.Errorf("the answer of an action that is gone stands: %+v, %v", made, err)
 	}
 	s.wantPinned(t, lives)
-	check(t, s.Cancel(s.ctx, lives, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, lives, queue.CancelNow))
 	check(t, s.Retain(s.ctx, retention, &stored))
 	for _, id := range []action.ID{lives, done1} {
 		_, err := s.Action(s.ctx, id)
@@ -113,8 +114,8 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 	id := s.enqueue(t, a)
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
 	check(t, s.Dismiss(s.ctx, id, "ana"))
-	check(t, s.driver.Write(s.ctx, func(tx ledger.Tx) error { // dismissing has deleted it
-		_, err := tx.PointCache([]ledger.CacheEntry{{Key: a.CacheKey, Scope: ledger.PayloadScope, ActionID: id, CreatedAt: old}}, true)
+	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error { // dismissing has deleted it
+		_, err := tx.PointCache([]queue.CacheEntry{{Key: a.CacheKey, Scope: queue.PayloadScope, ActionID: id, CreatedAt: old}}, true)
 		return err
 	}))
 	stored := weeks{weekOf(old)}
@@ -145,10 +146,10 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 }
 
 // entriesOf reads the entry of a key.
-func (s setup) entriesOf(t *testing.T, key action.ID) (entries []ledger.CacheEntry) {
+func (s setup) entriesOf(t *testing.T, key action.ID) (entries []queue.CacheEntry) {
 	t.Helper()
-	check(t, s.driver.Read(s.ctx, func(tx ledger.Tx) (err error) {
-		entries, err = tx.CacheEntries([]action.ID{key}, ledger.CacheQuery{})
+	check(t, s.driver.Read(s.ctx, func(tx store.Tx) (err error) {
+		entries, err = tx.CacheEntries([]action.ID{key}, queue.CacheQuery{})
 		return err
 	}))
 	return entries

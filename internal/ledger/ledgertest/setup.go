@@ -8,8 +8,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // setup is a ledger of a test's own.
@@ -32,7 +34,7 @@ func newSetup(t *testing.T, database Database) setup {
 func (s setup) another(t *testing.T) (*ledger.Ledger, ledger.Driver) {
 	t.Helper()
 	driver := s.database.Open(t)
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -63,11 +65,11 @@ func definition() pipeline.Definition {
 }
 
 // define applies the definition and returns the head.
-func (s setup) define(t *testing.T) ledger.Head {
+func (s setup) define(t *testing.T) journal.Head {
 	t.Helper()
 	d := definition()
-	head, err := s.Define(s.ctx, testPipeline, 0, func(locked ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Definition: &d, Source: "pipeline: greeter\n", By: "ana", Entries: []pipeline.Entry{
+	head, err := s.Define(s.ctx, testPipeline, 0, func(locked journal.Locked) (journal.Change, error) {
+		return journal.Change{Definition: &d, Source: "pipeline: greeter\n", By: "ana", Entries: []pipeline.Entry{
 			{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: locked.Version + 1}}}, nil
 	})
 	check(t, err)
@@ -75,15 +77,15 @@ func (s setup) define(t *testing.T) ledger.Head {
 }
 
 // register makes a revision with its forward deployment.
-func (s setup) register(t *testing.T, label string) ledger.Registered {
+func (s setup) register(t *testing.T, label string) journal.Registered {
 	t.Helper()
-	done, err := s.Register(s.ctx, ledger.Revision{Pipeline: testPipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
+	done, err := s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
 	check(t, err)
 	return done
 }
 
 // lease takes the pipeline for an instance.
-func (s setup) lease(t *testing.T, i ledger.Instance) ledger.Lease {
+func (s setup) lease(t *testing.T, i queue.Instance) journal.Lease {
 	t.Helper()
 	lease, ok, err := s.Lease(s.ctx, testPipeline, i.ID)
 	check(t, err)
@@ -94,9 +96,9 @@ func (s setup) lease(t *testing.T, i ledger.Instance) ledger.Lease {
 }
 
 // join makes an instance that serves the handler noop.
-func (s setup) join(t *testing.T, name string) ledger.Instance {
+func (s setup) join(t *testing.T, name string) queue.Instance {
 	t.Helper()
-	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test", Handlers: []string{"noop"}, Heartbeat: unhurried}
+	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Version: "test", Handlers: []string{"noop"}, Heartbeat: unhurried}
 	check(t, s.Join(s.ctx, i))
 	return i
 }
@@ -105,10 +107,10 @@ func (s setup) join(t *testing.T, name string) ledger.Instance {
 const unhurried = 10 * time.Minute
 
 // append records entries as a person would.
-func (s setup) append(t *testing.T, entries ...pipeline.Entry) ledger.Head {
+func (s setup) append(t *testing.T, entries ...pipeline.Entry) journal.Head {
 	t.Helper()
-	head, err := s.Append(s.ctx, testPipeline, 0, func(ledger.Locked) (ledger.Change, error) {
-		return ledger.Change{Entries: entries}, nil
+	head, err := s.Append(s.ctx, testPipeline, 0, func(journal.Locked) (journal.Change, error) {
+		return journal.Change{Entries: entries}, nil
 	})
 	check(t, err)
 	return head
@@ -144,10 +146,10 @@ func stepOf(deployment int64, target, event string) action.Action {
 }
 
 // startSteps claims steps in a pass.
-func (s setup) startSteps(t *testing.T, lease ledger.Lease, steps ...action.Action) ledger.Head {
+func (s setup) startSteps(t *testing.T, lease journal.Lease, steps ...action.Action) journal.Head {
 	t.Helper()
-	head, err := s.Pass(s.ctx, lease, 0, func(ledger.Locked) (ledger.Change, error) {
-		change := ledger.Change{Actions: steps}
+	head, err := s.Pass(s.ctx, lease, 0, func(journal.Locked) (journal.Change, error) {
+		change := journal.Change{Actions: steps}
 		for _, a := range steps {
 			detail, err := json.Marshal(pipeline.StepDetail{Event: a.Step.Event})
 			if err != nil {
@@ -164,9 +166,9 @@ func (s setup) startSteps(t *testing.T, lease ledger.Lease, steps ...action.Acti
 }
 
 // claim takes up to n actions of a lane, and wants to get exactly that many.
-func (s setup) claim(t *testing.T, i ledger.Instance, lane string, n int) []ledger.Claimed {
+func (s setup) claim(t *testing.T, i queue.Instance, lane string, n int) []queue.Claimed {
 	t.Helper()
-	done, err := s.Turn(s.ctx, i, nil, []ledger.Want{{Lane: lane, N: n}})
+	done, err := s.Turn(s.ctx, i, nil, []queue.Want{{Lane: lane, N: n}})
 	check(t, err)
 	if len(done.Claimed) != n {
 		t.Fatalf("claimed %d of lane %s, want %d", len(done.Claimed), lane, n)
@@ -175,7 +177,7 @@ func (s setup) claim(t *testing.T, i ledger.Instance, lane string, n int) []ledg
 }
 
 // pulse looks at what there is to do for an instance.
-func (s setup) pulse(t *testing.T, i ledger.Instance) ledger.Pulse {
+func (s setup) pulse(t *testing.T, i queue.Instance) queue.Pulse {
 	t.Helper()
 	p, err := s.Pulse(s.ctx, i, true)
 	check(t, err)
@@ -183,9 +185,9 @@ func (s setup) pulse(t *testing.T, i ledger.Instance) ledger.Pulse {
 }
 
 // end completes a claim.
-func (s setup) end(t *testing.T, i ledger.Instance, c ledger.Claimed, o action.Outcome) ledger.Turned {
+func (s setup) end(t *testing.T, i queue.Instance, c queue.Claimed, o action.Outcome) queue.Turned {
 	t.Helper()
-	done, err := s.Turn(s.ctx, i, []ledger.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, Claimed: &c}}, nil)
+	done, err := s.Turn(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, Claimed: &c}}, nil)
 	check(t, err)
 	return done
 }

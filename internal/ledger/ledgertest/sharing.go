@@ -12,8 +12,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/token"
 )
 
 // waitersAreWoken: within the process, from another one, and for what was committed between two waits.
@@ -22,7 +26,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 	s.register(t, "3f2c9a1")
 	other, _ := s.another(t)
 	far := time.Now().Add(time.Minute)
-	for name, view := range map[string]*ledger.Ledger{"in this process": s.Waiter(), "in another process": other.Waiter()} {
+	for name, view := range map[string]*ledger.Ledger{"in this process": s.NewWaiter(), "in another process": other.Waiter()} {
 		// what was committed before the first wait may show or not; drain it
 		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 		woken := make(chan error)
@@ -33,7 +37,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 					woken <- nil
 					return
 				}
-				if err := view.Wait(ctx, ledger.TopicEntry, far); err != nil {
+				if err := view.Wait(ctx, store.TopicEntry, far); err != nil {
 					woken <- err
 					return
 				}
@@ -45,12 +49,12 @@ func waitersAreWoken(t *testing.T, s setup) {
 		}
 		cancel()
 	}
-	view := s.Waiter()
+	view := s.NewWaiter()
 	s.append(t, note(1, oak, pipeline.HoldCleared))
-	check(t, view.Wait(s.ctx, ledger.TopicEntry, time.Time{})) // at once: it was not seen yet
+	check(t, view.Wait(s.ctx, store.TopicEntry, time.Time{})) // at once: it was not seen yet
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	cancel(errCut)
-	if err := view.Wait(ctx, ledger.TopicCancel, far); !errors.Is(err, errCut) {
+	if err := view.Wait(ctx, store.TopicCancel, far); !errors.Is(err, errCut) {
 		t.Errorf("an ended wait gives %v, want its cause", err)
 	}
 }
@@ -58,10 +62,10 @@ func waitersAreWoken(t *testing.T, s setup) {
 func tokensOpenUntilRevoked(t *testing.T, s setup) {
 	now, err := s.Now(s.ctx)
 	check(t, err)
-	token := ledger.Token{Hash: [32]byte{1}, Name: "ci", Scopes: []string{"read", "execute"}, ExpiresAt: now.Add(time.Hour)}
+	token := token.Token{Hash: [32]byte{1}, Name: "ci", Scopes: []string{"read", "execute"}, ExpiresAt: now.Add(time.Hour)}
 	check(t, s.CreateToken(s.ctx, token))
-	wantCode(t, s.CreateToken(s.ctx, ledger.Token{Hash: [32]byte{2}, Name: "ci"}), fault.Conflict)
-	check(t, s.CreateToken(s.ctx, ledger.Token{Hash: [32]byte{3}, Name: "api"}))
+	wantCode(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{2}, Name: "ci"}), fault.Conflict)
+	check(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{3}, Name: "api"}))
 	got, err := s.TokenByHash(s.ctx, token.Hash)
 	check(t, err)
 	if got.CreatedAt.IsZero() || !got.Valid(now) || got.Valid(now.Add(2*time.Hour)) {
@@ -85,12 +89,12 @@ func tokensOpenUntilRevoked(t *testing.T, s setup) {
 func sessionsLastUntilEndedOrExpired(t *testing.T, s setup) {
 	now, err := s.Now(s.ctx)
 	check(t, err)
-	old := ledger.Session{Hash: [32]byte{1}, By: "ana", ExpiresAt: now.Add(-time.Second)}
+	old := token.Session{Hash: [32]byte{1}, By: "ana", ExpiresAt: now.Add(-time.Second)}
 	check(t, s.StartSession(s.ctx, old))
 	_, err = s.SessionByHash(s.ctx, old.Hash)
 	wantCode(t, err, fault.NotFound)
 	token := [32]byte{7}
-	session := ledger.Session{Hash: [32]byte{2}, By: "ci", Token: token[:], ExpiresAt: now.Add(time.Hour)}
+	session := token.Session{Hash: [32]byte{2}, By: "ci", Token: token[:], ExpiresAt: now.Add(time.Hour)}
 	check(t, s.StartSession(s.ctx, session))
 	got, err := s.SessionByHash(s.ctx, session.Hash)
 	check(t, err)
@@ -119,10 +123,10 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	s.claim(t, a, "noop", 1)
 	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
 	s.enqueue(t, job("y"))
-	if turned, err := s.Turn(s.ctx, a, nil, []ledger.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
+	if turned, err := s.Turn(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
 		t.Errorf("a dead instance claimed %+v, %v", turned.Claimed, err)
 	}
-	if claims := s.outlived(t, s.hurried(t, "host-b")); len(claims) != 1 || claims[0].Reason != ledger.LostLease {
+	if claims := s.outlived(t, s.hurried(t, "host-b")); len(claims) != 1 || claims[0].Reason != queue.LostLease {
 		t.Errorf("rescued %+v, want one, by its lease", claims)
 	}
 	if got := s.statusOf(t, id); got != action.Backoff {
@@ -136,15 +140,15 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 }
 
 // hurried joins as an instance that takes others for dead soon.
-func (s setup) hurried(t *testing.T, name string) ledger.Instance {
+func (s setup) hurried(t *testing.T, name string) queue.Instance {
 	t.Helper()
-	i := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"}, Heartbeat: 200 * time.Millisecond}
+	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"}, Heartbeat: 200 * time.Millisecond}
 	check(t, s.Join(s.ctx, i))
 	return i
 }
 
 // outlived has a living instance look after others until they are gone, and returns what it took from them.
-func (s setup) outlived(t *testing.T, i ledger.Instance) (claims []ledger.Rescued) {
+func (s setup) outlived(t *testing.T, i queue.Instance) (claims []queue.Rescued) {
 	t.Helper()
 	for {
 		check(t, s.Heartbeat(s.ctx, i))
@@ -156,7 +160,7 @@ func (s setup) outlived(t *testing.T, i ledger.Instance) (claims []ledger.Rescue
 		if len(rows) == 1 {
 			return claims
 		}
-		check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(10*time.Millisecond)))
+		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, time.Now().Add(10*time.Millisecond)))
 	}
 }
 
@@ -192,10 +196,10 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 	}
 	b := s.join(t, "host-b")
 	other, _ := s.another(t)
-	a := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
+	a := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	check(t, other.Join(s.ctx, a))
 	s.enqueue(t, job("x"))
-	_, err := other.Turn(s.ctx, a, nil, []ledger.Want{{Lane: "noop", N: 1}})
+	_, err := other.Turn(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}})
 	check(t, err)
 	check(t, other.Close()) // as the system closes what a killed process had open
 	for {
@@ -205,7 +209,7 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 		r, err := s.Rescue(s.ctx, b.ID, nil)
 		check(t, err)
 		if len(r) == 1 {
-			if r[0].Reason != ledger.LostLock {
+			if r[0].Reason != queue.LostLock {
 				t.Errorf("rescued %+v, want one by its lock", r)
 			}
 			break
@@ -213,7 +217,7 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 		if p := s.pulse(t, b); !p.Others || !p.Lost {
 			t.Fatalf("not rescued; %+v", p)
 		}
-		check(t, s.Waiter().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(100*time.Millisecond)))
+		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, time.Now().Add(100*time.Millisecond)))
 	}
 	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
 }
@@ -244,7 +248,7 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 				t.Errorf("cut: %v", err)
 				return
 			}
-			_ = s.Waiter().Wait(s.ctx, ledger.TopicCancel, time.Now().Add(20*time.Millisecond))
+			_ = s.NewWaiter().Wait(s.ctx, store.TopicCancel, time.Now().Add(20*time.Millisecond))
 		}
 	})
 	all.Wait()
@@ -252,7 +256,7 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 	cutter.Wait()
 	var entries []pipeline.Entry
 	s.persist(t, func() (err error) {
-		entries, err = s.Entries(s.ctx, ledger.EntryQuery{Pipeline: testPipeline})
+		entries, err = s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
 		return err
 	})
 	if len(entries) != 2+writers*each {
@@ -268,8 +272,8 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 // insist appends until it is told that it happened.
 func (s setup) insist(t *testing.T, e pipeline.Entry) {
 	s.persist(t, func() error {
-		_, err := s.Append(s.ctx, testPipeline, 0, func(ledger.Locked) (ledger.Change, error) {
-			return ledger.Change{Entries: []pipeline.Entry{e}}, nil
+		_, err := s.Append(s.ctx, testPipeline, 0, func(journal.Locked) (journal.Change, error) {
+			return journal.Change{Entries: []pipeline.Entry{e}}, nil
 		})
 		return err
 	})
@@ -293,7 +297,7 @@ func (s setup) persist(t *testing.T, do func() error) {
 func newerSchemasAreNoticed(t *testing.T, s setup) {
 	pulsing := s.join(t, "host-a")
 	other, _ := s.another(t)
-	beating := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name(), "host-b"), Name: "host-b"}
+	beating := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), "host-b"), Name: "host-b"}
 	check(t, other.Join(s.ctx, beating))
 	check(t, s.Ready(s.ctx))
 	s.pulse(t, pulsing)
@@ -316,7 +320,7 @@ func newerSchemasAreNoticed(t *testing.T, s setup) {
 			}
 		}
 	}
-	if err := s.Ready(s.ctx); !errors.Is(err, ledger.ErrOutdated) {
+	if err := s.Ready(s.ctx); !errors.Is(err, store.ErrOutdated) {
 		t.Errorf("ready: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // statusTellsWhereAllActionsStand: by handler and status, who waits longest, and what comes next.
@@ -54,14 +54,14 @@ func statusTellsWhereAllActionsStand(t *testing.T, s setup) {
 	if len(got.Instances) != 1 || len(got.Rescues) != 0 {
 		t.Errorf("instances %+v, rescues %v", got.Instances, got.Rescues)
 	}
-	_, err = s.Limit(s.ctx, "slow/a", ledger.LimitCommand{Kind: "pause", By: "ana"})
+	_, err = s.Limit(s.ctx, "slow/a", queue.LimitCommand{Kind: "pause", By: "ana"})
 	check(t, err)
 	paused, err := s.Status(s.ctx)
 	check(t, err)
 	if b := paused.Backlogs[1]; !b.Oldest.Equal(got.Backlogs[1].Oldest) || !b.Free.After(b.Oldest) {
 		t.Errorf("slow, with the lane of its first action paused: %+v, want the other action's time", b)
 	}
-	_, err = s.Limit(s.ctx, "slow/*", ledger.LimitCommand{Kind: "pause", By: "ana"})
+	_, err = s.Limit(s.ctx, "slow/*", queue.LimitCommand{Kind: "pause", By: "ana"})
 	check(t, err)
 	paused, err = s.Status(s.ctx)
 	check(t, err)
@@ -99,9 +99,9 @@ func rescuesAreCountedForAnHour(t *testing.T, s setup) {
 func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
 	a.Handlers, a.Draining = []string{"noop", "notify"}, true
-	s.UpdateReport(func(r *ledger.Report) {
+	s.UpdateReport(func(r *queue.Report) {
 		r.Stopped = map[string]string{"greeter": "two deployments finish at once"}
-		r.Reload = &ledger.Reload{File: "server.yaml", Since: time.Unix(1e9, 0).UTC(), Faults: []string{"server.yaml:1:1: unknown key"}}
+		r.Reload = &queue.Reload{File: "server.yaml", Since: time.Unix(1e9, 0).UTC(), Faults: []string{"server.yaml:1:1: unknown key"}}
 	})
 	check(t, s.Heartbeat(s.ctx, a))
 	rows, err := s.Instances(s.ctx)
@@ -115,7 +115,7 @@ func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 	if diff := cmp.Diff(a.Handlers, rows[0].Handlers); diff != "" {
 		t.Error(diff)
 	}
-	s.UpdateReport(func(r *ledger.Report) { delete(r.Stopped, "greeter") })
+	s.UpdateReport(func(r *queue.Report) { delete(r.Stopped, "greeter") })
 	check(t, s.Heartbeat(s.ctx, a))
 	rows, err = s.Instances(s.ctx)
 	check(t, err)

@@ -17,26 +17,27 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // teller plans a callback for each end of a job, and calls to all subscribers.
 type teller struct{ away atomic.Bool }
 
 // call is an action that tells a subscriber; its name says what of.
-func call(a action.Action, about string, s ledger.Subscriber) ledger.Successor {
+func call(a action.Action, about string, s queue.Subscriber) queue.Successor {
 	name := about + " " + s.SuccessURI
-	return ledger.Successor{Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
+	return queue.Successor{Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
 		Handler: "callback", ParentID: a.ID, Policy: policy()}}
 }
 
-func all(a action.Action, added []ledger.Subscriber) []ledger.Subscriber {
+func all(a action.Action, added []queue.Subscriber) []queue.Subscriber {
 	if a.Subscriber != nil {
-		added = append([]ledger.Subscriber{{Subscriber: *a.Subscriber}}, added...)
+		added = append([]queue.Subscriber{{Subscriber: *a.Subscriber}}, added...)
 	}
 	return added
 }
 
-func (*teller) Begins(a action.Action, _ time.Time, added []ledger.Subscriber) (follows []ledger.Successor) {
+func (*teller) Begins(a action.Action, _ time.Time, added []queue.Subscriber) (follows []queue.Successor) {
 	for _, s := range all(a, added) {
 		follows = append(follows, call(a, "runs", s))
 	}
@@ -45,12 +46,12 @@ func (*teller) Begins(a action.Action, _ time.Time, added []ledger.Subscriber) (
 
 func (*teller) Asks(a action.Action, _ action.Status) bool { return a.Subscriber != nil }
 
-func (p *teller) Plan(_ context.Context, e ledger.End) (follows []ledger.Successor, err error) {
+func (p *teller) Plan(_ context.Context, e queue.End) (follows []queue.Successor, err error) {
 	if p.away.Load() {
 		return nil, errors.New("the blob store is away")
 	}
 	if !e.Past {
-		follows = append(follows, call(e.Action, "callback", ledger.Subscriber{}))
+		follows = append(follows, call(e.Action, "callback", queue.Subscriber{}))
 	}
 	for _, s := range all(e.Action, e.Subscribers) {
 		follows = append(follows, call(e.Action, fmt.Sprintf("%s %s", e.Thread.Status, e.Output), s))
@@ -85,9 +86,9 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 			t.Fatalf("%s got %+v, want %s", name, made, job)
 		}
 	}
-	once := ledger.Idempotency{Principal: "ana", Key: "k"}
+	once := queue.Idempotency{Principal: "ana", Key: "k"}
 	for range 2 {
-		if made, err := s.EnqueueWith(s.ctx, subscribed("p", "once"), ledger.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
+		if made, err := s.EnqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
@@ -100,9 +101,9 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	if diff := cmp.Diff(want, s.told(t, job)); diff != "" {
 		t.Errorf("at the beginning (-want +got):\n%s", diff)
 	}
-	restarted := ledger.New(&counting{Driver: s.driver}) // all that is known is in the database
+	restarted := ledger.New(&counting{Driver: s.driver}, ledger.Options{}) // all that is known is in the database
 	restarted.Follows(&teller{})
-	turned, err := restarted.Turn(s.ctx, host, []ledger.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
+	turned, err := restarted.Turn(s.ctx, host, []queue.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
 	if err != nil || len(turned.Late)+len(turned.Deferred.IDs) > 0 {
 		t.Fatalf("%+v, %v", turned, err)
 	}
@@ -112,7 +113,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	}
 	canceled := s.ask(t, payload("q", 1)).ID // its own request has no subscriber
 	s.ask(t, subscribed("q", "e"))
-	check(t, s.Cancel(s.ctx, canceled, ledger.CancelNow))
+	check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
 	if diff := cmp.Diff(map[string]int{"callback ": 1, "CANCELED  e": 1}, s.told(t, canceled)); diff != "" {
 		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
@@ -135,9 +136,9 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 			t.Fatalf("got %+v, want %s", made, job)
 		}
 	}
-	once := ledger.Idempotency{Principal: "ana", Key: "k"}
+	once := queue.Idempotency{Principal: "ana", Key: "k"}
 	for range 2 {
-		if made, err := s.EnqueueWith(s.ctx, subscribed("p", "once"), ledger.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
+		if made, err := s.EnqueueWith(s.ctx, subscribed("p", "once"), queue.EnqueueOptions{Idempotency: &once}); err != nil || made.ID != job {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
@@ -188,9 +189,9 @@ func subscribersMeetEnds(t *testing.T, s setup) {
 				}
 			})
 		}
-		done := ledger.Completion{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: json.RawMessage(`7`)}, Claimed: &c}
+		done := queue.Completion{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: json.RawMessage(`7`)}, Claimed: &c}
 		for {
-			turned, err := s.Turn(s.ctx, host, []ledger.Completion{done}, nil)
+			turned, err := s.Turn(s.ctx, host, []queue.Completion{done}, nil)
 			check(t, err)
 			if len(turned.Deferred.IDs) == 0 {
 				break

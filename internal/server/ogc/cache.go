@@ -8,7 +8,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // cache lists what the payload cache knows, in the order of keys.
@@ -18,7 +19,7 @@ func (a *API) cache(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	query := r.URL.Query()
-	q := ledger.CacheQuery{Name: query.Get("processID"), Limit: limit + 1}
+	q := queue.CacheQuery{Name: query.Get("processID"), Limit: limit + 1}
 	if query.Has("after") {
 		if q.After, err = action.ParseID(query.Get("after")); err != nil {
 			return reply{}, fault.New(fault.Invalid, "after=%s: want a key", query.Get("after"))
@@ -39,7 +40,7 @@ func (a *API) cache(r *http.Request) (reply, error) {
 	return reply{name: "cache", doc: list}, nil
 }
 
-func entryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
+func entryOf(r *http.Request, e queue.CacheEntry) CacheEntry {
 	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
 	if !e.InvalidAfter.IsZero() {
 		entry.InvalidAfter = &e.InvalidAfter
@@ -91,7 +92,7 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	values, _ := ledger.MeasureJSON(body)
+	values, _ := store.MeasureJSON(body)
 	inputs, err := a.resolve(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
 	if err != nil {
 		return reply{}, err

@@ -18,8 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Bounds of a request.
@@ -177,7 +177,7 @@ func read(r *http.Request) ([]byte, error) {
 	case len(body) > largestRequest:
 		return nil, fault.New(fault.TooLarge, "the request has more than %d bytes", largestRequest).WithHint("give large inputs by reference: {\"href\": …}")
 	}
-	if n, _ := ledger.MeasureJSON(body); n > mostValues {
+	if n, _ := store.MeasureJSON(body); n > mostValues {
 		return nil, fault.New(fault.TooLarge, "the request has %d values: want at most %d", n, mostValues).
 			WithHint("give what is larger as a text, or as a link that the job itself follows")
 	}
@@ -194,7 +194,7 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 	if besides := len(body) - len(frame["inputs"]); besides > largestFrame {
 		return q, fault.New(fault.TooLarge, "the request has %d bytes besides its inputs: want at most %d", besides, largestFrame)
 	}
-	q.values, _ = ledger.MeasureJSON(body)
+	q.values, _ = store.MeasureJSON(body)
 	var problems fault.Problems
 	add := func(scope, format string, args ...any) {
 		problems = append(problems, fault.Problem{Code: "request", Scope: scope, Text: fmt.Sprintf(format, args...)})

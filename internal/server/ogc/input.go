@@ -17,8 +17,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Bounds of a request's inputs.
@@ -311,7 +311,7 @@ func asJSON(content []byte, kind string, left *budget) (json.RawMessage, error) 
 	name, _, _ := mime.ParseMediaType(kind)
 	switch {
 	case name == typeJSON || strings.HasSuffix(name, "+json"):
-		if values, _ := ledger.MeasureJSON(content); left.values.Add(-int64(values)) < 0 {
+		if values, _ := store.MeasureJSON(content); left.values.Add(-int64(values)) < 0 {
 			return nil, fmt.Errorf("the inputs have more than %d values together", mostValues)
 		}
 		if !json.Valid(content) {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // statusInfo is a job as the standard tells it.
-func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
+func statusInfo(r *http.Request, state queue.ActionState) StatusInfo {
 	at := join("jobs", state.ID.String())
 	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
 		WaybillStatus: state.Thread.Status.String(), Message: message(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
@@ -26,7 +26,7 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 	info.Links = addLink(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
 	info.Links = append(info.Links, Link{Href: address(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
 	info.Links = addLink(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
-	if info.Status == string(ledger.Successful) {
+	if info.Status == string(queue.Successful) {
 		info.Links = addLink(info.Links, r, at+"/results", relResults, typeJSON, "its results")
 	}
 	info.Links = addLink(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
@@ -37,7 +37,7 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 }
 
 // message says for people where the job stands.
-func message(state ledger.ActionState) string {
+func message(state queue.ActionState) string {
 	switch status := state.Thread.Status; {
 	case !state.Dismissed.IsZero():
 		return "dismissed after its end"
@@ -62,10 +62,10 @@ func jobID(r *http.Request) (action.ID, error) {
 	return id, nil
 }
 
-func (a *API) stateOf(r *http.Request) (ledger.ActionState, error) {
+func (a *API) stateOf(r *http.Request) (queue.ActionState, error) {
 	id, err := jobID(r)
 	if err != nil {
-		return ledger.ActionState{}, err
+		return queue.ActionState{}, err
 	}
 	return a.service.Job(r.Context(), id)
 }
@@ -89,7 +89,7 @@ func (a *API) dismiss(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	info := statusInfo(r, state)
-	info.Status = string(ledger.Dismissed) // also while its attempt is being stopped
+	info.Status = string(queue.Dismissed) // also while its attempt is being stopped
 	return reply{doc: info}, nil
 }
 

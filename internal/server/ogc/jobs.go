@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // jobs lists jobs, newest first, a page at a time: after= is the last one of the page before, before= the first one of
@@ -40,7 +40,7 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 }
 
 // pages links to the pages before and behind. There is one in the direction that was come from.
-func pages(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
+func pages(r *http.Request, found []queue.ActionState, more bool, q queue.ActionQuery) []Link {
 	if len(found) == 0 {
 		return nil
 	}
@@ -62,21 +62,21 @@ func pages(r *http.Request, found []ledger.ActionState, more bool, q ledger.Acti
 }
 
 // jobQuery reads the filters.
-func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
+func jobQuery(r *http.Request) (queue.ActionQuery, error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return ledger.ActionQuery{}, err
+		return queue.ActionQuery{}, err
 	}
-	q := ledger.ActionQuery{Limit: limit, Names: listed(r, "processID")}
-	if len(q.Names) > ledger.MaxNames {
-		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", ledger.MaxNames, len(q.Names))
+	q := queue.ActionQuery{Limit: limit, Names: listed(r, "processID")}
+	if len(q.Names) > queue.MaxNames {
+		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", queue.MaxNames, len(q.Names))
 	}
 	for _, kind := range listed(r, "type") {
 		if kind != "process" {
 			return q, fault.New(fault.Invalid, "type=%s: every job is of the type process", kind)
 		}
 	}
-	for _, read := range []func(url.Values, *ledger.ActionQuery) error{readPhases(r), readStatuses(r), readDates, readDurations, readPage} {
+	for _, read := range []func(url.Values, *queue.ActionQuery) error{readPhases(r), readStatuses(r), readDates, readDurations, readPage} {
 		if err := read(r.URL.Query(), &q); err != nil {
 			return q, err
 		}
@@ -84,11 +84,11 @@ func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 	return q, nil
 }
 
-func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
-	return func(_ url.Values, q *ledger.ActionQuery) error {
+func readPhases(r *http.Request) func(url.Values, *queue.ActionQuery) error {
+	return func(_ url.Values, q *queue.ActionQuery) error {
 		for _, text := range listed(r, "status") {
-			phase := ledger.Phase(text)
-			if !slices.Contains(ledger.Phases(), phase) {
+			phase := queue.Phase(text)
+			if !slices.Contains(queue.Phases(), phase) {
 				return fault.New(fault.Invalid, "status=%s: want accepted, running, successful, failed or dismissed", text)
 			}
 			q.Phases = append(q.Phases, phase)
@@ -97,8 +97,8 @@ func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 	}
 }
 
-func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
-	return func(_ url.Values, q *ledger.ActionQuery) error {
+func readStatuses(r *http.Request) func(url.Values, *queue.ActionQuery) error {
+	return func(_ url.Values, q *queue.ActionQuery) error {
 		for _, text := range listed(r, "waybillStatus") {
 			status, err := action.ParseStatus(text)
 			if err != nil {
@@ -111,7 +111,7 @@ func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 }
 
 // readDates reads datetime: an instant or an interval, where two dots are an open end (RFC 3339).
-func readDates(query url.Values, q *ledger.ActionQuery) error {
+func readDates(query url.Values, q *queue.ActionQuery) error {
 	text := query.Get("datetime")
 	if text == "" {
 		return nil
@@ -145,7 +145,7 @@ func readDates(query url.Values, q *ledger.ActionQuery) error {
 }
 
 // readDurations reads minDuration and maxDuration in seconds. Without a status they select running and ended jobs only.
-func readDurations(query url.Values, q *ledger.ActionQuery) error {
+func readDurations(query url.Values, q *queue.ActionQuery) error {
 	for name, into := range map[string]*time.Duration{"minDuration": &q.Shortest, "maxDuration": &q.Longest} {
 		text := query.Get(name)
 		if !query.Has(name) {
@@ -158,12 +158,12 @@ func readDurations(query url.Values, q *ledger.ActionQuery) error {
 		*into = max(time.Duration(seconds)*time.Second, time.Nanosecond) // zero would be no bound
 	}
 	if (q.Shortest > 0 || q.Longest > 0) && len(q.Phases) == 0 {
-		q.Phases = []ledger.Phase{ledger.Running, ledger.Successful, ledger.Failed, ledger.Dismissed}
+		q.Phases = []queue.Phase{queue.Running, queue.Successful, queue.Failed, queue.Dismissed}
 	}
 	return nil
 }
 
-func readPage(query url.Values, q *ledger.ActionQuery) error {
+func readPage(query url.Values, q *queue.ActionQuery) error {
 	if query.Has("after") && query.Has("before") {
 		return fault.New(fault.Invalid, "after and before name two pages")
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -194,7 +194,7 @@ func TestTheJobAPIOnPostgreSQL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	if err := l.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package ogc
 import (
 	"strconv"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 func number(status int) string { return strconv.Itoa(status) }
@@ -14,7 +14,7 @@ func schemas() object {
 	moment := object{"type": "string", "format": "date-time"}
 	links := list(ref("link"))
 	phases := []any{}
-	for _, phase := range ledger.Phases() {
+	for _, phase := range queue.Phases() {
 		phases = append(phases, string(phase))
 	}
 	summary := object{"id": text, "title": text, "description": text, "version": text, "links": links,

@@ -16,9 +16,10 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -34,7 +35,7 @@ const (
 )
 
 // outputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
-func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
+func (a *API) outputs(ctx context.Context, state queue.ActionState) (outputs, error) {
 	if err := ready(state); err != nil {
 		return outputs{}, err
 	}
@@ -47,17 +48,17 @@ func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, e
 }
 
 // ready returns a problem for a job that has no results.
-func ready(state ledger.ActionState) error {
+func ready(state queue.ActionState) error {
 	none := func(status int, kind, format string, args ...any) error {
 		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	}
 	switch phase := state.Phase(); phase {
-	case ledger.Successful:
+	case queue.Successful:
 		return nil
-	case ledger.Dismissed:
+	case queue.Dismissed:
 		return none(http.StatusGone, "waybill:dismissed", "job %s was dismissed", state.ID)
-	case ledger.Failed:
-		status, kind := ledger.Problem(state.Thread.Status, state.Code)
+	case queue.Failed:
+		status, kind := callback.Problem(state.Thread.Status, state.Code)
 		return none(status, kind, "job %s is %s: %s", state.ID, state.Thread.Status, state.Error)
 	default:
 		return none(http.StatusNotFound, exceptions+"result-not-ready", "job %s is %s: it has no results yet", state.ID, phase)

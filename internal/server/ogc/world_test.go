@@ -22,9 +22,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/internal/web"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -118,7 +120,7 @@ func start(t testing.TB, guard webhook.Guard) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, ledger.New(driver), dir, guard)
+	return serve(t, ledger.New(driver, ledger.Options{}), dir, guard)
 }
 
 func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *world {
@@ -137,7 +139,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	c := conductor.New(l.Waiter(), conductor.Config{Instance: ledger.Instance{Name: "conductor"}, Blobs: blobs,
+	c := conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "conductor"}, Blobs: blobs,
 		Handlers: map[string]conductor.Handler{"noop": noop.Handler{}, "held": w.held}})
 	running.Go(func() {
 		if err := c.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -249,7 +251,7 @@ func (w *world) until(id, status string) ogc.StatusInfo {
 		if time.Now().After(end) {
 			w.t.Fatalf("job %s is %s, want %s", id, info.Status, status)
 		}
-		if err := waiter.Wait(w.t.Context(), time.Second, ledger.TopicAction); err != nil {
+		if err := waiter.Wait(w.t.Context(), time.Second, store.TopicAction); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
@@ -113,7 +113,7 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 			if diff := cmp.Diff([]string{kube.Finalizer}, forever.GetFinalizers()); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
 			}
-			if err := w.Cancel(t.Context(), canceled, ledger.CancelNow); err != nil {
+			if err := w.Cancel(t.Context(), canceled, queue.CancelNow); err != nil {
 				t.Fatal(err)
 			}
 
@@ -171,7 +171,7 @@ workflows:
 	}
 	w.Follows(callback.Planner{Book: func() callback.Book { return &cfg }, Blobs: w.blobs, Jobs: w.Ledger})
 	resumer := argo.NewResumer(w.cluster, w.blobs, cfg.Handlers["wake"])
-	c := conductor.New(w.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{
+	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{
 		"argo": argo.New(argo.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),
 		"wake": resumer,
 	}})
@@ -188,7 +188,7 @@ workflows:
 	w.awaitStatus(done, action.Successful)
 	w.awaitGone(done.String())
 	w.archived(done, "workflow.json")
-	followed, err := w.Actions(t.Context(), ledger.ActionQuery{Parent: done})
+	followed, err := w.Actions(t.Context(), queue.ActionQuery{Parent: done})
 	if err != nil || len(followed) != 1 {
 		t.Fatalf("%d callbacks, %v", len(followed), err)
 	}

@@ -25,7 +25,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
@@ -51,7 +53,7 @@ func newWorld(t *testing.T, cluster *testbed.Cluster, archive string) *world {
 
 func newWorldOn(t *testing.T, cluster *testbed.Cluster, archive string, driver ledger.Driver) *world {
 	t.Helper()
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -92,7 +94,7 @@ func (w *world) start(run func(context.Context) error) (stop func()) {
 func (w *world) conduct(cfg argo.Config) {
 	w.t.Helper()
 	cfg.Cluster = w.cluster
-	c := conductor.New(w.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{"argo": argo.New(cfg)}})
+	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{"argo": argo.New(cfg)}})
 	w.start(c.Run)
 }
 
@@ -108,13 +110,13 @@ func (w *world) observeAs(name string, f *faults) (stop func()) {
 		Missing: 50 * time.Millisecond, MissingWait: 200 * time.Millisecond}
 	var archive blob.Putter = w.blobs
 	cluster := w.cluster
-	var l caboose.Ledger = w.Waiter()
+	var l caboose.Ledger = w.NewWaiter()
 	if f != nil {
 		archive = cutArchive{w.blobs, f}
 		cluster = &kube.Cluster{Interface: cutCluster{w.cluster.Interface, f}, Namespace: w.cluster.Namespace}
 		l = cutLedger{l, f}
 	}
-	c := caboose.New(l, archive, caboose.Config{Instance: ledger.Instance{Name: name}, Clusters: map[string]*kube.Cluster{"argo": cluster},
+	c := caboose.New(l, archive, caboose.Config{Instance: queue.Instance{Name: name}, Clusters: map[string]*kube.Cluster{"argo": cluster},
 		Buckets: w.buckets, Output: w.output, Pace: pace})
 	return w.start(c.Run)
 }
@@ -144,15 +146,15 @@ func (w *world) queued() action.ID {
 // handOver hands an action over to a workflow made by hand.
 func (w *world) handOver(id action.ID) action.ID {
 	w.t.Helper()
-	host := ledger.Instance{ID: action.DerivedID(time.Now(), id.String()), Name: "hand"}
+	host := queue.Instance{ID: action.DerivedID(time.Now(), id.String()), Name: "hand"}
 	if err := w.Join(w.t.Context(), host); err != nil {
 		w.t.Fatal(err)
 	}
-	turned, err := w.Turn(w.t.Context(), host, nil, []ledger.Want{{Lane: "argo", N: 1, HandOff: true}})
+	turned, err := w.Turn(w.t.Context(), host, nil, []queue.Want{{Lane: "argo", N: 1, HandOff: true}})
 	if err != nil || len(turned.Claimed) != 1 {
 		w.t.Fatal(turned, err)
 	}
-	_, err = w.Turn(w.t.Context(), host, []ledger.Completion{{ID: id, Attempt: turned.Claimed[0].Thread.Attempt, HandOff: true,
+	_, err = w.Turn(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: turned.Claimed[0].Thread.Attempt, HandOff: true,
 		Outcome: action.Outcome{Kind: action.Done}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -190,11 +192,11 @@ func (w *world) set(name, status string) {
 }
 
 // await waits for an action to be as wanted.
-func (w *world) await(id action.ID, what string, holds func(ledger.ActionState) bool) ledger.ActionState {
+func (w *world) await(id action.ID, what string, holds func(queue.ActionState) bool) queue.ActionState {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	view := w.Waiter()
+	view := w.NewWaiter()
 	for {
 		state, err := w.Action(ctx, id)
 		if err != nil {
@@ -203,15 +205,15 @@ func (w *world) await(id action.ID, what string, holds func(ledger.ActionState) 
 		if holds(state) {
 			return state
 		}
-		if err := view.Wait(ctx, ledger.TopicAction, time.Time{}); err != nil {
+		if err := view.Wait(ctx, store.TopicAction, time.Time{}); err != nil {
 			w.t.Fatalf("%s: not so after a minute; it is %s %s %s", what, state.Thread.Status, state.Code, state.Error)
 		}
 	}
 }
 
-func (w *world) awaitStatus(id action.ID, want action.Status) ledger.ActionState {
+func (w *world) awaitStatus(id action.ID, want action.Status) queue.ActionState {
 	w.t.Helper()
-	return w.await(id, want.String(), func(s ledger.ActionState) bool {
+	return w.await(id, want.String(), func(s queue.ActionState) bool {
 		if s.Thread.Status.Ended() && s.Thread.Status != want {
 			w.t.Fatalf("it is %s: %s %s, want %s", s.Thread.Status, s.Code, s.Error, want)
 		}
@@ -342,7 +344,7 @@ type cutLedger struct {
 	f *faults
 }
 
-func (c cutLedger) Observe(ctx context.Context, o ...ledger.Observation) (seen ledger.Observed, err error) {
+func (c cutLedger) Observe(ctx context.Context, o ...queue.Observation) (seen queue.Observed, err error) {
 	err = c.f.through("observe", func() error {
 		seen, err = c.Ledger.Observe(ctx, o...)
 		return err
@@ -394,7 +396,7 @@ func (w *world) awaitInstances(n int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	view := w.Waiter()
+	view := w.NewWaiter()
 	for {
 		rows, err := w.Instances(ctx)
 		if err != nil {
@@ -403,7 +405,7 @@ func (w *world) awaitInstances(n int) {
 		if len(rows) == n {
 			return
 		}
-		if err := view.Wait(ctx, ledger.TopicEntry, time.Now().Add(20*time.Millisecond)); err != nil {
+		if err := view.Wait(ctx, store.TopicEntry, time.Now().Add(20*time.Millisecond)); err != nil {
 			w.t.Fatalf("%d instances, want %d: %v", len(rows), n, err)
 		}
 	}

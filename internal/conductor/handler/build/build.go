@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -31,10 +31,10 @@ const Name = "build"
 
 // Ledger is what the handler asks of the log.
 type Ledger interface {
-	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
-	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
+	Revision(ctx context.Context, pipeline, label string, seq int64) (journal.Revision, error)
 	UploadKey(ctx context.Context) (string, error)
-	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a ledger.Artifact) error
+	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a journal.Artifact) error
 }
 
 // Blobs is where snapshots come from and artifacts go.
@@ -92,7 +92,7 @@ type task struct {
 	*Handler
 	attempt  conductor.Attempt
 	stage    pipeline.Stage
-	revision ledger.Revision
+	revision journal.Revision
 }
 
 // task reads the definition version and the revision that the action names.

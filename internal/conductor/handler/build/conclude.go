@@ -10,7 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -20,9 +20,9 @@ const errorLines = 20
 
 // output is the outcome's document.
 type output struct {
-	Text      string            `json:"text,omitempty"` // for people
-	Build     string            `json:"build"`
-	Artifacts []ledger.Artifact `json:"artifacts"`
+	Text      string             `json:"text,omitempty"` // for people
+	Build     string             `json:"build"`
+	Artifacts []journal.Artifact `json:"artifacts"`
 }
 
 // conclude turns results into an outcome: artifacts are registered, or it is told what failed.
@@ -87,24 +87,24 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 }
 
 // store puts an artifact's bytes into the blob store.
-func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (ledger.Artifact, error) {
+func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (journal.Artifact, error) {
 	in, err := r.OpenArtifact(a)
 	if err != nil {
-		return ledger.Artifact{}, err
+		return journal.Artifact{}, err
 	}
 	defer in.Close()
 	key, err := t.Ledger.UploadKey(ctx)
 	if err != nil {
-		return ledger.Artifact{}, err
+		return journal.Artifact{}, err
 	}
 	key, digest, size, err := t.Blobs.Put(ctx, key, in)
 	if err != nil {
-		return ledger.Artifact{}, err
+		return journal.Artifact{}, err
 	}
 	if digest != a.SHA256 || size != a.Size {
-		return ledger.Artifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
+		return journal.Artifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
 	}
-	return ledger.Artifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
+	return journal.Artifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
 }
 
 // choose finds each wanted artifact by its name, else by its glob. None or several is an error, not a guess.

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Account is what takes the work; see the methods of aws.Account.
@@ -27,7 +27,7 @@ type Account interface {
 
 // Ledger says where an action's work is; see the method of ledger.Ledger.
 type Ledger interface {
-	Action(ctx context.Context, id action.ID) (ledger.ActionState, error)
+	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
 }
 
 // Config is where work goes.

@@ -22,7 +22,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/cirrus"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/sqlite"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 func TestMain(m *testing.M) { os.Exit(awstest.Main(m)) }
@@ -41,7 +43,7 @@ func setup(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver)
+	l := ledger.New(driver, ledger.Options{})
 	t.Cleanup(func() { l.Close() })
 	folder, err := blob.OpenDir(t.TempDir())
 	if err != nil {
@@ -223,7 +225,7 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 // conduct runs a conductor with the handler until the test ends.
 func (w *world) conduct(t *testing.T) {
 	t.Helper()
-	c := conductor.New(w.Waiter(), conductor.Config{Handlers: map[string]conductor.Handler{"cirrus": cirrus.New(w.cfg)}})
+	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{"cirrus": cirrus.New(w.cfg)}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -248,11 +250,11 @@ func (w *world) enqueue(t *testing.T, process, parameters string) action.ID {
 }
 
 // await waits for an action to get a status.
-func (w *world) await(t *testing.T, id action.ID, want action.Status) ledger.ActionState {
+func (w *world) await(t *testing.T, id action.ID, want action.Status) queue.ActionState {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	view := w.Waiter()
+	view := w.NewWaiter()
 	for {
 		state, err := w.Action(ctx, id)
 		if err != nil {
@@ -264,7 +266,7 @@ func (w *world) await(t *testing.T, id action.ID, want action.Status) ledger.Act
 		if state.Thread.Status.Ended() {
 			t.Fatalf("it is %s: %s, want %s", state.Thread.Status, state.Error, want)
 		}
-		if err := view.Wait(ctx, ledger.TopicAction, time.Time{}); err != nil {
+		if err := view.Wait(ctx, store.TopicAction, time.Time{}); err != nil {
 			t.Fatalf("not %s after a minute: %+v", want, state.Thread)
 		}
 	}
@@ -311,7 +313,7 @@ func TestExecutionsAreStopped(t *testing.T) {
 	w.await(t, queued, action.Queued)
 	w.Forget(w.await(t, gone, action.Queued).Ref)
 	for _, id := range []action.ID{direct, queued, gone} {
-		if err := w.Cancel(t.Context(), id, ledger.CancelNow); err != nil {
+		if err := w.Cancel(t.Context(), id, queue.CancelNow); err != nil {
 			t.Fatal(err)
 		}
 		w.await(t, id, action.Canceled)

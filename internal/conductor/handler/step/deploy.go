@@ -13,8 +13,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // deploy switches the host to the release and waits until its service is ready.
@@ -79,7 +79,7 @@ func (t *attempt) common(ctx context.Context) []string {
 
 // ranked makes a number of a log comparable on hosts: a log that was restored from a backup counts again from where the backup
 // ends, and what it does now outranks all that the hosts have seen of it.
-func ranked[N int | int64](era int64, n N) int64 { return era<<ledger.EraBits + int64(n) }
+func ranked[N int | int64](era int64, n N) int64 { return era<<queue.EraBits + int64(n) }
 
 // limit is the number of seconds after which the host ends a program by itself: a little before the attempt ends here.
 func (t *attempt) limit(ctx context.Context) int {

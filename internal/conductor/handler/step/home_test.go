@@ -8,22 +8,22 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // oneHome keeps every host for one home.
-type oneHome ledger.HostHome
+type oneHome queue.HostHome
 
-func (h oneHome) BindHost(context.Context, string, ledger.HostHome) (ledger.HostHome, error) {
-	return ledger.HostHome(h), nil
+func (h oneHome) BindHost(context.Context, string, queue.HostHome) (queue.HostHome, error) {
+	return queue.HostHome(h), nil
 }
 
 func TestStepOfAHostInAnotherHomeIsLeftToIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, os.Getenv("PATH"))
 	w.revise(1, "exit 0")
-	w.handler.config.Here = ledger.HostHome{ID: "b", Place: "m2:/srv/b"}
+	w.handler.config.Here = queue.HostHome{ID: "b", Place: "m2:/srv/b"}
 	w.handler.config.Homes = oneHome{ID: "a", Place: "m1:/srv/a"}
 	o := w.do(t.Context(), 1, pipeline.HostReplicated)
 	want := "host oak waits for a conductor of the home m1:/srv/a, which holds its files; this one has m2:/srv/b"

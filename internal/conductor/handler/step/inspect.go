@@ -18,7 +18,7 @@ type State struct {
 	Release    string `json:"release,omitempty"`    // current; "" is none
 	Previous   string `json:"previous,omitempty"`   // the one before
 	Ledger     string `json:"ledger,omitempty"`     // whose fence stands there
-	Rank       int64  `json:"rank,omitempty"`       // of the fence: the deployment's number, and above ledger.EraBits the era of its log
+	Rank       int64  `json:"rank,omitempty"`       // of the fence: the deployment's number, and above queue.EraBits the era of its log
 	Deployment string `json:"deployment,omitempty"` // of the fence, such as greeter#9
 	Busy       bool   `json:"busy,omitempty"`       // the host program is at work
 	Unfinished bool   `json:"unfinished,omitempty"` // a switch was begun and has not ended

@@ -13,16 +13,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Ledger is what a step reads of the log, and the note that it writes.
 type Ledger interface {
 	// Version reads a definition version; fault.NotFound when there is none.
-	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
+	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
-	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
+	Revision(ctx context.Context, pipeline, label string, seq int64) (journal.Revision, error)
 	// Era returns how often the log was restored from a backup: 0 is a log that never was.
 	Era(ctx context.Context) (int64, error)
 	Notes
@@ -36,21 +37,21 @@ type Blobs interface {
 
 // Config is what the handler works with.
 type Config struct {
-	Home     string          // local://NAME is hosts/NAME in it
-	Dir      string          // relative files of secrets count from here; "": the folder that holds Home
-	Ledger   Ledger          // definitions and revisions
-	Blobs    Blobs           // artifacts
-	LedgerID string          // names the log in a host's fence; one without spaces
-	Log      *slog.Logger    // nil: none
-	Homes    Homes           // of local hosts, where other processes have other homes; nil: all hosts are in Home
-	Here     ledger.HostHome // Home as Homes knows it
-	Env      []string        // environment of commands on local hosts; nil: PATH, HOME and the like of this process
+	Home     string         // local://NAME is hosts/NAME in it
+	Dir      string         // relative files of secrets count from here; "": the folder that holds Home
+	Ledger   Ledger         // definitions and revisions
+	Blobs    Blobs          // artifacts
+	LedgerID string         // names the log in a host's fence; one without spaces
+	Log      *slog.Logger   // nil: none
+	Homes    Homes          // of local hosts, where other processes have other homes; nil: all hosts are in Home
+	Here     queue.HostHome // Home as Homes knows it
+	Env      []string       // environment of commands on local hosts; nil: PATH, HOME and the like of this process
 }
 
 // Homes keeps each local host for one home.
 type Homes interface {
 	// BindHost keeps an address for a home unless another home has it, and returns the one that has it.
-	BindHost(ctx context.Context, address string, home ledger.HostHome) (ledger.HostHome, error)
+	BindHost(ctx context.Context, address string, home queue.HostHome) (queue.HostHome, error)
 }
 
 // Handler performs the steps of hosts. Safe for concurrent use.
@@ -124,8 +125,8 @@ type attempt struct {
 	era      int64 // of the log
 	keep     int
 	step     pipeline.Step
-	revision ledger.Revision
-	artifact ledger.Artifact
+	revision journal.Revision
+	artifact journal.Artifact
 	release  string // name of its folder on the host
 	host     Host
 	folder   string // of the service on the host
@@ -207,21 +208,21 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 }
 
 // artifactOf is the artifact that a host gets: the one of its architecture, or the only one.
-func artifactOf(revision ledger.Revision, host *pipeline.Host) (ledger.Artifact, error) {
+func artifactOf(revision journal.Revision, host *pipeline.Host) (journal.Artifact, error) {
 	for _, a := range revision.Artifacts {
 		if a.Label == host.Arch || (host.Arch == "" && len(revision.Artifacts) == 1) {
 			return a, nil
 		}
 	}
 	if host.Arch == "" && len(revision.Artifacts) > 1 {
-		return ledger.Artifact{}, fault.New(fault.Invalid, "host %q names no arch, and revision %s has %d artifacts",
+		return journal.Artifact{}, fault.New(fault.Invalid, "host %q names no arch, and revision %s has %d artifacts",
 			host.Name, revision.Label, len(revision.Artifacts)).WithHint("set arch of the host in waybill.yaml")
 	}
 	if host.Arch == "" {
-		return ledger.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact", revision.Label).
+		return journal.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact", revision.Label).
 			WithHint("let a build stage name artifacts in waybill.yaml")
 	}
-	return ledger.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
+	return journal.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
 }
 
 // releaseName is <label>-<digest12>; what a folder's name should not hold becomes "-".

@@ -17,8 +17,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/ledger/postgres"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // site is one PostgreSQL, a handler of server.yaml, and a target that answers as the test says.
@@ -60,7 +62,7 @@ func newSite(t *testing.T, conductors int, settings string, answer http.HandlerF
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := ledger.New(driver)
+		l := ledger.New(driver, ledger.Options{})
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
@@ -68,8 +70,8 @@ func newSite(t *testing.T, conductors int, settings string, answer http.HandlerF
 	cfg := conductor.Config{Handlers: map[string]conductor.Handler{"notify": webhook.New(s.handler, evidence.Archive{Blobs: blobs})},
 		Limits: map[string]conductor.Limits{"notify": {Limits: s.handler.Limits}}, Workers: 20}
 	for i := range conductors {
-		cfg.Instance = ledger.Instance{Name: fmt.Sprintf("host-%d", i)}
-		s.run(conductor.New(open().Waiter(), cfg))
+		cfg.Instance = queue.Instance{Name: fmt.Sprintf("host-%d", i)}
+		s.run(conductor.New(open().NewWaiter(), cfg))
 	}
 	return s
 }
@@ -124,9 +126,9 @@ func (s *site) until(what string, holds func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
-	view := s.Waiter()
+	view := s.NewWaiter()
 	for !holds() {
-		if view.Wait(ctx, ledger.TopicAction, time.Now().Add(50*time.Millisecond)) != nil {
+		if view.Wait(ctx, store.TopicAction, time.Now().Add(50*time.Millisecond)) != nil {
 			limits, _ := s.Limits(s.t.Context())
 			s.t.Fatalf("%s: not within two minutes; limits %+v", what, limits)
 		}
@@ -137,7 +139,7 @@ func (s *site) until(what string, holds func() bool) {
 func (s *site) ended(ids []action.ID) {
 	s.t.Helper()
 	s.until("all have ended", func() bool {
-		live, err := s.Actions(s.t.Context(), ledger.ActionQuery{LiveOnly: true, Limit: 1})
+		live, err := s.Actions(s.t.Context(), queue.ActionQuery{LiveOnly: true, Limit: 1})
 		return err == nil && len(live) == 0
 	})
 	for _, id := range ids {
@@ -148,7 +150,7 @@ func (s *site) ended(ids []action.ID) {
 }
 
 // lane is how a lane stands.
-func (s *site) lane() ledger.Limiter {
+func (s *site) lane() queue.Limiter {
 	s.t.Helper()
 	limits, err := s.Limits(s.t.Context())
 	if err != nil {
@@ -159,7 +161,7 @@ func (s *site) lane() ledger.Limiter {
 			return l
 		}
 	}
-	return ledger.Limiter{State: "open"}
+	return queue.Limiter{State: "open"}
 }
 
 func well(http.ResponseWriter, *http.Request) {}
@@ -235,7 +237,7 @@ func TestOnePoisonActionSlowsNobody(t *testing.T) {
 		batch := s.add(40, "good")
 		good = append(good, batch...)
 		s.until("a batch beside the poison has ended", func() bool {
-			live, err := s.Actions(t.Context(), ledger.ActionQuery{LiveOnly: true, Limit: 2})
+			live, err := s.Actions(t.Context(), queue.ActionQuery{LiveOnly: true, Limit: 2})
 			return err == nil && (len(live) == 0 || len(live) == 1 && live[0].ID == poison)
 		})
 		if l := s.lane(); l.Slowed > 0 {

@@ -1,0 +1,164 @@
+package journal
+
+import (
+	"context"
+	"sync"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Options join a journal with the queue on the same database.
+type Options struct {
+	// Steps stores the actions of steps that begin, and asks the live actions with the unique keys of drain and cancel to
+	// stop. A pass calls it in its transaction, once its entries are appended.
+	Steps func(tx *store.Tx, start []action.Action, drain, cancel []string) error
+	// Alive reports whether an instance lives, as the instance by sees it. Lease calls it in its transaction.
+	Alive func(tx *store.Tx, instance, by action.ID) (bool, error)
+}
+
+// Journal is the deployment log on one database. Safe for concurrent use.
+type Journal struct {
+	*core
+	db *store.DB
+}
+
+// core is what all views of a journal share.
+type core struct {
+	driver      Driver
+	options     Options
+	mu          sync.Mutex
+	definitions map[string]*definitionInForce // the one in force when it was last read, by pipeline
+}
+
+// New returns the journal on a database and its driver.
+func New(db *store.DB, driver Driver, o Options) *Journal {
+	return &Journal{core: &core{driver: driver, options: o, definitions: map[string]*definitionInForce{}}, db: db}
+}
+
+// ForReaders returns the journal for people and programs that ask: their reads delay no pass.
+func (j *Journal) ForReaders() *Journal {
+	return &Journal{core: j.core, db: j.db.For(store.ForReaders)}
+}
+
+// write runs fn in a transaction.
+func (j *Journal) write(ctx context.Context, what string, fn func(*txn) error) error {
+	return j.db.Write(ctx, what, func(tx *store.Tx) error { return fn(j.in(tx)) })
+}
+
+// read runs fn on one state of the database.
+func (j *Journal) read(ctx context.Context, what string, fn func(*txn) error) error {
+	return j.db.Read(ctx, what, func(tx *store.Tx) error { return fn(j.in(tx)) })
+}
+
+// list is read for what may have many rows.
+func (j *Journal) list(ctx context.Context, what string, fn func(*txn) error) error {
+	return j.db.List(ctx, what, func(tx *store.Tx) error { return fn(j.in(tx)) })
+}
+
+// txn is a transaction with the heads that it has locked.
+type txn struct {
+	*store.Tx
+	Rows
+	core    *core
+	heads   []*HeadRow         // locked, in the order of their ids
+	defined *definitionInForce // stored in this transaction, and not to be remembered before it is committed
+}
+
+// in returns the journal's part of a transaction. The end of a step's action, which a pass may cause in its own
+// transaction, finds there the head that the pass has locked, with the position that it has counted.
+func (c *core) in(tx *store.Tx) *txn {
+	if t, ok := tx.State(c).(*txn); ok {
+		return t
+	}
+	t := &txn{Tx: tx, Rows: c.driver.JournalRows(tx.Rows), core: c}
+	tx.Keep(c, t)
+	return t
+}
+
+// lock takes the heads of pipelines, in the order of their ids. It is called once in a transaction, before any thread is
+// locked: transactions that lock heads and threads would deadlock otherwise.
+func (t *txn) lock(create bool, pipelines ...string) error {
+	if len(pipelines) == 0 {
+		return nil
+	}
+	rows, err := t.LockHeads(pipelines, create)
+	for i := range rows {
+		t.heads = append(t.heads, &rows[i])
+	}
+	return err
+}
+
+// lockOne takes the head of one pipeline, which must exist.
+func (t *txn) lockOne(name string) (*HeadRow, error) {
+	if err := t.lock(false, name); err != nil {
+		return nil, err
+	}
+	return t.head(name)
+}
+
+// head returns one of the locked heads.
+func (t *txn) head(name string) (*HeadRow, error) {
+	for _, h := range t.heads {
+		if h.Pipeline == name {
+			return h, nil
+		}
+	}
+	return nil, pipelineNotFound(name)
+}
+
+func pipelineNotFound(name string) error {
+	return fault.New(fault.NotFound, "pipeline %q not found", name)
+}
+
+// definition returns the version in force under a locked head; from memory where it was read before.
+func (t *txn) definition(head *HeadRow) (*definitionInForce, error) {
+	if t.defined != nil && t.defined.version == head.Version {
+		return t.defined, nil
+	}
+	if k, ok := t.core.known(head.Head); ok {
+		return k, nil
+	}
+	versions, err := t.Versions(head.Pipeline, head.Version)
+	if err != nil {
+		return nil, err
+	}
+	if len(versions) == 0 {
+		return nil, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
+	}
+	return t.core.remember(versions[0]), nil
+}
+
+// definitionInForce is a stored definition, which never changes, with the resources of its hosts.
+type definitionInForce struct {
+	version    int
+	definition pipeline.Definition
+	resources  map[string]pipeline.Resource // by the host's full path
+}
+
+func newDefinitionInForce(v Version) *definitionInForce {
+	k := &definitionInForce{version: v.Version, definition: v.Definition, resources: map[string]pipeline.Resource{}}
+	d := &k.definition
+	for at := range d.EachHost() {
+		k.resources[at.Target] = d.ResourceOf(at.Stage, at.Group, at.Host)
+	}
+	return k
+}
+
+// known returns the definition in force, if it was read before.
+func (c *core) known(h Head) (*definitionInForce, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.definitions[h.Pipeline]
+	return k, ok && k.version == h.Version
+}
+
+func (c *core) remember(v Version) *definitionInForce {
+	k := newDefinitionInForce(v)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.definitions[v.Pipeline] = k
+	return k
+}

@@ -1,0 +1,119 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// Head is the one hot row of a pipeline.
+type Head struct {
+	Pipeline string    `json:"pipeline"`
+	Version  int       `json:"version"` // definition in force; 0: none yet
+	Seq      int64     `json:"seq"`     // of the last entry
+	Newest   int64     `json:"newest"`  // newest registered rev_seq; 0: none
+	Owner    action.ID `json:"owner,omitzero"`
+	Epoch    int64     `json:"epoch"` // raised by every Lease that changes hands
+}
+
+// Version is one applied definition of a pipeline; all are kept.
+type Version struct {
+	Pipeline   string              `json:"pipeline"`
+	Version    int                 `json:"version"`
+	Definition pipeline.Definition `json:"definition"`
+	Source     string              `json:"source,omitempty"` // the file as it was written
+	By         string              `json:"by,omitempty"`
+	At         time.Time           `json:"at"`
+}
+
+// Revision is a registered revision: a label, unique in its pipeline, and its artifacts.
+type Revision struct {
+	Pipeline    string     `json:"pipeline"`
+	Seq         int64      `json:"seq"` // rev_seq
+	Label       string     `json:"label"`
+	Commit      string     `json:"commit,omitempty"`
+	Subject     string     `json:"subject,omitempty"`
+	CommittedAt time.Time  `json:"committedAt,omitzero"`
+	Snapshot    string     `json:"snapshot,omitempty"` // blob key of the registered files
+	State       string     `json:"state"`              // open | sealed | rejected
+	By          string     `json:"by,omitempty"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	Artifacts   []Artifact `json:"artifacts,omitempty"`
+}
+
+// Artifact is one result of a revision's build.
+type Artifact struct {
+	Label  string `json:"label"`
+	Name   string `json:"name"`   // file name in the build
+	Digest string `json:"digest"` // sha256, 64 hex digits
+	Size   int64  `json:"size"`   // bytes
+	Blob   string `json:"blob"`   // blob key
+	Build  string `json:"build,omitempty"`
+}
+
+// Deployment is one trip of one revision through its pipeline.
+type Deployment struct {
+	ID        action.ID       `json:"id"`
+	Pipeline  string          `json:"pipeline"`
+	Number    int64           `json:"number"` // 7 of greeter#7
+	Kind      string          `json:"kind"`   // forward | manual
+	Revision  int64           `json:"revision"`
+	Label     string          `json:"label"` // of the revision
+	Version   int             `json:"version"`
+	Status    pipeline.Status `json:"status"`
+	By        string          `json:"by,omitempty"`
+	CreatedAt time.Time       `json:"createdAt"`
+	EndedAt   time.Time       `json:"endedAt,omitzero"`
+}
+
+// Resource is what runs on a host: (address, service) → the deployment that started it last.
+type Resource struct {
+	Address    string    `json:"address"`
+	Service    string    `json:"service"`
+	Pipeline   string    `json:"pipeline"`
+	Target     string    `json:"target"`
+	Deployment int64     `json:"deployment"` // last started
+	Revision   int64     `json:"revision"`
+	Finished   int64     `json:"finished"` // deployment that last finished here; 0: none
+	At         time.Time `json:"at"`
+}
+
+// StageRun is one deployment's way through one stage.
+type StageRun struct {
+	Deployment int64     `json:"deployment"`
+	Stage      string    `json:"stage"`
+	Revision   int64     `json:"revision"`
+	StartedAt  time.Time `json:"startedAt"`
+	EndedAt    time.Time `json:"endedAt,omitzero"`
+	Outcome    string    `json:"outcome,omitempty"` // finished | failed | superseded | canceled; "" while it runs
+}
+
+// Introduction says that an event came into a stage with a definition version (4.9).
+type Introduction struct {
+	Stage         string `json:"stage"`
+	Event         string `json:"event"`
+	RevisionAfter int64  `json:"revisionAfter"` // the newest rev_seq registered by then
+	Version       int    `json:"version"`
+	Strict        bool   `json:"strict,omitempty"`
+}
+
+// RollUp is one deployment's finish or failure at a target.
+type RollUp struct {
+	Target     string
+	Failed     bool
+	Deployment int64
+	Revision   int64
+	At         time.Time
+}
+
+// Standing is what a target's log says in short: pipeline, stage, group or host.
+type Standing struct {
+	Target   string    `json:"target"`
+	Current  int64     `json:"current,omitempty"`  // the highest deployment that finished here
+	Revision int64     `json:"revision,omitempty"` // of Current
+	Highest  int64     `json:"highest,omitempty"`  // the largest rev_seq that finished here
+	At       time.Time `json:"at,omitzero"`        // of Current's finish
+	Failed   int64     `json:"failed,omitempty"`   // the deployment that failed here last
+	FailedAt time.Time `json:"failedAt,omitzero"`
+}

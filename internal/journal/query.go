@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// EntryQuery selects entries of one pipeline.
+type EntryQuery struct {
+	Pipeline   string
+	After      int64  // only rows with a greater seq
+	Deployment int64  // 0: all
+	Target     string // "": all; else the target and everything below it
+	Class      pipeline.Class
+	Limit      int  // 0: all
+	Newest     bool // the last Limit rows, still in ascending order
+}
+
+// DeploymentQuery selects deployments, newest first.
+type DeploymentQuery struct {
+	Pipeline string // "": all
+	Revision int64  // 0: all
+	Number   int64  // 0: all; needs Pipeline
+	Status   pipeline.Status
+	Before   int64 // keyset: only numbers below; needs Pipeline
+	Limit    int   // 0: all
+}
+
+// Heads lists every pipeline's head, by name.
+func (j *Journal) Heads(ctx context.Context) ([]Head, error) { return j.heads(ctx, nil) }
+
+// Head is one of them; fault.NotFound when there is none.
+func (j *Journal) Head(ctx context.Context, name string) (Head, error) {
+	heads, err := j.heads(ctx, []string{name})
+	if err == nil && len(heads) == 0 {
+		err = pipelineNotFound(name)
+	}
+	if err != nil {
+		return Head{}, err
+	}
+	return heads[0], nil
+}
+
+func (j *Journal) heads(ctx context.Context, names []string) (heads []Head, err error) {
+	err = j.read(ctx, "read pipelines", func(tx *txn) error {
+		rows, err := tx.Heads(names)
+		heads = make([]Head, len(rows))
+		for i, r := range rows {
+			heads[i] = r.Head
+		}
+		return err
+	})
+	return heads, err
+}
+
+// Version reads one definition version; 0: the one in force.
+func (j *Journal) Version(ctx context.Context, name string, version int) (v Version, err error) {
+	err = j.read(ctx, "read definition of "+name, func(tx *txn) error {
+		heads, err := tx.Heads([]string{name})
+		if err != nil {
+			return err
+		}
+		if len(heads) == 0 {
+			return pipelineNotFound(name)
+		}
+		if version == 0 {
+			version = heads[0].Version
+		}
+		if version != 0 {
+			some, err := tx.Versions(name, version)
+			if err != nil {
+				return err
+			}
+			if len(some) > 0 {
+				v = some[0]
+				return nil
+			}
+		}
+		return fault.New(fault.NotFound, "pipeline %q has no definition %d", name, version)
+	})
+	return v, err
+}
+
+// Versions lists all versions, oldest first.
+func (j *Journal) Versions(ctx context.Context, name string) (some []Version, err error) {
+	err = j.list(ctx, "read definitions of "+name, func(tx *txn) error {
+		some, err = tx.Versions(name, 0)
+		return err
+	})
+	return some, err
+}
+
+// Entries reads the log in the order of seq.
+func (j *Journal) Entries(ctx context.Context, q EntryQuery) (entries []pipeline.Entry, err error) {
+	err = j.list(ctx, "read the log of "+q.Pipeline, func(tx *txn) error {
+		entries, err = tx.Entries(q)
+		return err
+	})
+	return entries, err
+}
+
+// Revision finds a revision by its label, or by its rev_seq when label is "".
+func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (r Revision, err error) {
+	err = j.read(ctx, "read revision", func(tx *txn) error {
+		r, err = oneRevision(tx, name, label, seq)
+		return err
+	})
+	return r, err
+}
+
+// Revisions lists the newest first; limit 0: all.
+func (j *Journal) Revisions(ctx context.Context, name string, limit int) (some []Revision, err error) {
+	err = j.list(ctx, "read revisions of "+name, func(tx *txn) error {
+		some, err = tx.Revisions(name, "", 0, limit)
+		return err
+	})
+	return some, err
+}
+
+// Deployments lists by query. Status active is what is in progress.
+func (j *Journal) Deployments(ctx context.Context, q DeploymentQuery) (some []Deployment, err error) {
+	err = j.list(ctx, "read deployments", func(tx *txn) error {
+		some, err = tx.Deployments(q)
+		return err
+	})
+	return some, err
+}
+
+// Deployment reads one by number.
+func (j *Journal) Deployment(ctx context.Context, name string, number int64) (Deployment, error) {
+	none := fault.New(fault.NotFound, "there is no deployment %s#%d", name, number)
+	if number <= 0 {
+		return Deployment{}, none
+	}
+	some, err := j.Deployments(ctx, DeploymentQuery{Pipeline: name, Number: number})
+	if err != nil {
+		return Deployment{}, err
+	}
+	if len(some) == 0 {
+		return Deployment{}, none
+	}
+	return some[0], nil
+}
+
+// Resources lists what runs where, by pipeline; "" lists all.
+func (j *Journal) Resources(ctx context.Context, name string) (some []Resource, err error) {
+	err = j.list(ctx, "read resources", func(tx *txn) error {
+		some, err = tx.Resources(name)
+		return err
+	})
+	return some, err
+}

@@ -1,0 +1,212 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// Locked is a pipeline under its head lock.
+type Locked struct {
+	Head
+	Now   time.Time        // the transaction's time, UTC
+	Newer []pipeline.Entry // rows after the position that the caller knows
+	// Owners returns the resources of other pipelines, as Journal.Owners does, none of which changes its owner before the
+	// transaction ends; Define only.
+	Owners func() (map[pipeline.Resource]Owner, error)
+}
+
+// Change is what a decider wants recorded; all of it is committed, or nothing.
+type Change struct {
+	Definition *pipeline.Definition // stored as version Head.Version+1; Define only
+	Source     string               // the file it came from
+	By         string
+	Entries    []pipeline.Entry
+	Actions    []action.Action // with Step set
+	Drain      []pipeline.StepKey
+	Cancel     []pipeline.StepKey
+}
+
+// Decider is a function that runs under the head lock. It may be called again when the transaction is retried.
+type Decider func(Locked) (Change, error)
+
+// Lease says that an instance passes a pipeline until somebody with a later epoch does.
+type Lease struct {
+	Pipeline string
+	Instance action.ID
+	Epoch    int64
+}
+
+// Lease takes the pipeline for the instance when its holder is not alive; ok is false while another holds it.
+// On the embedded log it is always granted: whoever runs roles there is alone.
+func (j *Journal) Lease(ctx context.Context, name string, instance action.ID) (lease Lease, ok bool, err error) {
+	err = j.write(ctx, "lease pipeline "+name, func(t *txn) error {
+		ok = false
+		head, err := t.lockOne(name)
+		if err != nil {
+			return err
+		}
+		if head.Owner != instance {
+			if !head.Owner.IsZero() {
+				if alive, err := j.options.Alive(t.Tx, head.Owner, instance); alive || err != nil {
+					return err
+				}
+			}
+			head.Owner = instance
+			head.Epoch++
+			if err := t.UpdateHead(*head); err != nil {
+				return err
+			}
+		}
+		lease, ok = Lease{Pipeline: name, Instance: instance, Epoch: head.Epoch}, true
+		return nil
+	})
+	return lease, ok, err
+}
+
+// Pass runs a scheduling pass. A lease that is no longer the pipeline's is refused with fault.StaleEpoch.
+// since is the position up to which the caller has folded. Returns the head after the pass.
+func (j *Journal) Pass(ctx context.Context, lease Lease, since int64, decide Decider) (Head, error) {
+	r := recording{what: "pass", pipeline: lease.Pipeline, since: since, decide: decide}
+	r.check = func(h *HeadRow) error {
+		if h.Epoch == lease.Epoch && h.Owner == lease.Instance {
+			return nil
+		}
+		return fault.New(fault.StaleEpoch, "pipeline %q is passed by another instance (epoch %d, ours is %d)", h.Pipeline, h.Epoch, lease.Epoch)
+	}
+	return j.record(ctx, r)
+}
+
+// Define stores a new definition version with the rows of pipeline.Edit; the pipeline is made when it is new.
+func (j *Journal) Define(ctx context.Context, name string, since int64, decide Decider) (Head, error) {
+	return j.record(ctx, recording{what: "define", pipeline: name, since: since, decide: decide, create: true})
+}
+
+// Append records what people ask: notes of Engine.Command.
+func (j *Journal) Append(ctx context.Context, name string, since int64, decide Decider) (Head, error) {
+	return j.record(ctx, recording{what: "append to", pipeline: name, since: since, decide: decide})
+}
+
+// Remark appends an entry that completes nothing and decides nothing, such as what the checks of a running step answer,
+// or that a service was stopped.
+func (j *Journal) Remark(ctx context.Context, name string, e pipeline.Entry) error {
+	if e.Class == pipeline.Fact {
+		return fault.New(fault.Internal, "%s of %s is a fact, not a remark", e.Event, e.Target)
+	}
+	return j.write(ctx, "append to "+name, func(t *txn) error {
+		head, err := t.lockOne(name)
+		if err != nil {
+			return err
+		}
+		if err := t.append(head, []pipeline.Entry{e}); err != nil {
+			return err
+		}
+		return t.UpdateHead(*head)
+	})
+}
+
+// recording is one run of a decider.
+type recording struct {
+	what     string
+	pipeline string
+	since    int64
+	decide   Decider
+	create   bool
+	check    func(*HeadRow) error
+}
+
+// record is the one mechanism of Pass, Define and Append: lock the head, read
+// what is new, decide, write everything down.
+func (j *Journal) record(ctx context.Context, r recording) (after Head, err error) {
+	var refused error // the decider's own error says what is wrong; it is not a fault of the log
+	ask := r.decide
+	r.decide = func(locked Locked) (change Change, err error) {
+		change, err = ask(locked)
+		refused = err
+		return change, err
+	}
+	err = j.write(ctx, r.what+" "+r.pipeline, func(t *txn) error {
+		if err := t.lock(r.create, r.pipeline); err != nil {
+			return err
+		}
+		head, err := t.head(r.pipeline)
+		if err != nil {
+			return err
+		}
+		if r.check != nil {
+			if err := r.check(head); err != nil {
+				return err
+			}
+		}
+		change, err := t.decide(r, head)
+		if err != nil {
+			return err
+		}
+		if err := t.apply(head, change); err != nil {
+			return err
+		}
+		after = head.Head
+		return nil
+	})
+	if refused != nil && errors.Is(err, refused) {
+		err = refused
+	}
+	return after, err
+}
+
+// decide shows the caller what it has not seen and asks what to record.
+func (t *txn) decide(r recording, head *HeadRow) (Change, error) {
+	if r.since > head.Seq {
+		return Change{}, fault.New(fault.Conflict, "the log of %q ends at %d, before the known position %d: it is another log",
+			r.pipeline, head.Seq, r.since)
+	}
+	locked := Locked{Head: head.Head, Now: t.Now()}
+	if r.create {
+		locked.Owners = func() (map[pipeline.Resource]Owner, error) { return t.owners(r.pipeline) }
+	}
+	if r.since < head.Seq {
+		newer, err := t.Entries(EntryQuery{Pipeline: r.pipeline, After: r.since})
+		if err != nil {
+			return Change{}, err
+		}
+		locked.Newer = newer
+	}
+	change, err := r.decide(locked)
+	if err == nil && change.Definition != nil && !r.create {
+		err = fault.New(fault.Internal, "only Define stores a definition")
+	}
+	return change, err
+}
+
+// apply writes a decision down: the version, the entries, then its steps, whose ends may append entries behind those.
+func (t *txn) apply(head *HeadRow, c Change) error {
+	before := head.Head
+	if c.Definition != nil {
+		if err := t.define(head, c); err != nil {
+			return err
+		}
+	}
+	if err := t.append(head, c.Entries); err != nil {
+		return err
+	}
+	if err := t.applySteps(head, c); err != nil {
+		return err
+	}
+	if head.Head == before {
+		return nil
+	}
+	return t.UpdateHead(*head)
+}
+
+// define stores the next version and puts it in force.
+func (t *txn) define(head *HeadRow, c Change) error {
+	head.Version++
+	v := Version{Pipeline: head.Pipeline, Version: head.Version, Definition: *c.Definition,
+		Source: c.Source, By: c.By, At: t.Now()}
+	t.defined = newDefinitionInForce(v)
+	return t.InsertVersion(head.ID, v)
+}

@@ -1,0 +1,276 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// States of a revision.
+const (
+	RevisionOpen     = "open"     // artifacts may still come
+	RevisionSealed   = "sealed"   // all required artifacts are in; immutable
+	RevisionRejected = "rejected" // deployed only when accepted again
+)
+
+// Kinds of deployments.
+const (
+	Forward = "forward" // made when a revision is registered
+	Manual  = "manual"  // asked for by somebody
+)
+
+// Registered says what Register found or made.
+type Registered struct {
+	Revision   Revision
+	Created    bool        // the revision is new
+	Deployment *Deployment // its forward deployment; nil when none was wanted
+}
+
+// Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created,
+// which goes no further than the stage until; "" is to the end. The same label with the same snapshot answers with
+// what is there; with another one: fault.Conflict.
+func (j *Journal) Register(ctx context.Context, r Revision, deploy bool, until string) (done Registered, err error) {
+	err = j.write(ctx, "register revision "+r.Label, func(t *txn) error {
+		done = Registered{}
+		head, err := t.lockOne(r.Pipeline)
+		if err != nil {
+			return err
+		}
+		if done.Revision, done.Created, err = t.register(head, r); err != nil || !deploy {
+			return err
+		}
+		done.Deployment, err = t.forward(head, done.Revision, NewDeployment{Kind: Forward, Until: until, By: r.By})
+		return err
+	})
+	return done, err
+}
+
+// register finds a revision by its label, or stores it behind the newest.
+func (t *txn) register(head *HeadRow, r Revision) (Revision, bool, error) {
+	if r.Label == "" {
+		return Revision{}, false, fault.New(fault.Invalid, "a revision needs a label")
+	}
+	known, err := t.Revisions(head.Pipeline, r.Label, 0, 0)
+	if err != nil {
+		return Revision{}, false, err
+	}
+	if len(known) > 0 {
+		if k := known[0]; path.Base(k.Snapshot) != path.Base(r.Snapshot) { // the digest; each upload has a folder of its own
+			return Revision{}, false, fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
+				r.Label, r.Pipeline, orNone(k.Snapshot), orNone(r.Snapshot))
+		}
+		return known[0], false, nil
+	}
+	if err := t.checkUpload(r.Snapshot); err != nil {
+		return Revision{}, false, err
+	}
+	head.Newest++
+	r.Seq, r.State, r.CreatedAt, r.Artifacts = head.Newest, RevisionOpen, t.Now(), nil
+	if err := t.InsertRevision(head.ID, r); err != nil {
+		return Revision{}, false, err
+	}
+	return r, true, t.UpdateHead(*head)
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// forward is the forward deployment of a revision, made if it is not there.
+func (t *txn) forward(head *HeadRow, r Revision, want NewDeployment) (*Deployment, error) {
+	some, err := t.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Revision: r.Seq})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range some {
+		if d.Kind == Forward {
+			return &d, nil
+		}
+	}
+	d, err := t.deploy(head, r, want)
+	return &d, err
+}
+
+// NewDeployment is a deployment to be made.
+type NewDeployment struct {
+	Pipeline string
+	Revision int64  // rev_seq
+	Kind     string // Forward or Manual
+	Until    string // name of the stage to go no further than; "": to the end
+	By       string // who asked for it
+}
+
+// Deploy makes one more deployment of a registered revision.
+func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment, err error) {
+	err = j.write(ctx, "deploy "+want.Pipeline, func(t *txn) error {
+		head, err := t.lockOne(want.Pipeline)
+		if err != nil {
+			return err
+		}
+		r, err := oneRevision(t, want.Pipeline, "", want.Revision)
+		if err != nil {
+			return err
+		}
+		d, err = t.deploy(head, r, want)
+		return err
+	})
+	return d, err
+}
+
+// deploy stores a deployment and its note. The bound is in that note, so no pass sees the deployment without it. A
+// pipeline without a definition has nothing to go through.
+func (t *txn) deploy(head *HeadRow, r Revision, want NewDeployment) (Deployment, error) {
+	switch {
+	case head.Version == 0:
+		return Deployment{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
+	case r.State == RevisionRejected:
+		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).WithHint("accept it first")
+	}
+	if err := t.checkUntil(head, want.Until); err != nil {
+		return Deployment{}, err
+	}
+	head.Deployed++
+	d := Deployment{ID: store.NewID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
+		Label: r.Label, Version: head.Version, Status: pipeline.StatusActive, By: want.By, CreatedAt: t.Now()}
+	if err := t.InsertDeployment(head.ID, d); err != nil {
+		return Deployment{}, err
+	}
+	about := map[string]string{"kind": want.Kind, "label": r.Label, "by": want.By}
+	if want.Until != "" {
+		about["until"] = want.Until
+	}
+	detail, err := json.Marshal(about)
+	if err != nil {
+		return Deployment{}, err
+	}
+	created := pipeline.Entry{Deployment: d.Number, Event: pipeline.DeploymentCreated, Class: pipeline.Note,
+		Revision: r.Seq, Detail: detail}
+	if err := t.append(head, []pipeline.Entry{created}); err != nil {
+		return Deployment{}, err
+	}
+	return d, t.UpdateHead(*head)
+}
+
+// checkUntil refuses a stage that the definition in force does not have.
+func (t *txn) checkUntil(head *HeadRow, until string) error {
+	if until == "" {
+		return nil
+	}
+	k, err := t.definition(head)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(k.definition.Stages))
+	for i, stage := range k.definition.Stages {
+		if names[i] = stage.Name; stage.Name == until {
+			return nil
+		}
+	}
+	return fault.New(fault.Invalid, "stage %q not found in definition %d of %s", until, head.Version, head.Pipeline).
+		WithHint("stages: %s", strings.Join(names, ", "))
+}
+
+// RegisterArtifact stores one result of a build and appends the change artifact-registered.
+// Same content again does nothing; other content is fault.Conflict. The last
+// one that the definition in force requires seals the revision.
+func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision int64, a Artifact) error {
+	return j.write(ctx, "register artifact "+a.Label, func(t *txn) error {
+		head, err := t.lockOne(name)
+		if err != nil {
+			return err
+		}
+		r, err := oneRevision(t, name, "", revision)
+		if err != nil {
+			return err
+		}
+		if known, err := knownArtifact(r, a); known || err != nil {
+			return err
+		}
+		if err := t.checkUpload(a.Blob); err != nil {
+			return err
+		}
+		return t.addArtifact(head, r, a)
+	})
+}
+
+// knownArtifact reports whether the same artifact is registered, and refuses another one in its place.
+func knownArtifact(r Revision, a Artifact) (bool, error) {
+	for _, k := range r.Artifacts {
+		if k.Label != a.Label {
+			continue
+		}
+		if k.Digest != a.Digest {
+			return false, fault.New(fault.Conflict, "artifact %s of revision %s is registered with digest %s, now %s",
+				a.Label, r.Label, k.Digest, a.Digest)
+		}
+		return true, nil
+	}
+	if r.State == RevisionSealed {
+		return false, fault.New(fault.Conflict, "revision %s is sealed: all its artifacts are in, and %s is none of them", r.Label, a.Label)
+	}
+	return false, nil
+}
+
+func (t *txn) addArtifact(head *HeadRow, r Revision, a Artifact) error {
+	if err := t.InsertArtifact(head.ID, r.Seq, a); err != nil {
+		return err
+	}
+	detail, err := json.Marshal(map[string]any{"label": a.Label, "digest": a.Digest, "size": a.Size})
+	if err != nil {
+		return err
+	}
+	change := pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: r.Seq, Detail: detail}
+	if err := t.append(head, []pipeline.Entry{change}); err != nil {
+		return err
+	}
+	if err := t.UpdateHead(*head); err != nil {
+		return err
+	}
+	return t.seal(head, r, a)
+}
+
+// seal closes an open revision once everything that the definition requires is in.
+func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
+	k, err := t.definition(head)
+	if err != nil || r.State != RevisionOpen {
+		return err
+	}
+	have := map[string]bool{last.Label: true}
+	for _, a := range r.Artifacts {
+		have[a.Label] = true
+	}
+	for _, stage := range k.definition.Stages {
+		if stage.Build == nil {
+			continue
+		}
+		for _, a := range stage.Build.Artifacts {
+			if !have[a.Label] {
+				return nil
+			}
+		}
+	}
+	return t.SetRevisionState(head.ID, r.Seq, RevisionSealed)
+}
+
+// oneRevision finds a revision by label, or by seq when label is "".
+func oneRevision(tx *txn, name, label string, seq int64) (Revision, error) {
+	found, err := tx.Revisions(name, label, seq, 0)
+	if err != nil {
+		return Revision{}, err
+	}
+	if len(found) == 0 {
+		if label == "" {
+			return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision number %d", name, seq)
+		}
+		return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision %q", name, label)
+	}
+	return found[0], nil
+}

@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// rollUp keeps the rows that answer "where are you?" true to the entries just
+// appended. They hold nothing that the log does not.
+func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
+	var r rollUps
+	for _, e := range entries {
+		if p, ok := passage(e); ok {
+			r.passages = append(r.passages, p)
+		}
+		if err := t.rollUpEntry(head, e, &r); err != nil {
+			return err
+		}
+	}
+	if len(r.passages) > 0 {
+		if err := t.RollUp(head.ID, r.passages); err != nil {
+			return err
+		}
+	}
+	if len(r.resources) > 0 {
+		return t.PutResources(head.ID, r.resources)
+	}
+	return nil
+}
+
+// rollUps are the rows that are written in bulk.
+type rollUps struct {
+	passages  []RollUp
+	resources []Resource
+}
+
+func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
+	switch e.Event {
+	case pipeline.HostStarted, pipeline.HostFinished:
+		resource, ok, err := t.resource(head, e)
+		if ok {
+			r.resources = append(r.resources, resource)
+		}
+		return err
+	case pipeline.StageStarted, pipeline.StageFinished, pipeline.StageFailed:
+		return t.PutStageRun(head.ID, stageRun(e))
+	case pipeline.PipelineFinished:
+		return t.setStatus(head, e, pipeline.StatusFinished)
+	case pipeline.PipelineFailed:
+		return t.setStatus(head, e, pipeline.StatusFailed)
+	case pipeline.PipelineSuperseded:
+		return t.setStatus(head, e, pipeline.StatusSuperseded)
+	case pipeline.PipelineCanceled:
+		return t.setStatus(head, e, pipeline.StatusCanceled)
+	case pipeline.RetryRequested:
+		return t.reopen(head, e)
+	case pipeline.StepIntroduced:
+		return t.introduce(head, e)
+	}
+	return nil
+}
+
+// setStatus ends a deployment, and with it the stages that it is inside.
+func (t *txn) setStatus(head *HeadRow, e pipeline.Entry, status pipeline.Status) error {
+	if err := t.SetDeploymentStatus(head.ID, e.Deployment, status, e.At); err != nil {
+		return err
+	}
+	if status == pipeline.StatusFinished {
+		return nil
+	}
+	return t.eachStageRun(head, e.Deployment, func(run *StageRun) bool {
+		open := run.Outcome == ""
+		run.EndedAt, run.Outcome = e.At, string(status)
+		return open
+	})
+}
+
+// reopen makes a deployment active again: a retried one has pipeline-failed behind it.
+func (t *txn) reopen(head *HeadRow, e pipeline.Entry) error {
+	if err := t.SetDeploymentStatus(head.ID, e.Deployment, pipeline.StatusActive, time.Time{}); err != nil {
+		return err
+	}
+	return t.eachStageRun(head, e.Deployment, func(run *StageRun) bool {
+		failed := run.Outcome == string(pipeline.StatusFailed)
+		run.EndedAt, run.Outcome = time.Time{}, ""
+		return failed
+	})
+}
+
+// eachStageRun writes those of a deployment's stage runs back that change says it has changed.
+func (t *txn) eachStageRun(head *HeadRow, deployment int64, change func(*StageRun) bool) error {
+	runs, err := t.StageRuns(head.Pipeline, deployment)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if !change(&run) {
+			continue
+		}
+		if err := t.PutStageRun(head.ID, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageRun is what a stage's own entry says of its run. A start keeps what is
+// there; the drivers write StartedAt only once.
+func stageRun(e pipeline.Entry) StageRun {
+	run := StageRun{Deployment: e.Deployment, Stage: stageOf(e.Target), Revision: e.Revision, StartedAt: e.At}
+	switch e.Event {
+	case pipeline.StageFinished:
+		run.EndedAt, run.Outcome = e.At, string(pipeline.StatusFinished)
+	case pipeline.StageFailed:
+		run.EndedAt, run.Outcome = e.At, string(pipeline.StatusFailed)
+	}
+	return run
+}
+
+// stageOf is the stage's name in a full path.
+func stageOf(target string) string {
+	_, rest, _ := strings.Cut(target, "/")
+	stage, _, _ := strings.Cut(rest, "/")
+	return stage
+}
+
+// resource is what runs where, by a host's start or finish. ok is false for a
+// host that the definition in force no longer has.
+func (t *txn) resource(head *HeadRow, e pipeline.Entry) (r Resource, ok bool, err error) {
+	k, err := t.definition(head)
+	if err != nil {
+		return Resource{}, false, err
+	}
+	of, ok := k.resources[e.Target]
+	if !ok {
+		return Resource{}, false, nil
+	}
+	r = Resource{Address: of.Address, Service: of.Service, Pipeline: head.Pipeline, Target: e.Target,
+		Deployment: e.Deployment, Revision: e.Revision, At: e.At}
+	if e.Event == pipeline.HostFinished {
+		r.Finished = e.Deployment
+	}
+	return r, true, nil
+}
+
+// introduce keeps what an edit brought into a stage.
+func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
+	i := Introduction{Stage: stageOf(e.Target), Version: e.Version, RevisionAfter: head.Newest}
+	var detail struct {
+		Event         string `json:"event"`
+		RevisionAfter *int64 `json:"revisionAfter"`
+		Strict        bool   `json:"strict"`
+	}
+	if err := json.Unmarshal(e.Detail, &detail); err != nil {
+		return err
+	}
+	i.Event, i.Strict = detail.Event, detail.Strict
+	if detail.RevisionAfter != nil {
+		i.RevisionAfter = *detail.RevisionAfter
+	}
+	return t.InsertIntroduction(head.ID, i)
+}
+
+// passage is what a finish or a failure says of its target.
+func passage(e pipeline.Entry) (RollUp, bool) {
+	p := RollUp{Target: e.Target, Deployment: e.Deployment, Revision: e.Revision, At: e.At}
+	switch e.Event {
+	case pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished:
+		return p, true
+	case pipeline.PipelineFailed, pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.StepFailed:
+		p.Failed = true
+		return p, true
+	}
+	return RollUp{}, false
+}

@@ -1,0 +1,75 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Driver is a database that keeps the deployment log.
+type Driver interface {
+	// JournalRows returns the rows of the journal in a transaction of the driver.
+	JournalRows(store.Rows) Rows
+}
+
+// Rows is the deployment log and what is rolled up from it, in one transaction. Methods work on many rows at once.
+// pipeline arguments of type int64 are HeadRow.ID. The error of a method that only writes may be returned by a later one,
+// or by the commit.
+type Rows interface {
+	// LockHeads locks and reads the heads that exist, in the order of their ids. With create it makes those that are missing
+	// first, and no other transaction does so, or stores a definition, before this one ends.
+	LockHeads(pipelines []string, create bool) ([]HeadRow, error)
+	// Heads reads without a lock, by name; no names: all.
+	Heads(pipelines []string) ([]HeadRow, error)
+	UpdateHead(h HeadRow) error
+
+	InsertVersion(pipeline int64, v Version) error
+	// Versions reads one definition version, or all with version 0, oldest first.
+	Versions(pipeline string, version int) ([]Version, error)
+
+	// Marked returns, for each step that has an entry, the one with the highest occurrence.
+	Marked(pipeline int64, keys []pipeline.StepKey) ([]pipeline.Entry, error)
+	InsertEntries(pipeline int64, entries []pipeline.Entry) error
+	Entries(q EntryQuery) ([]pipeline.Entry, error)
+
+	InsertRevision(pipeline int64, r Revision) error
+	// SetRevisionState writes open, sealed or rejected.
+	SetRevisionState(pipeline, revision int64, state string) error
+	// Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
+	Revisions(pipeline, label string, seq int64, limit int) ([]Revision, error)
+	InsertArtifact(pipeline, revision int64, a Artifact) error
+	// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
+	UsesBlobs(folder string) (bool, error)
+
+	InsertDeployment(pipeline int64, d Deployment) error
+	// SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
+	SetDeploymentStatus(pipeline, number int64, status pipeline.Status, ended time.Time) error
+	Deployments(q DeploymentQuery) ([]Deployment, error)
+	// DeploymentIDs reads the uuids of deployments by number.
+	DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error)
+
+	// RollUp keeps the targets of passages: Current and Highest only grow, Failed is the last one.
+	RollUp(pipeline int64, passages []RollUp) error
+	// PutStageRun writes end and outcome, and makes the row with its start when it is not there.
+	PutStageRun(pipeline int64, r StageRun) error
+	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
+	// PutResources writes what runs where. An older deployment never replaces a newer one of the same
+	// pipeline; Finished only grows.
+	PutResources(pipeline int64, resources []Resource) error
+	Resources(pipeline string) ([]Resource, error)
+	InsertIntroduction(pipeline int64, i Introduction) error
+	Introductions(pipeline string) ([]Introduction, error)
+	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
+	Standings(pipeline, target string) ([]Standing, error)
+	// History reads a target's finishes and failures below a position, newest first.
+	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
+}
+
+// HeadRow is a Head with what only the ledger needs.
+type HeadRow struct {
+	Head
+	ID       int64
+	Deployed int64 // number of the newest deployment
+}

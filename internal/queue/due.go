@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+const (
+	// sweep is how many rows one look at the clock or at the dead may change.
+	sweep = 1000
+	// deadlineAgain is how long ends at a deadline wait whose callbacks could not be planned.
+	deadlineAgain = 5 * time.Second
+	// deadlinePlans bounds the planning of callbacks in one look at the clock: other actions become due meanwhile.
+	deadlinePlans = 2 * time.Second
+)
+
+// Deadline is the place of a live action among those that have a deadline.
+type Deadline struct {
+	At time.Time
+	ID action.ID
+}
+
+// passed is up to where late actions have been seen to. The zero value starts with the first.
+type passed struct {
+	after Deadline
+	more  bool      // there are late actions behind after
+	again time.Time // when to start again, by this process's clock, because some ends are deferred; zero: none is
+}
+
+// Due makes actions ready whose time has come, ends those past their deadline, and returns when to look again, by this
+// process's clock (zero: nothing waits for its time, and no deadline passes within a minute).
+func (q *Queue) Due(ctx context.Context) (next time.Time, err error) {
+	seen := q.seenTo(time.Now())
+	var ahead time.Duration // of the database's clock
+	var late []Deadline
+	var due bool
+	err = q.read(ctx, "read due times", func(tx rows) error {
+		ahead, late = store.Skew(tx.Now(), time.Now()), nil
+		if next, err = tx.NextDue(seen.after.At); err != nil {
+			return err
+		}
+		if due = seen.more || !next.IsZero() && !next.After(tx.Now()); due {
+			late, err = tx.PastDeadline(seen.after, sweep)
+		}
+		return err
+	})
+	if err == nil && due {
+		next, err = q.due(ctx, &seen, late)
+	}
+	if !next.IsZero() {
+		next = next.Add(-ahead)
+	}
+	if !seen.again.IsZero() && (next.IsZero() || seen.again.Before(next)) {
+		next = seen.again
+	}
+	return next, err
+}
+
+// seenTo returns up to where late actions need not be looked at now.
+func (q *Queue) seenTo(now time.Time) passed {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.passed.more && !now.Before(q.passed.again) {
+		return passed{}
+	}
+	return q.passed
+}
+
+// due makes actions ready and ends those that are late. The ends that something follows come second, so that nothing
+// waits while they are planned.
+func (q *Queue) due(ctx context.Context, seen *passed, late []Deadline) (next time.Time, err error) {
+	ids := make([]action.ID, len(late))
+	for i, d := range late {
+		ids[i], seen.after = d.ID, d
+	}
+	ends, err := q.ends(ctx, "read what is past its deadline", ids, passDeadline)
+	if err != nil {
+		return next, err
+	}
+	asking := make([]action.ID, len(ends))
+	for i, e := range ends {
+		asking[i] = e.Action.ID
+	}
+	ids = slices.DeleteFunc(ids, func(id action.ID) bool { return slices.Contains(asking, id) })
+	deferred, err := q.transact(ctx, "let due actions run", nil, func(t *txn) error {
+		if err := t.change(ids, passDeadline); err != nil {
+			return err
+		}
+		ready, err := t.MakeReady(sweep)
+		if len(ready) > 0 {
+			t.TouchReady(ready...)
+		}
+		if err == nil {
+			next, err = t.NextDue(seen.after.At)
+		}
+		return err
+	})
+	if err == nil && len(ends) > 0 {
+		var some Deferred
+		some, err = q.endLate(ctx, asking, ends)
+		deferred = deferred.and(some)
+	}
+	if err != nil {
+		return next, err
+	}
+	if seen.more = len(late) == sweep; seen.more {
+		next = late[0].At // at once
+	}
+	q.seeTo(seen, len(deferred.IDs) > 0)
+	return next, nil
+}
+
+// endLate ends late actions that something follows.
+func (q *Queue) endLate(ctx context.Context, ids []action.ID, ends []End) (Deferred, error) {
+	planning, cancel := context.WithTimeoutCause(ctx, deadlinePlans, errSlowPlan)
+	defer cancel()
+	planned := q.plan(planning, ends)
+	return q.transact(ctx, "end late actions", planned, func(t *txn) error { return t.change(ids, passDeadline) })
+}
+
+// passDeadline ends actions whose deadline has passed, or has them stopped.
+var passDeadline = each(func(t *txn, f live) (action.Input, bool) {
+	due := !f.thread.Deadline.IsZero() && !f.thread.Deadline.After(t.Now())
+	return action.Input{Kind: action.PassDeadline, Source: "deadline"}, due
+})
+
+// seeTo remembers up to where late actions have been seen to.
+func (q *Queue) seeTo(seen *passed, deferred bool) {
+	if deferred && seen.again.IsZero() {
+		seen.again = time.Now().Add(deadlineAgain)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.passed = *seen
+}

@@ -1,0 +1,246 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// farthest is how far ahead RunAt may lie.
+const farthest = 366 * 24 * time.Hour
+
+// Enqueued says what became of one action of Enqueue.
+type Enqueued struct {
+	ID      action.ID
+	Created bool // false: a live action with the same unique key, a job that answers for the same payload, or this very action is there; ID is its
+}
+
+// Enqueue stores actions, each PENDING, in one transaction, which a few of them share with those of other callers.
+func (q *Queue) Enqueue(ctx context.Context, actions ...action.Action) (made []Enqueued, err error) {
+	if len(actions) == 1 && actions[0].Subscriber != nil {
+		err = q.subscribing(ctx, actions[0], func(a action.Action, planned plans) error {
+			made, err = q.store(ctx, []action.Action{a}, planned)
+			return err
+		})
+		return made, err
+	}
+	if len(actions) >= fullGroup {
+		return q.store(ctx, actions, nil)
+	}
+	return q.gather(ctx, actions)
+}
+
+// enqueue stores those of the actions that are not there yet.
+func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
+	prepared := make([]action.Action, len(actions))
+	var given []action.ID
+	for i, a := range actions {
+		if !a.ID.IsZero() {
+			given = append(given, a.ID)
+		}
+		var err error
+		if prepared[i], err = t.prepare(a); err != nil {
+			return nil, err
+		}
+	}
+	known, err := t.known(prepared, given)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.cached(prepared, known); err != nil {
+		return nil, err
+	}
+	made := make([]Enqueued, len(prepared))
+	var rows []ThreadRow
+	var fresh []action.Action
+	type late struct {
+		job action.ID
+		Subscriber
+	}
+	var subscribed []late // to jobs that answer
+	for i, a := range prepared {
+		if id, there := known.find(a); there {
+			made[i] = Enqueued{ID: id}
+			if a.Subscriber != nil && id != a.ID && id == known.jobs[a.CacheKey] {
+				subscribed = append(subscribed, late{id, Subscriber{a.ID, *a.Subscriber}})
+			}
+			continue
+		}
+		known.add(a)
+		made[i] = Enqueued{ID: a.ID, Created: true}
+		fresh = append(fresh, a)
+		rows = append(rows, t.row(a, newThread(a, t.Now())))
+	}
+	if err := t.insert(rows, fresh); err != nil {
+		return nil, err
+	}
+	for _, s := range subscribed {
+		if err := t.subscribe(s.job, s.Subscriber); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// insert stores actions with their threads.
+func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b ThreadRow) int { // so that transactions with the same keys do not wait for each other
+		return cmp.Or(strings.Compare(a.UniqueKey, b.UniqueKey), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	if err := t.InsertThreads(rows); err != nil {
+		return err
+	}
+	t.Touch(store.TopicAction)
+	var ready []string
+	for _, r := range rows {
+		if r.Ready {
+			ready = append(ready, r.Lane)
+		}
+	}
+	t.TouchReady(ready...)
+	return t.InsertActions(fresh)
+}
+
+// prepare fills in what an action leaves open and refuses what cannot be stored.
+func (t *txn) prepare(a action.Action) (action.Action, error) {
+	now := t.Now()
+	if a.ID.IsZero() {
+		a.ID = store.NewID(now)
+	}
+	a.CreatedAt = a.ID.Time()
+	if a.Priority == nil {
+		a.Priority = new(action.DefaultPriority)
+	}
+	if a.Lane == "" {
+		a.Lane = a.Handler
+	}
+	if a.Delivery == "" {
+		a.Delivery = action.AtLeastOnce
+	}
+	if a.RunAt.Before(now) {
+		a.RunAt = now
+	}
+	return a, refuse(a, now)
+}
+
+// refuse names what is wrong with an action, if anything is.
+func refuse(a action.Action, now time.Time) error {
+	switch {
+	case a.Kind == "" || a.Handler == "":
+		return fault.New(fault.Invalid, "action %q needs a kind and a handler", a.Name)
+	case *a.Priority < 0 || *a.Priority > 1000:
+		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", *a.Priority, a.Name)
+	case a.RunAt.Sub(now) > farthest:
+		return fault.New(fault.Invalid, "action %q is to run more than a year ahead", a.Name)
+	case len(a.Parameters) > 0 && store.JSONFlaw(a.Parameters) != "":
+		return fault.New(fault.Invalid, "parameters of action %q %s", store.CleanText(a.Name), store.JSONFlaw(a.Parameters))
+	}
+	return refuseTexts(a)
+}
+
+// maxText is the length of a text of an action in bytes; an index of PostgreSQL holds hardly more.
+const maxText = 1024
+
+// refuseTexts names a text of an action that not every database stores.
+func refuseTexts(a action.Action) error {
+	for _, text := range []struct{ called, is string }{
+		{"name", a.Name}, {"kind", a.Kind}, {"handler", a.Handler}, {"lane", a.Lane}, {"unique key", a.UniqueKey}, {"creator", a.CreatedBy},
+	} {
+		switch {
+		case !store.IsText(text.is):
+			return fault.New(fault.Invalid, "the %s of action %q has a NUL character or is not valid UTF-8", text.called, store.CleanText(a.Name))
+		case len(text.is) > maxText:
+			return fault.New(fault.Invalid, "the %s of action %.40q has %d bytes: want at most %d", text.called, store.CleanText(a.Name), len(text.is), maxText)
+		}
+	}
+	return nil
+}
+
+// newThread is where an action stands that was just stored. Its id may be older: its deadline counts from now.
+func newThread(a action.Action, now time.Time) action.Thread {
+	t := action.Thread{Status: action.Pending, RunAt: a.RunAt}
+	if a.Policy.Deadline > 0 {
+		t.Deadline = now.Add(time.Duration(a.Policy.Deadline))
+	}
+	return t
+}
+
+// there is which actions exist already, by key or by id.
+type existing struct {
+	keys map[string]action.ID
+	ids  map[action.ID]bool
+	jobs map[action.ID]action.ID // which one answers, by cache key
+}
+
+func (k existing) find(a action.Action) (action.ID, bool) {
+	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
+		return id, true
+	}
+	if id, ok := k.jobs[a.CacheKey]; ok && id != a.ID && !k.ids[a.ID] {
+		return id, true
+	}
+	return a.ID, k.ids[a.ID]
+}
+
+// cached lets the payload cache answer for the jobs that are new.
+func (t *txn) cached(actions []action.Action, known existing) error {
+	var jobs []action.Action
+	for _, a := range actions {
+		if _, there := known.find(a); !there && !a.CacheKey.IsZero() {
+			jobs = append(jobs, a)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	answers, err := t.answers(jobs)
+	maps.Copy(known.jobs, answers)
+	return err
+}
+
+func (k existing) add(a action.Action) {
+	k.ids[a.ID] = true
+	if a.UniqueKey != "" {
+		k.keys[a.UniqueKey] = a.ID
+	}
+}
+
+// known looks up which of the actions are there: live under the same key, or, of those whose ids were given, under the
+// same id, live or ended.
+func (t *txn) known(actions []action.Action, given []action.ID) (existing, error) {
+	var keys []string
+	for _, a := range actions {
+		if a.UniqueKey != "" {
+			keys = append(keys, a.UniqueKey)
+		}
+	}
+	k := existing{keys: map[string]action.ID{}, ids: map[action.ID]bool{}, jobs: map[action.ID]action.ID{}}
+	if len(given) > 0 {
+		found, err := t.Actions(given)
+		if err != nil {
+			return existing{}, err
+		}
+		for _, a := range found {
+			k.ids[a.ID] = true
+		}
+	}
+	if len(keys) > 0 {
+		live, err := t.LiveKeys(keys)
+		if err != nil {
+			return existing{}, err
+		}
+		k.keys = live
+	}
+	return k, nil
+}

@@ -1,0 +1,133 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+const (
+	fullGroup  = 200 // actions that one transaction of several callers stores at most
+	groupsOnce = 2   // such transactions at a time; the embedded log has one writer
+)
+
+// gathering has callers of Enqueue share transactions: whoever comes while enough are under way waits for one of them to
+// end, and goes with all others that wait. Nobody waits for company.
+type gathering struct {
+	mu      sync.Mutex
+	waiting []*enqueueCall
+	running int
+	closed  bool // everybody goes alone, and is refused
+	ended   sync.WaitGroup
+}
+
+// enqueueCall is one call of Enqueue, and then its answer.
+type enqueueCall struct {
+	ctx     context.Context // of the caller, without its end
+	actions []action.Action
+	made    []Enqueued
+	err     error
+	done    chan struct{}
+}
+
+// gather stores the actions of one caller in a transaction with those of others.
+func (q *Queue) gather(ctx context.Context, actions []action.Action) ([]Enqueued, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("enqueue: %w", err)
+	}
+	o := &enqueueCall{ctx: context.WithoutCancel(ctx), actions: actions, done: make(chan struct{})}
+	g := &q.orders
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return q.store(ctx, actions, nil)
+	}
+	g.waiting = append(g.waiting, o)
+	if g.running == 0 || g.running < groupsOnce && !q.db.Embedded() {
+		g.running++
+		g.ended.Go(q.runGroups)
+	}
+	g.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.made, o.err
+	case <-ctx.Done(): // it may be stored all the same, as when a commit is not answered
+		return nil, fmt.Errorf("enqueue: %w", context.Cause(ctx))
+	}
+}
+
+// runGroups stores the calls that wait until none does.
+func (q *Queue) runGroups() {
+	for {
+		some := q.orders.take()
+		if len(some) == 0 {
+			return
+		}
+		q.storeGroup(some)
+	}
+}
+
+// close waits for what is under way.
+func (g *gathering) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.ended.Wait()
+}
+
+// take takes a group; none: it is over.
+func (g *gathering) take() []*enqueueCall {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, rows := 0, 0
+	for ; n < len(g.waiting) && (n == 0 || rows+len(g.waiting[n].actions) <= fullGroup); n++ {
+		rows += len(g.waiting[n].actions)
+	}
+	some := g.waiting[:n:n]
+	if g.waiting = g.waiting[n:]; n == 0 {
+		g.waiting = nil
+		g.running--
+	}
+	return some
+}
+
+// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that the others are
+// not refused with it.
+func (q *Queue) storeGroup(group []*enqueueCall) {
+	var all []action.Action
+	for _, o := range group {
+		all = append(all, o.actions...)
+	}
+	made, err := q.store(group[0].ctx, all, nil)
+	if err != nil && len(group) > 1 && !ofTheDatabase(err) {
+		for _, o := range group {
+			q.storeGroup([]*enqueueCall{o})
+		}
+		return
+	}
+	for _, o := range group {
+		if o.err = err; err == nil {
+			o.made, made = made[:len(o.actions):len(o.actions)], made[len(o.actions):]
+		}
+		close(o.done)
+	}
+}
+
+// ofTheDatabase reports whether an error would meet every order of a group alike: the database is away. A missing partition concerns only
+// the order whose time it is.
+func ofTheDatabase(err error) bool {
+	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
+}
+
+// store stores actions in one transaction, with what was planned for a subscriber.
+func (q *Queue) store(ctx context.Context, actions []action.Action, planned plans) (made []Enqueued, err error) {
+	_, err = q.transact(ctx, "enqueue", planned, func(t *txn) error {
+		made, err = t.enqueue(actions)
+		return err
+	})
+	return made, err
+}

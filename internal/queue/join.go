@@ -1,0 +1,46 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Registry is where instances stand; Queue is one.
+type Registry interface {
+	Join(ctx context.Context, i Instance) error
+	Leave(ctx context.Context, i Instance) error
+}
+
+// Join registers the instance under a fresh id, which it returns. It waits for
+// a ledger that is away; any other error, and the end of ctx, is returned.
+func Join(ctx context.Context, r Registry, instance Instance, log *slog.Logger) (Instance, error) {
+	var away loop.Backoff
+	for {
+		instance.ID = store.NewID(time.Now())
+		err := r.Join(ctx, instance)
+		if err == nil {
+			return instance, nil
+		}
+		if ctx.Err() != nil || !loop.Passing(err) {
+			return Instance{}, fmt.Errorf("join the ledger: %w", err)
+		}
+		delay := away.Next()
+		log.Warn("cannot join", obs.Error(err), obs.KeyRetryIn, delay.String())
+		if !loop.Pause(ctx, delay) {
+			return Instance{}, fmt.Errorf("join the ledger: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Leave takes the instance out of the ledger. What it still holds is then anybody's.
+func Leave(ctx context.Context, r Registry, instance Instance, log *slog.Logger) {
+	if err := r.Leave(ctx, instance); err != nil {
+		log.Warn("leaving failed; the lease ends by itself", obs.Error(err))
+	}
+}

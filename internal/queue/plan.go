@@ -1,0 +1,297 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// What follows the end of an action is planned before the transaction that records the end, because planning may fetch
+// and store documents. The transaction uses a plan that fits the end it comes to. An end without one is deferred: it is
+// left out, and its caller tries again.
+
+// End is an action that is about to end, and how.
+type End struct {
+	Action    action.Action
+	Thread    action.Thread // with the status of the end
+	At        time.Time
+	Code      string
+	Error     string
+	Output    json.RawMessage // may be there with OutputRef, too
+	OutputRef string
+	// Subscribers are those that later requests have added.
+	Subscribers []Subscriber
+	// Past says that the action ended before, so that only its subscribers are called.
+	Past bool
+}
+
+// Deferred is ends that wait until what follows them can be planned. Their actions stay as they are. The zero value has none.
+type Deferred struct {
+	IDs []action.ID
+	Why string // the reason for the first
+}
+
+// Err returns an error with the code unavailable that names the first end; nil when none is deferred.
+func (d Deferred) Err() error {
+	if len(d.IDs) == 0 {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "action %s cannot end yet, since its callbacks cannot be planned: %s", d.IDs[0], d.Why)
+}
+
+func (d *Deferred) add(id action.ID, why string) {
+	if len(d.IDs) == 0 {
+		d.Why = why
+	}
+	d.IDs = append(d.IDs, id)
+}
+
+// and returns both.
+func (d Deferred) and(more Deferred) Deferred {
+	for _, id := range more.IDs {
+		d.add(id, more.Why)
+	}
+	return d
+}
+
+func (d Deferred) has(id action.ID) bool { return slices.Contains(d.IDs, id) }
+
+const (
+	// maxFollows is how many actions may follow in one transaction; those of one end are never divided.
+	maxFollows = 10_000
+	// plansAtOnce is how many ends of a call that waits for all plans are planned at a time.
+	plansAtOnce = 8
+)
+
+var errSlowPlan = fault.New(fault.Unavailable, "the documents of callbacks did not arrive in time")
+
+// plan is what follows one end, or why that cannot be planned now.
+type plan struct {
+	end     End
+	follows []Successor
+	err     error
+}
+
+// fits reports whether the plan is for this very end, as far as what follows can see it. The time of the end is the
+// plan's, and so is that of a beginning which is recorded with it.
+func (p plan) fits(e End) bool {
+	begun := e.Thread.StartedAt
+	if begun.Equal(e.At) {
+		begun = p.end.At
+	}
+	return p.end.Thread.Status == e.Thread.Status && p.end.Thread.StartedAt.Equal(begun) && p.end.Code == e.Code &&
+		p.end.Error == e.Error && p.end.OutputRef == e.OutputRef && bytes.Equal(p.end.Output, e.Output) &&
+		sameSubscribers(p.end.Subscribers, e.Subscribers)
+}
+
+// plans is what was planned before a transaction, by action.
+type plans map[action.ID]plan
+
+// decider computes what becomes of live actions. It runs on what is read before a transaction, so that what follows can
+// be planned, and again under the locks.
+type decider func(t *txn, found []live) ([]move, error)
+
+// change locks live actions and records what becomes of them.
+func (q *Queue) change(ctx context.Context, what string, ids []action.ID, decide decider) (Deferred, error) {
+	planned, err := q.foresee(ctx, what, ids, decide)
+	if err != nil {
+		return Deferred{}, err
+	}
+	return q.transact(ctx, what, planned, func(t *txn) error { return t.change(ids, decide) })
+}
+
+// foresee reads the actions as they are, and plans what follows the ends to which a decider would bring them.
+func (q *Queue) foresee(ctx context.Context, what string, ids []action.ID, decide decider) (plans, error) {
+	ends, err := q.ends(ctx, what, ids, decide)
+	if err != nil {
+		return nil, err
+	}
+	return q.plan(ctx, ends), nil
+}
+
+// ends reads the actions as they are, and returns those ends to which a decider would bring them that something follows.
+func (q *Queue) ends(ctx context.Context, what string, ids []action.ID, decide decider) (ends []End, err error) {
+	if q.options.Successors == nil || len(ids) == 0 {
+		return nil, nil
+	}
+	err = q.read(ctx, what, func(tx rows) error {
+		t := &txn{rows: tx, core: q.core}
+		states, err := t.ActionStates(ids, ActionQuery{})
+		if err != nil {
+			return err
+		}
+		var found []live
+		for _, s := range states {
+			if s.Thread.Status.Live() {
+				found = append(found, live{s.Action, s.Thread})
+			}
+		}
+		moves, err := decide(t, found)
+		if err != nil {
+			return err
+		}
+		ends = nil
+		subscribers, err := t.subscribers(actionsOf(moves))
+		for _, m := range moves {
+			if m.subscribers = subscribers[m.action.ID]; m.Ended() && q.asksMove(m) {
+				ends = append(ends, t.endOf(m))
+			}
+		}
+		return err
+	})
+	return ends, err
+}
+
+// asks reports whether something may follow when an action ends so. Nothing follows a deployment's step.
+func (c *core) asks(a *action.Action, end action.Status) bool {
+	return c.options.Successors != nil && a.Step == nil && c.options.Successors.Asks(*a, end)
+}
+
+// asksMove reports whether something may follow an end: the action's own, or the call to a subscriber that was added.
+func (c *core) asksMove(m move) bool {
+	return len(m.subscribers) > 0 || c.asks(m.action, m.Thread.Status)
+}
+
+func actionsOf(moves []move) []*action.Action {
+	all := make([]*action.Action, len(moves))
+	for i, m := range moves {
+		all[i] = m.action
+	}
+	return all
+}
+
+// mayAsk reports whether something may follow an action, however it ends. A job of the payload cache may have subscribers.
+func (c *core) mayAsk(a *action.Action) bool {
+	if c.options.Successors != nil && !a.CacheKey.IsZero() {
+		return true
+	}
+	for end := action.Successful; end <= action.RetriesExhausted; end++ {
+		if c.asks(a, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// plan plans ends, a few at a time, outside of any transaction.
+func (c *core) plan(ctx context.Context, ends []End) plans {
+	if len(ends) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, store.CallTimeout, errSlowPlan)
+	defer cancel()
+	made := make([]plan, len(ends))
+	next := make(chan int)
+	var planning sync.WaitGroup
+	for range min(plansAtOnce, len(ends)) {
+		planning.Go(func() {
+			for i := range next {
+				made[i] = plan{end: ends[i], err: context.Cause(ctx)}
+				if made[i].err == nil {
+					made[i].follows, made[i].err = c.options.Successors.Plan(ctx, ends[i])
+				}
+			}
+		})
+	}
+	for i := range ends {
+		next <- i
+	}
+	close(next)
+	planning.Wait()
+	planned := make(plans, len(ends))
+	for _, p := range made {
+		planned[p.end.Action.ID] = p
+	}
+	return planned
+}
+
+// change decides what becomes of live actions under their locks, and records it.
+func (t *txn) change(ids []action.ID, decide decider) error {
+	found, err := t.lockLive(ids)
+	if err != nil {
+		return err
+	}
+	moves, err := decide(t, found)
+	if err != nil {
+		return err
+	}
+	return t.settle(moves)
+}
+
+// planned keeps of ends those that may happen now, with what follows them. It returns the others as deferred.
+func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
+	if err := t.lockEnds(ends); err != nil {
+		return nil, deferred, err
+	}
+	subscribers, err := t.subscribers(actionsOf(ends))
+	if err != nil {
+		return nil, deferred, err
+	}
+	count := 0
+	for _, m := range ends {
+		m.subscribers = subscribers[m.action.ID]
+		begins, err := t.onChange(m)
+		if err != nil {
+			return nil, deferred, err
+		}
+		if !t.core.asksMove(m) {
+			m.follows = begins
+			kept = append(kept, m)
+			continue
+		}
+		p, ok := t.plans[m.action.ID]
+		switch {
+		case !ok || p.err == nil && !p.fits(t.endOf(m)):
+			deferred.add(m.action.ID, "it has just changed")
+		case p.err != nil:
+			deferred.add(m.action.ID, p.err.Error())
+		case count > 0 && count+len(p.follows) > maxFollows:
+			deferred.add(m.action.ID, fmt.Sprintf("more than %d actions would follow in one transaction", maxFollows))
+		default:
+			count += len(p.follows)
+			m = m.at(p.end.At, t.Now())
+			if begins, err = t.onChange(m); err != nil {
+				return nil, deferred, err
+			}
+			m.follows = append(begins, p.follows...)
+			kept = append(kept, m)
+		}
+	}
+	return kept, deferred, nil
+}
+
+// endOf is an end as a planner sees it.
+func (t *txn) endOf(m move) End {
+	e := t.ending(&m)
+	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output, OutputRef: e.OutputRef,
+		Subscribers: m.subscribers}
+	if len(m.Output) > 0 && m.OutputRef != "" {
+		end.Output = store.CleanJSON(m.Output)
+	}
+	return end
+}
+
+// at returns the end with what happens now at the time for which it was planned, so that its documents and the log agree.
+func (s move) at(planned, now time.Time) move {
+	moved := func(at time.Time) time.Time {
+		if at.Equal(now) {
+			return planned
+		}
+		return at
+	}
+	events := slices.Clone(s.events())
+	for i := range events {
+		events[i].At = moved(events[i].At)
+	}
+	s.before, s.Event = events[:len(events)-1], &events[len(events)-1]
+	s.endedAt, s.Thread.StartedAt = planned, moved(s.Thread.StartedAt)
+	return s
+}

@@ -1,0 +1,40 @@
+package queue
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Heart is a registry whose instances say that they live; Queue is one.
+type Heart interface {
+	Registry
+	Heartbeat(ctx context.Context, i Instance) error
+}
+
+// Present keeps an instance that claims nothing registered until ctx ends, so that the status shows what it runs. It joins
+// again when others declared it dead. It returns an error only when the ledger refuses the instance for good.
+func Present(ctx context.Context, r Heart, identity Instance, log *slog.Logger) error {
+	instance, err := Join(ctx, r, identity, log)
+	for err == nil && loop.Pause(ctx, loop.Jitter(identity.Beat())) {
+		beat := r.Heartbeat(ctx, instance)
+		switch {
+		case beat == nil || ctx.Err() != nil:
+		case fault.Is(beat, fault.StaleClaim):
+			log.Warn("declared dead; joining again", obs.KeyInstance, instance.ID.String())
+			instance, err = Join(ctx, r, identity, log)
+		default:
+			log.Warn("heartbeat failed", obs.Error(beat))
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	if !instance.ID.IsZero() {
+		Leave(context.WithoutCancel(ctx), r, instance, log)
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Pulse is what a conductor is to see to.
+type Pulse struct {
+	Lost   bool // claims may be there to take back: Rescue looks
+	Others bool // other instances hold claims: while they do, ask again each second
+	Leads  bool // of the living instances with the same roles this one is the first: what one should do is its to do
+}
+
+// Beat is a Pulse with what a driver has seen beside it.
+type Beat struct {
+	Pulse
+	There  bool          // the instance has a row
+	Newer  bool          // a newer Waybill has migrated the database
+	Ready  bool          // an action of its handlers may be claimed, or is about to be due or to pass its deadline
+	Cancel bool          // a claim of its is to be ended, or handed-off work to be stopped
+	Now    time.Time     // of the database
+	Shared []InstanceRow // the instances, each with its id and the end of its lease
+}
+
+// Pulse asks for everything that an instance waits for, and wakes who waits for what is there; with renew it is a
+// heartbeat as well. While it is asked regularly, nobody else in this process has to look. fault.StaleClaim says that
+// the instance was declared dead.
+func (q *Queue) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, error) {
+	if renew && q.db.Embedded() {
+		if err := q.Heartbeat(ctx, i); err != nil {
+			return Pulse{}, err
+		}
+	}
+	lease := time.Duration(0)
+	if renew {
+		i.Report, lease = q.options.Reporter.Report(), i.lease()
+	}
+	var beat Beat
+	err := store.Call(ctx, "heartbeat of "+i.Name, func(ctx context.Context) (err error) {
+		beat, err = q.driver.Pulse(ctx, i, lease)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Pulse{}, err
+	case !beat.There:
+		return Pulse{}, fault.New(fault.StaleClaim, "%s was declared dead", i.Name)
+	}
+	for _, id := range q.silent(i.ID, beat.Shared, time.Now()) {
+		beat.Lost = beat.Lost || id != i.ID
+	}
+	q.noteNewer(beat.Newer)
+	q.db.Signals().Cover(time.Now().Add(InstanceLease), store.TopicReady, store.TopicCancel)
+	if beat.Ready {
+		q.db.Signals().Send(store.Signal{Topic: store.TopicReady})
+	}
+	if beat.Cancel {
+		q.db.Signals().Send(store.Signal{Topic: store.TopicCancel})
+	}
+	return beat.Pulse, nil
+}
+
+// noteNewer records that a newer Waybill has migrated the database.
+func (c *core) noteNewer(newer bool) {
+	if newer {
+		c.db.Signals().Outdate()
+	}
+}

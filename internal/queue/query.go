@@ -1,0 +1,133 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// MaxNames is how many different names an ActionQuery may have.
+const MaxNames = 20
+
+// ActionQuery selects actions, newest first. What is left zero selects nothing.
+type ActionQuery struct {
+	Kind       string
+	Name       string
+	Names      []string      // any of them
+	Phases     []Phase       // any of them
+	Shortest   time.Duration // runs or ran at least that long; 0: any time, or none
+	Longest    time.Duration // runs or ran at most that long
+	Handler    string
+	Lane       string
+	CreatedBy  string
+	Parent     action.ID
+	RetryOf    action.ID
+	Statuses   []action.Status // any of them
+	Since      time.Time       // created then or later
+	Until      time.Time       // created before
+	Pipeline   string
+	Deployment int64
+	Target     string
+	LiveOnly   bool
+	After      action.ID // keyset: only older ids; with Oldest only newer ones
+	Oldest     bool      // the oldest first
+	Limit      int       // 0: all
+}
+
+// checked returns the query with each status, phase and name once, since every one of them makes the statement longer. A
+// status or a phase that is not known and more than MaxNames names are fault.Invalid.
+func (q ActionQuery) checked() (ActionQuery, error) {
+	q.Statuses, q.Phases, q.Names = once(q.Statuses), once(q.Phases), once(q.Names)
+	for _, s := range q.Statuses {
+		if !s.Live() && !s.Ended() {
+			return q, fault.New(fault.Invalid, "read actions: status %d is not known", s)
+		}
+	}
+	for _, p := range q.Phases {
+		if !slices.Contains(Phases(), p) {
+			return q, fault.New(fault.Invalid, "read actions: phase %q is not known", p)
+		}
+	}
+	if len(q.Names) > MaxNames {
+		return q, fault.New(fault.Invalid, "read actions: %d names, more than the %d that one query may have", len(q.Names), MaxNames)
+	}
+	return q, nil
+}
+
+// once returns each of the values once, in order.
+func once[T cmp.Ordered](some []T) []T { return slices.Compact(slices.Sorted(slices.Values(some))) }
+
+// From is the lowest id that an action created at Since or later can have; zero: none.
+func (q ActionQuery) From() action.ID { return LowestID(q.Since) }
+
+// To is the lowest id that an action created at Until or later can have; zero: none.
+func (q ActionQuery) To() action.ID { return LowestID(q.Until) }
+
+// LowestID is the smallest id of a moment; zero for none.
+func LowestID(at time.Time) action.ID {
+	if at.IsZero() {
+		return action.ID{}
+	}
+	return action.NewID(at, [10]byte{})
+}
+
+// Live lists the statuses wanted of actions that have not ended.
+func (q ActionQuery) Live() []action.Status { return those(q.Statuses, action.Status.Live) }
+
+// Ended lists the statuses wanted of actions that have ended.
+func (q ActionQuery) Ended() []action.Status { return those(q.Statuses, action.Status.Ended) }
+
+func those(some []action.Status, which func(action.Status) bool) []action.Status {
+	return slices.DeleteFunc(slices.Clone(some), func(s action.Status) bool { return !which(s) })
+}
+
+// Action reads one; fault.NoSuchAction when there is none.
+func (q *Queue) Action(ctx context.Context, id action.ID) (state ActionState, err error) {
+	err = q.read(ctx, "read action "+id.String(), func(tx rows) error {
+		state, err = actionState(tx, id)
+		return err
+	})
+	return state, err
+}
+
+func actionState(tx rows, id action.ID) (ActionState, error) {
+	some, err := tx.ActionStates([]action.ID{id}, ActionQuery{})
+	if err == nil && len(some) == 0 {
+		err = fault.New(fault.NoSuchAction, "there is no action %s", id)
+	}
+	if err != nil {
+		return ActionState{}, err
+	}
+	return some[0], nil
+}
+
+// Actions lists by query.
+func (q *Queue) Actions(ctx context.Context, query ActionQuery) (some []ActionState, err error) {
+	if query, err = query.checked(); err != nil {
+		return nil, err
+	}
+	err = q.list(ctx, "read actions", func(tx rows) error {
+		some, err = tx.ActionStates(nil, query)
+		return err
+	})
+	return some, err
+}
+
+// Events is an action's history, seq 0 (PENDING when it was stored) first.
+func (q *Queue) Events(ctx context.Context, id action.ID) (events []action.Event, err error) {
+	err = q.list(ctx, "read events of action "+id.String(), func(tx rows) error {
+		state, err := actionState(tx, id)
+		if err != nil {
+			return err
+		}
+		rest, err := tx.Events(id)
+		first := action.Event{ActionID: id, Status: action.Pending, At: state.EnqueuedAt, Source: state.CreatedBy}
+		events = append([]action.Event{first}, rest...)
+		return err
+	})
+	return events, err
+}

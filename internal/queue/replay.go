@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// replayed is how many actions one transaction of a replay takes.
+const replayed = 500
+
+// Replay asks for actions that have ended to be done once more, each by a new action. The new one's id comes from the
+// replay's and the old one's, so that whoever was interrupted asks again with the same ID and nothing is done twice.
+type Replay struct {
+	ID       action.ID       // of the replay; zero: a new one
+	Handler  string          // "": of all handlers
+	Statuses []action.Status // ends; at least one
+	Since    time.Time       // created then or later; zero: any time
+	Until    time.Time       // created before; never later than the replay itself
+	After    action.ID       // where to go on
+	DryRun   bool            // only count
+	By       string
+}
+
+// Replayed is what one step of a replay did.
+type Replayed struct {
+	ID      action.ID `json:"id"`
+	Found   int       `json:"found"`         // actions of the range that this step saw
+	Created int       `json:"created"`       // those that were not there yet; of a dry run none
+	Next    action.ID `json:"next,omitzero"` // go on after this one; zero: that was all
+}
+
+// Replay takes one step, the oldest actions first. A range that has a deployment's step in it is fault.OwnedByDeployment,
+// and so nothing of the step is stored.
+func (q *Queue) Replay(ctx context.Context, r Replay) (done Replayed, err error) {
+	if len(r.Statuses) == 0 || len((ActionQuery{Statuses: r.Statuses}).Live()) > 0 {
+		return done, fault.New(fault.Invalid, "replay: want statuses of actions that have ended, such as failed or retries_exhausted")
+	}
+	if r.DryRun {
+		err = q.read(ctx, "look what to replay", func(tx rows) error {
+			done, _, err = r.page(tx)
+			return err
+		})
+		return done, err
+	}
+	err = q.write(ctx, "replay", func(t *txn) error {
+		var old []ActionState
+		if done, old, err = r.page(t.rows); err != nil || len(old) == 0 {
+			return err
+		}
+		again := make([]action.Action, len(old))
+		for i, o := range old {
+			again[i] = o.Again(action.DerivedID(done.ID.Time(), done.ID.String(), o.ID.String()), r.By)
+		}
+		made, err := t.enqueue(again)
+		for _, m := range made {
+			if m.Created {
+				done.Created++
+			}
+		}
+		return err
+	})
+	return done, err
+}
+
+// page reads what the step is about.
+func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
+	done := Replayed{ID: r.ID}
+	if done.ID.IsZero() {
+		done.ID = store.NewID(tx.Now())
+	}
+	q := ActionQuery{Handler: r.Handler, Statuses: r.Statuses, Since: r.Since, Until: r.Until, After: r.After, Oldest: true, Limit: replayed}
+	if start := done.ID.Time(); q.Until.IsZero() || q.Until.After(start) {
+		q.Until = start // what a replay makes is not replayed by it
+	}
+	q, err := q.checked()
+	if err != nil {
+		return done, nil, err
+	}
+	old, err := tx.ActionStates(nil, q)
+	if err != nil {
+		return done, nil, err
+	}
+	for _, o := range old {
+		if err := OwnedByDeployment(o.Action, "retry"); err != nil {
+			return done, nil, err
+		}
+	}
+	if done.Found = len(old); len(old) == replayed {
+		done.Next = old[replayed-1].ID
+	}
+	return done, old, nil
+}

@@ -1,0 +1,183 @@
+package queue
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// OnConflict says what becomes of an action whose unique key is that of a live one.
+type OnConflict string
+
+// What an enqueue does when a live action has its unique key.
+const (
+	ReturnExisting OnConflict = "return"      // it is not stored: the live one is the answer
+	RejectNew      OnConflict = "reject"      // it is refused: fault.DuplicateKey
+	ReplaceWaiting OnConflict = "replace"     // the live one is canceled, unless it is claimed: then it is the answer
+	ReplaceOwn     OnConflict = "replace-own" // ReplaceWaiting, but fault.Forbidden when the live one was created by another principal
+)
+
+// OnConflicts lists those that a client may ask for, the default first.
+func OnConflicts() []string {
+	return []string{string(ReturnExisting), string(RejectNew), string(ReplaceWaiting)}
+}
+
+// EnqueueOptions say what an enqueue of one action does besides storing it.
+type EnqueueOptions struct {
+	OnConflict  OnConflict   // "": ReturnExisting
+	Idempotency *Idempotency // the request that asks for the action, so that a repeat gets the first answer; nil: none
+}
+
+// EnqueueWith stores one action, in one transaction with what happens to the live one that has its key. The repeat of
+// a request gets the same answer for IdempotencyAge. Errors: fault.IdempotencyKeyReused when the key was sent with another
+// request, fault.DuplicateKey and fault.Forbidden by OnConflict.
+func (q *Queue) EnqueueWith(ctx context.Context, a action.Action, o EnqueueOptions) (made Enqueued, err error) {
+	if o.Idempotency == nil && !o.contests(a) {
+		some, err := q.Enqueue(ctx, a)
+		if err != nil {
+			return Enqueued{}, err
+		}
+		return some[0], nil
+	}
+	replaced, err := q.foreseeReplaced(ctx, a, o.OnConflict)
+	if err != nil {
+		return Enqueued{}, err
+	}
+	err = q.subscribing(ctx, a, func(a action.Action, answered plans) error {
+		planned := plans{}
+		maps.Copy(planned, replaced)
+		maps.Copy(planned, answered)
+		_, err := q.transact(ctx, "enqueue", planned, func(t *txn) error {
+			made, err = t.enqueueWith(a, o)
+			return err
+		})
+		return err
+	})
+	return made, err
+}
+
+// contests reports whether a live action with the key of a may be more than the answer.
+func (o EnqueueOptions) contests(a action.Action) bool {
+	return a.UniqueKey != "" && o.OnConflict != ReturnExisting && o.OnConflict != ""
+}
+
+// foreseeReplaced plans what follows the live action that is to give way to another one with its key.
+func (q *Queue) foreseeReplaced(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
+	if way != ReplaceWaiting && way != ReplaceOwn || a.UniqueKey == "" || q.options.Successors == nil {
+		return nil, nil
+	}
+	var ids []action.ID
+	err := q.read(ctx, "read the action to replace", func(tx rows) error {
+		live, err := tx.LiveKeys([]string{a.UniqueKey})
+		ids = slices.Collect(maps.Values(live))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return q.foresee(ctx, "read the action to replace", ids, replaced)
+}
+
+// replaced cancels what another action with the same key replaces, unless it is claimed.
+func replaced(t *txn, found []live) (moves []move, err error) {
+	for _, f := range found {
+		if err := OwnedByDeployment(f.action, "cancel"); err != nil {
+			return nil, err
+		}
+		in := action.Input{Kind: action.AskCancel, Source: "api", Outcome: action.Outcome{Error: "replaced by another action with the same key"}}
+		next, err := action.Next(f.action, f.thread, in, t.Now())
+		if err != nil {
+			return nil, err
+		}
+		if next.Ended() {
+			moves = append(moves, move{action: &f.action, Transition: next})
+		}
+	}
+	return moves, nil
+}
+
+// enqueueWith stores one action by options.
+func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
+	if o.Idempotency == nil {
+		return t.enqueueUnique(a, o)
+	}
+	if a.ID.IsZero() {
+		a.ID = store.NewID(t.Now())
+	}
+	first, repeated, err := t.recallRequest(*o.Idempotency, a.ID)
+	if repeated || err != nil {
+		return first, err
+	}
+	made, err := t.enqueueUnique(a, o)
+	if err != nil || made.Created {
+		return made, err
+	}
+	return made, t.answerRequest(*o.Idempotency, made.ID)
+}
+
+// enqueueUnique stores an action unless a live one has its key and keeps it.
+func (t *txn) enqueueUnique(a action.Action, o EnqueueOptions) (Enqueued, error) {
+	contested := o.contests(a)
+	var live map[string]action.ID
+	if contested {
+		var err error
+		if live, err = t.LiveKeys([]string{a.UniqueKey}); err != nil {
+			return Enqueued{}, err
+		}
+	}
+	id, taken := live[a.UniqueKey]
+	switch {
+	case taken && o.OnConflict == RejectNew:
+		return Enqueued{}, fault.New(fault.DuplicateKey, "the key %q is that of a live action: %s", a.UniqueKey, id).
+			WithHint("waybill action show %s", id)
+	case taken:
+		if gone, err := t.giveWay(id, a, o.OnConflict); err != nil || !gone {
+			return Enqueued{ID: id}, err
+		}
+	}
+	made, err := t.enqueue([]action.Action{a})
+	if err != nil {
+		return Enqueued{}, err
+	}
+	if contested && !made[0].Created && made[0].ID != a.ID {
+		return Enqueued{}, store.ErrRace // another transaction has taken the key since it was looked at
+	}
+	return made[0], nil
+}
+
+// giveWay cancels a live action, so that a may have its key; false: it is claimed.
+func (t *txn) giveWay(id action.ID, a action.Action, way OnConflict) (bool, error) {
+	found, err := t.lockLive([]action.ID{id})
+	if err != nil {
+		return false, err
+	}
+	if len(found) == 0 {
+		return false, store.ErrRace // it has just ended
+	}
+	if by := found[0].action.CreatedBy; way == ReplaceOwn && by != a.CreatedBy {
+		return false, fault.New(fault.Forbidden, "the key %q is that of action %s, which %q created: replacing it needs the scope operate", a.UniqueKey, id, by)
+	}
+	moves, err := replaced(t, found)
+	if err != nil || len(moves) == 0 {
+		return false, err
+	}
+	if err := t.settle(moves); err != nil {
+		return false, err
+	}
+	return true, t.deferred.Err() // nothing is stored beside an action that keeps its key
+}
+
+// OwnedByDeployment refuses what only the commands of a deployment may do to its steps, with fault.OwnedByDeployment; verb is
+// such a command.
+func OwnedByDeployment(a action.Action, verb string) error {
+	s := a.Step
+	if s == nil {
+		return nil
+	}
+	return fault.New(fault.OwnedByDeployment, "action %s is a step of %s#%d", a.ID, s.Pipeline, s.Deployment).
+		WithHint("waybill deployment %s %s#%d", verb, s.Pipeline, s.Deployment)
+}

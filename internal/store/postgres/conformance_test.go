@@ -1,0 +1,48 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Database {
+		url := pgtest.URL(t)
+		return ledgertest.Database{
+			Open: func(t *testing.T) ledger.Driver {
+				d, err := postgres.Open(t.Context(), url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			},
+			Exec: func(statement string) error {
+				_, err := connect(t, url).Exec(t.Context(), statement)
+				return err
+			},
+			Past: func(t *testing.T, from, to time.Time) { past(t, url, from, to) },
+			Hold: func(t *testing.T) (release func()) {
+				reader := connect(t, url)
+				if _, err := reader.Exec(t.Context(), "BEGIN; SELECT count(*) FROM action"); err != nil {
+					t.Fatal(err)
+				}
+				return func() {
+					if _, err := reader.Exec(t.Context(), "COMMIT"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+			Cut: func() error {
+				_, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+					WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+				return err
+			},
+		}
+	})
+}

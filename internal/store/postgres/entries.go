@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// Marked returns, for each step that has an entry, the one with the highest occurrence.
+func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry, error) {
+	return query(t, func(row pgx.Row) (e pipeline.Entry, err error) {
+		err = row.Scan(&e.Deployment, &e.Target, &e.Event, &e.Occurrence)
+		return e, err
+	}, `SELECT k.deployment, k.path, k.event, last.occurrence
+		FROM unnest($2::bigint[], $3::text[], $4::text[]) AS k (deployment, path, event)
+		CROSS JOIN LATERAL (SELECT e.occurrence FROM entry e
+			WHERE e.pipeline_id = $1 AND e.deployment = k.deployment AND e.event_name = k.event
+				AND e.target_id = (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = k.path)
+			ORDER BY e.occurrence DESC LIMIT 1) AS last`,
+		pipelineID,
+		column(keys, func(k pipeline.StepKey) int64 { return k.Deployment }),
+		column(keys, func(k pipeline.StepKey) string { return k.Target }),
+		column(keys, func(k pipeline.StepKey) string { return k.Event }))
+}
+
+// InsertEntries appends rows that are numbered and new; their targets are made on the way.
+func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
+	paths := column(entries, func(e pipeline.Entry) string { return e.Target })
+	err := t.do(`INSERT INTO target (pipeline_id, path)
+		SELECT $1, path FROM (SELECT DISTINCT path COLLATE "C" AS path FROM unnest($2::text[]) AS p (path)) AS wanted
+		WHERE (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = wanted.path) IS NULL
+		ORDER BY path ON CONFLICT (pipeline_id, path) DO NOTHING`, pipelineID, paths)
+	if err != nil {
+		return err
+	}
+	return t.do(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
+			definition_version, created_at, detail)
+		SELECT $1, n.seq, n.deployment, (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = n.path), n.event, n.occurrence,
+			n.class, n.revision, n.version, n.at, n.detail::json
+		FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::smallint[], $8::bigint[], $9::int[],
+			$10::timestamptz[], $11::text[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail)`,
+		pipelineID,
+		column(entries, func(e pipeline.Entry) int64 { return e.Seq }),
+		column(entries, func(e pipeline.Entry) int64 { return e.Deployment }),
+		paths,
+		column(entries, func(e pipeline.Entry) string { return e.Event }),
+		column(entries, func(e pipeline.Entry) int32 { return int32(e.Occurrence) }),
+		column(entries, func(e pipeline.Entry) int16 { return int16(e.Class) }),
+		column(entries, func(e pipeline.Entry) int64 { return e.Revision }),
+		column(entries, func(e pipeline.Entry) int32 { return int32(e.Version) }),
+		column(entries, func(e pipeline.Entry) pgtype.Timestamptz { return stamp(e.At) }),
+		column(entries, func(e pipeline.Entry) pgtype.Text { return document(e.Detail) }))
+}
+
+// Entries reads the log in the order of seq.
+func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
+	var f filter
+	f.pipeline("e", q.Pipeline)
+	f.when(q.After > 0, "e.seq > ?", q.After)
+	f.when(q.Deployment != 0, "e.deployment = ?", q.Deployment)
+	f.when(q.Class != 0, "e.class = ?", int16(q.Class))
+	if q.Target != "" {
+		below := f.argument(q.Target + "/")
+		f.and("(t.path = ? OR starts_with(t.path, "+below+"))", q.Target)
+	}
+	order := " ORDER BY e.seq"
+	if q.Newest {
+		order += " DESC"
+	}
+	limited := f.limit(q.Limit)
+	entries, err := query(t, scanEntry, "SELECT "+entryColumns+f.where()+order+limited, f.arguments...)
+	if q.Newest {
+		for i, j := 0, len(entries)-1; i < j; i, j = i+1, j-1 {
+			entries[i], entries[j] = entries[j], entries[i]
+		}
+	}
+	return entries, err
+}
+
+const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
+	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
+
+func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
+	var class int16
+	var detail pgtype.Text
+	err = row.Scan(&e.Pipeline, &e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &class, &e.Revision, &e.Version,
+		timeOf{&e.At}, &detail)
+	e.Class = pipeline.Class(class)
+	if detail.Valid {
+		e.Detail = []byte(detail.String)
+	}
+	return e, err
+}
+
+// RollUp writes finishes and failures into their targets. Within one call the last of a target wins where ranks are equal.
+func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
+	for _, failed := range []bool{false, true} {
+		var some []journal.RollUp
+		for _, p := range passages {
+			if p.Failed == failed {
+				some = append(some, p)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		statement := rollUpFinished
+		if failed {
+			statement = rollUpFailed
+		}
+		err := t.do(strings.ReplaceAll(statement, "$passages", `(SELECT path, max(deployment) AS deployment,
+				(array_agg(revision ORDER BY deployment DESC, n DESC))[1] AS revision, max(revision) AS highest,
+				(array_agg(at ORDER BY deployment DESC, n DESC))[1] AS at
+			FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) WITH ORDINALITY AS p (path, deployment, revision, at, n)
+			GROUP BY path)`),
+			pipelineID,
+			column(some, func(p journal.RollUp) string { return p.Target }),
+			column(some, func(p journal.RollUp) int64 { return p.Deployment }),
+			column(some, func(p journal.RollUp) int64 { return p.Revision }),
+			column(some, func(p journal.RollUp) pgtype.Timestamptz { return stamp(p.At) }))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const rollUpFinished = `UPDATE target t SET
+		current = greatest(t.current, p.deployment), highest = greatest(t.highest, p.highest),
+		revision = CASE WHEN p.deployment >= t.current THEN p.revision ELSE t.revision END,
+		finished_at = CASE WHEN p.deployment >= t.current THEN p.at ELSE t.finished_at END
+	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+
+const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.at
+	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+
+// PutStageRun writes a deployment's way through a stage; the time of its start is kept.
+func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
+	return t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
+		pipelineID, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
+}
+
+// StageRuns lists a deployment's ways through its stages, in the order of their starts.
+func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error) {
+	return query(t, func(row pgx.Row) (r journal.StageRun, err error) {
+		err = row.Scan(&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome)
+		return r, err
+	}, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
+		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id
+		WHERE h.name = $1 AND s.deployment = $2 ORDER BY s.started_at, s.stage`, name, deployment)
+}
+
+// PutResources writes what runs where. An older deployment never replaces a
+// newer one of the same pipeline, and what finished there only grows.
+func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
+	for _, r := range resources {
+		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
+				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
+				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id THEN greatest(resource.finished, excluded.finished) ELSE excluded.finished END
+			WHERE resource.pipeline_id <> excluded.pipeline_id OR resource.deployment <= excluded.deployment`,
+			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resources lists what runs where, by pipeline; "" lists all.
+func (t *tx) Resources(name string) ([]journal.Resource, error) {
+	var f filter
+	f.when(name != "", "h.name = ?", name)
+	return query(t, func(row pgx.Row) (r journal.Resource, err error) {
+		err = row.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, timeOf{&r.At})
+		return r, err
+	}, `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service", f.arguments...)
+}
+
+// InsertIntroduction keeps what an edit brought into a stage.
+func (t *tx) InsertIntroduction(pipelineID int64, i journal.Introduction) error {
+	return t.do(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
+}
+
+// Introductions lists what edits brought into stages, oldest first.
+func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
+	return query(t, func(row pgx.Row) (i journal.Introduction, err error) {
+		err = row.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
+		return i, err
+	}, `SELECT i.stage, i.event_name, i.revision_after, i.version, i.strict
+		FROM step_introduction i JOIN pipeline_head h ON h.id = i.pipeline_id
+		WHERE h.name = $1 ORDER BY i.version, i.stage, i.event_name`, name)
+}
+
+// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
+func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
+	var f filter
+	f.and("h.name = ?", name)
+	f.when(target != "", "t.path = ?", target)
+	return query(t, func(row pgx.Row) (s journal.Standing, err error) {
+		err = row.Scan(&s.Target, &s.Current, &s.Revision, &s.Highest, timeOf{&s.At}, &s.Failed, timeOf{&s.FailedAt})
+		return s, err
+	}, `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
+		FROM target t JOIN pipeline_head h ON h.id = t.pipeline_id`+f.where()+" ORDER BY t.path", f.arguments...)
+}
+
+// History reads a target's finishes and failures below a position, newest first.
+func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
+	var f filter
+	f.and("h.name = ?", name)
+	f.and("t.path = ?", target)
+	f.and("e.event_name = ANY (?)", []string{
+		pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished,
+		pipeline.PipelineFailed, pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.StepFailed,
+	})
+	f.when(below > 0, "e.seq < ?", below)
+	limited := f.limit(limit)
+	return query(t, scanEntry, "SELECT "+entryColumns+f.where()+" ORDER BY e.seq DESC"+limited, f.arguments...)
+}

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// repeatable reports whether the database asks to run the transaction again:
+// a deadlock, a serialisation failure, or two that made the same row at once.
+func repeatable(err error) bool {
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return false
+	}
+	switch answer.Code {
+	case "40001", "40P01", "23505":
+		return true
+	}
+	return false
+}
+
+// stale reports whether a connection has ended before it was used.
+func stale(err error) bool {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer.Code == "57P01" || answer.Code == "57P05" // an administrator ended it, or it was idle for too long
+	}
+	return away(err)
+}
+
+// coded gives what may pass by itself the code ledger_unavailable.
+func coded(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && !unconnected {
+		return codedAnswer(answer, err)
+	}
+	if unconnected || away(err) {
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL does not answer: %w", err).
+			WithHint("nothing is lost; it goes on when the database is back")
+	}
+	return err
+}
+
+// codedAnswer sorts the server's own errors by their class.
+func codedAnswer(answer *pgconn.PgError, err error) error {
+	switch {
+	case answer.Code == "53100":
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
+	case answer.Code == "22021":
+		return fmt.Errorf("%w: %w", store.ErrNotText, err)
+	case answer.Code == "23505" && answer.TableName == "thread":
+		return fmt.Errorf("%w: %w", store.ErrRace, err)
+	case answer.Code == "57014":
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL ended a statement that took too long: %w", err).
+			WithHint("ask for less, such as a shorter time or fewer rows")
+	case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57"), strings.HasPrefix(answer.Code, "08"),
+		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "25P03", answer.Code == "55P03":
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL cannot do it now: %w", err)
+	case answer.Code == "23514" && strings.Contains(answer.Message, "no partition"):
+		return noPartition(answer.Detail, err)
+	}
+	return err
+}
+
+// away reports whether the connection is the trouble.
+func away(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err) {
+		return true
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[net.Error](err)
+	return ok || strings.Contains(err.Error(), "conn closed")
+}
+
+// unreachable is the error of a connection that could not be made; it names the place and never the password.
+func unreachable(config *pgx.ConnConfig, err error) error {
+	place := net.JoinHostPort(config.Host, portText(config.Port))
+	if strings.HasPrefix(config.Host, "/") {
+		place = config.Host
+	}
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case ok && answer.Code == "3D000":
+		return fault.New(fault.Unavailable, "there is no database %q on %s", config.Database, place).
+			WithHint("createdb %s", config.Database)
+	case ok && (answer.Code == "28P01" || answer.Code == "28000"):
+		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses user %q: %s", place, config.User, answer.Message).
+			WithHint("the password may stand in the URL, in PGPASSWORD or in ~/.pgpass")
+	case ok:
+		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses: %s", place, answer.Message)
+	}
+	return fault.New(fault.Unavailable, "no PostgreSQL answers on %s: %s", place, innermost(err)).
+		WithHint("is it running, and is the address right?")
+}
+
+func portText(port uint16) string { return strconv.Itoa(int(port)) }
+
+// innermost is the cause below all others, which says most in fewest words; of several tries the last one's.
+func innermost(err error) string {
+	for {
+		if tries, ok := err.(interface{ Unwrap() []error }); ok && len(tries.Unwrap()) > 0 {
+			err = tries.Unwrap()[len(tries.Unwrap())-1]
+			continue
+		}
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+func withoutPassword(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return "(unreadable)"
+	}
+	return parsed.Redacted()
+}

@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Setting reads a setting of the server as it is inside the transaction.
+func (t *tx) Setting(name string) (string, error) {
+	found, err := query(t, func(row pgx.Row) (value string, err error) {
+		err = row.Scan(&value)
+		return value, err
+	}, "SELECT current_setting($1)", name)
+	if err != nil {
+		return "", err
+	}
+	return found[0], nil
+}
+
+// What a claim is, for tests that look at how the server executes it.
+const (
+	ClaimStatement = claim
+	PlanSettings   = planned
+	PlanOnce       = onePlan
+)
+
+// Ask runs a statement and reads its answer.
+func Ask(t store.Tx, statement string) error {
+	return t.(*tx).ask(statement, nil, func(rows pgx.Rows) error {
+		rows.Close()
+		return rows.Err()
+	})
+}
+
+// Do runs a statement whose answer nobody reads.
+func Do(t store.Tx, statement string) error { return t.(*tx).do(statement) }
+
+// Busy reports whether changes are so many that their notifications are sent together.
+func (d *Driver) Busy() bool {
+	d.notifier.mu.Lock()
+	defer d.notifier.mu.Unlock()
+	return d.notifier.load.many()
+}

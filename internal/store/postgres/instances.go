@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/token"
+)
+
+// PutInstance registers a process, or registers it anew.
+func (t *tx) PutInstance(i queue.Instance, lease time.Duration, guard int64) error {
+	report, err := queue.MarshalReport(i.Report)
+	if err != nil {
+		return err
+	}
+	return t.do(`INSERT INTO instance (id, name, version, roles, handlers, lease_until, lock_key, draining, report, application)
+		VALUES ($1, $2, $3, $4, $5, now() + $6, $7, $8, $9, current_setting('application_name'))
+		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, lock_key = excluded.lock_key, unguarded = NULL,
+			handlers = excluded.handlers, draining = excluded.draining, report = excluded.report`,
+		uuid(i.ID), i.Name, i.Version, filled(i.Roles), filled(i.Handlers), interval(lease), guard, i.Draining, report)
+}
+
+func filled(list []string) []string { return append([]string{}, list...) }
+
+func interval(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
+}
+
+// late says that an instance's lease has passed. One that ends farther ahead than any lease does was written before the
+// server's clock was put back.
+const late = "(lease_until <= now() OR lease_until > now() + interval '1 hour')"
+
+// RenewInstance writes what it serves, and reports whether the row was there and what Newer reports.
+func (t *tx) RenewInstance(i queue.Instance, lease time.Duration) (there, outdated bool, err error) {
+	report, err := queue.MarshalReport(i.Report)
+	if err != nil {
+		return false, false, err
+	}
+	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
+		err = row.Scan(&yes)
+		return yes, err
+	}, "UPDATE instance SET lease_until = now() + $2, handlers = $3, draining = $4, report = $5 WHERE id = $1 RETURNING "+fmt.Sprintf(newer, schema),
+		uuid(i.ID), interval(lease), filled(i.Handlers), i.Draining, report)
+	return len(found) > 0, len(found) > 0 && found[0], err
+}
+
+// DeleteInstance removes a process.
+func (t *tx) DeleteInstance(id action.ID) error {
+	return t.do("DELETE FROM instance WHERE id = $1", uuid(id))
+}
+
+// Instances reads all that have a row.
+func (t *tx) Instances() ([]queue.InstanceRow, error) {
+	return query(t, func(row pgx.Row) (i queue.InstanceRow, err error) {
+		var report string
+		err = row.Scan(idOf{&i.ID}, &i.Name, &i.Version, &i.Roles, &i.Handlers, timeOf{&i.StartedAt}, timeOf{&i.LeaseEnd},
+			&i.Guarded, &i.Draining, &report)
+		if err == nil {
+			i.Report, err = queue.UnmarshalReport(report)
+		}
+		return i, err
+	}, `SELECT id, name, version, roles, handlers, started_at, lease_until, lock_key <> 0 AND unguarded IS NULL, draining, report::text
+		FROM instance ORDER BY id`)
+}
+
+// guarded says that somebody holds an instance's advisory lock.
+var guarded = "EXISTS (SELECT 1 FROM pg_locks l WHERE " + guards("lock_key") + ")"
+
+// unguarded says that nobody does although somebody should.
+var unguarded = "lock_key <> 0 AND NOT " + guarded
+
+// guards says that a row of pg_locks, l, is the advisory lock of a key.
+func guards(key string) string {
+	return `l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
+}
+
+// removeDead removes the dead but $1, who judges: those of $2 by their leases while its own has not passed; by locks where $3 says
+// so and it holds its own, unless the server was started so lately that others may still be on their way back to it.
+var removeDead = `WITH judge AS (SELECT
+		EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
+		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
+			AND pg_postmaster_start_time() NOT BETWEEN now() - $4::interval AND now() AS locks)
+	DELETE FROM instance USING judge WHERE id <> $1 AND (leases AND id = ANY ($2) AND ` + late + `
+		OR locks AND ` + unguarded + ` AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, ` + late + `, application`
+
+// disconnect ends the connections of dead instances, and with them the locks on rows that one of them has which is frozen or
+// out of reach. A process that is alive after all connects again.
+const disconnect = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ANY ($1) AND application_name <> ''
+	AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`
+
+// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the last
+// look, at least a second ago; or they are silent, and their lease has passed and that of self has not.
+func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]queue.LossReason, error) {
+	dead := map[action.ID]queue.LossReason{}
+	applications, err := query(t, func(row pgx.Row) (application string, err error) {
+		var id action.ID
+		var late bool
+		err = row.Scan(idOf{&id}, &late, &application)
+		dead[id] = queue.LostLock
+		if late {
+			dead[id] = queue.LostLease
+		}
+		return application, err
+	}, removeDead, uuid(self), uuids(silent), t.listener.judges(), interval(queue.InstanceLease))
+	if err == nil && len(dead) > 0 {
+		err = t.do(disconnect, applications)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = t.do("UPDATE instance SET unguarded = CASE WHEN unguarded IS NULL THEN now() END WHERE id <> $1 AND ("+
+		unguarded+") = (unguarded IS NULL)", uuid(self))
+	return dead, err
+}
+
+// InsertToken stores an access token.
+func (t *tx) InsertToken(token token.Token) error {
+	return t.do("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
+		token.Hash[:], token.Name, filled(token.Scopes), token.CreatedAt, stamp(token.ExpiresAt), stamp(token.RevokedAt))
+}
+
+// Tokens reads one by hash, or all when hash is nil.
+func (t *tx) Tokens(hash []byte) ([]token.Token, error) {
+	var f filter
+	f.when(hash != nil, "hash = ?", hash)
+	return query(t, func(row pgx.Row) (token token.Token, err error) {
+		var hash []byte
+		err = row.Scan(&hash, &token.Name, &token.Scopes, timeOf{&token.CreatedAt}, timeOf{&token.ExpiresAt}, timeOf{&token.RevokedAt})
+		copy(token.Hash[:], hash)
+		return token, err
+	}, "SELECT hash, name, scopes, created_at, expires_at, revoked_at FROM token"+f.where()+" ORDER BY name, created_at", f.arguments...)
+}
+
+// RevokeToken makes the tokens of a name worthless and says how many there were.
+func (t *tx) RevokeToken(name string) (int, error) {
+	revoked, err := t.count("UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE name = $1", name)
+	return int(revoked), err
+}
+
+// InsertSession stores a browser's session.
+func (t *tx) InsertSession(s token.Session) error {
+	return t.do("INSERT INTO session (hash, started_by, token, expires_at) VALUES ($1, $2, $3, $4)", s.Hash[:], s.By, s.Token, s.ExpiresAt)
+}
+
+// Sessions reads the session of a hash, if there is one.
+func (t *tx) Sessions(hash [32]byte) ([]token.Session, error) {
+	return query(t, func(row pgx.Row) (s token.Session, err error) {
+		var hash []byte
+		err = row.Scan(&hash, &s.By, &s.Token, timeOf{&s.ExpiresAt})
+		copy(s.Hash[:], hash)
+		return s, err
+	}, "SELECT hash, started_by, token, expires_at FROM session WHERE hash = $1", hash[:])
+}
+
+// DeleteSession ends a session.
+func (t *tx) DeleteSession(hash [32]byte) error {
+	return t.do("DELETE FROM session WHERE hash = $1", hash[:])
+}
+
+// DeleteExpiredSessions deletes the sessions whose time is over.
+func (t *tx) DeleteExpiredSessions() error {
+	return t.do("DELETE FROM session WHERE expires_at <= now()")
+}

@@ -1,0 +1,100 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+)
+
+func TestOpenNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	there := pgtest.URL(t)
+	for _, c := range []struct {
+		name, url, want string
+		code            fault.Code
+	}{
+		{"nobody listens", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
+		{"no such database", there + "_gone", `there is no database "`, fault.Unavailable},
+		{"no such user", strings.Replace(there, "postgres@", "nobody:secret@", 1), `refuses user "nobody"`, fault.Unavailable},
+		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := postgres.Open(t.Context(), c.url)
+			if fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.want, c.code)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("the password shows: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenRefusesANewerSchema(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	open(t, url)
+	execute(t, url, "UPDATE meta SET schema = 99")
+	_, err := postgres.Open(t.Context(), url)
+	if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "written by a newer Waybill (schema 99") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDeadConnectionsAreReplaced has the server end every connection of the pool: whoever asks next gets an answer all the same.
+func TestDeadConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	driver := open(t, url)
+	look := func(tx store.Tx) error {
+		_, err := tx.LedgerID()
+		return err
+	}
+	for round := range 5 {
+		var all sync.WaitGroup
+		for range 16 { // so that every connection of the pool is there, and was used just now
+			all.Go(func() {
+				if err := driver.Read(t.Context(), look); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		all.Wait()
+		execute(t, url, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	}
+}
+
+func open(t *testing.T, url string) *postgres.Driver {
+	t.Helper()
+	driver, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = driver.Close() })
+	return driver
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.WithoutCancel(t.Context())) })
+	return db
+}
+
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	if _, err := connect(t, url).Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/queue"
+)
+
+// Backup writes a copy of the log in the file from to the file to, while other connections work, and checks it. The copy is one state of the
+// log. SQLite's own online backup would start again with each commit of another process; a VACUUM does not. The file to must not exist;
+// it is there once the copy is whole.
+func Backup(ctx context.Context, from, to string) error {
+	exists := fault.New(fault.Invalid, "%s exists already", to).WithHint("name a new file; a backup replaces nothing")
+	if _, err := os.Lstat(to); err == nil {
+		return exists
+	}
+	partial := to + ".partial"
+	if err := copyLog(ctx, from, partial); err != nil {
+		return errors.Join(err, removed(partial))
+	}
+	if err := rename(partial, to); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			err = exists
+		} else {
+			err = fault.New(fault.Unavailable, "write the backup: %w", err)
+		}
+		return errors.Join(err, removed(partial))
+	}
+	return synced(filepath.Dir(to))
+}
+
+// rename gives a file another name that no file has, else the error is fs.ErrExist. The name is reserved by an empty file
+// first: not every file system has hard links.
+func rename(from, to string) error {
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), os.Rename(from, to)); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}
+
+// copyLog writes a copy of a log into a new file and checks it.
+func copyLog(ctx context.Context, from, to string) error {
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fault.New(fault.Unavailable, "write the backup: %w", err)
+	}
+	defer f.Close()
+	source := &Driver{path: from}
+	if err := source.using("ro", func(db *sql.DB) error {
+		_, err := schemaIn(ctx, db, from)
+		if err != nil {
+			return err
+		}
+		if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+			return (&Driver{path: to}).explain("copy the log", err)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fault.New(fault.Unavailable, "write the backup: %w", err)
+	}
+	return check(ctx, to)
+}
+
+// using opens the file for one use.
+func (d *Driver) using(mode string, use func(*sql.DB) error) error {
+	query := url.Values{"mode": {mode}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())}}
+	path, err := filepath.Abs(d.path)
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	return errors.Join(d.explain("read", use(db)), db.Close())
+}
+
+// schemaIn returns the schema of a file; fault.Invalid when the file is not a log.
+func schemaIn(ctx context.Context, db *sql.DB, path string) (schema int, err error) {
+	var isLog bool
+	err = db.QueryRowContext(ctx, "SELECT count(*) = 2 FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'entry')").Scan(&isLog)
+	if damaged, ok := errors.AsType[*sqlite.Error](err); err != nil && (!ok || damaged.Code()&0xff != sqlite3.SQLITE_NOTADB) {
+		return 0, err
+	}
+	if !isLog {
+		return 0, fault.New(fault.Invalid, "%s is not a log of Waybill", path)
+	}
+	err = db.QueryRowContext(ctx, "SELECT schema FROM meta").Scan(&schema)
+	return schema, err
+}
+
+// check reads every page of a file and wants it sound.
+func check(ctx context.Context, path string) error {
+	return (&Driver{path: path}).using("ro", func(db *sql.DB) error {
+		var found string
+		if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
+			return err
+		}
+		if found != "ok" {
+			return fault.New(fault.Corrupt, "%s is damaged: %s", path, found)
+		}
+		return nil
+	})
+}
+
+// Restore puts the log of a backup in the place of the log in the file to, and keeps that one as kept (to be named by the caller; unused when
+// there is no log yet). No other process may have the log open. The restored log has the newest schema.
+func Restore(ctx context.Context, from, to, kept string) error {
+	fresh := to + ".restored"
+	if err := copyLog(ctx, from, fresh); err != nil {
+		return errors.Join(err, removed(fresh))
+	}
+	if err := renew(ctx, fresh, eraOf(ctx, to)); err != nil {
+		return errors.Join(err, removed(fresh))
+	}
+	if err := setAside(ctx, to, kept); err != nil {
+		return errors.Join(err, removed(fresh))
+	}
+	if err := os.Rename(fresh, to); err != nil {
+		err = fault.New(fault.Unavailable, "put the restored log in place: %w", err)
+		return errors.Join(err, putBack(kept, to), removed(fresh))
+	}
+	return synced(filepath.Dir(to))
+}
+
+// eraOf returns the era of the log in a file; 0 when none can be read, since a restore may well replace a log that is damaged.
+func eraOf(ctx context.Context, path string) (era int64) {
+	if _, err := os.Stat(path); err != nil {
+		return 0
+	}
+	_ = (&Driver{path: path}).using("ro", func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, "SELECT tx >> ? FROM meta", queue.EraBits).Scan(&era)
+	})
+	return era
+}
+
+// renew brings a copy to the newest schema and starts a new era of recorded positions, above that of the log that it replaces: readers of
+// the event stream may have seen positions that the backup does not know, and what is recorded from now on must come behind those.
+func renew(ctx context.Context, path string, replaced int64) error {
+	d, err := Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	conn, err := d.take(ctx)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	_, err = conn.ExecContext(ctx, "UPDATE meta SET tx = (max(tx >> ?1, ?2) + 1) << ?1", queue.EraBits, replaced)
+	if err == nil { // the file alone is the log then
+		err = drained(ctx, conn, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+	d.writer <- conn
+	return errors.Join(d.explain("start a new era", err), d.Close())
+}
+
+// setAside renames the log of a file and what SQLite has beside it, so that another file can take its place.
+func setAside(ctx context.Context, path, kept string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	old := &Driver{path: path}
+	err := old.using("rw", func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = delete") // needs the file for itself, and empties the WAL into it
+		return err
+	})
+	if fault.Is(err, fault.LedgerUnavailable) || ctx.Err() != nil {
+		return fault.New(fault.Unavailable, "another process has %s open", path).WithHint("end every waybill of this home, then restore again")
+	}
+	if err := rename(path, kept); err != nil {
+		return fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err)
+	}
+	for _, suffix := range []string{"-wal", "-shm"} { // of a log that is damaged, or of one that another file took the place of
+		if err := os.Rename(path+suffix, kept+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err), putBack(kept, path))
+		}
+	}
+	return nil
+}
+
+// putBack undoes setAside.
+func putBack(kept, path string) error {
+	var faults []error
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(kept+suffix, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// removed removes a file and what SQLite may have left beside it.
+func removed(path string) error {
+	var faults []error
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// synced makes the names in a folder last.
+func synced(folder string) error {
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,262 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry, error) {
+	scan := func(s scanner) (e pipeline.Entry, err error) {
+		err = s.Scan(&e.Deployment, &e.Target, &e.Event, &e.Seq, &e.Occurrence, &e.Class)
+		return e, err
+	}
+	triples := make([][3]any, len(keys))
+	for i, k := range keys {
+		triples[i] = [3]any{k.Deployment, k.Target, k.Event}
+	}
+	wanted, err := list(triples)
+	if err != nil {
+		return nil, err
+	}
+	return rows(t, scan, `SELECT e.deployment, t.path, e.event_name, e.seq, max(e.occurrence), e.class
+		FROM json_each(?2) k
+		CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = k.value ->> 1
+		CROSS JOIN entry e INDEXED BY entry_once ON e.pipeline_id = ?1 AND e.deployment = k.value ->> 0 AND e.target_id = t.id AND e.event_name = k.value ->> 2
+		GROUP BY k.key`, pipelineID, wanted)
+}
+
+func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
+	targets, err := t.targets(pipelineID, entries)
+	if err != nil {
+		return err
+	}
+	values := make([][]any, len(entries))
+	for i, e := range entries {
+		values[i] = []any{pipelineID, e.Seq, e.Deployment, targets[e.Target], e.Event, e.Occurrence, e.Class,
+			e.Revision, e.Version, micros(e.At), document(e.Detail)}
+	}
+	return t.insert(table{name: "entry", columns: []string{"pipeline_id", "seq", "deployment", "target_id", "event_name",
+		"occurrence", "class", "revision", "definition_version", "created_at", "detail"}}, values)
+}
+
+// targets finds the ids of entries' targets and makes those that are new.
+func (t *tx) targets(pipelineID int64, entries []pipeline.Entry) (map[string]int64, error) {
+	ids := map[string]int64{}
+	for _, e := range entries {
+		ids[e.Target] = 0
+	}
+	paths, err := list(slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.exec(`INSERT INTO target (pipeline_id, path) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING`, pipelineID, paths)
+	if err != nil {
+		return nil, err
+	}
+	type target struct {
+		id   int64
+		path string
+	}
+	scan := func(s scanner) (one target, err error) {
+		err = s.Scan(&one.id, &one.path)
+		return one, err
+	}
+	found, err := rows(t, scan, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipelineID, paths)
+	for _, f := range found {
+		ids[f.path] = f.id
+	}
+	return ids, err
+}
+
+func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
+	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
+	switch {
+	case q.Target != "" && q.Deployment == 0:
+		// every deployment's entries of each target, by the unique key; 0 are the changes
+		query += `CROSS JOIN target t ON t.pipeline_id = h.id AND ` + below + `
+			CROSS JOIN (SELECT 0 AS number UNION ALL
+				SELECT number FROM deployment WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = ?1)) d
+			CROSS JOIN entry e INDEXED BY entry_once
+				ON e.pipeline_id = h.id AND e.deployment = d.number AND e.target_id = t.id`
+	case q.Deployment != 0:
+		query += `CROSS JOIN entry e INDEXED BY entry_once ON e.pipeline_id = h.id AND e.deployment = ?3
+			CROSS JOIN target t ON t.id = e.target_id`
+	default:
+		query += `CROSS JOIN entry e ON e.pipeline_id = h.id CROSS JOIN target t ON t.id = e.target_id`
+	}
+	query += ` WHERE h.name = ?1 AND e.seq > ?4`
+	if q.Target != "" && q.Deployment != 0 {
+		query += ` AND ` + below
+	}
+	if q.Class != 0 {
+		query += ` AND e.class = ?5`
+	}
+	query += ` ORDER BY e.seq`
+	if q.Newest {
+		query += ` DESC`
+	}
+	query += ` LIMIT ?6`
+	entries, err := rows(t, scanEntry(q.Pipeline), query, q.Pipeline, q.Target, q.Deployment, q.After, q.Class, limit(q.Limit))
+	if q.Newest {
+		slices.Reverse(entries)
+	}
+	return entries, err
+}
+
+// below is a target ?2 with everything below it: one range of paths, since '0' follows '/'.
+const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
+
+const entryColumns = `e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version, e.created_at, e.detail`
+
+// scanEntry reads rows of one pipeline.
+func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
+	return func(s scanner) (pipeline.Entry, error) {
+		e := pipeline.Entry{Pipeline: name}
+		var detail sql.NullString
+		err := s.Scan(&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail)
+		if detail.Valid {
+			e.Detail = json.RawMessage(detail.String)
+		}
+		return e, err
+	}
+}
+
+func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
+	type passed struct {
+		Path                          string
+		Deployment, Revision, Highest int64
+		At                            any
+	}
+	finished, failed := map[string]passed{}, map[string]passed{}
+	for _, p := range passages {
+		one := passed{p.Target, p.Deployment, p.Revision, p.Revision, micros(p.At)}
+		if p.Failed {
+			failed[p.Target] = one
+			continue
+		}
+		if before, ok := finished[p.Target]; ok {
+			highest := max(before.Highest, one.Highest)
+			if before.Deployment > one.Deployment {
+				one = before
+			}
+			one.Highest = highest
+		}
+		finished[p.Target] = one
+	}
+	for query, some := range map[string]map[string]passed{
+		`UPDATE target SET failed = p.value ->> 'Deployment', failed_at = p.value ->> 'At'
+			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: failed,
+		`UPDATE target SET highest = max(highest, p.value ->> 'Highest'), current = max(current, p.value ->> 'Deployment'),
+			revision = iif(p.value ->> 'Deployment' >= current, p.value ->> 'Revision', revision),
+			finished_at = iif(p.value ->> 'Deployment' >= current, p.value ->> 'At', finished_at)
+			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: finished,
+	} {
+		if len(some) == 0 {
+			continue
+		}
+		values, err := list(slices.Collect(maps.Values(some)))
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(query, pipelineID, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
+	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
+		pipelineID, r.Deployment, r.Stage, r.Revision, micros(r.StartedAt), micros(r.EndedAt), r.Outcome)
+	return err
+}
+
+func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error) {
+	scan := func(s scanner) (r journal.StageRun, err error) {
+		err = s.Scan(&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome)
+		return r, err
+	}
+	return rows(t, scan, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
+		FROM pipeline_head h CROSS JOIN stage_run s ON s.pipeline_id = h.id AND s.deployment = ?2
+		WHERE h.name = ?1 ORDER BY s.started_at, s.stage`, name, deployment)
+}
+
+func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
+	for _, r := range resources {
+		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
+				revision = excluded.revision, at = excluded.at,
+				finished = CASE WHEN pipeline_id = excluded.pipeline_id THEN max(finished, excluded.finished) ELSE excluded.finished END
+			WHERE pipeline_id <> excluded.pipeline_id OR excluded.deployment >= deployment`,
+			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) Resources(name string) ([]journal.Resource, error) {
+	scan := func(s scanner) (r journal.Resource, err error) {
+		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
+		return r, err
+	}
+	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM pipeline_head h CROSS JOIN resource r ON r.pipeline_id = h.id`
+	if name == "" {
+		return rows(t, scan, query+` ORDER BY r.address, r.service`)
+	}
+	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, name)
+}
+
+func (t *tx) InsertIntroduction(pipelineID int64, i journal.Introduction) error {
+	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
+	return err
+}
+
+func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
+	scan := func(s scanner) (i journal.Introduction, err error) {
+		err = s.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
+		return i, err
+	}
+	return rows(t, scan, `SELECT i.stage, i.event_name, i.revision_after, i.version, i.strict
+		FROM pipeline_head h CROSS JOIN step_introduction i ON i.pipeline_id = h.id
+		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, name)
+}
+
+func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
+	scan := func(s scanner) (st journal.Standing, err error) {
+		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
+		return st, err
+	}
+	query := `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
+		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.name = ?1`
+	if target != "" {
+		return rows(t, scan, query+` AND t.path = ?2`, name, target)
+	}
+	return rows(t, scan, query+` ORDER BY t.path`, name)
+}
+
+// passageEvents is the condition of the index entry_mark, word for word.
+const passageEvents = `e.event_name IN (
+  'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
+  'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
+
+func (t *tx) History(name, target string, below int64, n int) ([]pipeline.Entry, error) {
+	query := `SELECT ` + entryColumns + `
+		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
+		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + passageEvents + `
+		WHERE h.name = ?1`
+	if below > 0 {
+		query += ` AND e.seq < ?3`
+	}
+	return rows(t, scanEntry(name), query+` ORDER BY e.seq DESC LIMIT ?4`, name, target, below, limit(n))
+}

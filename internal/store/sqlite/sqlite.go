@@ -1,0 +1,344 @@
+// Package sqlite keeps a ledger in one file. It is the log on one machine: the
+// holder of waybill.lock runs the roles, others record what people ask, read and watch.
+//
+// Each query stands beside its scan, in the same order as in package postgres.
+// The one writer connection takes SQLite's write lock at the start of its
+// transaction (BEGIN IMMEDIATE), so that a transaction which has begun never
+// waits for another one; readers see one state each and block nobody.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/token"
+)
+
+// How many reads may run beside the writer.
+const (
+	queueReads  = 1
+	browseReads = 4 // of people and programs that ask
+)
+
+// lookEvery is how often another process' commits are looked for.
+const lookEvery = time.Second
+
+// Driver is the database in one file.
+type Driver struct {
+	path    string
+	write   *sql.DB
+	read    *sql.DB
+	browse  *sql.DB
+	writer  chan *sql.Conn // holds the one connection that writes while nobody uses it
+	opened  bool           // that connection was made
+	watch   *sql.Conn
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
+	closed  atomic.Bool
+	newer   atomic.Bool // a newer Waybill has migrated the file
+}
+
+// Open opens the file, makes it when it is not there, and brings its schema up
+// to date. The folder must exist. A damaged file, or one that a newer Waybill
+// wrote, is fault.Corrupt; what the system refuses is fault.Unavailable.
+func Open(ctx context.Context, path string) (*Driver, error) {
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1)}
+	if err := d.open(ctx); err != nil {
+		err = d.explain("open the ledger", err)
+		_ = d.Close() // what was opened so far; the first error counts
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Driver) open(ctx context.Context) error {
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	var err error
+	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
+		return err
+	}
+	d.read.SetMaxOpenConns(queueReads + 1) // one of them is the watch
+	d.read.SetMaxIdleConns(queueReads + 1)
+	if d.browse, err = sql.Open("sqlite", d.source(true)); err != nil {
+		return err
+	}
+	d.browse.SetMaxOpenConns(browseReads)
+	d.browse.SetMaxIdleConns(browseReads)
+	d.watch, err = d.read.Conn(ctx)
+	return err
+}
+
+// prepare makes the connection that writes, and the file and its schema where they lack.
+func (d *Driver) prepare(ctx context.Context) (err error) {
+	done, err := d.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if err := d.touch(); err != nil {
+		return err
+	}
+	if d.write, err = sql.Open("sqlite", d.source(false)); err != nil {
+		return err
+	}
+	d.write.SetMaxOpenConns(1)
+	conn, err := d.write.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	d.writer <- conn
+	d.opened = true
+	return d.migrate(ctx, conn)
+}
+
+// alone waits until nobody else prepares a file of the folder, in this process or another; done lets the next one.
+// SQLite's own locks would do, but whoever has bad luck waits for those longer than busyAfter when many make one file.
+func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, busyAfter, d.busy())
+	defer cancel()
+	folder := flock.New(filepath.Dir(d.path), flock.SetFlag(os.O_RDONLY))
+	locked, err := folder.TryLockContext(ctx, 5*time.Millisecond)
+	switch {
+	case locked:
+		return folder.Unlock, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// touch makes the file, for this user alone, and tells what forbids that in the system's words. One that is there is
+// not opened: closing it would end the locks that another connection of this process has on it.
+func (d *Driver) touch() error {
+	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if info, err := os.Stat(d.path); err != nil {
+		return err
+	} else if info.IsDir() {
+		return &fs.PathError{Op: "open", Path: d.path, Err: unix.EISDIR}
+	}
+	if err := unix.Access(d.path, unix.R_OK|unix.W_OK); err != nil {
+		return &fs.PathError{Op: "open", Path: d.path, Err: err}
+	}
+	return nil
+}
+
+// busyAfter is how long others may have the file to themselves before a call gives up.
+const busyAfter = 10 * time.Second
+
+// walSize is what is left of the write-ahead log once a reader that kept it from being reused has ended, in bytes.
+const walSize = 16 << 20
+
+// source is the data source name: the file, and the pragmas of each connection.
+func (d *Driver) source(readOnly bool) string {
+	busy := fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())
+	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", fmt.Sprintf("journal_size_limit(%d)", walSize), "foreign_keys(1)"}}
+	if readOnly {
+		pragmas["_pragma"] = []string{busy, "query_only(1)"}
+	}
+	path := d.path
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: pragmas.Encode()}).String()
+}
+
+// Name is sqlite.
+func (d *Driver) Name() string { return "sqlite" }
+
+// Embedded is true: one process at a time runs roles on a file.
+func (d *Driver) Embedded() bool { return true }
+
+var errClosed = fault.New(fault.Unavailable, "the ledger is closed")
+
+// take waits for the writer connection.
+func (d *Driver) take(ctx context.Context) (*sql.Conn, error) {
+	select {
+	case conn, ok := <-d.writer:
+		if !ok {
+			return nil, errClosed
+		}
+		return conn, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Write runs fn in one transaction. There is one writer, whatever the use.
+func (d *Driver) Write(ctx context.Context, _ store.Use, fn func(store.Rows) error) error {
+	return d.writing(ctx, nil, true, fn)
+}
+
+// writing runs fn on the writer connection and commits what it did, or nothing.
+func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn func(store.Rows) error) (err error) {
+	conn, err := d.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { d.writer <- conn }()
+	committed := false
+	defer func() {
+		if !committed { // also after a BEGIN that failed: the end of its context may have come when it was done
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
+		}
+	}()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return d.explain("begin", err)
+	}
+	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: now(), plans: plans}); err != nil {
+		return err
+	}
+	if !keep {
+		return nil
+	}
+	if _, err := conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+		return d.explain("commit", err)
+	}
+	committed = true
+	return nil
+}
+
+// Read runs fn on one state of the database. Readers have connections of their own.
+func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
+	pool := d.read
+	if use == store.ForReaders {
+		pool = d.browse
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return d.explain("read", err)
+	}
+	defer func() { _ = conn.Close() }()                                                // gives it back to the pool
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written; as in writing
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return d.explain("read", err)
+	}
+	return fn(&tx{ctx: ctx, driver: d, conn: conn, now: now()})
+}
+
+// Explain returns the query plans of what fn does, and undoes it.
+func (d *Driver) Explain(ctx context.Context, fn func(store.Rows) error) ([]string, error) {
+	var plans []string
+	err := d.writing(ctx, &plans, false, fn)
+	return plans, err
+}
+
+// QueueRows returns the rows of package queue in a transaction of this driver.
+func (*Driver) QueueRows(r store.Rows) (queue.Rows, queue.CacheRows, queue.HostRows) {
+	t := r.(*tx)
+	return t, t, t
+}
+
+// JournalRows returns the rows of package journal in a transaction of this driver.
+func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }
+
+// TokenRows returns the rows of package token in a transaction of this driver.
+func (*Driver) TokenRows(r store.Rows) token.Rows { return r.(*tx) }
+
+// Listen looks once a second whether another process has committed.
+func (d *Driver) Listen(changed func(store.Signal)) {
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	d.stopped.Go(func() {
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		last := int64(0)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			version, err := d.version(ctx)
+			if err != nil || version == last {
+				continue
+			}
+			last = version
+			if schema, err := schemaOf(ctx, d.watch); err == nil {
+				d.newer.Store(schema > newest)
+			}
+			for _, topic := range store.Topics() {
+				changed(store.Signal{Topic: topic})
+			}
+		}
+	})
+}
+
+// version changes with every commit of another connection.
+func (d *Driver) version(ctx context.Context) (version int64, err error) {
+	err = d.watch.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version)
+	return version, err
+}
+
+// Poll is the time after which a waiter looks although nothing was heard.
+func (d *Driver) Poll() time.Duration { return 5 * time.Second }
+
+// Maintain has nothing to make ahead: there are no partitions.
+func (d *Driver) Maintain(context.Context) error { return nil }
+
+// Guard does nothing: whoever holds waybill.lock is alone.
+func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, nil }
+
+// Guarded is true: nothing is bound.
+func (d *Driver) Guarded() bool { return true }
+
+// Close ends every connection. Closing again does nothing.
+func (d *Driver) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	if d.stop != nil {
+		d.stop()
+	}
+	d.stopped.Wait()
+	var errs []error
+	if d.watch != nil {
+		errs = append(errs, d.watch.Close())
+	}
+	for _, pool := range []*sql.DB{d.read, d.browse} {
+		if pool != nil {
+			errs = append(errs, pool.Close())
+		}
+	}
+	if d.opened {
+		if conn, ok := <-d.writer; ok { // waits for the transaction that is under way
+			close(d.writer)
+			errs = append(errs, conn.Close())
+		}
+	}
+	if d.write != nil {
+		errs = append(errs, d.write.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// now is the time as it is stored.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,257 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// tx is one transaction on one connection. The database/sql driver compiles a
+// statement each time it runs, so whatever concerns many rows is one statement:
+// lists go in as JSON (list, idList) and many rows as one INSERT.
+type tx struct {
+	ctx    context.Context
+	driver *Driver
+	conn   *sql.Conn
+	now    time.Time
+	plans  *[]string // collects query plans; nil: none wanted
+
+	recorded int64 // the position of what the transaction records; 0: it has recorded nothing yet
+}
+
+// Now is the time at which the transaction began.
+func (t *tx) Now() time.Time { return t.now }
+
+// Tell does nothing: other processes look for themselves.
+func (t *tx) Tell([]store.Signal) {}
+
+// LedgerID is the file's own id.
+func (t *tx) LedgerID() (action.ID, error) {
+	found, _, err := row(t, scanID, `SELECT ledger_id FROM meta`)
+	return found, err
+}
+
+// Newer reports whether a newer Waybill has migrated the file.
+func (t *tx) Newer() (bool, error) {
+	found, _, err := row(t, func(s scanner) (schema int, err error) {
+		err = s.Scan(&schema)
+		return schema, err
+	}, `SELECT schema FROM meta`)
+	return found > newest, err
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (t *tx) exec(query string, args ...any) (int, error) {
+	if err := t.check(query, args); err != nil {
+		return 0, err
+	}
+	done, err := t.conn.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, t.driver.explain("write", err)
+	}
+	n, err := done.RowsAffected()
+	return int(n), err
+}
+
+func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
+	if err := t.check(query, args); err != nil {
+		return nil, err
+	}
+	return t.conn.QueryContext(t.ctx, query, args...)
+}
+
+// check refuses texts that PostgreSQL would not store, so that both databases take the same, and notes the plan.
+func (t *tx) check(query string, args []any) error {
+	for _, arg := range args {
+		if text, ok := arg.(string); ok && !store.IsText(text) {
+			return store.ErrNotText
+		}
+	}
+	return t.plan(query, args)
+}
+
+// plan notes how the database would run a statement, when somebody asked.
+func (t *tx) plan(query string, args []any) error {
+	if t.plans == nil {
+		return nil
+	}
+	rows, err := t.conn.QueryContext(t.ctx, "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			return err
+		}
+		*t.plans = append(*t.plans, detail)
+	}
+	return rows.Err()
+}
+
+// scanner is a row of a result.
+type scanner interface{ Scan(to ...any) error }
+
+// rows reads every row of a query.
+func rows[T any](t *tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	found, err := t.query(query, args...)
+	if err != nil {
+		return nil, t.driver.explain("read", err)
+	}
+	defer func() { _ = found.Close() }() // found.Err tells
+	var all []T
+	for found.Next() {
+		one, err := scan(found)
+		if err != nil {
+			return nil, t.driver.explain("read", err)
+		}
+		all = append(all, one)
+	}
+	return all, t.driver.explain("read", found.Err())
+}
+
+// row reads the first row of a query; ok is false when there is none.
+func row[T any](t *tx, scan func(scanner) (T, error), query string, args ...any) (one T, ok bool, err error) {
+	all, err := rows(t, scan, query, args...)
+	if err != nil || len(all) == 0 {
+		return one, false, err
+	}
+	return all[0], true, nil
+}
+
+// table is where many rows go at once.
+type table struct {
+	name    string
+	columns []string
+}
+
+// most is how many values one INSERT takes: enough to spread the cost of compiling it, and
+// few, because the database/sql driver looks for each value among all of them.
+const most = 300
+
+// insert writes rows, each with a value per column.
+func (t *tx) insert(into table, rows [][]any) error {
+	for some := range slices.Chunk(rows, most/len(into.columns)) {
+		args := make([]any, 0, len(some)*len(into.columns))
+		for _, r := range some {
+			args = append(args, r...)
+		}
+		if _, err := t.exec(into.statement(len(some)), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statement is the INSERT for a number of rows.
+func (b table) statement(rows int) string {
+	one := "(" + strings.Repeat("?,", len(b.columns)-1) + "?)"
+	return "INSERT INTO " + b.name + " (" + strings.Join(b.columns, ",") + ") VALUES " +
+		strings.Repeat(one+",", rows-1) + one
+}
+
+// micros stores a time; the zero time is NULL.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// moment scans a time; NULL is the zero time.
+type moment struct{ to *time.Time }
+
+func (m moment) Scan(from any) error {
+	switch v := from.(type) {
+	case nil:
+		*m.to = time.Time{}
+	case int64:
+		*m.to = time.UnixMicro(v).UTC()
+	default:
+		return errors.New("a time is stored as a number")
+	}
+	return nil
+}
+
+// id stores an id; the zero id is NULL.
+func id(i action.ID) any {
+	if i.IsZero() {
+		return nil
+	}
+	return i[:]
+}
+
+// ident scans an id; NULL is the zero id.
+type ident struct{ to *action.ID }
+
+func (i ident) Scan(from any) error {
+	switch v := from.(type) {
+	case nil:
+		*i.to = action.ID{}
+	case []byte:
+		if len(v) != len(i.to) {
+			return errors.New("an id is stored as 16 bytes")
+		}
+		copy(i.to[:], v)
+	default:
+		return errors.New("an id is stored as bytes")
+	}
+	return nil
+}
+
+// text stores a text; "" is NULL.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// list is values as JSON, for json_each.
+func list[T any](values []T) (string, error) {
+	raw, err := json.Marshal(values)
+	return string(raw), err
+}
+
+// idList is ids as JSON, to be read as `IN (`+listed+`)`.
+func idList(ids []action.ID) string {
+	b := []byte{'['}
+	for i, one := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = hex.AppendEncode(b, one[:])
+		b = append(b, '"')
+	}
+	return string(append(b, ']'))
+}
+
+// listed is the ids of an idList given as ?1.
+const listed = `SELECT unhex(value) FROM json_each(?1)`
+
+// document stores JSON; none is NULL.
+func document(raw []byte) any {
+	if len(raw) == 0 {
+		return nil
+	}
+	return string(raw)
+}
+
+// limit is a LIMIT; 0 means all.
+func limit(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}

@@ -1,0 +1,182 @@
+// Package store is the database under the log: transactions with the signals that follow their commits, waiters for those
+// signals, time limits, and the database's clock. It does not know what rows mean; packages queue and journal do.
+//
+// A Driver holds the connections and the SQL of one database. A transaction runs on connections of its Use, so that no
+// question of a reader delays a turn. Signals of a transaction are sent once it is committed, and never before; when the
+// answer to the commit is lost they are sent as well, since it may have succeeded.
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/semaphore"
+)
+
+// CallTimeout bounds every transaction, and every Call.
+const CallTimeout = 10 * time.Second
+
+// DB is one database. Safe for concurrent use.
+type DB struct {
+	*shared
+	use Use
+}
+
+// shared is what all views of a database share.
+type shared struct {
+	driver  Driver
+	signals *Signals
+	lists   *semaphore.Semaphore // for lists that readers ask for
+}
+
+// New returns a database on a driver. Closing it closes the driver.
+func New(driver Driver) *DB {
+	s := &shared{driver: driver, signals: newSignals(driver), lists: semaphore.New(listsAtOnce, listPatience, "too many lists are being read")}
+	driver.Listen(s.signals.Send)
+	return &DB{shared: s}
+}
+
+// For returns the database with its transactions on connections of a use.
+func (db *DB) For(u Use) *DB { return &DB{shared: db.shared, use: u} }
+
+// Close ends every connection. Nothing committed is lost.
+func (db *DB) Close() error { return db.driver.Close() }
+
+// Embedded reports whether the log is one file on this machine, on which one process at a time runs roles.
+func (db *DB) Embedded() bool { return db.driver.Embedded() }
+
+// Signals returns the signals of what this process and others commit.
+func (db *DB) Signals() *Signals { return db.signals }
+
+// ErrOutdated is the error of a database that a newer Waybill has migrated.
+var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the ledger, so this one ends").WithHint("start the newer one in its place")
+
+// ErrRace makes a driver run a transaction again: another one has just taken a key that was free.
+var ErrRace = fault.New(fault.LedgerUnavailable, "another process is storing the same action")
+
+// Ready returns nil while the database answers and has the schema of this version, else ErrOutdated or the database's error.
+func (db *DB) Ready(ctx context.Context) error {
+	return db.Read(ctx, "ask whether the ledger is ready", func(tx *Tx) error {
+		newer, err := tx.Newer()
+		if err == nil && newer {
+			err = ErrOutdated
+		}
+		return err
+	})
+}
+
+// Now returns the database's time.
+func Now(ctx context.Context, db *DB) (now time.Time, err error) {
+	err = db.Read(ctx, "read the time", func(tx *Tx) error {
+		now = tx.Now()
+		return nil
+	})
+	return now, err
+}
+
+// ID returns the id that tells this log from every other one.
+func ID(ctx context.Context, db *DB) (id action.ID, err error) {
+	err = db.Read(ctx, "read the ledger's id", func(tx *Tx) error {
+		id, err = tx.LedgerID()
+		return err
+	})
+	return id, err
+}
+
+// Write runs fn in a transaction and wakes the waiters of what it touched; what is being done is for errors, such as
+// "enqueue". fn may run again when the database asks for that.
+func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error {
+	var done *Tx
+	err := Call(ctx, what, func(ctx context.Context) error {
+		return db.driver.Write(ctx, db.use, func(rows Rows) error {
+			done = &Tx{Rows: rows, began: time.Now()}
+			if err := fn(done); err != nil {
+				return err
+			}
+			rows.Tell(done.signals)
+			return nil
+		})
+	})
+	if done != nil && (err == nil || fault.CodeOf(err) == fault.LedgerUnavailable) { // a commit that was not answered may have succeeded
+		for _, s := range done.signals {
+			db.signals.Send(s)
+		}
+	}
+	return err
+}
+
+// Read runs fn on one state of the database.
+func (db *DB) Read(ctx context.Context, what string, fn func(*Tx) error) error {
+	return Call(ctx, what, func(ctx context.Context) error {
+		return db.driver.Read(ctx, db.use, func(rows Rows) error { return fn(&Tx{Rows: rows, began: time.Now()}) })
+	})
+}
+
+const (
+	listsAtOnce  = 2               // of readers; reads by key are not counted
+	listPatience = 2 * time.Second // how long one more waits for its turn
+)
+
+// List is Read for what may have many rows. Readers have few at a time: more of them would take longer, each, and leave
+// nothing of the database to the queue.
+func (db *DB) List(ctx context.Context, what string, fn func(*Tx) error) error {
+	if db.use == ForReaders {
+		release, err := db.lists.Acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		defer release()
+	}
+	return db.Read(ctx, what, fn)
+}
+
+// Call runs fn, which asks the database, within CallTimeout. Its error names what was being done, and the cause of a context
+// that ended.
+func Call(ctx context.Context, what string, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, CallTimeout, errTooSlow{what})
+	defer cancel()
+	return named(ctx, what, fn(ctx))
+}
+
+// errTooSlow is the cause of a call that did not end in time.
+type errTooSlow struct{ what string }
+
+func (e errTooSlow) Error() string {
+	return fmt.Sprintf("the ledger did not answer within %s (%s)", CallTimeout, e.what)
+}
+
+// named adds what was being done to an error, and turns an ended context into its cause.
+func named(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	if slow, ok := errors.AsType[errTooSlow](cause); ok && !isDecided(err) {
+		return fault.Wrap(fault.LedgerUnavailable, slow)
+	}
+	if cause != nil && errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%s: %w", what, cause)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// isDecided reports whether the error is an answer rather than an interruption.
+func isDecided(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Internal, fault.LedgerUnavailable, fault.Unavailable:
+		return false
+	}
+	return true
+}
+
+// NewID returns a random id at a time.
+func NewID(at time.Time) action.ID {
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	return action.NewID(at, random)
+}
