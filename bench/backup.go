@@ -78,7 +78,7 @@ func backupRound(ctx context.Context, o Options) (Round, float64, error) {
 }
 
 // swell fills a log with so many megabytes of parameters, in a lane that no conductor serves.
-func (s *store) swell(ctx context.Context, megabytes int) error {
+func (s *scratch) swell(ctx context.Context, megabytes int) error {
 	const each, batch = 60_000, 100
 	text, _ := json.Marshal(string(bytes.Repeat([]byte("x"), each)))
 	for left := megabytes * 1_000_000 / each; left > 0; left -= batch {

@@ -43,7 +43,7 @@ func blocked(ctx context.Context, o Options) ([]Result, error) {
 }
 
 // pause pauses the lanes of actions, some at a time.
-func (s *store) pause(ctx context.Context, actions []action.Action) error {
+func (s *scratch) pause(ctx context.Context, actions []action.Action) error {
 	const atOnce = 8
 	part := (len(actions) + atOnce - 1) / atOnce
 	errs := make(chan error, atOnce)

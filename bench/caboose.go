@@ -27,14 +27,14 @@ func cabooseFaults(ctx context.Context, o Options) ([]Result, error) {
 		Subject: fmt.Sprintf("%d workflows, each archived at try %d and deleted at try %d", o.N, o.ArchiveFails+1, o.DeleteFails+1)}
 	faults := 0
 	for range o.Rounds {
-		round, err := onLedger(ctx, o, func(l *ledger.Ledger) (Round, error) {
+		round, err := onDriver(ctx, o, func(driver ledger.Driver) (Round, error) {
 			folder, err := os.MkdirTemp("", "waybill-bench-")
 			if err != nil {
 				return Round{}, err
 			}
 			defer os.RemoveAll(folder)
 			start := time.Now()
-			day, err := caboosetest.Run(ctx, l, folder, caboosetest.Settings{Jobs: o.N, Features: featuresOfJob,
+			day, err := caboosetest.Run(ctx, driver, folder, caboosetest.Settings{Jobs: o.N, Features: featuresOfJob,
 				ArchiveFails: o.ArchiveFails, DeleteFails: o.DeleteFails})
 			for _, fault := range day.Faults {
 				fmt.Fprintln(os.Stderr, "bench: broken promise:", fault)

@@ -64,7 +64,7 @@ func judgeClaims(o Options, results []Result) {
 }
 
 // settle vacuums the tables and sets what PostgreSQL counts of each statement to zero. The caller closes the connection.
-func (s *store) settle(ctx context.Context) (*pgx.Conn, error) {
+func (s *scratch) settle(ctx context.Context) (*pgx.Conn, error) {
 	db, err := pgx.Connect(ctx, s.dsn)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *store) settle(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // claimOnce claims 100 on settled tables.
-func (s *store) claimOnce(ctx context.Context, host queue.Instance) (Round, error) {
+func (s *scratch) claimOnce(ctx context.Context, host queue.Instance) (Round, error) {
 	if s.dsn == "" {
 		return s.claimTimed(ctx, host)
 	}
@@ -97,7 +97,7 @@ func (s *store) claimOnce(ctx context.Context, host queue.Instance) (Round, erro
 	return round, err
 }
 
-func (s *store) claimTimed(ctx context.Context, host queue.Instance) (Round, error) {
+func (s *scratch) claimTimed(ctx context.Context, host queue.Instance) (Round, error) {
 	start := time.Now()
 	turned, err := s.Turn(ctx, host, nil, []queue.Want{{Lane: "noop", N: 100}})
 	round := measured(len(turned.Claimed), start)

@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
-// store is an empty ledger in a place of its own.
-type store struct {
+// scratch is an empty ledger in a place of its own.
+type scratch struct {
 	*ledger.Ledger
 	driver ledger.Driver
 	dsn    string // of the PostgreSQL database; "" for SQLite
@@ -25,7 +25,7 @@ type store struct {
 }
 
 // openStore makes an empty ledger: an SQLite file in a temporary folder, or a new PostgreSQL database.
-func openStore(ctx context.Context, o Options) (*store, error) {
+func openStore(ctx context.Context, o Options) (*scratch, error) {
 	if o.Driver == "postgres" {
 		return openDatabase(ctx, o)
 	}
@@ -40,13 +40,13 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 		return nil, err
 	}
 	l := ledger.New(driver, ledger.Options{})
-	return &store{Ledger: l, driver: driver, path: path, remove: func() {
+	return &scratch{Ledger: l, driver: driver, path: path, remove: func() {
 		_ = l.Close()
 		_ = os.RemoveAll(folder)
 	}}, nil
 }
 
-func openDatabase(ctx context.Context, o Options) (*store, error) {
+func openDatabase(ctx context.Context, o Options) (*scratch, error) {
 	dsn, drop, err := emptyDatabase(ctx, o)
 	if err != nil {
 		return nil, err
@@ -57,14 +57,14 @@ func openDatabase(ctx context.Context, o Options) (*store, error) {
 		return nil, err
 	}
 	l := ledger.New(driver, ledger.Options{})
-	return &store{Ledger: l, driver: driver, dsn: dsn, remove: func() {
+	return &scratch{Ledger: l, driver: driver, dsn: dsn, remove: func() {
 		_ = l.Close()
 		drop()
 	}}, nil
 }
 
 // measure runs one measurement on a filled store, settled before: vacuumed, analysed, with a checkpoint behind it.
-func (s *store) measure(ctx context.Context, measure func() (Round, error)) (Round, error) {
+func (s *scratch) measure(ctx context.Context, measure func() (Round, error)) (Round, error) {
 	if s.dsn == "" {
 		return measure()
 	}

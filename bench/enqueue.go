@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -15,11 +16,19 @@ import (
 type silent struct{ ledger.Driver }
 
 // Write hands fn a transaction that tells nobody.
-func (s silent) Write(ctx context.Context, fn func(store.Tx) error) error {
-	return s.Driver.Write(ctx, func(tx store.Tx) error { return fn(silentTx{tx}) })
+func (s silent) Write(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
+	return s.Driver.Write(ctx, use, func(tx store.Rows) error { return fn(silentTx{tx}) })
 }
 
-type silentTx struct{ store.Tx }
+// QueueRows looks through silentTx, as the driver knows its own transactions only.
+func (s silent) QueueRows(tx store.Rows) (queue.Rows, queue.CacheRows, queue.HostRows) {
+	if silenced, ok := tx.(silentTx); ok {
+		tx = silenced.Rows
+	}
+	return s.Driver.QueueRows(tx)
+}
+
+type silentTx struct{ store.Rows }
 
 // Tell does nothing.
 func (silentTx) Tell([]store.Signal) {}

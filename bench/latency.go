@@ -100,7 +100,7 @@ func latencyRound(ctx context.Context, o Options) (Round, error) {
 }
 
 // latencies measures on a store that is open.
-func (s *store) latencies(ctx context.Context, o Options) (Round, error) {
+func (s *scratch) latencies(ctx context.Context, o Options) (Round, error) {
 	producer := s.Ledger
 	if s.dsn != "" {
 		driver, err := postgres.Open(ctx, s.dsn)

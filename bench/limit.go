@@ -106,7 +106,7 @@ func (s *sleeper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 }
 
 // conduct runs conductors, each with connections of its own where there is a server, until the work is done.
-func (s *store) conduct(ctx context.Context, instances int, cfg conductor.Config, until func(context.Context) error) error {
+func (s *scratch) conduct(ctx context.Context, instances int, cfg conductor.Config, until func(context.Context) error) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	cfg.Drain = time.Minute

@@ -49,7 +49,7 @@ func sizeRound(ctx context.Context, o Options) (Round, error) {
 
 // bytes is what a store takes on disk. Of an SQLite file pages that are free count, as in life; what still lies in its
 // write-ahead log is brought into it first.
-func (s *store) bytes(ctx context.Context) (int64, error) {
+func (s *scratch) bytes(ctx context.Context) (int64, error) {
 	if s.dsn == "" {
 		if err := checkpoint(ctx, s.path); err != nil {
 			return 0, err

@@ -21,6 +21,16 @@ func onLedger(ctx context.Context, o Options, use func(*ledger.Ledger) (Round, e
 	return use(s.Ledger)
 }
 
+// onDriver is onLedger for what makes a ledger of its own.
+func onDriver(ctx context.Context, o Options, use func(ledger.Driver) (Round, error)) (Round, error) {
+	s, err := openStore(ctx, o)
+	if err != nil {
+		return Round{}, err
+	}
+	defer s.remove()
+	return use(s.driver)
+}
+
 // registered defines the pipeline of one host and registers one revision with its deployment.
 func registered(ctx context.Context, l *ledger.Ledger) error {
 	definition := fleet(1)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
@@ -18,9 +17,7 @@ func TestFaultsMakeNoCallbackTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := ledger.New(driver, ledger.Options{})
-	t.Cleanup(func() { l.Close() })
-	day, err := caboosetest.Run(t.Context(), l, t.TempDir(), caboosetest.Settings{Jobs: 6, Features: 3, ArchiveFails: 7, DeleteFails: 7})
+	day, err := caboosetest.Run(t.Context(), driver, t.TempDir(), caboosetest.Settings{Jobs: 6, Features: 3, ArchiveFails: 7, DeleteFails: 7})
 	if err != nil {
 		t.Fatal(err)
 	}

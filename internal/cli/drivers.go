@@ -12,18 +12,18 @@ import (
 )
 
 // openLedger connects to the database of a session; which one it is, is decided here alone.
-func (s *session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
+func (s *session) openLedger(ctx context.Context, planner queue.Successors) (*ledger.Ledger, error) {
 	driver, err := s.openDriver(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ledger.New(driver, ledger.Options{}), nil
+	return ledger.New(driver, ledger.Options{Successors: planner, PriorityStep: s.live.Now().PriorityStep}), nil
 }
 
 func (s *session) openDriver(ctx context.Context) (ledger.Driver, error) {
 	if s.kind == shared {
 		cfg := s.live.Now().Ledger
-		return postgres.OpenWith(ctx, s.url, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log})
+		return postgres.OpenWith(ctx, s.url, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log, Metrics: s.ledgerMetrics})
 	}
 	return sqlite.Open(ctx, s.url)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -39,6 +40,7 @@ type session struct {
 	api     *server.Server // once the role api was made
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
+	ledgerMetrics   *obs.Ledger
 	ledgerID        string
 	handlers        atomic.Pointer[handlerSet]                                       // what they need of the configuration in force
 	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error) // makes another one; nil: no role needs any
@@ -107,7 +109,9 @@ func (a *app) locate(dir string) (*session, error) {
 
 // connect opens the ledger and the blobs.
 func (s *session) connect(ctx context.Context) error {
-	l, err := s.openLedger(ctx)
+	s.ledgerMetrics = obs.NewLedger()
+	planner := &callback.Planner{Book: func() callback.Book { return s.live.Now() }}
+	l, err := s.openLedger(ctx, planner)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
-	l.Follows(callback.Planner{Book: func() callback.Book { return s.live.Now() }, Blobs: store, Jobs: l})
+	planner.Blobs, planner.Jobs = store, l
 	service := server.NewService(l, store, s.offers())
 	service.Retention = s.live.Now().Ledger.Retention
 	service.LargestUpload = s.live.Now().Server.LargestUpload
@@ -124,7 +128,6 @@ func (s *session) connect(ctx context.Context) error {
 	if s.kind == embedded {
 		service.Idle = func() bool { return !s.home.held() }
 	}
-	l.PriorityStep(s.live.Now().PriorityStep)
 	s.ledger, s.blobs, s.operations = l, store, service
 	return nil
 }

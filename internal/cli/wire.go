@@ -25,6 +25,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -64,8 +65,8 @@ func (s *session) roles(ctx context.Context, o roleOptions, names ...string) ([]
 		return nil, err
 	}
 	s.ledgerID = id.String()
-	o.ledger = obs.NewLedger(o.registerer())
-	s.ledger.Measure(o.ledger)
+	o.ledger = s.ledgerMetrics
+	o.ledger.Register(o.registerer())
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err
 	}

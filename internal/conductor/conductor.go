@@ -125,7 +125,7 @@ func New(l Ledger, cfg Config) *Conductor {
 		cfg.Metrics = obs.NewConductor(nil)
 	}
 	if cfg.Ledger == nil {
-		cfg.Ledger = obs.NewLedger(nil)
+		cfg.Ledger = obs.NewLedger()
 	}
 	log := obs.Component(cfg.Log, "conductor")
 	tracer := obs.Spans(cfg.Tracing)

@@ -126,7 +126,7 @@ func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 		f.backlogs = []queue.Backlog{{Handler: "work", Counts: map[action.Status]int{action.Pending: 5, action.Running: 2}, Ready: 4, Oldest: time.Now()}}
 		registry := prometheus.NewRegistry()
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() },
-			func(c *conductor.Config) { c.Ledger = obs.NewLedger(registry) })
+			func(c *conductor.Config) { c.Ledger = obs.NewLedger(); c.Ledger.Register(registry) })
 		settle(time.Minute)
 		if f.samples != 0 {
 			t.Errorf("%d samples by one that is not the first", f.samples)

@@ -58,13 +58,13 @@ func TestAHeldCompletionKeepsNoProcessAlive(t *testing.T) {
 	})
 }
 
-// store is blobs as a test wants them.
-type store struct {
+// fakeBlobs is a blob store that answers as a test wants.
+type fakeBlobs struct {
 	blob.Store
 	get func(key string) (string, error)
 }
 
-func (s store) Get(_ context.Context, key string) (io.ReadCloser, int64, error) {
+func (s fakeBlobs) Get(_ context.Context, key string) (io.ReadCloser, int64, error) {
 	text, err := s.get(key)
 	return io.NopCloser(strings.NewReader(text)), int64(len(text)), err
 }
@@ -76,7 +76,7 @@ func TestBigParametersAreFetched(t *testing.T) {
 		var away atomic.Bool
 		away.Store(true)
 		var seen atomic.Value
-		blobs := store{get: func(key string) (string, error) {
+		blobs := fakeBlobs{get: func(key string) (string, error) {
 			switch {
 			case key == "gone":
 				return "", fault.New(fault.NotFound, "there is no %s", key)

@@ -84,6 +84,12 @@ func (l *Ledger) Ready(ctx context.Context) error { return l.DB.Ready(ctx) }
 // Now returns the database's time.
 func (l *Ledger) Now(ctx context.Context) (time.Time, error) { return store.Now(ctx, l.DB) }
 
+// ID returns the id that tells this log from every other one.
+func (l *Ledger) ID(ctx context.Context) (action.ID, error) { return store.ID(ctx, l.DB) }
+
+// Outdated returns a channel that is closed once a newer Waybill has migrated the database; see store.Signals.
+func (l *Ledger) Outdated() <-chan struct{} { return l.DB.Signals().Outdated() }
+
 // Retain deletes what is too old to be needed: actions, idempotency keys, and uploads that were never registered. See
 // queue.Queue.Retain and journal.Uploads.SweepUploads.
 func (l *Ledger) Retain(ctx context.Context, retention time.Duration, stored store.Folders) error {

@@ -15,17 +15,20 @@ type Ledger struct {
 	Sampled    *Sampled             // what one of those that share the log measures
 }
 
-// NewLedger makes the metrics and registers them; a nil registerer leaves them unregistered.
-func NewLedger(to prometheus.Registerer) *Ledger {
-	create, at := promauto.With(to), named("ledger")
-	sampled := newSampled()
-	if to != nil {
-		to.MustRegister(sampled)
-	}
+// NewLedger makes the metrics. The database is opened before it is known whether a process shows them: see Register.
+func NewLedger() *Ledger {
+	create, at := promauto.With(nil), named("ledger")
 	return &Ledger{
 		NotifyLag:  create.NewHistogram(at.histogram("notify_lag_seconds", "From a notification's sending to its arrival.", short())),
 		ListenerUp: create.NewGauge(at.gauge("listener_up", "1 while notifications of other processes arrive; 0: every wake-up waits for a poll.")),
-		Sampled:    sampled,
+		Sampled:    newSampled(),
+	}
+}
+
+// Register adds the metrics to a registry; nil: to none.
+func (l *Ledger) Register(to prometheus.Registerer) {
+	if to != nil {
+		to.MustRegister(l.NotifyLag, l.ListenerUp, l.Sampled)
 	}
 }
 

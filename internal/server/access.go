@@ -35,7 +35,7 @@ type access struct {
 // tokens is what access needs of the ledger.
 type tokens interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (token.Token, error)
-	Waiter() *ledger.Ledger
+	NewWaiter() *ledger.Ledger
 	sessionStore
 }
 

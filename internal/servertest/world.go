@@ -136,7 +136,7 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	waiter := w.Service.NewWaiter()
+	waiter := w.Service.Waiter()
 	for {
 		view, err := w.Service.Deployment(ctx, ref)
 		if err != nil {

@@ -97,7 +97,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 		return
 	}
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
-		waiter, seen := p.service.NewWaiter(), r.Header.Get("Last-Event-ID")
+		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
 			body, err := p.fragment(r.WithContext(ctx), load)

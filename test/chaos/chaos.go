@@ -89,12 +89,13 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Ledger = ledger.New(driver, ledger.Options{})
+	planner := &callback.Planner{Book: func() callback.Book { return &w.config }} // of what the watcher ends
+	w.Ledger = ledger.New(driver, ledger.Options{Successors: planner})
 	blobs, err := blob.OpenDir(filepath.Join(w.home(), "blobs"))
 	if err != nil {
 		return nil, errors.Join(err, w.Ledger.Close())
 	}
-	w.Ledger.Follows(callback.Planner{Book: func() callback.Book { return &w.config }, Blobs: blobs, Jobs: w.Ledger}) // of what the watcher ends
+	planner.Blobs, planner.Jobs = blobs, w.Ledger
 	return w, nil
 }
 

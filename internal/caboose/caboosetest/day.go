@@ -67,9 +67,9 @@ type day struct {
 	came   Day
 }
 
-// Run lives the day on an empty ledger, with the archive in a folder. The error is of what it stands on, a broken promise
+// Run lives the day on an empty database, which it closes, with the archive in a folder. The error is of what it stands on, a broken promise
 // is in the Day.
-func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day, error) {
+func Run(ctx context.Context, driver ledger.Driver, folder string, s Settings) (came Day, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not everything was deleted within %s", patience))
 	defer cancel()
 	blobs, err := blob.OpenDir(folder)
@@ -80,7 +80,10 @@ func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day,
 	if err != nil {
 		return Day{}, err
 	}
-	l.Follows(callback.Planner{Book: func() callback.Book { return &config }, Blobs: blobs, Jobs: l})
+	planner := &callback.Planner{Book: func() callback.Book { return &config }, Blobs: blobs}
+	l := ledger.New(driver, ledger.Options{Successors: planner})
+	defer func() { err = errors.Join(err, l.Close()) }()
+	planner.Jobs = l
 	d := &day{Settings: s, ledger: l, blobs: blobs, jobs: map[action.ID]bool{}, faults: newFaults(blobs, l.NewWaiter(), s)}
 	if err := d.handOff(ctx, config); err != nil {
 		return Day{}, err

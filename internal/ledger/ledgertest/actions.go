@@ -60,8 +60,7 @@ func failedStepIsNoted(t *testing.T, s setup) {
 			t.Errorf("%s: detail (-want +got):\n%s", outcome, diff)
 		}
 	}
-	standing, err := s.Standing(s.ctx, testPipeline, oak)
-	check(t, err)
+	standing := s.standing(t, oak)
 	if standing.Failed != 1 {
 		t.Errorf("last failed: %d, want 1", standing.Failed)
 	}
@@ -135,17 +134,13 @@ type failing struct{ ledger.Driver }
 
 var errCut = errors.New("the connection was cut")
 
-func (f failing) Write(ctx context.Context, fn func(store.Tx) error) error {
-	return f.Driver.Write(ctx, func(tx store.Tx) error {
+func (f failing) Write(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
+	return f.Driver.Write(ctx, use, func(tx store.Rows) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
 		return errCut
 	})
-}
-
-func (f failing) WriteTurn(ctx context.Context, fn func(store.Tx) error) error {
-	return f.Write(ctx, fn)
 }
 
 func (f failing) Listen(func(store.Signal)) {}
@@ -335,7 +330,7 @@ func illegalTransitionsAreRefused(t *testing.T, s setup) {
 		}
 	}
 	s.end(t, host, c, done())
-	err := s.driver.Write(s.ctx, func(tx store.Tx) error {
+	err := s.write(func(tx rows) error {
 		th := c.Thread
 		th.Status = action.Failed
 		_, err := tx.EndThreads(action.ID{}, []queue.Ending{{Thread: th, Event: action.Event{ActionID: c.ID, Seq: th.Seq + 1, Status: th.Status, At: tx.Now()}}})
@@ -350,7 +345,7 @@ var errTaken = errors.New("it is taken back")
 
 // setStatus writes the status of a live action behind package action's back; with an error that is taken back.
 func (s setup) setStatus(id action.ID, to action.Status, back error) error {
-	return s.driver.Write(s.ctx, func(tx store.Tx) error {
+	return s.write(func(tx rows) error {
 		threads, err := tx.LockThreads([]action.ID{id})
 		if err != nil {
 			return err

@@ -14,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // payload is a job of a process whose payload's key is made of a text.
@@ -177,7 +176,7 @@ func equalPayloadsRaceForOneJob(t *testing.T, s setup) {
 	const askers, rounds = 8, 10
 	ledgers := make([]*ledger.Ledger, askers)
 	for i := range ledgers {
-		ledgers[i], _ = s.another(t)
+		ledgers[i], _ = s.another(t, ledger.Options{})
 	}
 	for round := range rounds {
 		made := make([]queue.Enqueued, askers)
@@ -283,7 +282,7 @@ func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
 	s.ask(t, payload("p", 1))
 	check(t, s.Retain(s.ctx, 0, &weeks{}))
 	count := 0
-	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
+	check(t, s.write(func(tx rows) error {
 		for deleted := 1; deleted > 0; {
 			deleted, err = tx.ForgetRequests(tx.Now().Add(time.Hour), 1)
 			count += deleted
@@ -303,7 +302,7 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 	made := make([]queue.Enqueued, askers)
 	var all sync.WaitGroup
 	for i := range made {
-		l, _ := s.another(t)
+		l, _ := s.another(t, ledger.Options{})
 		all.Go(func() {
 			var err error
 			if made[i], err = l.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {

@@ -63,8 +63,9 @@ func follower(e queue.End, name string) action.Action {
 }
 
 // planning is a setup whose ends have followers.
-func (s setup) planning(p *planner) *planner {
-	s.Follows(p)
+func (s *setup) planning(t *testing.T, p *planner) *planner {
+	t.Helper()
+	s.reopen(t, ledger.Options{Successors: p})
 	return p
 }
 
@@ -78,7 +79,7 @@ func (s setup) followers(t *testing.T, parent action.ID) []queue.ActionState {
 
 // endsAndWhatFollowsAreOne: the follower is there when the end is, says when that was, and is made once however often it is planned.
 func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
-	p := s.planning(&planner{})
+	p := s.planning(t, &planner{})
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
 	c := s.claim(t, host, "noop", 1)[0]
@@ -109,7 +110,7 @@ func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
 
 // everyEndHasItsFollowers: whoever ends an action.
 func everyEndHasItsFollowers(t *testing.T, s setup) {
-	p := s.planning(&planner{})
+	p := s.planning(t, &planner{})
 	host := s.join(t, "host-a")
 	want := map[action.ID]action.Status{}
 
@@ -180,7 +181,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 
 // unplannedEndsWait: while documents cannot be had their action stays as it is; nobody else waits for it.
 func unplannedEndsWait(t *testing.T, s setup) {
-	p := s.planning(&planner{away: true})
+	p := s.planning(t, &planner{away: true})
 	host := s.join(t, "host-a")
 	plain := job("plain")
 	plain.Kind = "action"
@@ -236,19 +237,15 @@ type counting struct {
 	writes, thrown int
 }
 
-func (c *counting) Write(ctx context.Context, fn func(store.Tx) error) error {
+func (c *counting) Write(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
 	c.writes++
-	return c.Driver.Write(ctx, func(tx store.Tx) error {
+	return c.Driver.Write(ctx, use, func(tx store.Rows) error {
 		err := fn(tx)
 		if err != nil {
 			c.thrown++
 		}
 		return err
 	})
-}
-
-func (c *counting) WriteTurn(ctx context.Context, fn func(store.Tx) error) error {
-	return c.Write(ctx, fn)
 }
 
 func (*counting) Listen(func(store.Signal)) {} // the driver has a listener
@@ -278,9 +275,8 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 	s.enqueue(t, keyed)
 
 	d := &counting{Driver: s.driver}
-	l := ledger.New(d, ledger.Options{})
 	p := &planner{}
-	l.Follows(p)
+	l := ledger.New(d, ledger.Options{Successors: p})
 	for _, c := range []struct {
 		name string
 		ends int
@@ -312,7 +308,7 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 
 // deferredEndsDelayNoDeadline: more late actions than one look takes, whose callbacks cannot be planned, wait by themselves.
 func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
-	p := s.planning(&planner{away: true})
+	p := s.planning(t, &planner{away: true})
 	late := make([]action.Action, 1001)
 	for i := range late {
 		late[i] = job(fmt.Sprint(i))
@@ -343,8 +339,7 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 	p.mu.Lock()
 	p.away = false
 	p.mu.Unlock()
-	restarted, _ := s.another(t) // another process need not wait
-	restarted.Follows(p)
+	restarted, _ := s.another(t, ledger.Options{Successors: p}) // another process need not wait
 	for range 2 {
 		_, err := restarted.Due(s.ctx)
 		check(t, err)
@@ -358,7 +353,7 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 
 // followersFailAtBirth: a follower that could not be planned is there, has ended, and its siblings are not held back.
 func followersFailAtBirth(t *testing.T, s setup) {
-	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
+	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		bad, unstorable := follower(e, "bad"), follower(e, "unstorable")
 		unstorable.Parameters = []byte("{")
 		return []queue.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
@@ -382,7 +377,7 @@ func followersFailAtBirth(t *testing.T, s setup) {
 
 // chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that somebody asks for.
 func chainsLinkToWhatIsThere(t *testing.T, s setup) {
-	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
+	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		if e.Action.Name != "first" {
 			return nil
 		}
@@ -416,7 +411,7 @@ func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 // chainsKeepTheirWidth: the end of a chained job, and of its retry, is planned with the width that the job was planned with.
 func chainsKeepTheirWidth(t *testing.T, s setup) {
 	ended := map[action.ID]int{} // width by job
-	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
+	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		ended[e.Action.ID] = e.Action.Width
 		if e.Action.Name != "first" {
 			return nil
@@ -439,7 +434,7 @@ func chainsKeepTheirWidth(t *testing.T, s setup) {
 
 // beginningsAreToldOnce: however often an action is tried, and whoever says that it runs.
 func beginningsAreToldOnce(t *testing.T, s setup) {
-	s.planning(&planner{begins: func(a action.Action) []queue.Successor {
+	s.planning(t, &planner{begins: func(a action.Action) []queue.Successor {
 		return []queue.Successor{{Action: follower(queue.End{Action: a}, "began")}}
 	}, follow: func(queue.End) []queue.Successor { return nil }})
 	host := s.join(t, "host-a")
@@ -475,7 +470,7 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 // turnsDoNotWaitForSlowPlans: an end whose plan is not ready is recorded by a later turn, which plans nothing again. The
 // others of the turn are recorded, and what it wants is claimed.
 func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
-	p := s.planning(&planner{hangs: make(chan struct{})})
+	p := s.planning(t, &planner{hangs: make(chan struct{})})
 	release := sync.OnceFunc(func() { close(p.hangs) })
 	defer release()
 	host := s.join(t, "host-a")
@@ -527,7 +522,7 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 
 // severalOfABatchSubscribe: requests of one batch for the payload of a live job are all called.
 func severalOfABatchSubscribe(t *testing.T, s setup) {
-	s.planning(&planner{})
+	s.planning(t, &planner{})
 	first := job("x")
 	first.CacheKey = action.DerivedID(time.Now(), t.Name())
 	id := s.enqueue(t, first)
@@ -544,7 +539,7 @@ func severalOfABatchSubscribe(t *testing.T, s setup) {
 			t.Errorf("%+v, want job %s", m, id)
 		}
 	}
-	check(t, s.driver.Read(s.ctx, func(tx store.Tx) error {
+	check(t, s.read(func(tx rows) error {
 		there, err := tx.Subscribers([]action.ID{id})
 		if len(there[id]) != len(batch) {
 			t.Errorf("%d subscribers, want %d", len(there[id]), len(batch))

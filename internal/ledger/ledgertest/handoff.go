@@ -300,7 +300,7 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 		t.Errorf("claimed %+v", c.Action)
 	}
 	var planned string
-	s.planning(&planner{follow: func(e queue.End) []queue.Successor {
+	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		planned = string(e.Output) + " " + e.OutputRef
 		return nil
 	}})

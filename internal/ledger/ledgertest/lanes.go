@@ -72,7 +72,7 @@ func (s setup) allLanes(t *testing.T, handlers ...string) (lanes []string, pages
 func (s setup) bucket(t *testing.T, to func(b action.Bucket, now time.Time) action.Bucket, keys ...string) {
 	t.Helper()
 	slices.Sort(keys)
-	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
+	check(t, s.write(func(tx rows) error {
 		rows, err := tx.LockLimiters(keys)
 		for i := range rows {
 			rows[i].Bucket = to(rows[i].Bucket.With(action.Limit{}, tx.Now()), tx.Now())
@@ -187,8 +187,8 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 // readyLanesAreNamed: who claims learns in which lanes more is ready, also from other processes that share a server.
 func readyLanesAreNamed(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
-	other, _ := s.another(t)
-	views := []*ledger.Ledger{s.NewWaiter(), other.Waiter()}
+	other, _ := s.another(t, ledger.Options{})
+	views := []*ledger.Ledger{s.NewWaiter(), other.NewWaiter()}
 	if s.Embedded() { // processes that share a file look for themselves
 		views = views[:1]
 	}

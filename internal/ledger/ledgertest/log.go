@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 const oak = testPipeline + "/beta/all/oak"
@@ -236,16 +236,14 @@ func rollUpsFollowTheLog(t *testing.T, s setup) {
 		if got := status(); got != step.want {
 			t.Errorf("after %s: %s, want %s", step.entry.Event, got, step.want)
 		}
-		runs, err := s.StageRuns(s.ctx, testPipeline, 1)
-		check(t, err)
+		runs := s.stageRuns(t, 1)
 		if len(runs) != 1 || runs[0].Stage != "beta" || runs[0].Outcome != step.stage || runs[0].EndedAt.IsZero() != (step.stage == "") {
 			t.Errorf("after %s: stage runs %+v, want outcome %q", step.entry.Event, runs, step.stage)
 		}
 	}
 	s.register(t, "88d0e17")
 	s.append(t, fact(2, beta, pipeline.StageStarted), note(2, testPipeline, pipeline.PipelineSuperseded))
-	runs, err := s.StageRuns(s.ctx, testPipeline, 2)
-	check(t, err)
+	runs := s.stageRuns(t, 2)
 	if len(runs) != 1 || runs[0].Outcome != "superseded" {
 		t.Errorf("stage runs of a superseded deployment: %+v", runs)
 	}
@@ -271,8 +269,7 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	started.Revision, finished.Revision = 1, 1
 	s.append(t, started, finished)
 
-	standing, err := s.Standing(s.ctx, testPipeline, oak)
-	check(t, err)
+	standing := s.standing(t, oak)
 	if standing.At.IsZero() || standing.FailedAt.IsZero() {
 		t.Errorf("times are missing: %+v", standing)
 	}
@@ -281,18 +278,15 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	if diff := cmp.Diff(want, standing); diff != "" {
 		t.Errorf("standing (-want +got):\n%s", diff)
 	}
-	empty, err := s.Standing(s.ctx, testPipeline, testPipeline+"/prod")
-	check(t, err)
+	empty := s.standing(t, testPipeline+"/prod")
 	if diff := cmp.Diff(journal.Standing{Target: testPipeline + "/prod"}, empty); diff != "" {
 		t.Errorf("standing of a target that nothing passed (-want +got):\n%s", diff)
 	}
-	past, err := s.History(s.ctx, testPipeline, oak, moment.Seq+1, 1)
-	check(t, err)
+	past := s.history(t, oak, moment.Seq+1, 1)
 	if len(past) != 1 || past[0].Deployment != 3 || past[0].Event != pipeline.HostFinished {
 		t.Errorf("at the past moment: %+v", past)
 	}
-	history, err := s.History(s.ctx, testPipeline, oak, 0, 0)
-	check(t, err)
+	history := s.history(t, oak, 0, 0)
 	var story []string
 	for _, e := range history {
 		story = append(story, fmt.Sprintf("%d %s", e.Deployment, e.Event))
@@ -345,8 +339,8 @@ func illegalEntriesAreRefused(t *testing.T, s setup) {
 		"a class that there is not":      {Class: 4, Event: pipeline.HostStarted, Deployment: 1, Occurrence: 1},
 	} {
 		e.Seq, e.Pipeline, e.Target, e.Revision, e.Version, e.At = next, testPipeline, oak, 1, 1, time.Now()
-		err := s.driver.Write(s.ctx, func(tx store.Tx) error {
-			heads, err := tx.LockHeads([]string{testPipeline})
+		err := s.write(func(tx rows) error {
+			heads, err := tx.LockHeads([]string{testPipeline}, true)
 			if err != nil {
 				return err
 			}
@@ -368,8 +362,11 @@ func introductionsAreKept(t *testing.T, s setup) {
 	s.define(t)
 	s.append(t, pipeline.Entry{Class: pipeline.Change, Event: pipeline.StepIntroduced, Target: testPipeline + "/beta", Version: 2,
 		Detail: []byte(`{"event": "host-cache-warmed", "revisionAfter": 3, "strict": true}`)})
-	got, err := s.Introductions(s.ctx, testPipeline)
-	check(t, err)
+	var got []journal.Introduction
+	check(t, s.read(func(tx rows) (err error) {
+		got, err = tx.Introductions(testPipeline)
+		return err
+	}))
 	want := []journal.Introduction{{Stage: "beta", Event: "host-cache-warmed", RevisionAfter: 3, Version: 2, Strict: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("introductions (-want +got):\n%s", diff)
@@ -380,7 +377,7 @@ func introductionsAreKept(t *testing.T, s setup) {
 func opensWhatItWrote(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	other, _ := s.another(t)
+	other, _ := s.another(t, ledger.Options{})
 	id, err := s.ID(s.ctx)
 	check(t, err)
 	otherID, err := other.ID(s.ctx)
@@ -395,4 +392,38 @@ func opensWhatItWrote(t *testing.T, s setup) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("entries (-written +read):\n%s", diff)
 	}
+}
+
+// standing reads the roll-up of a target; nothing has passed it yet: an empty one.
+func (s setup) standing(t *testing.T, target string) journal.Standing {
+	t.Helper()
+	standing := journal.Standing{Target: target}
+	check(t, s.read(func(tx rows) error {
+		some, err := tx.Standings(testPipeline, target)
+		if len(some) > 0 {
+			standing = some[0]
+		}
+		return err
+	}))
+	return standing
+}
+
+// history reads a target's finishes and failures.
+func (s setup) history(t *testing.T, target string, below int64, limit int) (entries []pipeline.Entry) {
+	t.Helper()
+	check(t, s.read(func(tx rows) (err error) {
+		entries, err = tx.History(testPipeline, target, below, limit)
+		return err
+	}))
+	return entries
+}
+
+// stageRuns reads a deployment's ways through its stages.
+func (s setup) stageRuns(t *testing.T, deployment int64) (runs []journal.StageRun) {
+	t.Helper()
+	check(t, s.read(func(tx rows) (err error) {
+		runs, err = tx.StageRuns(testPipeline, deployment)
+		return err
+	}))
+	return runs
 }

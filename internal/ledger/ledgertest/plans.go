@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // plansUseIndexes: the claim and the questions never read a whole table that grows, with the planner as it is.
@@ -25,55 +24,55 @@ func plansUseIndexes(t *testing.T, s setup) {
 	head := s.fill(t, host)
 	id := s.enqueue(t, job("x"))
 	key := pipeline.StepKey{Deployment: 1, Target: oak, Event: pipeline.HostStarted}
-	entries := func(q journal.EntryQuery) func(store.Tx) error {
+	entries := func(q journal.EntryQuery) func(rows) error {
 		q.Pipeline = testPipeline
-		return func(tx store.Tx) error { _, err := tx.Entries(q); return err }
+		return func(tx rows) error { _, err := tx.Entries(q); return err }
 	}
-	list := func(q queue.ActionQuery) func(store.Tx) error {
+	list := func(q queue.ActionQuery) func(rows) error {
 		q.Limit = 5
-		return func(tx store.Tx) error { _, err := tx.ActionStates(nil, q); return err }
+		return func(tx rows) error { _, err := tx.ActionStates(nil, q); return err }
 	}
-	choose := func(c queue.Choice) func(store.Tx) error {
-		return func(tx store.Tx) error { _, err := tx.Select(c, host.ID, 10); return err }
+	choose := func(c queue.Choice) func(rows) error {
+		return func(tx rows) error { _, err := tx.Select(c, host.ID, 10); return err }
 	}
-	planned := map[string]func(store.Tx) error{
-		"Claim: claim":                func(tx store.Tx) error { _, _, err := tx.Claim(host, []queue.Want{{Lane: "noop", N: 1}}); return err },
-		"Lanes: lanes":                func(tx store.Tx) error { _, _, err := tx.Lanes([]string{"noop", "step"}, "", 10); return err },
-		"MakeReady: due":              func(tx store.Tx) error { _, err := tx.MakeReady(10); return err },
-		"NextDue: next due":           func(tx store.Tx) error { _, err := tx.NextDue(time.Time{}); return err },
+	planned := map[string]func(rows) error{
+		"Claim: claim":                func(tx rows) error { _, _, err := tx.Claim(host, []queue.Want{{Lane: "noop", N: 1}}); return err },
+		"Lanes: lanes":                func(tx rows) error { _, _, err := tx.Lanes([]string{"noop", "step"}, "", 10); return err },
+		"MakeReady: due":              func(tx rows) error { _, err := tx.MakeReady(10); return err },
+		"NextDue: next due":           func(tx rows) error { _, err := tx.NextDue(time.Time{}); return err },
 		"Select: dead claims":         choose(queue.DeadClaims),
-		"PastDeadline: past deadline": func(tx store.Tx) error { _, err := tx.PastDeadline(queue.Deadline{}, 10); return err },
+		"PastDeadline: past deadline": func(tx rows) error { _, err := tx.PastDeadline(queue.Deadline{}, 10); return err },
 		"Select: cancel asked":        choose(queue.CancelAsked),
 		"Select: claims of one":       choose(queue.ClaimsOf),
 		"Select: stop asked":          choose(queue.StopAsked),
-		"LiveKeys: live keys":         func(tx store.Tx) error { _, err := tx.LiveKeys([]string{"x"}); return err },
-		"LockThreads: threads":        func(tx store.Tx) error { _, err := tx.LockThreads([]action.ID{id}); return err },
-		"Actions: actions":            func(tx store.Tx) error { _, err := tx.Actions([]action.ID{id}); return err },
-		"ActionStates: action state":  func(tx store.Tx) error { _, err := tx.ActionStates([]action.ID{id}, queue.ActionQuery{}); return err },
-		"Events: events":              func(tx store.Tx) error { _, err := tx.Events(id); return err },
-		"Marked: marked":              func(tx store.Tx) error { _, err := tx.Marked(1, []pipeline.StepKey{key}); return err },
+		"LiveKeys: live keys":         func(tx rows) error { _, err := tx.LiveKeys([]string{"x"}); return err },
+		"LockThreads: threads":        func(tx rows) error { _, err := tx.LockThreads([]action.ID{id}); return err },
+		"Actions: actions":            func(tx rows) error { _, err := tx.Actions([]action.ID{id}); return err },
+		"ActionStates: action state":  func(tx rows) error { _, err := tx.ActionStates([]action.ID{id}, queue.ActionQuery{}); return err },
+		"Events: events":              func(tx rows) error { _, err := tx.Events(id); return err },
+		"Marked: marked":              func(tx rows) error { _, err := tx.Marked(1, []pipeline.StepKey{key}); return err },
 		"Entries: newer entries":      entries(journal.EntryQuery{After: head.Seq - 3}),
 		"Entries: a deployment":       entries(journal.EntryQuery{Deployment: 1}),
 		"Entries: a target":           entries(journal.EntryQuery{Target: oak}),
-		"Standings: latest through":   func(tx store.Tx) error { _, err := tx.Standings(testPipeline, oak); return err },
-		"History: at a past moment":   func(tx store.Tx) error { _, err := tx.History(testPipeline, oak, 9, 1); return err },
-		"Deployments: in progress": func(tx store.Tx) error {
+		"Standings: latest through":   func(tx rows) error { _, err := tx.Standings(testPipeline, oak); return err },
+		"History: at a past moment":   func(tx rows) error { _, err := tx.History(testPipeline, oak, 9, 1); return err },
+		"Deployments: in progress": func(tx rows) error {
 			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 			return err
 		},
-		"Resources: what runs where":  func(tx store.Tx) error { _, err := tx.Resources(testPipeline); return err },
-		"Limiters: limits in trouble": func(tx store.Tx) error { _, err := tx.Limiters(true); return err },
-		"LockLimiters: some limits":   func(tx store.Tx) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
-		"SlotLeases: slots":           func(tx store.Tx) error { _, err := tx.SlotLeases([]string{"noop"}, action.ID{}); return err },
-		"NextRun: next run":           func(tx store.Tx) error { _, err := tx.NextRun(); return err },
-		"Rescues: rescues":            func(tx store.Tx) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
-		"StageRuns: stages":           func(tx store.Tx) error { _, err := tx.StageRuns(testPipeline, 1); return err },
-		"ActionStates: actions of a step": func(tx store.Tx) error {
+		"Resources: what runs where":  func(tx rows) error { _, err := tx.Resources(testPipeline); return err },
+		"Limiters: limits in trouble": func(tx rows) error { _, err := tx.Limiters(true); return err },
+		"LockLimiters: some limits":   func(tx rows) error { _, err := tx.LockLimiters([]string{"noop"}); return err },
+		"SlotLeases: slots":           func(tx rows) error { _, err := tx.SlotLeases([]string{"noop"}, action.ID{}); return err },
+		"NextRun: next run":           func(tx rows) error { _, err := tx.NextRun(); return err },
+		"Rescues: rescues":            func(tx rows) error { _, err := tx.Rescues(time.Now().Add(-time.Hour)); return err },
+		"StageRuns: stages":           func(tx rows) error { _, err := tx.StageRuns(testPipeline, 1); return err },
+		"ActionStates: actions of a step": func(tx rows) error {
 			_, err := tx.ActionStates(nil, queue.ActionQuery{Pipeline: testPipeline, Deployment: 1, Limit: 5})
 			return err
 		},
-		"ForgetRequests: old requests":               func(tx store.Tx) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
-		"EventsAfter: what happens to all":           func(tx store.Tx) error { _, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10); return err },
+		"ForgetRequests: old requests":               func(tx rows) error { _, err := tx.ForgetRequests(time.Now(), 10); return err },
+		"EventsAfter: what happens to all":           func(tx rows) error { _, err := tx.EventsAfter(queue.EventPosition{Tx: 1}, 10); return err },
 		"ActionStates: newest actions":               list(queue.ActionQuery{}),
 		"ActionStates: live":                         list(queue.ActionQuery{LiveOnly: true}),
 		"ActionStates: of a name":                    list(queue.ActionQuery{Kind: "job", Name: "x"}),
@@ -95,68 +94,68 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"ActionStates: jobs dismissed":               list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Dismissed}}),
 		"ActionStates: long jobs":                    list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Shortest: time.Hour}),
 		"ActionStates: short jobs":                   list(queue.ActionQuery{Kind: action.KindJob, Phases: []queue.Phase{queue.Successful}, Longest: time.Hour}),
-		"HasActions: what an archive belongs to": func(tx store.Tx) error {
+		"HasActions: what an archive belongs to": func(tx rows) error {
 			_, err := tx.HasActions(time.Now().AddDate(-1, 0, 0), time.Now().AddDate(-1, 0, 7), "action/2020w07")
 			return err
 		},
-		"CacheEntries: cached payloads": func(tx store.Tx) error {
+		"CacheEntries: cached payloads": func(tx rows) error {
 			_, err := tx.CacheEntries(nil, queue.CacheQuery{Name: "x", Limit: 5})
 			return err
 		},
-		"Deployments: deployments": func(tx store.Tx) error {
+		"Deployments: deployments": func(tx rows) error {
 			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Limit: 5})
 			return err
 		},
-		"Deployments: all deployments":     func(tx store.Tx) error { _, err := tx.Deployments(journal.DeploymentQuery{Limit: 5}); return err },
-		"UsesBlobs":                        func(tx store.Tx) error { _, err := tx.UsesBlobs("upload/20261122T15/x"); return err },
-		"Revisions: revisions":             func(tx store.Tx) error { _, err := tx.Revisions(testPipeline, "", 0, 5); return err },
+		"Deployments: all deployments":     func(tx rows) error { _, err := tx.Deployments(journal.DeploymentQuery{Limit: 5}); return err },
+		"UsesBlobs":                        func(tx rows) error { _, err := tx.UsesBlobs("upload/20261122T15/x"); return err },
+		"Revisions: revisions":             func(tx rows) error { _, err := tx.Revisions(testPipeline, "", 0, 5); return err },
 		"Entries: the log's end":           entries(journal.EntryQuery{Newest: true, Limit: 5}),
 		"ActionStates: all jobs":           list(queue.ActionQuery{Kind: action.KindJob}),
 		"ActionStates: oldest of all jobs": list(queue.ActionQuery{Kind: action.KindJob, Oldest: true}),
-		"LockHeads":                        func(tx store.Tx) error { _, err := tx.LockHeads([]string{testPipeline}); return err },
-		"Heads":                            func(tx store.Tx) error { _, err := tx.Heads([]string{testPipeline}); return err },
-		"Versions":                         func(tx store.Tx) error { _, err := tx.Versions(testPipeline, 1); return err },
-		"DeploymentIDs":                    func(tx store.Tx) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
-		"SetDeploymentStatus":              func(tx store.Tx) error { return tx.SetDeploymentStatus(1, 1, pipeline.StatusActive, time.Time{}) },
-		"SetRevisionState":                 func(tx store.Tx) error { return tx.SetRevisionState(1, 1, "open") },
-		"Introductions":                    func(tx store.Tx) error { _, err := tx.Introductions(testPipeline); return err },
-		"UpdateThreads": func(tx store.Tx) error {
+		"LockHeads":                        func(tx rows) error { _, err := tx.LockHeads([]string{testPipeline}, true); return err },
+		"Heads":                            func(tx rows) error { _, err := tx.Heads([]string{testPipeline}); return err },
+		"Versions":                         func(tx rows) error { _, err := tx.Versions(testPipeline, 1); return err },
+		"DeploymentIDs":                    func(tx rows) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
+		"SetDeploymentStatus":              func(tx rows) error { return tx.SetDeploymentStatus(1, 1, pipeline.StatusActive, time.Time{}) },
+		"SetRevisionState":                 func(tx rows) error { return tx.SetRevisionState(1, 1, "open") },
+		"Introductions":                    func(tx rows) error { _, err := tx.Introductions(testPipeline); return err },
+		"UpdateThreads": func(tx rows) error {
 			threads, err := tx.LockThreads([]action.ID{id})
 			if err != nil {
 				return err
 			}
 			return tx.UpdateThreads([]queue.ThreadRow{{ID: id, Lane: "noop", Ready: true, Rank: tx.Now(), Thread: threads[id]}})
 		},
-		"EndThreads": func(tx store.Tx) error {
+		"EndThreads": func(tx rows) error {
 			_, err := tx.EndThreads(host.ID, []queue.Ending{{Lane: "noop", Thread: action.Thread{Status: action.Successful, Seq: 1, Attempt: 1},
 				Event: action.Event{ActionID: id, Seq: 1, Status: action.Successful, Attempt: 1}, At: tx.Now()}})
 			return err
 		},
-		"EventsEnd":      func(tx store.Tx) error { _, err := tx.EventsEnd(); return err },
-		"Instances":      func(tx store.Tx) error { _, err := tx.Instances(); return err },
-		"RenewInstance":  func(tx store.Tx) error { _, _, err := tx.RenewInstance(host, time.Minute); return err },
-		"BuryInstances":  func(tx store.Tx) error { _, err := tx.BuryInstances(host.ID, nil); return err },
-		"PutLimiters":    func(tx store.Tx) error { return tx.PutLimiters([]queue.LimiterRow{{Key: "noop"}}) },
-		"DeleteLimiters": func(tx store.Tx) error { return tx.DeleteLimiters([]string{"noop"}) },
-		"PutSlotLeases": func(tx store.Tx) error {
+		"EventsEnd":      func(tx rows) error { _, err := tx.EventsEnd(); return err },
+		"Instances":      func(tx rows) error { _, err := tx.Instances(); return err },
+		"RenewInstance":  func(tx rows) error { _, _, err := tx.RenewInstance(host, time.Minute); return err },
+		"BuryInstances":  func(tx rows) error { _, err := tx.BuryInstances(host.ID, nil); return err },
+		"PutLimiters":    func(tx rows) error { return tx.PutLimiters([]queue.LimiterRow{{Key: "noop"}}) },
+		"DeleteLimiters": func(tx rows) error { return tx.DeleteLimiters([]string{"noop"}) },
+		"PutSlotLeases": func(tx rows) error {
 			return tx.PutSlotLeases([]queue.SlotLeaseRow{{Key: "noop", Instance: host.ID}})
 		},
-		"PointCache": func(tx store.Tx) error {
+		"PointCache": func(tx rows) error {
 			_, err := tx.PointCache([]queue.CacheEntry{{Key: id, Scope: queue.PayloadScope, Name: "x", ActionID: id, CreatedAt: tx.Now()}}, false)
 			return err
 		},
-		"CacheEntries: by key": func(tx store.Tx) error { _, err := tx.CacheEntries([]action.ID{id}, queue.CacheQuery{}); return err },
-		"SetInvalidAfter": func(tx store.Tx) error {
+		"CacheEntries: by key": func(tx rows) error { _, err := tx.CacheEntries([]action.ID{id}, queue.CacheQuery{}); return err },
+		"SetInvalidAfter": func(tx rows) error {
 			return tx.SetInvalidAfter(queue.CacheEntry{Key: id, InvalidAfter: tx.Now()})
 		},
-		"Subscribers":       func(tx store.Tx) error { _, err := tx.Subscribers([]action.ID{id}); return err },
-		"DeleteSubscribers": func(tx store.Tx) error { return tx.DeleteSubscribers([]action.ID{id}) },
-		"Tokens":            func(tx store.Tx) error { _, err := tx.Tokens([]byte("x")); return err },
-		"Sessions":          func(tx store.Tx) error { _, err := tx.Sessions([32]byte{}); return err },
+		"Subscribers":       func(tx rows) error { _, err := tx.Subscribers([]action.ID{id}); return err },
+		"DeleteSubscribers": func(tx rows) error { return tx.DeleteSubscribers([]action.ID{id}) },
+		"Tokens":            func(tx rows) error { _, err := tx.Tokens([]byte("x")); return err },
+		"Sessions":          func(tx rows) error { _, err := tx.Sessions([32]byte{}); return err },
 	}
 	everyStatementIsPlanned(t, planned)
 	for name, statements := range planned {
-		plans, err := s.driver.Explain(s.ctx, statements)
+		plans, err := s.explain(statements)
 		check(t, err)
 		if len(plans) == 0 {
 			t.Errorf("%s: no plan", name)
@@ -174,15 +173,14 @@ func plansUseIndexes(t *testing.T, s setup) {
 	}
 }
 
-// unplanned is the methods of store.Tx whose statements need no index of a table that grows, and why.
+// unplanned is the methods of rows whose statements need no index of a table that grows, and why.
 var unplanned = map[string]string{
 	"Now":      "has no statement",
 	"LedgerID": "reads the one row of meta",
 	"Newer":    "reads the one row of meta",
 	"Backlogs": "counts all live rows",
 	"BindHost": "adds a row by its key, and reads it", "HostHomes": "reads local hosts, which people name",
-	"LockDefinitions": "reads no table",
-	"CreateHead":      "adds a row", "InsertVersion": "adds a row", "InsertEntries": "adds rows", "InsertRevision": "adds a row",
+	"InsertVersion": "adds a row", "InsertEntries": "adds rows", "InsertRevision": "adds a row",
 	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row", "InsertThreads": "adds rows", "Tell": "reads nothing",
 	"InsertActions": "adds rows", "InsertEvents": "adds rows", "InsertToken": "adds a row", "InsertSession": "adds a row",
 	"InsertSubscriber": "adds a row", "InsertDismissal": "adds a row",
@@ -196,24 +194,24 @@ var unplanned = map[string]string{
 	"DeleteExpiredSessions": "reads sessions, which people open",
 }
 
-// everyStatementIsPlanned: a new method of store.Tx is planned, or has a reason not to be.
-func everyStatementIsPlanned(t *testing.T, planned map[string]func(store.Tx) error) {
+// everyStatementIsPlanned: a new method of rows is planned, or has a reason not to be.
+func everyStatementIsPlanned(t *testing.T, planned map[string]func(rows) error) {
 	t.Helper()
 	known := map[string]bool{}
 	for name := range planned {
 		method, _, _ := strings.Cut(name, ":")
 		known[method] = true
 	}
-	tx := reflect.TypeFor[store.Tx]()
+	tx := reflect.TypeFor[rows]()
 	for i := range tx.NumMethod() {
 		name := tx.Method(i).Name
 		if _, reason := unplanned[name]; known[name] == reason {
-			t.Errorf("method %s of store.Tx: want a plan of its statements, or else a reason why they need none", name)
+			t.Errorf("method %s of rows: want a plan of its statements, or else a reason why they need none", name)
 		}
 		delete(known, name)
 	}
 	for name := range known {
-		t.Errorf("a plan is of %q, which is not a method of store.Tx", name)
+		t.Errorf("a plan is of %q, which is not a method of rows", name)
 	}
 }
 

@@ -188,7 +188,7 @@ func successNeedsNoLook(t *testing.T, s setup) {
 
 // addEvent makes a claimed thread have a newer event than its claim.
 func (s setup) addEvent(id action.ID) error {
-	return s.driver.Write(s.ctx, func(tx store.Tx) error {
+	return s.write(func(tx rows) error {
 		threads, err := tx.LockThreads([]action.ID{id})
 		if err != nil {
 			return err
@@ -247,7 +247,7 @@ func (s setup) overdue(t *testing.T, host queue.Instance, a action.Action) queue
 	c := s.claim(t, host, "noop", 1)[0]
 	past := c.Thread
 	past.Lease = time.Now().Add(-time.Second)
-	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
+	check(t, s.write(func(tx rows) error {
 		return tx.UpdateThreads([]queue.ThreadRow{{ID: c.ID, Thread: past, Rank: past.RunAt}})
 	}))
 	return c

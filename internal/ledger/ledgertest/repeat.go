@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
@@ -112,12 +113,12 @@ func overtakingIsBounded(t *testing.T, s setup) {
 }
 
 func priorityStepsAreTheHandlers(t *testing.T, s setup) {
-	s.PriorityStep(func(handler string) time.Duration {
+	s.reopen(t, ledger.Options{PriorityStep: func(handler string) time.Duration {
 		if handler == "noop" {
 			return time.Millisecond
 		}
 		return time.Second
-	})
+	}})
 	host := s.join(t, "host-a")
 	now, err := s.Now(s.ctx)
 	check(t, err)

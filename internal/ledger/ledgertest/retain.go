@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // retention is what the suite's ledgers keep.
@@ -114,7 +113,7 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 	id := s.enqueue(t, a)
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
 	check(t, s.Dismiss(s.ctx, id, "ana"))
-	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error { // dismissing has deleted it
+	check(t, s.write(func(tx rows) error { // dismissing has deleted it
 		_, err := tx.PointCache([]queue.CacheEntry{{Key: a.CacheKey, Scope: queue.PayloadScope, ActionID: id, CreatedAt: old}}, true)
 		return err
 	}))
@@ -148,7 +147,7 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 // entriesOf reads the entry of a key.
 func (s setup) entriesOf(t *testing.T, key action.ID) (entries []queue.CacheEntry) {
 	t.Helper()
-	check(t, s.driver.Read(s.ctx, func(tx store.Tx) (err error) {
+	check(t, s.read(func(tx rows) (err error) {
 		entries, err = tx.CacheEntries([]action.ID{key}, queue.CacheQuery{})
 		return err
 	}))

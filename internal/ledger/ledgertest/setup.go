@@ -12,6 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/token"
 )
 
 // setup is a ledger of a test's own.
@@ -25,22 +27,53 @@ type setup struct {
 func newSetup(t *testing.T, database Database) setup {
 	t.Helper()
 	s := setup{database: database, ctx: t.Context()}
-	s.Ledger, s.driver = s.another(t)
+	s.reopen(t, ledger.Options{})
 	check(t, s.Maintain(s.ctx))
 	return s
 }
 
+// reopen goes on with another ledger on the same database.
+func (s *setup) reopen(t *testing.T, o ledger.Options) {
+	t.Helper()
+	s.Ledger, s.driver = s.another(t, o)
+}
+
 // another is a ledger on the same database, as another process has it.
-func (s setup) another(t *testing.T) (*ledger.Ledger, ledger.Driver) {
+func (s setup) another(t *testing.T, o ledger.Options) (*ledger.Ledger, ledger.Driver) {
 	t.Helper()
 	driver := s.database.Open(t)
-	l := ledger.New(driver, ledger.Options{})
+	l := ledger.New(driver, o)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
 	return l, driver
+}
+
+// rows is every method of a transaction of a driver.
+type rows interface {
+	store.Rows
+	queue.Rows
+	queue.CacheRows
+	queue.HostRows
+	journal.Rows
+	token.Rows
+}
+
+// write runs fn in a transaction of the driver alone: no signal follows it.
+func (s setup) write(fn func(rows) error) error {
+	return s.driver.Write(s.ctx, store.ForQueue, func(tx store.Rows) error { return fn(tx.(rows)) })
+}
+
+// read runs fn on one state of the database.
+func (s setup) read(fn func(rows) error) error {
+	return s.driver.Read(s.ctx, store.ForQueue, func(tx store.Rows) error { return fn(tx.(rows)) })
+}
+
+// explain returns the plans of the statements of fn.
+func (s setup) explain(fn func(rows) error) ([]string, error) {
+	return s.driver.Explain(s.ctx, func(tx store.Rows) error { return fn(tx.(rows)) })
 }
 
 // pipeline is the name of every test's pipeline.

@@ -24,9 +24,9 @@ import (
 func waitersAreWoken(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	other, _ := s.another(t)
+	other, _ := s.another(t, ledger.Options{})
 	far := time.Now().Add(time.Minute)
-	for name, view := range map[string]*ledger.Ledger{"in this process": s.NewWaiter(), "in another process": other.Waiter()} {
+	for name, view := range map[string]*ledger.Ledger{"in this process": s.NewWaiter(), "in another process": other.NewWaiter()} {
 		// what was committed before the first wait may show or not; drain it
 		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 		woken := make(chan error)
@@ -62,17 +62,17 @@ func waitersAreWoken(t *testing.T, s setup) {
 func tokensOpenUntilRevoked(t *testing.T, s setup) {
 	now, err := s.Now(s.ctx)
 	check(t, err)
-	token := token.Token{Hash: [32]byte{1}, Name: "ci", Scopes: []string{"read", "execute"}, ExpiresAt: now.Add(time.Hour)}
-	check(t, s.CreateToken(s.ctx, token))
+	ci := token.Token{Hash: [32]byte{1}, Name: "ci", Scopes: []string{"read", "execute"}, ExpiresAt: now.Add(time.Hour)}
+	check(t, s.CreateToken(s.ctx, ci))
 	wantCode(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{2}, Name: "ci"}), fault.Conflict)
 	check(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{3}, Name: "api"}))
-	got, err := s.TokenByHash(s.ctx, token.Hash)
+	got, err := s.TokenByHash(s.ctx, ci.Hash)
 	check(t, err)
 	if got.CreatedAt.IsZero() || !got.Valid(now) || got.Valid(now.Add(2*time.Hour)) {
 		t.Errorf("token: %+v", got)
 	}
-	token.CreatedAt = got.CreatedAt
-	if diff := cmp.Diff(token, got); diff != "" {
+	ci.CreatedAt = got.CreatedAt
+	if diff := cmp.Diff(ci, got); diff != "" {
 		t.Errorf("token (-want +got):\n%s", diff)
 	}
 	_, err = s.TokenByHash(s.ctx, [32]byte{9})
@@ -93,8 +93,8 @@ func sessionsLastUntilEndedOrExpired(t *testing.T, s setup) {
 	check(t, s.StartSession(s.ctx, old))
 	_, err = s.SessionByHash(s.ctx, old.Hash)
 	wantCode(t, err, fault.NotFound)
-	token := [32]byte{7}
-	session := token.Session{Hash: [32]byte{2}, By: "ci", Token: token[:], ExpiresAt: now.Add(time.Hour)}
+	hash := [32]byte{7}
+	session := token.Session{Hash: [32]byte{2}, By: "ci", Token: hash[:], ExpiresAt: now.Add(time.Hour)}
 	check(t, s.StartSession(s.ctx, session))
 	got, err := s.SessionByHash(s.ctx, session.Hash)
 	check(t, err)
@@ -195,7 +195,7 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 		return // there are no connections
 	}
 	b := s.join(t, "host-b")
-	other, _ := s.another(t)
+	other, _ := s.another(t, ledger.Options{})
 	a := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	check(t, other.Join(s.ctx, a))
 	s.enqueue(t, job("x"))
@@ -296,7 +296,7 @@ func (s setup) persist(t *testing.T, do func() error) {
 // newerSchemasAreNoticed: an instance learns with its next heartbeats that a newer Waybill has migrated the database.
 func newerSchemasAreNoticed(t *testing.T, s setup) {
 	pulsing := s.join(t, "host-a")
-	other, _ := s.another(t)
+	other, _ := s.another(t, ledger.Options{})
 	beating := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), "host-b"), Name: "host-b"}
 	check(t, other.Join(s.ctx, beating))
 	check(t, s.Ready(s.ctx))

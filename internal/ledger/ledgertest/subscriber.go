@@ -78,7 +78,7 @@ func (s setup) told(t *testing.T, job action.ID) map[string]int {
 
 // laterSubscribersAreTold: those of requests that the payload cache answers with a live job, each once, by whoever ends it.
 func laterSubscribersAreTold(t *testing.T, s setup) {
-	s.Follows(&teller{})
+	s.reopen(t, ledger.Options{Successors: &teller{}})
 	host := s.join(t, "host-a")
 	job := s.ask(t, subscribed("p", "a")).ID
 	for _, name := range []string{"b", "c"} {
@@ -101,8 +101,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	if diff := cmp.Diff(want, s.told(t, job)); diff != "" {
 		t.Errorf("at the beginning (-want +got):\n%s", diff)
 	}
-	restarted := ledger.New(&counting{Driver: s.driver}, ledger.Options{}) // all that is known is in the database
-	restarted.Follows(&teller{})
+	restarted := ledger.New(&counting{Driver: s.driver}, ledger.Options{Successors: &teller{}}) // all that is known is in the database
 	turned, err := restarted.Turn(s.ctx, host, []queue.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
 	if err != nil || len(turned.Late)+len(turned.Deferred.IDs) > 0 {
 		t.Fatalf("%+v, %v", turned, err)
@@ -122,7 +121,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 // endedJobsTellAtOnce: the subscriber of a request that the payload cache answers with a job which has ended.
 func endedJobsTellAtOnce(t *testing.T, s setup) {
 	p := &teller{}
-	s.Follows(p)
+	s.reopen(t, ledger.Options{Successors: p})
 	host := s.join(t, "host-a")
 	job := s.ask(t, payload("p", 1)).ID
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Done, Output: []byte(`7`)})
@@ -150,7 +149,7 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 
 // subscribersOfAJobAreBounded: its end plans the calls of all of them.
 func subscribersOfAJobAreBounded(t *testing.T, s setup) {
-	s.Follows(&teller{})
+	s.reopen(t, ledger.Options{Successors: &teller{}})
 	job := s.ask(t, payload("p", 1)).ID
 	for i := range 100 {
 		s.ask(t, subscribed("p", fmt.Sprint(i)))
@@ -165,7 +164,7 @@ func subscribersOfAJobAreBounded(t *testing.T, s setup) {
 
 // subscribersMeetEnds: however an end and the requests that it answers overlap, every subscriber is told once.
 func subscribersMeetEnds(t *testing.T, s setup) {
-	s.Follows(&teller{})
+	s.reopen(t, ledger.Options{Successors: &teller{}})
 	host := s.join(t, "host-a")
 	for round := range 5 {
 		text := fmt.Sprintf("p%d", round)

@@ -38,7 +38,7 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	_, err = s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: "first", By: "ana"}, true, "")
 	check(t, err)
 	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+usedFirst+"' WHERE label = 'first'"))
-	check(t, s.driver.Write(s.ctx, func(tx store.Tx) error {
+	check(t, s.write(func(tx rows) error {
 		return tx.InsertArtifact(1, 1, journal.Artifact{Label: "any", Digest: path.Base(artifact), Blob: artifact})
 	}))
 	listed := &listing{store: store, fails: path.Join("upload", now.Add(-9*24*time.Hour).Format("20060102T15"))}

@@ -26,7 +26,7 @@ const (
 )
 
 // Ask runs a statement and reads its answer.
-func Ask(t store.Tx, statement string) error {
+func Ask(t store.Rows, statement string) error {
 	return t.(*tx).ask(statement, nil, func(rows pgx.Rows) error {
 		rows.Close()
 		return rows.Err()
@@ -34,7 +34,7 @@ func Ask(t store.Tx, statement string) error {
 }
 
 // Do runs a statement whose answer nobody reads.
-func Do(t store.Tx, statement string) error { return t.(*tx).do(statement) }
+func Do(t store.Rows, statement string) error { return t.(*tx).do(statement) }
 
 // Busy reports whether changes are so many that their notifications are sent together.
 func (d *Driver) Busy() bool {

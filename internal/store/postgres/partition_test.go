@@ -88,7 +88,7 @@ func boundsOf(t *testing.T, url, table string) []bound {
 
 func TestEnqueueNamesTheMissingPartition(t *testing.T) {
 	t.Parallel()
-	l := ledger.New(open(t, pgtest.URL(t)))
+	l := ledger.New(open(t, pgtest.URL(t)), ledger.Options{})
 	far := time.Now().UTC().AddDate(0, 0, 100)
 	_, err := l.Enqueue(t.Context(), action.Action{ID: action.DerivedID(far, "x"), Kind: "job", Handler: "noop"})
 	if !fault.Is(err, fault.LedgerUnavailable) || !strings.Contains(err.Error(), "no partition of the ledger covers "+far.Format(time.DateOnly)) {
@@ -99,7 +99,7 @@ func TestEnqueueNamesTheMissingPartition(t *testing.T) {
 // TestAMissingPartitionRefusesOnlyItsOwnAction: other callers share the transaction, and are not refused with it.
 func TestAMissingPartitionRefusesOnlyItsOwnAction(t *testing.T) {
 	t.Parallel()
-	l := ledger.New(open(t, pgtest.URL(t)))
+	l := ledger.New(open(t, pgtest.URL(t)), ledger.Options{})
 	long := time.Now().UTC().AddDate(0, 0, -200)
 	var all sync.WaitGroup
 	for range 4 {

@@ -26,7 +26,7 @@ func TestReadersDelayNoQueue(t *testing.T) {
 	defer close(done)
 	for range 24 {
 		readers.Go(func() {
-			_ = driver.Browse(context.Background(), func(store.Tx) error { // those that wait for a connection end with the driver
+			_ = driver.Read(context.Background(), store.ForReaders, func(store.Rows) error { // those that wait for a connection end with the driver
 				select {
 				case read <- struct{}{}:
 				case <-done:
@@ -60,8 +60,12 @@ func TestLongReadsAreEnded(t *testing.T) {
 	t.Parallel()
 	driver := open(t, pgtest.URL(t))
 	var limits []string
-	for _, run := range []func(context.Context, func(store.Tx) error) error{driver.Browse, driver.Read, driver.Write} {
-		err := run(t.Context(), func(tx store.Tx) error {
+	type run = func(context.Context, store.Use, func(store.Rows) error) error
+	for _, as := range []struct {
+		run run
+		use store.Use
+	}{{driver.Read, store.ForReaders}, {driver.Read, store.ForQueue}, {driver.Write, store.ForQueue}} {
+		err := as.run(t.Context(), as.use, func(tx store.Rows) error {
 			limit, err := tx.(interface {
 				Setting(name string) (string, error)
 			}).Setting("statement_timeout")

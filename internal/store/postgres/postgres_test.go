@@ -54,7 +54,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	driver := open(t, url)
-	look := func(tx store.Tx) error {
+	look := func(tx store.Rows) error {
 		_, err := tx.LedgerID()
 		return err
 	}
@@ -62,7 +62,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 		var all sync.WaitGroup
 		for range 16 { // so that every connection of the pool is there, and was used just now
 			all.Go(func() {
-				if err := driver.Read(t.Context(), look); err != nil {
+				if err := driver.Read(t.Context(), store.ForQueue, look); err != nil {
 					t.Errorf("round %d: %v", round, err)
 				}
 			})

@@ -28,14 +28,14 @@ func TestDeadConnectionsThatCannotBeReplacedAreAnError(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	driver := open(t, address)
-	look := func(tx store.Tx) error {
+	look := func(tx store.Rows) error {
 		_, err := tx.LedgerID()
 		return err
 	}
 	admin := connect(t, elsewhere(t, address))
 	name := connect(t, address).Config().Database
 	for range 3 {
-		if err := driver.Read(t.Context(), look); err != nil { // so that the connection was used just now
+		if err := driver.Read(t.Context(), store.ForQueue, look); err != nil { // so that the connection was used just now
 			t.Fatal(err)
 		}
 		if _, err := admin.Exec(t.Context(), `ALTER DATABASE "`+name+`" ALLOW_CONNECTIONS false`); err != nil {
@@ -44,14 +44,14 @@ func TestDeadConnectionsThatCannotBeReplacedAreAnError(t *testing.T) {
 		if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1", name); err != nil {
 			t.Fatal(err)
 		}
-		if err := driver.Read(t.Context(), look); fault.CodeOf(err) != fault.LedgerUnavailable && fault.CodeOf(err) != fault.Unavailable {
+		if err := driver.Read(t.Context(), store.ForQueue, look); fault.CodeOf(err) != fault.LedgerUnavailable && fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("the answer is %v", err)
 		}
 		if _, err := admin.Exec(t.Context(), `ALTER DATABASE "`+name+`" ALLOW_CONNECTIONS true`); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := driver.Read(t.Context(), look); err != nil {
+	if err := driver.Read(t.Context(), store.ForQueue, look); err != nil {
 		t.Error(err)
 	}
 }
@@ -75,7 +75,7 @@ func TestAKilledStatementIsNotRunForEver(t *testing.T) {
 	killer := connect(t, address)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- driver.Read(t.Context(), func(tx store.Tx) error { return postgres.Ask(tx, "SELECT pg_sleep(30) AS sleeper") })
+		ended <- driver.Read(t.Context(), store.ForQueue, func(tx store.Rows) error { return postgres.Ask(tx, "SELECT pg_sleep(30) AS sleeper") })
 	}()
 	kills := 0
 	for {
@@ -101,7 +101,7 @@ func TestReadsAreNoChanges(t *testing.T) {
 	t.Parallel()
 	driver := open(t, pgtest.URL(t))
 	for range 60 {
-		if err := driver.Browse(t.Context(), func(tx store.Tx) error { return postgres.Ask(tx, "SELECT 1") }); err != nil {
+		if err := driver.Read(t.Context(), store.ForReaders, func(tx store.Rows) error { return postgres.Ask(tx, "SELECT 1") }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestANotificationThatFailsLeavesTheCommit(t *testing.T) {
 	address := pgtest.URL(t)
 	driver := open(t, address)
 	execute(t, address, "CREATE TABLE written (n int)")
-	err := driver.Write(t.Context(), func(tx store.Tx) error {
+	err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error {
 		tx.Tell([]store.Signal{{Topic: "no \xff text"}})
 		return postgres.Do(tx, "INSERT INTO written VALUES (1)")
 	})
@@ -134,7 +134,7 @@ func TestAKeptStatementThatFailsFailsTheCommit(t *testing.T) {
 	address := pgtest.URL(t)
 	driver := open(t, address)
 	execute(t, address, "CREATE TABLE written (n int CHECK (n < 3))")
-	err := driver.Write(t.Context(), func(tx store.Tx) error {
+	err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error {
 		return errors.Join(postgres.Do(tx, "INSERT INTO written VALUES (1)"), postgres.Do(tx, "INSERT INTO written VALUES (3)"),
 			postgres.Do(tx, "INSERT INTO written VALUES (2)"))
 	})
@@ -144,7 +144,7 @@ func TestAKeptStatementThatFailsFailsTheCommit(t *testing.T) {
 	if n := written(t, address); n != 0 {
 		t.Errorf("%d rows are written, want none", n)
 	}
-	if err := driver.Write(t.Context(), func(tx store.Tx) error { return postgres.Do(tx, "INSERT INTO written VALUES (2)") }); err != nil {
+	if err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { return postgres.Do(tx, "INSERT INTO written VALUES (2)") }); err != nil {
 		t.Error(err)
 	}
 }
@@ -297,7 +297,7 @@ func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
 	heard := make(chan store.Topic, 1000)
 	other.Listen(func(s store.Signal) { heard <- s.Topic })
 	for !driver.Busy() {
-		if err := driver.Write(t.Context(), func(tx store.Tx) error {
+		if err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error {
 			tx.Tell([]store.Signal{{Topic: "busy"}})
 			return postgres.Do(tx, "SELECT 1")
 		}); err != nil {
@@ -310,7 +310,7 @@ func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
 	cut, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- driver.Write(cut, func(tx store.Tx) error {
+		ended <- driver.Write(cut, store.ForQueue, func(tx store.Rows) error {
 			tx.Tell([]store.Signal{{Topic: "unanswered"}})
 			return postgres.Do(tx, "INSERT INTO fatal VALUES (1)")
 		})

@@ -87,7 +87,7 @@ func TestOpeningAgainKeepsTheLocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "waybill.db")
 	d := open(t, path)
-	must(t, d.Write(t.Context(), func(tx store.Tx) error { return tx.CreateHead("p") }))
+	must(t, d.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { _, err := tx.(journal.Rows).LockHeads([]string{"p"}, true); return err }))
 	if n := locks(t, path); n == 0 {
 		t.Fatal("the open file has no lock: the test does not see them")
 	}
@@ -125,7 +125,7 @@ func TestOpenTakesAnyPath(t *testing.T) {
 
 func TestClosedLedgerSaysSo(t *testing.T) {
 	t.Parallel()
-	l := ledger.New(open(t, filepath.Join(t.TempDir(), "waybill.db")))
+	l := ledger.New(open(t, filepath.Join(t.TempDir(), "waybill.db")), ledger.Options{})
 	must(t, l.Close())
 	_, err := l.Now(t.Context())
 	if fault.CodeOf(err) != fault.Unavailable {
@@ -173,18 +173,18 @@ func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 	for i := range 400 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		look := func(tx store.Tx) error {
-			_, err := tx.Heads(nil)
+		look := func(tx store.Rows) error {
+			_, err := tx.(journal.Rows).Heads(nil)
 			return err
 		}
-		_, _ = d.Read(ctx, look), d.Write(ctx, look) // they may have been faster
+		_, _ = d.Read(ctx, store.ForQueue, look), d.Write(ctx, store.ForQueue, look) // they may have been faster
 		name := fmt.Sprint("p", i)
-		if err := d.Write(t.Context(), func(tx store.Tx) error { return tx.CreateHead(name) }); err != nil {
+		if err := d.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { return tx.CreateHead(name) }); err != nil {
 			t.Fatalf("write after calls that were cut off: %v", err)
 		}
 		var heads []journal.HeadRow
-		err := d.Read(t.Context(), func(tx store.Tx) (err error) {
-			heads, err = tx.Heads([]string{name})
+		err := d.Read(t.Context(), store.ForQueue, func(tx store.Rows) (err error) {
+			heads, err = tx.(journal.Rows).Heads([]string{name})
 			return err
 		})
 		if err != nil || len(heads) != 1 {
@@ -216,7 +216,7 @@ func TestTheWALShrinksBehindAReader(t *testing.T) {
 		}
 	}
 	const limit = 16 << 20
-	if err := d.Read(t.Context(), func(tx store.Tx) error {
+	if err := d.Read(t.Context(), store.ForQueue, func(tx store.Rows) error {
 		if _, err := tx.Instances(); err != nil { // the state that it sees from now on
 			return err
 		}

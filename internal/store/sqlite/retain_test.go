@@ -80,7 +80,7 @@ func fill(t *testing.T, l *ledger.Ledger, n int) {
 
 func (d *Driver) retainOnce(t *testing.T, bound action.ID) (deleted int) {
 	t.Helper()
-	err := d.Write(t.Context(), func(x store.Tx) (err error) {
+	err := d.Write(t.Context(), store.ForQueue, func(x store.Rows) (err error) {
 		deleted, err = x.(*tx).retain(bound[:])
 		return err
 	})
@@ -124,7 +124,7 @@ func TestRetentionTakesWholeActions(t *testing.T) {
 	l := ledger.New(d, ledger.Options{})
 	defer l.Close()
 	fill(t, l, 300)
-	err = d.Write(t.Context(), func(x store.Tx) error {
+	err = d.Write(t.Context(), store.ForQueue, func(x store.Rows) error {
 		t := x.(*tx)
 		_, err := t.exec(`INSERT INTO cache_entry (key, scope, name, version, action_id, created_at) SELECT id, 'payload', 'p', 1, id, 1 FROM action`)
 		if err == nil {

@@ -169,7 +169,7 @@ workflows:
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Follows(callback.Planner{Book: func() callback.Book { return &cfg }, Blobs: w.blobs, Jobs: w.Ledger})
+	w.config = cfg
 	resumer := argo.NewResumer(w.cluster, w.blobs, cfg.Handlers["wake"])
 	c := conductor.New(w.NewWaiter(), conductor.Config{Handlers: map[string]conductor.Handler{
 		"argo": argo.New(argo.Config{Cluster: w.cluster, Processes: cfg.ArgoProcesses("argo")}),

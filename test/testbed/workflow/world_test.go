@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/config"
@@ -34,6 +35,7 @@ import (
 // world is a log, an archive and a namespace of a test's own.
 type world struct {
 	*ledger.Ledger
+	config  config.Config // whose callbacks follow
 	t       *testing.T
 	testbed *testbed.Cluster
 	cluster *kube.Cluster
@@ -53,7 +55,9 @@ func newWorld(t *testing.T, cluster *testbed.Cluster, archive string) *world {
 
 func newWorldOn(t *testing.T, cluster *testbed.Cluster, archive string, driver ledger.Driver) *world {
 	t.Helper()
-	l := ledger.New(driver, ledger.Options{})
+	w := &world{t: t, testbed: cluster}
+	planner := &callback.Planner{Book: func() callback.Book { return &w.config }}
+	l := ledger.New(driver, ledger.Options{Successors: planner})
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -67,7 +71,9 @@ func newWorldOn(t *testing.T, cluster *testbed.Cluster, archive string, driver l
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{Ledger: l, t: t, testbed: cluster, cluster: client, blobs: store}
+	w.Ledger, w.cluster, w.blobs = l, client, store
+	planner.Blobs, planner.Jobs = store, l
+	return w
 }
 
 func (w *world) workflows() dynamic.ResourceInterface {
