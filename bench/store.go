@@ -42,7 +42,7 @@ func registered(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.Register(ctx, journal.Revision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true, "")
+	_, err = l.Register(ctx, pipeline.RegisteredRevision{Pipeline: definition.Pipeline, Label: "r1", Snapshot: "none", By: "bench"}, true, "")
 	return err
 }
 

@@ -39,7 +39,7 @@ func hostRun(name string, state server.RunState, steps ...server.StepRun) server
 func greeterView() server.DeploymentView {
 	built := stepRun(pipeline.BuildCompleted, "built", pipeline.StateComplete, 0, 62)
 	received := stepRun(pipeline.ArtifactEvent("amd64"), "received", pipeline.StateComplete, -1, 62)
-	received.Artifact = &journal.Artifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
+	received.Artifact = &pipeline.RevisionArtifact{Label: "amd64", Size: 4_100_000, Digest: "9b1e07d2aa"}
 	again := stepRun(pipeline.HostDeployed, "tries again", pipeline.StateClaimed, 70, -1)
 	again.Status, again.Attempt, again.Attempts, again.Spent = action.Backoff, 1, 3, 1
 	again.RunAt, again.Error = at(120), "exit 1\nmore"

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func (a *app) revisionCommand() *cobra.Command {
@@ -79,7 +80,7 @@ func (a *app) revisionShowCommand() *cobra.Command {
 
 // revisionDocument is `waybill revision show -o json`.
 type revisionDocument struct {
-	journal.Revision
+	pipeline.RegisteredRevision
 	Deployments []journal.Deployment `json:"deployments"` // newest first
 }
 
@@ -93,7 +94,7 @@ func (a *app) showRevision(ctx context.Context, ops operations, name, label stri
 		return err
 	}
 	if a.json() {
-		return a.printJSON(revisionDocument{Revision: r, Deployments: list(made)})
+		return a.printJSON(revisionDocument{RegisteredRevision: r, Deployments: list(made)})
 	}
 	var t table
 	t.add("revision", r.Label)

@@ -28,9 +28,9 @@ type operations interface {
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
 	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
-	Register(ctx context.Context, r journal.Revision, deploy bool, until string) (journal.Registered, error)
-	Revisions(ctx context.Context, pipeline string, limit int) ([]journal.Revision, error)
-	Revision(ctx context.Context, pipeline, label string) (journal.Revision, error)
+	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
+	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
+	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
 
 	Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 const shipHelp = `Registers the revision in this folder (or DIR) and takes it through the pipeline of
@@ -148,7 +149,7 @@ func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) 
 
 // storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
 // shipped into another store.
-func (s *shipment) storeAgain(ctx context.Context, known journal.Revision) error {
+func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
 	view, err := s.Snapshot(ctx, known.Pipeline, known.Label)
 	if err != nil || view.Stored || view.Key == "" {
 		return err
@@ -173,7 +174,7 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	registered, err := s.Register(ctx, journal.Revision{
+	registered, err := s.Register(ctx, pipeline.RegisteredRevision{
 		Pipeline: name, Label: label, Snapshot: key, By: s.user(),
 		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
 	}, true, s.flags.until)
@@ -211,7 +212,7 @@ const ancestryLimit = 50
 
 // applyAgain applies the file of the newest revision when it differs from what is in force: it may be one that git
 // ignores. The file of an older revision is history and changes nothing.
-func (s *shipment) applyAgain(ctx context.Context, known journal.Revision) error {
+func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
 	if newest, err := isNewest(ctx, s.session, known); err != nil || !newest {
 		return err
 	}
@@ -219,7 +220,7 @@ func (s *shipment) applyAgain(ctx context.Context, known journal.Revision) error
 }
 
 // resume takes a registered revision further, as nextStep decides.
-func (s *shipment) resume(ctx context.Context, r journal.Revision) (*journal.Deployment, error) {
+func (s *shipment) resume(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
 	next, err := s.nextStep(ctx, s.session, r, s.flags)
 	switch {
 	case err != nil:
@@ -236,7 +237,7 @@ func (s *shipment) resume(ctx context.Context, r journal.Revision) (*journal.Dep
 }
 
 // once makes one more deployment of a registered revision.
-func (s *shipment) deployAgain(ctx context.Context, r journal.Revision) (*journal.Deployment, error) {
+func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
 	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.user()})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)

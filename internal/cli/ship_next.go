@@ -28,7 +28,7 @@ type nextStep struct {
 }
 
 // nextStep decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func (a *app) nextStep(ctx context.Context, ops operations, r journal.Revision, flags shipFlags) (nextStep, error) {
+func (a *app) nextStep(ctx context.Context, ops operations, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
 	made, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
 	if err != nil {
 		return nextStep{}, err
@@ -89,7 +89,7 @@ func finishedBefore(ctx context.Context, ops operations, d *journal.Deployment) 
 }
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
-func isNewest(ctx context.Context, ops operations, r journal.Revision) (bool, error) {
+func isNewest(ctx context.Context, ops operations, r pipeline.RegisteredRevision) (bool, error) {
 	newest, err := ops.Revisions(ctx, r.Pipeline, 1)
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

@@ -45,7 +45,7 @@ func (s *shipment) inProgress(ctx context.Context, d journal.Deployment) error {
 }
 
 // nothingToDo prints that a revision has finished. When hosts differ from that, it offers at a terminal to deploy again.
-func (s *shipment) nothingToDo(ctx context.Context, r journal.Revision, next nextStep) (*journal.Deployment, error) {
+func (s *shipment) nothingToDo(ctx context.Context, r pipeline.RegisteredRevision, next nextStep) (*journal.Deployment, error) {
 	d := *next.deployment
 	if s.json() {
 		if err := s.printJSONLine(d); err != nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
-	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 

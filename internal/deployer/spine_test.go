@@ -96,7 +96,7 @@ func (w *world) handler(l *ledger.Ledger) conductor.Handler {
 		}
 		w.apply(place, key)
 		if step.Event == pipeline.BuildCompleted {
-			artifact := journal.Artifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
+			artifact := pipeline.RevisionArtifact{Label: "any", Name: "app", Digest: fmt.Sprintf("%064d", step.Revision), Size: 1, Blob: fmt.Sprint(step.Revision)}
 			if err := l.RegisterArtifact(ctx, step.Pipeline, step.Revision, artifact); err != nil {
 				return action.Outcome{Kind: action.Throttle, Error: err.Error()}
 			}
@@ -269,7 +269,7 @@ func define(t *testing.T, l *ledger.Ledger, d pipeline.Definition) {
 // register registers a revision and makes its deployment.
 func register(t *testing.T, l *ledger.Ledger, name, label string) {
 	t.Helper()
-	if _, err := l.Register(t.Context(), journal.Revision{Pipeline: name, Label: label}, true, ""); err != nil {
+	if _, err := l.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: name, Label: label}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -27,32 +27,7 @@ type Version struct {
 	At         time.Time           `json:"at"`
 }
 
-// Revision is a registered revision: a label, unique in its pipeline, and its artifacts.
-type Revision struct {
-	Pipeline    string     `json:"pipeline"`
-	Seq         int64      `json:"seq"` // rev_seq
-	Label       string     `json:"label"`
-	Commit      string     `json:"commit,omitempty"`
-	Subject     string     `json:"subject,omitempty"`
-	CommittedAt time.Time  `json:"committedAt,omitzero"`
-	Snapshot    string     `json:"snapshot,omitempty"` // blob key of the registered files
-	State       string     `json:"state"`              // open | sealed | rejected
-	By          string     `json:"by,omitempty"`
-	CreatedAt   time.Time  `json:"createdAt"`
-	Artifacts   []Artifact `json:"artifacts,omitempty"`
-}
-
-// Artifact is one result of a revision's build.
-type Artifact struct {
-	Label  string `json:"label"`
-	Name   string `json:"name"`   // file name in the build
-	Digest string `json:"digest"` // sha256, 64 hex digits
-	Size   int64  `json:"size"`   // bytes
-	Blob   string `json:"blob"`   // blob key
-	Build  string `json:"build,omitempty"`
-}
-
-// Deployment is one trip of one revision through its pipeline.
+// Deployment is one revision on its way through its pipeline.
 type Deployment struct {
 	ID        action.ID       `json:"id"`
 	Pipeline  string          `json:"pipeline"`

@@ -83,6 +83,12 @@ func (j *Journal) Version(ctx context.Context, name string, version int) (v Vers
 	return v, err
 }
 
+// Definition reads the definition of one version; 0: the one in force.
+func (j *Journal) Definition(ctx context.Context, name string, version int) (pipeline.Definition, error) {
+	v, err := j.Version(ctx, name, version)
+	return v.Definition, err
+}
+
 // Versions lists all versions, oldest first.
 func (j *Journal) Versions(ctx context.Context, name string) (some []Version, err error) {
 	err = j.list(ctx, "read definitions of "+name, func(tx *txn) error {
@@ -102,7 +108,7 @@ func (j *Journal) Entries(ctx context.Context, q EntryQuery) (entries []pipeline
 }
 
 // Revision finds a revision by its label, or by its rev_seq when label is "".
-func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (r Revision, err error) {
+func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (r pipeline.RegisteredRevision, err error) {
 	err = j.read(ctx, "read revision", func(tx *txn) error {
 		r, err = oneRevision(tx, name, label, seq)
 		return err
@@ -111,7 +117,7 @@ func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (
 }
 
 // Revisions lists the newest first; limit 0: all.
-func (j *Journal) Revisions(ctx context.Context, name string, limit int) (some []Revision, err error) {
+func (j *Journal) Revisions(ctx context.Context, name string, limit int) (some []pipeline.RegisteredRevision, err error) {
 	err = j.list(ctx, "read revisions of "+name, func(tx *txn) error {
 		some, err = tx.Revisions(name, "", 0, limit)
 		return err

@@ -26,7 +26,7 @@ const (
 
 // Registered says what Register found or made.
 type Registered struct {
-	Revision   Revision
+	Revision   pipeline.RegisteredRevision
 	Created    bool        // the revision is new
 	Deployment *Deployment // its forward deployment; nil when none was wanted
 }
@@ -34,7 +34,7 @@ type Registered struct {
 // Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created,
 // which goes no further than the stage until; "" is to the end. The same label with the same snapshot answers with
 // what is there; with another one: fault.Conflict.
-func (j *Journal) Register(ctx context.Context, r Revision, deploy bool, until string) (done Registered, err error) {
+func (j *Journal) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done Registered, err error) {
 	err = j.write(ctx, "register revision "+r.Label, func(t *txn) error {
 		done = Registered{}
 		head, err := t.lockOne(r.Pipeline)
@@ -51,28 +51,28 @@ func (j *Journal) Register(ctx context.Context, r Revision, deploy bool, until s
 }
 
 // register finds a revision by its label, or stores it behind the newest.
-func (t *txn) register(head *HeadRow, r Revision) (Revision, bool, error) {
+func (t *txn) register(head *HeadRow, r pipeline.RegisteredRevision) (pipeline.RegisteredRevision, bool, error) {
 	if r.Label == "" {
-		return Revision{}, false, fault.New(fault.Invalid, "a revision needs a label")
+		return pipeline.RegisteredRevision{}, false, fault.New(fault.Invalid, "a revision needs a label")
 	}
 	known, err := t.Revisions(head.Pipeline, r.Label, 0, 0)
 	if err != nil {
-		return Revision{}, false, err
+		return pipeline.RegisteredRevision{}, false, err
 	}
 	if len(known) > 0 {
 		if k := known[0]; path.Base(k.Snapshot) != path.Base(r.Snapshot) { // the digest; each upload has a folder of its own
-			return Revision{}, false, fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
+			return pipeline.RegisteredRevision{}, false, fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
 				r.Label, r.Pipeline, orNone(k.Snapshot), orNone(r.Snapshot))
 		}
 		return known[0], false, nil
 	}
 	if err := t.checkUpload(r.Snapshot); err != nil {
-		return Revision{}, false, err
+		return pipeline.RegisteredRevision{}, false, err
 	}
 	head.Newest++
 	r.Seq, r.State, r.CreatedAt, r.Artifacts = head.Newest, RevisionOpen, t.Now(), nil
 	if err := t.InsertRevision(head.ID, r); err != nil {
-		return Revision{}, false, err
+		return pipeline.RegisteredRevision{}, false, err
 	}
 	return r, true, t.UpdateHead(*head)
 }
@@ -85,7 +85,7 @@ func orNone(text string) string {
 }
 
 // forward is the forward deployment of a revision, made if it is not there.
-func (t *txn) forward(head *HeadRow, r Revision, want NewDeployment) (*Deployment, error) {
+func (t *txn) forward(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) (*Deployment, error) {
 	some, err := t.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Revision: r.Seq})
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment,
 
 // deploy stores a deployment and its note. The bound is in that note, so no pass sees the deployment without it. A
 // pipeline without a definition has nothing to go through.
-func (t *txn) deploy(head *HeadRow, r Revision, want NewDeployment) (Deployment, error) {
+func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) (Deployment, error) {
 	switch {
 	case head.Version == 0:
 		return Deployment{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
@@ -181,7 +181,7 @@ func (t *txn) checkUntil(head *HeadRow, until string) error {
 // RegisterArtifact stores one result of a build and appends the change artifact-registered.
 // Same content again does nothing; other content is fault.Conflict. The last
 // one that the definition in force requires seals the revision.
-func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision int64, a Artifact) error {
+func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision int64, a pipeline.RevisionArtifact) error {
 	return j.write(ctx, "register artifact "+a.Label, func(t *txn) error {
 		head, err := t.lockOne(name)
 		if err != nil {
@@ -202,7 +202,7 @@ func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision in
 }
 
 // knownArtifact reports whether the same artifact is registered, and refuses another one in its place.
-func knownArtifact(r Revision, a Artifact) (bool, error) {
+func knownArtifact(r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (bool, error) {
 	for _, k := range r.Artifacts {
 		if k.Label != a.Label {
 			continue
@@ -219,7 +219,7 @@ func knownArtifact(r Revision, a Artifact) (bool, error) {
 	return false, nil
 }
 
-func (t *txn) addArtifact(head *HeadRow, r Revision, a Artifact) error {
+func (t *txn) addArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) error {
 	if err := t.InsertArtifact(head.ID, r.Seq, a); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (t *txn) addArtifact(head *HeadRow, r Revision, a Artifact) error {
 }
 
 // seal closes an open revision once everything that the definition requires is in.
-func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
+func (t *txn) seal(head *HeadRow, r pipeline.RegisteredRevision, last pipeline.RevisionArtifact) error {
 	k, err := t.definition(head)
 	if err != nil || r.State != RevisionOpen {
 		return err
@@ -261,16 +261,16 @@ func (t *txn) seal(head *HeadRow, r Revision, last Artifact) error {
 }
 
 // oneRevision finds a revision by label, or by seq when label is "".
-func oneRevision(tx *txn, name, label string, seq int64) (Revision, error) {
+func oneRevision(tx *txn, name, label string, seq int64) (pipeline.RegisteredRevision, error) {
 	found, err := tx.Revisions(name, label, seq, 0)
 	if err != nil {
-		return Revision{}, err
+		return pipeline.RegisteredRevision{}, err
 	}
 	if len(found) == 0 {
 		if label == "" {
-			return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision number %d", name, seq)
+			return pipeline.RegisteredRevision{}, fault.New(fault.NotFound, "pipeline %q has no revision number %d", name, seq)
 		}
-		return Revision{}, fault.New(fault.NotFound, "pipeline %q has no revision %q", name, label)
+		return pipeline.RegisteredRevision{}, fault.New(fault.NotFound, "pipeline %q has no revision %q", name, label)
 	}
 	return found[0], nil
 }

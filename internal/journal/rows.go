@@ -34,12 +34,12 @@ type Rows interface {
 	InsertEntries(pipeline int64, entries []pipeline.Entry) error
 	Entries(q EntryQuery) ([]pipeline.Entry, error)
 
-	InsertRevision(pipeline int64, r Revision) error
+	InsertRevision(pipeline int64, r pipeline.RegisteredRevision) error
 	// SetRevisionState writes open, sealed or rejected.
 	SetRevisionState(pipeline, revision int64, state string) error
 	// Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
-	Revisions(pipeline, label string, seq int64, limit int) ([]Revision, error)
-	InsertArtifact(pipeline, revision int64, a Artifact) error
+	Revisions(pipeline, label string, seq int64, limit int) ([]pipeline.RegisteredRevision, error)
+	InsertArtifact(pipeline, revision int64, a pipeline.RevisionArtifact) error
 	// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
 	UsesBlobs(folder string) (bool, error)
 

@@ -10,11 +10,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // serveOrders is a world whose people may order actions of the handler "work", which nobody serves.
@@ -179,7 +179,7 @@ func TestStepsAreNotOrdered(t *testing.T) {
 	t.Parallel()
 	s := serveOrders(t)
 	s.Apply(t, servertest.Definition)
-	if _, err := s.Service.Register(t.Context(), journal.Revision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
+	if _, err := s.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
 		t.Fatal(err)
 	}
 	waiter := s.Service.Waiter()

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 type LabelPath struct {
@@ -60,11 +61,11 @@ type limitInput struct {
 
 func (a *api) revisions() {
 	handle(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
-		func(ctx context.Context, in *limitInput) ([]journal.Revision, error) {
+		func(ctx context.Context, in *limitInput) ([]pipeline.RegisteredRevision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
 	handle(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
-		func(ctx context.Context, in *LabelPath) (journal.Revision, error) {
+		func(ctx context.Context, in *LabelPath) (pipeline.RegisteredRevision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
 	handle(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
@@ -81,8 +82,8 @@ func (a *api) revisions() {
 		})
 	handle(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store a result of a build that ran elsewhere"),
-		func(ctx context.Context, in *artifactUpload) (journal.Artifact, error) {
-			wanted := journal.Artifact{Label: in.Artifact, Name: in.Name}
+		func(ctx context.Context, in *artifactUpload) (pipeline.RevisionArtifact, error) {
+			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name}
 			if wanted.Name == "" {
 				wanted.Name = in.Artifact
 			}
@@ -92,7 +93,7 @@ func (a *api) revisions() {
 
 func (a *api) register(ctx context.Context, in *revisionInput) (journal.Registered, error) {
 	b := in.Body
-	revision := journal.Revision{
+	revision := pipeline.RegisteredRevision{
 		Pipeline: in.Pipeline, Label: b.Label, Commit: b.Commit, Subject: b.Subject,
 		CommittedAt: b.CommittedAt, Snapshot: b.Snapshot, By: IdentityOf(ctx).Name,
 	}

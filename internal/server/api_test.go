@@ -205,7 +205,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	revision := journal.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
+	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
 	first, err := c.Register(ctx, revision, true, "")
 	if err != nil || !first.Created || first.Revision.By != "ana" {
 		t.Fatalf("register: %+v, %v", first, err)
@@ -274,8 +274,8 @@ type operations interface {
 	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Plan(ctx context.Context, pipeline string, p *server.Proposal) (server.PlanView, error)
-	Revisions(ctx context.Context, pipeline string, limit int) ([]journal.Revision, error)
-	Revision(ctx context.Context, pipeline, label string) (journal.Revision, error)
+	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
+	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
 	Steps(ctx context.Context, ref server.Ref) ([]pipeline.StepState, error)
 	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
@@ -295,7 +295,7 @@ func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 		return status, answer.Key
 	}
 	_, key := ask("files")
-	if _, err := s.Service.Register(t.Context(), journal.Revision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
+	if _, err := s.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "x", Snapshot: key}, false, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Blobs.Clear(t.Context(), "upload"); err != nil {

@@ -111,7 +111,7 @@ func (c *Client) Snapshot(ctx context.Context, name, label string) (view Snapsho
 }
 
 // Register is Service.Register.
-func (c *Client) Register(ctx context.Context, r journal.Revision, deploy bool, until string) (done journal.Registered, err error) {
+func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done journal.Registered, err error) {
 	body := map[string]any{
 		"label": r.Label, "commit": r.Commit, "subject": r.Subject, "snapshot": r.Snapshot, "deploy": deploy, "until": until,
 	}
@@ -122,12 +122,12 @@ func (c *Client) Register(ctx context.Context, r journal.Revision, deploy bool, 
 }
 
 // Revisions is Service.Revisions.
-func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []journal.Revision, err error) {
+func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []pipeline.RegisteredRevision, err error) {
 	return found, c.get(ctx, at("pipelines", name, "revisions"), numbers("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
-func (c *Client) Revision(ctx context.Context, name, label string) (found journal.Revision, err error) {
+func (c *Client) Revision(ctx context.Context, name, label string) (found pipeline.RegisteredRevision, err error) {
 	return found, c.get(ctx, at("pipelines", name, "revisions", label), nil, &found)
 }
 

@@ -15,7 +15,7 @@ import (
 type DeploymentView struct {
 	journal.Deployment
 	State    pipeline.DeploymentState `json:"state"`
-	Snapshot journal.Revision         `json:"revisionDetail"` // the revision, whole
+	Snapshot pipeline.RegisteredRevision         `json:"revisionDetail"` // the revision, whole
 	Seq      int64                    `json:"seq"`            // of the last entry seen
 	Now      time.Time                `json:"now"`            // the ledger's time of this view
 	Stages   []StageRun               `json:"stages"`         // in definition order
@@ -87,7 +87,7 @@ type StepRun struct {
 	EndedAt   time.Time         `json:"endedAt,omitzero"`
 	Error     string            `json:"error,omitempty"`  // of the last attempt that failed
 	Output    string            `json:"output,omitempty"` // what it said, for people
-	Artifact  *journal.Artifact `json:"artifact,omitempty"`
+	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
 }
 
 // Failure says what failed, why, and what to do.

@@ -22,7 +22,7 @@ type PipelineView struct {
 	Resources   []journal.Resource         `json:"resources"`
 	Hosts       []HostView                 `json:"hosts"` // in definition order
 	Drift       []Drift                    `json:"drift"`
-	Revisions   []journal.Revision         `json:"revisions"`   // newest first, at most RecentLimit
+	Revisions   []pipeline.RegisteredRevision         `json:"revisions"`   // newest first, at most RecentLimit
 	Deployments []journal.Deployment       `json:"deployments"` // newest first, at most RecentLimit
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // LargestUpload is the size in bytes above which a snapshot or an artifact is refused, unless Service.LargestUpload says otherwise.
@@ -100,7 +101,7 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 
 // Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
 // until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
-func (s *Service) Register(ctx context.Context, r journal.Revision, deploy bool, until string) (journal.Registered, error) {
+func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
 	if r.Label == "" {
 		return journal.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
 	}
@@ -111,7 +112,7 @@ func (s *Service) Register(ctx context.Context, r journal.Revision, deploy bool,
 }
 
 // Revisions lists the newest first; limit 0: RecentLimit.
-func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]journal.Revision, error) {
+func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
 	if _, err := s.head(ctx, name); err != nil {
 		return nil, err
 	}
@@ -122,9 +123,9 @@ func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]jour
 }
 
 // Revision is one by label.
-func (s *Service) Revision(ctx context.Context, name, label string) (journal.Revision, error) {
+func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.RegisteredRevision, error) {
 	if _, err := s.head(ctx, name); err != nil {
-		return journal.Revision{}, err
+		return pipeline.RegisteredRevision{}, err
 	}
 	r, err := s.ledger.Revision(ctx, name, label, 0)
 	if fault.Is(err, fault.NotFound) {
@@ -135,7 +136,7 @@ func (s *Service) Revision(ctx context.Context, name, label string) (journal.Rev
 }
 
 // PutArtifact stores one result of a build that ran elsewhere. Repeatable; other content is fault.Conflict.
-func (s *Service) PutArtifact(ctx context.Context, name, label string, a journal.Artifact, r io.Reader) (journal.Artifact, error) {
+func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return a, err

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -235,7 +234,7 @@ func todo(event string, ref Ref) string {
 }
 
 // artifact is the registered artifact that an event announces.
-func (b *runBuilder) artifact(event string) *journal.Artifact {
+func (b *runBuilder) artifact(event string) *pipeline.RevisionArtifact {
 	for _, a := range b.view.Snapshot.Artifacts {
 		if pipeline.ArtifactEvent(a.Label) == event {
 			return &a

@@ -231,7 +231,7 @@ func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 func TestDeploymentIsBornWithItsBound(t *testing.T) {
 	t.Parallel()
 	type commands interface {
-		Register(ctx context.Context, r journal.Revision, deploy bool, until string) (journal.Registered, error)
+		Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
 		Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
 		Command(ctx context.Context, ref server.Ref, c server.Command) error
 	}
@@ -249,7 +249,7 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 			t.Parallel()
 			w, client := start(t)
 			w.Apply(t, servertest.Definition)
-			revision := journal.Revision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
+			revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", By: "ana"}
 			if _, err := client.Register(t.Context(), revision, true, "bata"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `stage "bata" not found`) {
 				t.Errorf("register until an unknown stage: %v", err)
 			}

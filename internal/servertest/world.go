@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -122,7 +121,7 @@ func (w *World) Apply(t testing.TB, source string) {
 // Ship registers a revision with its forward deployment.
 func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	t.Helper()
-	done, err := w.Service.Register(t.Context(), journal.Revision{
+	done, err := w.Service.Register(t.Context(), pipeline.RegisteredRevision{
 		Pipeline: name, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
 	}, true, "")
 	if err != nil {
@@ -214,7 +213,7 @@ func (s *Script) finish(ctx context.Context, a conductor.Attempt, outcome action
 		return outcome
 	}
 	if a.Action.Step.Event == pipeline.BuildCompleted {
-		artifact := journal.Artifact{
+		artifact := pipeline.RevisionArtifact{
 			Label: "any", Name: "greeter.tar.gz", Digest: strings.Repeat("9b1e07d2", 8), Size: 4_100_000, Blob: "sha256/9b1e07d2",
 		}
 		if err := s.ledger.RegisterArtifact(ctx, a.Action.Step.Pipeline, a.Action.Step.Revision, artifact); err != nil {

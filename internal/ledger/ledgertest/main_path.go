@@ -16,7 +16,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 	if _, err := s.Head(s.ctx, testPipeline); err == nil {
 		t.Fatal("a pipeline is there before it was defined")
 	}
-	_, err := s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: "3f2c9a1"}, true, "")
+	_, err := s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "3f2c9a1"}, true, "")
 	wantCode(t, err, fault.NotFound)
 
 	head := s.define(t)
@@ -40,7 +40,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 	if again.Created || again.Deployment.ID != first.Deployment.ID {
 		t.Errorf("registered again: %+v, deployment %+v", again, again.Deployment)
 	}
-	_, err = s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
+	_, err = s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
 	wantCode(t, err, fault.Conflict)
 
 	second, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual, By: "ben"})
@@ -66,7 +66,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 func artifactsSealARevision(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	a := journal.Artifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
+	a := pipeline.RevisionArtifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
 	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
 	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a)) // same content again does nothing
 	other := a
@@ -81,7 +81,7 @@ func artifactsSealARevision(t *testing.T, s setup) {
 	if r.State != journal.RevisionSealed {
 		t.Errorf("state is %s, want sealed", r.State)
 	}
-	if diff := cmp.Diff([]journal.Artifact{a}, r.Artifacts); diff != "" {
+	if diff := cmp.Diff([]pipeline.RevisionArtifact{a}, r.Artifacts); diff != "" {
 		t.Errorf("artifacts (-want +got):\n%s", diff)
 	}
 	registered := 0

@@ -112,7 +112,7 @@ func (s setup) define(t *testing.T) journal.Head {
 // register makes a revision with its forward deployment.
 func (s setup) register(t *testing.T, label string) journal.Registered {
 	t.Helper()
-	done, err := s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
+	done, err := s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: label, Snapshot: "snapshot-" + label, By: "ana"}, true, "")
 	check(t, err)
 	return done
 }

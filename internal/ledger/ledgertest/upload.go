@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // unusedUploadsAreSwept: what no revision and no artifact refers to is deleted after a day. Equal bytes that were uploaded
@@ -35,11 +35,11 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	beside, alone, older := upload(27*time.Hour+time.Millisecond), upload(30*time.Hour), upload(9*24*time.Hour)
 	first, usedFirst := upload(60*24*time.Hour), upload(60*24*time.Hour+time.Millisecond)
 	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+used+"'"))
-	_, err = s.Register(s.ctx, journal.Revision{Pipeline: testPipeline, Label: "first", By: "ana"}, true, "")
+	_, err = s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "first", By: "ana"}, true, "")
 	check(t, err)
 	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+usedFirst+"' WHERE label = 'first'"))
 	check(t, s.write(func(tx rows) error {
-		return tx.InsertArtifact(1, 1, journal.Artifact{Label: "any", Digest: path.Base(artifact), Blob: artifact})
+		return tx.InsertArtifact(1, 1, pipeline.RevisionArtifact{Label: "any", Digest: path.Base(artifact), Blob: artifact})
 	}))
 	listed := &listing{store: store, fails: path.Join("upload", now.Add(-9*24*time.Hour).Format("20060102T15"))}
 	if err := s.Retain(s.ctx, 0, listed); err == nil {
@@ -87,8 +87,8 @@ func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
 	key := func(age time.Duration, id string) string {
 		return path.Join("upload", now.Add(-age).Format("20060102T15"), id, "digest")
 	}
-	revision := func(snapshot string) journal.Revision {
-		return journal.Revision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: snapshot, By: "ana"}
+	revision := func(snapshot string) pipeline.RegisteredRevision {
+		return pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: snapshot, By: "ana"}
 	}
 	_, err = s.Register(s.ctx, revision(key(25*time.Hour, "a")), true, "")
 	wantCode(t, err, fault.Conflict)
@@ -99,7 +99,7 @@ func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
 	if again.Created || again.Revision.Snapshot != made.Revision.Snapshot {
 		t.Errorf("the same bytes again made %+v, want the revision with %s", again.Revision, made.Revision.Snapshot)
 	}
-	a := journal.Artifact{Label: "amd64", Name: "greeter", Digest: "digest", Blob: key(25*time.Hour, "d")}
+	a := pipeline.RevisionArtifact{Label: "amd64", Name: "greeter", Digest: "digest", Blob: key(25*time.Hour, "d")}
 	wantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a), fault.Conflict)
 	upload, err := s.UploadKey(s.ctx)
 	check(t, err)

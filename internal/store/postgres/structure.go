@@ -80,7 +80,7 @@ func scanVersion(row pgx.Row) (v journal.Version, err error) {
 }
 
 // InsertRevision stores a registered revision.
-func (t *tx) InsertRevision(pipelineID int64, r journal.Revision) error {
+func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
 	return t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt)
@@ -92,7 +92,7 @@ func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
 }
 
 // Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
-func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]journal.Revision, error) {
+func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]pipeline.RegisteredRevision, error) {
 	var f filter
 	f.pipeline("r", pipeline)
 	f.when(label != "", "r.label = ?", label)
@@ -104,7 +104,7 @@ func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]journal.
 		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
 }
 
-func scanRevision(row pgx.Row) (r journal.Revision, err error) {
+func scanRevision(row pgx.Row) (r pipeline.RegisteredRevision, err error) {
 	var artifacts string
 	err = row.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, timeOf{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By,
 		timeOf{&r.CreatedAt}, &artifacts)
@@ -121,7 +121,7 @@ func scanRevision(row pgx.Row) (r journal.Revision, err error) {
 }
 
 // InsertArtifact stores one result of a revision's build.
-func (t *tx) InsertArtifact(pipelineID, revision int64, a journal.Artifact) error {
+func (t *tx) InsertArtifact(pipelineID, revision int64, a pipeline.RevisionArtifact) error {
 	return t.do(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, pipelineID, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
@@ -179,7 +180,7 @@ func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 		}
 		_, _ = d.Read(ctx, store.ForQueue, look), d.Write(ctx, store.ForQueue, look) // they may have been faster
 		name := fmt.Sprint("p", i)
-		if err := d.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { return tx.CreateHead(name) }); err != nil {
+		if err := d.Write(t.Context(), store.ForQueue, func(tx store.Rows) error { _, err := tx.(journal.Rows).LockHeads([]string{name}, true); return err }); err != nil {
 			t.Fatalf("write after calls that were cut off: %v", err)
 		}
 		var heads []journal.HeadRow
@@ -208,7 +209,7 @@ func TestTheWALShrinksBehindAReader(t *testing.T) {
 		}
 		return info.Size()
 	}
-	store := func() {
+	enqueue := func() {
 		t.Helper()
 		a := action.Action{Kind: "job", Handler: "noop", Parameters: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
 		if _, err := l.Enqueue(t.Context(), a); err != nil {
@@ -217,11 +218,11 @@ func TestTheWALShrinksBehindAReader(t *testing.T) {
 	}
 	const limit = 16 << 20
 	if err := d.Read(t.Context(), store.ForQueue, func(tx store.Rows) error {
-		if _, err := tx.Instances(); err != nil { // the state that it sees from now on
+		if _, err := tx.(queue.Rows).Instances(); err != nil { // the state that it sees from now on
 			return err
 		}
 		for range 20 {
-			store()
+			enqueue()
 		}
 		return nil
 	}); err != nil {
@@ -231,7 +232,7 @@ func TestTheWALShrinksBehindAReader(t *testing.T) {
 		t.Fatalf("the log beside the reader has %d bytes, want more than %d", size(), limit)
 	}
 	for range 20 { // a checkpoint, and then the log from its beginning
-		store()
+		enqueue()
 	}
 	if size() > limit {
 		t.Errorf("the log has %d bytes, want at most %d", size(), limit)

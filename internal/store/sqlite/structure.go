@@ -86,7 +86,7 @@ func scanVersion(s scanner) (v journal.Version, err error) {
 	return v, nil
 }
 
-func (t *tx) InsertRevision(pipelineID int64, r journal.Revision) error {
+func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
 	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
@@ -98,7 +98,7 @@ func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
 	return err
 }
 
-func (t *tx) Revisions(name, label string, seq int64, n int) ([]journal.Revision, error) {
+func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.RegisteredRevision, error) {
 	query := `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
 		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.name = ?1`
 	switch {
@@ -116,13 +116,13 @@ func (t *tx) Revisions(name, label string, seq int64, n int) ([]journal.Revision
 	return found, err
 }
 
-func scanRevision(s scanner) (r journal.Revision, err error) {
+func scanRevision(s scanner) (r pipeline.RegisteredRevision, err error) {
 	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt})
 	return r, err
 }
 
-func (t *tx) artifacts(name string, revision int64) ([]journal.Artifact, error) {
-	scan := func(s scanner) (a journal.Artifact, err error) {
+func (t *tx) artifacts(name string, revision int64) ([]pipeline.RevisionArtifact, error) {
+	scan := func(s scanner) (a pipeline.RevisionArtifact, err error) {
 		err = s.Scan(&a.Label, &a.Name, &a.Digest, &a.Size, &a.Blob, &a.Build)
 		return a, err
 	}
@@ -131,7 +131,7 @@ func (t *tx) artifacts(name string, revision int64) ([]journal.Artifact, error) 
 		WHERE h.name = ?1 ORDER BY a.label`, name, revision)
 }
 
-func (t *tx) InsertArtifact(pipelineID, revision int64, a journal.Artifact) error {
+func (t *tx) InsertArtifact(pipelineID, revision int64, a pipeline.RevisionArtifact) error {
 	_, err := t.exec(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, pipelineID, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
 	return err

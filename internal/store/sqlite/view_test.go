@@ -21,7 +21,7 @@ func TestDeploymentLogReadsAsText(t *testing.T) {
 		return journal.Change{Definition: &pipeline.Definition{Pipeline: "greeter"}}, nil
 	})
 	must(t, err)
-	made, err := l.Register(t.Context(), journal.Revision{Pipeline: "greeter", Label: "3f2c9a1"}, true, "")
+	made, err := l.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1"}, true, "")
 	must(t, err)
 	db, err := sql.Open("sqlite", "file:"+path)
 	must(t, err)

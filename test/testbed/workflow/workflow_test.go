@@ -12,7 +12,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/caboose"
-	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
 	"github.com/waybill-dev/waybill/internal/config"

@@ -22,7 +22,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -31,10 +30,10 @@ const Name = "build"
 
 // Ledger is what the handler asks of the log.
 type Ledger interface {
-	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
-	Revision(ctx context.Context, pipeline, label string, seq int64) (journal.Revision, error)
+	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
+	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
 	UploadKey(ctx context.Context) (string, error)
-	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a journal.Artifact) error
+	RegisterArtifact(ctx context.Context, pipeline string, revision int64, a pipeline.RevisionArtifact) error
 }
 
 // Blobs is where snapshots come from and artifacts go.
@@ -92,7 +91,7 @@ type task struct {
 	*Handler
 	attempt  conductor.Attempt
 	stage    pipeline.Stage
-	revision journal.Revision
+	revision pipeline.RegisteredRevision
 }
 
 // task reads the definition version and the revision that the action names.
@@ -105,12 +104,12 @@ func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) 
 	if err := json.Unmarshal(a.Action.Parameters, &p); err != nil {
 		return nil, fatal(string(fault.InvalidParameters), "read the parameters: %v", err)
 	}
-	version, err := h.Ledger.Version(ctx, step.Pipeline, step.Version)
+	definition, err := h.Ledger.Definition(ctx, step.Pipeline, step.Version)
 	if err != nil {
 		return nil, fmt.Errorf("read definition %d of %s: %w", step.Version, step.Pipeline, err)
 	}
 	t := &task{Handler: h, attempt: a}
-	if t.stage, err = stageNamed(version.Definition, p.Stage); err != nil {
+	if t.stage, err = stageNamed(definition, p.Stage); err != nil {
 		return nil, err
 	}
 	if t.revision, err = h.Ledger.Revision(ctx, step.Pipeline, "", step.Revision); err != nil {

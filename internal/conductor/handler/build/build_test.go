@@ -27,7 +27,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -54,22 +53,22 @@ var binary = sync.OnceValues(func() (string, error) {
 type log struct {
 	mu         sync.Mutex
 	definition pipeline.Definition
-	revision   journal.Revision
-	registered []journal.Artifact
+	revision   pipeline.RegisteredRevision
+	registered []pipeline.RevisionArtifact
 	refuse     error
 }
 
-func (l *log) Version(context.Context, string, int) (journal.Version, error) {
-	return journal.Version{Definition: l.definition}, nil
+func (l *log) Definition(context.Context, string, int) (pipeline.Definition, error) {
+	return l.definition, nil
 }
 
-func (l *log) Revision(context.Context, string, string, int64) (journal.Revision, error) {
+func (l *log) Revision(context.Context, string, string, int64) (pipeline.RegisteredRevision, error) {
 	return l.revision, nil
 }
 
 func (l *log) UploadKey(context.Context) (string, error) { return "upload/20261122T15/x/", nil }
 
-func (l *log) RegisterArtifact(_ context.Context, _ string, _ int64, a journal.Artifact) error {
+func (l *log) RegisterArtifact(_ context.Context, _ string, _ int64, a pipeline.RevisionArtifact) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse == nil {
@@ -103,7 +102,7 @@ func fresh(t *testing.T, file string, artifacts ...pipeline.Artifact) *setup {
 	s := &setup{t: t, blobs: blobs, builds: filepath.Join(home, "builds"), log: &log{
 		definition: pipeline.Definition{Pipeline: "shop", Stages: []pipeline.Stage{{Name: "build", Kind: pipeline.BuildStage,
 			Build: &pipeline.Build{File: ".wharf-ci.yml", Artifacts: artifacts}}}},
-		revision: journal.Revision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Commit: "3f9c2ab0123456789"},
+		revision: pipeline.RegisteredRevision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Commit: "3f9c2ab0123456789"},
 	}}
 	s.log.revision.Snapshot = s.snapshot(file)
 	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Log: slog.New(slog.DiscardHandler)})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -20,9 +19,9 @@ const errorLines = 20
 
 // output is the outcome's document.
 type output struct {
-	Text      string             `json:"text,omitempty"` // for people
-	Build     string             `json:"build"`
-	Artifacts []journal.Artifact `json:"artifacts"`
+	Text      string                      `json:"text,omitempty"` // for people
+	Build     string                      `json:"build"`
+	Artifacts []pipeline.RevisionArtifact `json:"artifacts"`
 }
 
 // conclude turns results into an outcome: artifacts are registered, or it is told what failed.
@@ -87,24 +86,24 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 }
 
 // store puts an artifact's bytes into the blob store.
-func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (journal.Artifact, error) {
+func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (pipeline.RevisionArtifact, error) {
 	in, err := r.OpenArtifact(a)
 	if err != nil {
-		return journal.Artifact{}, err
+		return pipeline.RevisionArtifact{}, err
 	}
 	defer in.Close()
 	key, err := t.Ledger.UploadKey(ctx)
 	if err != nil {
-		return journal.Artifact{}, err
+		return pipeline.RevisionArtifact{}, err
 	}
 	key, digest, size, err := t.Blobs.Put(ctx, key, in)
 	if err != nil {
-		return journal.Artifact{}, err
+		return pipeline.RevisionArtifact{}, err
 	}
 	if digest != a.SHA256 || size != a.Size {
-		return journal.Artifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
+		return pipeline.RevisionArtifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
 	}
-	return journal.Artifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
+	return pipeline.RevisionArtifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
 }
 
 // choose finds each wanted artifact by its name, else by its glob. None or several is an error, not a guess.

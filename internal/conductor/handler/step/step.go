@@ -13,17 +13,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Ledger is what a step reads of the log, and the note that it writes.
 type Ledger interface {
-	// Version reads a definition version; fault.NotFound when there is none.
-	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
+	// Definition reads a definition version. Errors: fault.NotFound.
+	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
 	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
-	Revision(ctx context.Context, pipeline, label string, seq int64) (journal.Revision, error)
+	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
 	// Era returns how often the log was restored from a backup: 0 is a log that never was.
 	Era(ctx context.Context) (int64, error)
 	Notes
@@ -125,8 +124,8 @@ type attempt struct {
 	era      int64 // of the log
 	keep     int
 	step     pipeline.Step
-	revision journal.Revision
-	artifact journal.Artifact
+	revision pipeline.RegisteredRevision
+	artifact pipeline.RevisionArtifact
 	release  string // name of its folder on the host
 	host     Host
 	folder   string // of the service on the host
@@ -138,7 +137,7 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 		return nil, fault.Permanent(fault.New(fault.Invalid, "action %s names no step of a deployment", a.Action.ID))
 	}
 	facts := *a.Action.Step
-	version, err := h.config.Ledger.Version(ctx, facts.Pipeline, facts.Version)
+	definition, err := h.config.Ledger.Definition(ctx, facts.Pipeline, facts.Version)
 	if err != nil {
 		return nil, unread(err, "read definition %d of %s", facts.Version, facts.Pipeline)
 	}
@@ -150,8 +149,8 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	if err != nil {
 		return nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
-	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, revision: revision, keep: version.Definition.Keep.Releases}
-	if err := t.resolve(&version.Definition); err != nil {
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, revision: revision, keep: definition.Keep.Releases}
+	if err := t.resolve(&definition); err != nil {
 		return nil, fault.Permanent(err)
 	}
 	if err := h.bind(ctx, t.Host, a.Number); err != nil {
@@ -208,21 +207,21 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 }
 
 // artifactOf is the artifact that a host gets: the one of its architecture, or the only one.
-func artifactOf(revision journal.Revision, host *pipeline.Host) (journal.Artifact, error) {
+func artifactOf(revision pipeline.RegisteredRevision, host *pipeline.Host) (pipeline.RevisionArtifact, error) {
 	for _, a := range revision.Artifacts {
 		if a.Label == host.Arch || (host.Arch == "" && len(revision.Artifacts) == 1) {
 			return a, nil
 		}
 	}
 	if host.Arch == "" && len(revision.Artifacts) > 1 {
-		return journal.Artifact{}, fault.New(fault.Invalid, "host %q names no arch, and revision %s has %d artifacts",
+		return pipeline.RevisionArtifact{}, fault.New(fault.Invalid, "host %q names no arch, and revision %s has %d artifacts",
 			host.Name, revision.Label, len(revision.Artifacts)).WithHint("set arch of the host in waybill.yaml")
 	}
 	if host.Arch == "" {
-		return journal.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact", revision.Label).
+		return pipeline.RevisionArtifact{}, fault.New(fault.NotFound, "revision %s has no artifact", revision.Label).
 			WithHint("let a build stage name artifacts in waybill.yaml")
 	}
-	return journal.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
+	return pipeline.RevisionArtifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
 }
 
 // releaseName is <label>-<digest12>; what a folder's name should not hold becomes "-".

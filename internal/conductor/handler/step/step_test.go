@@ -23,7 +23,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -100,7 +99,7 @@ type world struct {
 	service   pipeline.Service
 	test      []pipeline.Check
 	own       []pipeline.Step
-	revisions map[int64]journal.Revision
+	revisions map[int64]pipeline.RegisteredRevision
 	attempts  int
 	era       int64            // of the log
 	reports   []pipeline.Entry // what attempts noted
@@ -114,7 +113,7 @@ func newWorld(t *testing.T, path string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]journal.Revision{},
+	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]pipeline.RegisteredRevision{},
 		service: pipeline.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
 			Ready: pipeline.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
 	w.handler, err = New(Config{Home: home, Ledger: w, Blobs: blobs, LedgerID: "ledger-1", Env: []string{"PATH=" + path}})
@@ -160,13 +159,13 @@ func (w *world) definition() pipeline.Definition {
 			Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}}}}}}}
 }
 
-func (w *world) Version(context.Context, string, int) (journal.Version, error) {
-	return journal.Version{Definition: w.definition()}, nil
+func (w *world) Definition(context.Context, string, int) (pipeline.Definition, error) {
+	return w.definition(), nil
 }
 
 func (w *world) Era(context.Context) (int64, error) { return w.era, nil }
 
-func (w *world) Revision(_ context.Context, _, _ string, seq int64) (journal.Revision, error) {
+func (w *world) Revision(_ context.Context, _, _ string, seq int64) (pipeline.RegisteredRevision, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.revisions[seq]
@@ -198,8 +197,8 @@ func (w *world) register(n int64, name string, content []byte) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.revisions[n] = journal.Revision{Pipeline: "greeter", Seq: n, Label: fmt.Sprintf("r%d", n),
-		Artifacts: []journal.Artifact{{Label: "amd64", Name: name, Digest: digest, Size: size, Blob: key}}}
+	w.revisions[n] = pipeline.RegisteredRevision{Pipeline: "greeter", Seq: n, Label: fmt.Sprintf("r%d", n),
+		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: name, Digest: digest, Size: size, Blob: key}}}
 }
 
 func (w *world) release(n int64) string {
