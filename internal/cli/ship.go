@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const shipHelp = `Registers the revision in this folder (or DIR) and takes it through the pipeline of

@@ -108,9 +108,9 @@ type Conductor struct {
 	rescheduled chan struct{} // there are other schedules
 
 	attempts sync.WaitGroup
-	ended    chan end         // of attempts; it has room for all of them
+	ended    chan end              // of attempts; it has room for all of them
 	calls    chan func(*claimLoop) // what other goroutines do to what the loop owns
-	over     chan struct{}    // closed when the loop has ended
+	over     chan struct{}         // closed when the loop has ended
 }
 
 // New makes a conductor for the handlers of cfg.

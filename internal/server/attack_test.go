@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {

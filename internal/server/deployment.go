@@ -14,12 +14,12 @@ import (
 // DeploymentView is a deployment as it stands.
 type DeploymentView struct {
 	journal.Deployment
-	State    pipeline.DeploymentState `json:"state"`
-	Snapshot pipeline.RegisteredRevision         `json:"revisionDetail"` // the revision, whole
-	Seq      int64                    `json:"seq"`            // of the last entry seen
-	Now      time.Time                `json:"now"`            // the ledger's time of this view
-	Stages   []StageRun               `json:"stages"`         // in definition order
-	Failures []Failure                `json:"failures"`
+	State    pipeline.DeploymentState    `json:"state"`
+	Snapshot pipeline.RegisteredRevision `json:"revisionDetail"` // the revision, whole
+	Seq      int64                       `json:"seq"`            // of the last entry seen
+	Now      time.Time                   `json:"now"`            // the ledger's time of this view
+	Stages   []StageRun                  `json:"stages"`         // in definition order
+	Failures []Failure                   `json:"failures"`
 }
 
 // StageRun is a stage of a deployment.
@@ -75,18 +75,18 @@ const (
 // StepRun is a step that takes work, or an artifact's arrival, with its action.
 type StepRun struct {
 	pipeline.StepState
-	Name      string            `json:"name"`               // deploy, build, amd64
-	Word      string            `json:"word"`               // for people: deployed, deploying, waits, failed, …
-	Action    action.ID         `json:"action,omitzero"`    // its newest action
-	Status    action.Status     `json:"status,omitzero"`    // of the action
-	Attempt   int               `json:"attempt,omitempty"`  // claims so far
-	Spent     int               `json:"spent,omitempty"`    // attempts that count
-	Attempts  int               `json:"attempts,omitempty"` // that the policy allows
-	RunAt     time.Time         `json:"runAt,omitzero"`     // backing off: not before
-	StartedAt time.Time         `json:"startedAt,omitzero"`
-	EndedAt   time.Time         `json:"endedAt,omitzero"`
-	Error     string            `json:"error,omitempty"`  // of the last attempt that failed
-	Output    string            `json:"output,omitempty"` // what it said, for people
+	Name      string                     `json:"name"`               // deploy, build, amd64
+	Word      string                     `json:"word"`               // for people: deployed, deploying, waits, failed, …
+	Action    action.ID                  `json:"action,omitzero"`    // its newest action
+	Status    action.Status              `json:"status,omitzero"`    // of the action
+	Attempt   int                        `json:"attempt,omitempty"`  // claims so far
+	Spent     int                        `json:"spent,omitempty"`    // attempts that count
+	Attempts  int                        `json:"attempts,omitempty"` // that the policy allows
+	RunAt     time.Time                  `json:"runAt,omitzero"`     // backing off: not before
+	StartedAt time.Time                  `json:"startedAt,omitzero"`
+	EndedAt   time.Time                  `json:"endedAt,omitzero"`
+	Error     string                     `json:"error,omitempty"`  // of the last attempt that failed
+	Output    string                     `json:"output,omitempty"` // what it said, for people
 	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
 }
 

@@ -12,18 +12,18 @@ import (
 
 // PipelineView is a pipeline as it stands.
 type PipelineView struct {
-	Name        string                     `json:"name"`
-	Version     int                        `json:"version"` // definition in force; 0: none yet
-	Seq         int64                      `json:"seq"`     // of the last entry seen
-	Definition  *pipeline.Definition       `json:"definition,omitempty"`
-	Stages      []StageView                `json:"stages"`
-	Active      []pipeline.DeploymentState `json:"active"` // oldest first
-	Last        *journal.Deployment        `json:"last,omitempty"`
-	Resources   []journal.Resource         `json:"resources"`
-	Hosts       []HostView                 `json:"hosts"` // in definition order
-	Drift       []Drift                    `json:"drift"`
-	Revisions   []pipeline.RegisteredRevision         `json:"revisions"`   // newest first, at most RecentLimit
-	Deployments []journal.Deployment       `json:"deployments"` // newest first, at most RecentLimit
+	Name        string                        `json:"name"`
+	Version     int                           `json:"version"` // definition in force; 0: none yet
+	Seq         int64                         `json:"seq"`     // of the last entry seen
+	Definition  *pipeline.Definition          `json:"definition,omitempty"`
+	Stages      []StageView                   `json:"stages"`
+	Active      []pipeline.DeploymentState    `json:"active"` // oldest first
+	Last        *journal.Deployment           `json:"last,omitempty"`
+	Resources   []journal.Resource            `json:"resources"`
+	Hosts       []HostView                    `json:"hosts"` // in definition order
+	Drift       []Drift                       `json:"drift"`
+	Revisions   []pipeline.RegisteredRevision `json:"revisions"`   // newest first, at most RecentLimit
+	Deployments []journal.Deployment          `json:"deployments"` // newest first, at most RecentLimit
 }
 
 // RecentLimit is how many revisions and deployments a PipelineView names.

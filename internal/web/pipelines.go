@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
-	"github.com/waybill-dev/waybill/internal/journal"
 )
 
 // pipelines is the page of all pipelines.

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // unusedUploadsAreSwept: what no revision and no artifact refers to is deleted after a day. Equal bytes that were uploaded
