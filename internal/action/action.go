@@ -5,6 +5,8 @@
 // An action is one side effect on the outside world. The row itself never
 // changes; a Thread says where a live action is, and Events are its history.
 // Waiting for a target that refuses work spends no attempt.
+//
+// See docs/design/queue.md for how the queue stores and claims actions.
 package action
 
 import (

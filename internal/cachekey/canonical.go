@@ -44,7 +44,7 @@ func appendList(b []byte, list []any) (_ []byte, err error) {
 	return append(b, ']'), nil
 }
 
-// appendObject writes the keys in the order of their UTF-16 code units (section 3.2.3).
+// appendObject writes the keys in the order of their UTF-16 code units (RFC 8785, section 3.2.3).
 func appendObject(b []byte, object map[string]any) (_ []byte, err error) {
 	keys := slices.SortedFunc(maps.Keys(object), func(x, y string) int {
 		return slices.Compare(utf16.Encode([]rune(x)), utf16.Encode([]rune(y)))
@@ -62,7 +62,7 @@ func appendObject(b []byte, object map[string]any) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendString escapes what must be escaped and nothing else (section 3.2.2.2).
+// appendString escapes what must be escaped and nothing else (RFC 8785, section 3.2.2.2).
 func appendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	for _, r := range text {
@@ -88,8 +88,8 @@ func appendControl(b []byte, r rune) []byte {
 // exactLimit is the magnitude from which not every integer is a double of its own.
 const exactLimit = 1 << 53
 
-// appendNumber writes a number as ECMAScript does (section 3.2.2.3). An integer that a double would round keeps its
-// digits, because two payloads that differ must have two keys.
+// appendNumber writes a number as ECMAScript does (RFC 8785, section 3.2.2.3). An integer that a
+// double would round keeps its digits, because two payloads that differ must have two keys.
 func appendNumber(b []byte, n json.Number) ([]byte, error) {
 	if whole, ok := wholeNumber(n.String()); ok && whole.CmpAbs(big.NewInt(exactLimit)) > 0 {
 		return whole.Append(b, 10), nil

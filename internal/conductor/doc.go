@@ -57,4 +57,6 @@
 // not finish is given back unspent. Claims that even then do not come back stay
 // as they are: Leave says that this instance is gone, and the next one finds out
 // what happened.
+//
+// See docs/design/conductor.md and, for what the ledger decides, docs/design/queue.md.
 package conductor

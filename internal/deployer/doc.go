@@ -23,4 +23,6 @@
 // An engine that finds an invariant broken decides nothing more for that
 // pipeline until this process starts again; Stopped reports it to people. The other
 // pipelines continue.
+//
+// See docs/design/deployments.md for what an engine decides.
 package deployer

@@ -35,7 +35,8 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	return newPlan(&d), j.problems
 }
 
-// judge collects the faults of a definition: the rows of section 2's table that are about the pipeline as a whole.
+// judge collects the faults of a definition that concern the pipeline as a whole. Package definition
+// finds faults of single keys.
 type judge struct {
 	d        *Definition
 	index    map[string]int // stages by name

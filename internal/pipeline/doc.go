@@ -76,4 +76,6 @@
 // Rollbacks and catch-ups will rank beside the deployment that they undo or
 // complete; until then a deployment's number is its rank. Waves, bakes and gates
 // will be steps of G, windows, freezes and approvals the eighth condition.
+//
+// The rules, and the decisions R1 to R25 that the tests name, are in docs/design/deployments.md.
 package pipeline

@@ -60,8 +60,9 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionIsTold checks that the tests or their transcripts name each of the design's
-// decisions R1 to R25.
+// TestEveryDecisionIsTold checks that the tests or their transcripts name each of the decisions R1 to
+// R25 of docs/design/deployments.md. A transcript that begins with another heading of that page, such
+// as Batches, shows what is written there.
 func TestEveryDecisionIsTold(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
