@@ -30,13 +30,8 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		c.Target = e.pipeline
 	}
 	c.Event = t.plan.canonicalEvent(c.Target, c.Event)
-	_, lifts := t.held[c.Target] // a hold on a stage that has left the pipeline can be lifted
-	if _, ok := t.plan.targets[c.Target]; !ok && !(lifts && c.Kind == HoldCleared) {
-		err := fault.New(fault.NotFound, "definition %d of %s has no %s", t.version, e.pipeline, t.plan.short(c.Target))
-		if likely := t.plan.endingIn(c.Target); likely != "" {
-			return nil, err.WithHint("name it as %s", t.plan.short(likely))
-		}
-		return nil, err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
+	if err := e.checkTarget(t, c); err != nil {
+		return nil, err
 	}
 	if err := e.checkStatus(t, c); err != nil {
 		return nil, err
@@ -78,6 +73,20 @@ func (e *Engine) intent(t *deployment, c Command, about any) ([]Entry, error) {
 		Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: t.number, Target: c.Target, Event: c.Kind, Class: Note,
 		Occurrence: t.notes[noteName{c.Target, c.Kind}] + 1, Revision: t.revision, Version: t.version, Detail: text,
 	}}, nil
+}
+
+// checkTarget refuses a target that the deployment's definition does not have. A hold on a stage that has left the
+// pipeline can still be lifted.
+func (e *Engine) checkTarget(t *deployment, c Command) error {
+	_, known := t.plan.targets[c.Target]
+	if _, held := t.held[c.Target]; known || held && c.Kind == HoldCleared {
+		return nil
+	}
+	err := fault.New(fault.NotFound, "definition %d of %s has no %s", t.version, e.pipeline, t.plan.short(c.Target))
+	if likely := t.plan.endingIn(c.Target); likely != "" {
+		return err.WithHint("name it as %s", t.plan.short(likely))
+	}
+	return err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
 }
 
 // checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
