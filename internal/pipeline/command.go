@@ -92,7 +92,8 @@ func (e *Engine) checkTarget(t *deployment, c Command) error {
 // checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
 // newer deployment has overtaken it; then it can only be canceled.
 func (e *Engine) checkStatus(t *deployment, c Command) error {
-	switch t.status {
+	switch t.status { //exhaustive:enforce
+	case StatusActive:
 	case StatusFinished:
 		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
 	case StatusCanceled:

@@ -2,7 +2,6 @@ package results_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -259,7 +258,7 @@ func TestFollowersSeeEveryEntryOnce(t *testing.T) {
 		go func() {
 			defer readers.Done()
 			var next int64
-			err := open(t, dir).Log(context.Background(), 1, 0, true, func(id int64, _ build.Entry) error {
+			err := open(t, dir).Log(t.Context(), 1, 0, true, func(id int64, _ build.Entry) error {
 				if next++; id != next {
 					return fmt.Errorf("entry %d after %d", id, next-1)
 				}
@@ -386,7 +385,7 @@ func TestAKilledWriterLeavesReadableResults(t *testing.T) {
 		t.Errorf("%v, %v: there is no final marker", final, err)
 	}
 	var next int64
-	err = r.Log(context.Background(), 1, 0, true, func(id int64, e build.Entry) error {
+	err = r.Log(t.Context(), 1, 0, true, func(id int64, e build.Entry) error {
 		if next++; id != next || e.At.IsZero() || string(e.Text) != strings.Repeat("x", 100) {
 			return fmt.Errorf("entry %d: %q", id, e.Text)
 		}
