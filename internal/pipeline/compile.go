@@ -35,7 +35,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	return newPlan(&d), j.problems
 }
 
-// judge collects the faults of a definition: the rows of section 2's table that are about the pipeline as a whole.
+// judge collects the faults of a definition that are about the pipeline as a whole, such as cycles and names used twice.
 type judge struct {
 	d        *Definition
 	index    map[string]int // stages by name

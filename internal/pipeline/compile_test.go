@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCompileNamesEveryFault is the part of section 2's table that Compile judges, with exact scope and text.
+// TestCompileNamesEveryFault has one definition for each fault that Compile finds, with exact scope and text.
 func TestCompileNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	deploys := func(name string, after ...string) Stage { return hostStage(name, after, group("all", name)) }

@@ -154,7 +154,7 @@ func group(name string, list ...string) Group {
 	return Group{Name: name, Hosts: hosts(list...), MaxParallel: Limit{N: 25, Percent: true}}
 }
 
-// greeter is the example of section 1.
+// greeter returns the pipeline of most tests here: a build, then stages of hosts.
 func greeter() Definition {
 	return Definition{Pipeline: "greeter", Order: Runnable,
 		Service: Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter"}, Restart: "restart"},
