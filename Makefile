@@ -2,10 +2,10 @@
 
 GO ?= go
 
-.PHONY: help build demo test fuzz e2e lint bench setup clean
+.PHONY: help build demo check test fuzz e2e lint bench setup clean
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: bin/waybill ## build bin/waybill
 
@@ -15,6 +15,13 @@ bin/waybill: FORCE
 
 demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
 	@scripts/demo
+
+# The tests here need neither root nor a service; those that do have the build tag services, and make test runs them too. Tests
+# of processes mostly wait, so more of them run at a time than there are processors.
+check: lint ## vet, lint, and every test that needs no service but the stories; about a minute
+	$(GO) vet ./...
+	$(GO) vet -tags services ./...
+	$(GO) test -parallel 8 -skip '^TestStories$$' ./...
 
 setup: ## install what the tests need (Debian, root), or say what is missing
 	@scripts/setup

@@ -78,7 +78,7 @@ func (a Action) Again(id ID, by string) Action {
 	return a
 }
 
-// Step names the deployment step that an action performs. Ending the action appends the step's entry.
+// StepRef names the deployment step that an action performs. Ending the action appends the step's entry.
 type StepRef struct {
 	Pipeline   string `json:"pipeline"`
 	Deployment int64  `json:"deployment"` // its number in the pipeline: 7 of greeter#7

@@ -2,23 +2,18 @@ package action_test
 
 import (
 	"bufio"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt anew")
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
@@ -32,29 +27,7 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 //	pause [for D], resume, enable, reset
 func TestLimitTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/limit-*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
-			}
-		})
-	}
+	goldentest.Play(t, "testdata/limit-*.txt", play)
 }
 
 // player is a bucket and the time.

@@ -25,7 +25,7 @@ func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
 	if !t.Status.Live() {
 		return Transition{}, fault.New(fault.Terminal, "action %s has ended: %s", a.ID, t.Status)
 	}
-	switch in.Kind {
+	switch in.Kind { //exhaustive:enforce
 	case Claim:
 		return m.claim()
 	case Began:
@@ -116,7 +116,7 @@ func (m move) ended() (Transition, error) {
 	if err := m.mayEnd(); err != nil {
 		return Transition{}, err
 	}
-	switch o := m.in.Outcome; o.Kind {
+	switch o := m.in.Outcome; o.Kind { //exhaustive:enforce
 	case Done:
 		return m.done()
 	case Fatal, Expired:

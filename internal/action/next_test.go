@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
 var (
@@ -70,14 +71,7 @@ func TestTransitions(t *testing.T) {
 			fmt.Fprintln(&got, row(words[0], cells))
 		}
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(text), got.String()); diff != "" {
-		t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
-	}
+	goldentest.Compare(t, file, got.String())
 }
 
 // kinds are the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was handed off.

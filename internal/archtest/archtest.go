@@ -21,7 +21,7 @@ const Module = "github.com/waybill-dev/waybill"
 // Layer is a height in the house: a package imports lower ones.
 type Layer int
 
-// The layers (ARCHITECTURE.md, "Layers").
+// The layers, lowest first (ARCHITECTURE.md, "The map").
 const (
 	Pure       Layer = iota // decides; standard library only
 	Log                     // the ledger and its drivers
@@ -93,15 +93,19 @@ func (f File) At(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", f.Path, f.Set.Position(pos).Line)
 }
 
-// Load parses every Go file below root/internal and root/cmd.
+// folders are those with Go files of the project; test and bench hold modules of their own.
+var folders = []string{"cmd", "internal", "test", "bench"}
+
+// Load parses every Go file of the project below root.
 func Load(root string) ([]File, error) {
 	var files []File
-	for _, folder := range []string{"cmd", "internal"} {
+	set := token.NewFileSet()
+	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.Contains(path, "testdata") {
 				return err
 			}
-			file, err := load(root, path)
+			file, err := load(set, root, path)
 			files = append(files, file)
 			return err
 		})
@@ -112,8 +116,7 @@ func Load(root string) ([]File, error) {
 	return files, nil
 }
 
-func load(root, path string) (File, error) {
-	set := token.NewFileSet()
+func load(set *token.FileSet, root, path string) (File, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return File{}, err
@@ -127,10 +130,37 @@ func load(root, path string) (File, error) {
 		return File{}, err
 	}
 	return File{
-		Path:    relative,
+		Path:    filepath.ToSlash(relative),
 		Package: Module + "/" + filepath.ToSlash(filepath.Dir(relative)),
 		Test:    strings.HasSuffix(path, "_test.go"),
 		AST:     parsed,
 		Set:     set,
 	}, nil
+}
+
+// Texts reads every Go file and page of the project below root; the key is the path from root.
+func Texts(root string) (map[string]string, error) {
+	texts := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path != root && strings.HasPrefix(d.Name(), ".") {
+				return filepath.SkipDir // Git's folder, or the home of a demo
+			}
+			return nil
+		}
+		if ext := filepath.Ext(path); ext != ".go" && ext != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		texts[filepath.ToSlash(relative)] = string(text)
+		return err
+	})
+	return texts, err
 }

@@ -1,7 +1,11 @@
 package archtest_test
 
 import (
+	"go/build/constraint"
+	"go/token"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/archtest"
@@ -9,10 +13,12 @@ import (
 
 const internal = archtest.Module + "/internal/"
 
-// load reads the source once for each test; it is small.
+// source is the project's Go files, parsed once for all tests.
+var source = sync.OnceValues(func() ([]archtest.File, error) { return archtest.Load("../..") })
+
 func load(t *testing.T) []archtest.File {
 	t.Helper()
-	files, err := archtest.Load("../..")
+	files, err := source()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,11 +28,12 @@ func load(t *testing.T) []archtest.File {
 	return files
 }
 
-// forEachImport calls check for every import that a product file (no test, no test helper package) makes.
+// forEachImport calls check for every import that a product file makes: one in cmd or internal that is neither a test nor in a
+// package for tests.
 func forEachImport(t *testing.T, check func(f archtest.File, path string) (reason string)) {
 	t.Helper()
 	for _, f := range load(t) {
-		if f.Test || isTestPackage(f.Package) {
+		if f.Test || isTestPackage(f.Package) || !strings.HasPrefix(f.Path, "cmd/") && !strings.HasPrefix(f.Path, "internal/") {
 			continue
 		}
 		for _, path := range f.Imports() {
@@ -111,6 +118,15 @@ func TestOnlyTheCommandLineImportsDrivers(t *testing.T) {
 	})
 }
 
+func TestOnlyTheWiringSendsSpans(t *testing.T) {
+	forEachImport(t, func(f archtest.File, path string) string {
+		if path == internal+"obs/otlp" && archtest.LayerOf(f.Package) != archtest.Wiring {
+			return "it brings gRPC with it; packages make spans with package obs, and the wiring says where they go"
+		}
+		return ""
+	})
+}
+
 func TestProductImportsNoTestPackages(t *testing.T) {
 	forEachImport(t, func(_ archtest.File, path string) string {
 		if path == "testing" || strings.HasPrefix(path, internal) && isTestPackage(path) {
@@ -118,4 +134,40 @@ func TestProductImportsNoTestPackages(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestTestsThatNeedAServiceSaySo(t *testing.T) {
+	servants := map[string]bool{internal + "pgtest": true, internal + "browsertest": true}
+	seen := 0
+	for _, f := range load(t) {
+		if !f.Test {
+			continue
+		}
+		needs := slices.ContainsFunc(f.Imports(), func(path string) bool { return servants[path] })
+		calls(f, "childtest", "AsRoot", func(token.Pos) { needs = true })
+		if !needs {
+			continue
+		}
+		seen++
+		if !hasTag(f, "services") {
+			t.Errorf("%s: begin with //go:build services, so that make check runs where there is none", f.Path)
+		}
+	}
+	if seen < 10 {
+		t.Errorf("found %d tests that need a service: the rule would hold for nothing", seen)
+	}
+}
+
+// hasTag reports whether a file is left out of a build without the tag.
+func hasTag(f archtest.File, tag string) bool {
+	for _, group := range f.AST.Comments {
+		for _, line := range group.List {
+			if !constraint.IsGoBuild(line.Text) {
+				continue
+			}
+			expression, err := constraint.Parse(line.Text)
+			return err == nil && !expression.Eval(func(name string) bool { return name != tag })
+		}
+	}
+	return false
 }

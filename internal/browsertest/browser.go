@@ -35,7 +35,7 @@ func Start(t testing.TB) context.Context {
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(time.Minute),
 	)
-	ctx, cancelTime := context.WithTimeout(context.Background(), browserTimeout)
+	ctx, cancelTime := context.WithTimeout(context.WithoutCancel(t.Context()), browserTimeout)
 	allocator, cancelAllocator := chromedp.NewExecAllocator(ctx, options...)
 	browser, cancelBrowser := chromedp.NewContext(allocator)
 	t.Cleanup(func() {

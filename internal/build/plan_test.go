@@ -3,7 +3,6 @@ package build_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the plans of testdata/plan anew")
 
 // choice is a plan's choice as the archives hold it.
 type choice struct {
@@ -39,7 +37,7 @@ func TestPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := planOf(t, archive)
-			if *rewrite {
+			if goldentest.Rewrite() {
 				archive.Files = append(archive.Files[:2:2], txtar.File{Name: "plan", Data: got})
 				if err := os.WriteFile(path, txtar.Format(archive), 0o600); err != nil {
 					t.Fatal(err)
@@ -47,7 +45,7 @@ func TestPlans(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(string(archive.Files[2].Data), string(got)); diff != "" {
-				t.Errorf("%s (-rewrite writes it anew):\n%s", path, diff)
+				t.Errorf("%s (-rewrite writes it):\n%s", path, diff)
 			}
 		})
 	}

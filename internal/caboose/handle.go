@@ -35,7 +35,7 @@ func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m 
 	id, err := action.ParseID(one.GetName())
 	if err != nil {
 		w.leave(m, one)
-		return 0, nil //nolint:nilerr // somebody else's workflow
+		return 0, nil // a workflow that Waybill did not create
 	}
 	began := phaseOf(one) == phaseRunning && (!m.running || progressOf(one) > m.progress)
 	if !began && !completed(one) {

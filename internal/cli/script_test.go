@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/cli"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
 // TestMain makes this binary the waybill command of the stories: they run it as a process of its own.
@@ -51,6 +52,7 @@ func tell(t *testing.T, story string) {
 		Deadline:            time.Now().Add(storyLimit),
 		RequireUniqueNames:  true,
 		RequireExplicitExec: false,
+		UpdateScripts:       goldentest.Rewrite(),
 		Setup:               setUp,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"commit": commit,

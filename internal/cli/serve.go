@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/obs/otlp"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -119,7 +120,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return fault.New(fault.Invalid, "--server names somebody else's process; roles run on a log: --home or --store")
 	}
 	a.log = options.log
-	tracing, err := obs.OpenTracing(ctx, a.environment, version().Version, options.log)
+	tracing, err := otlp.Open(ctx, a.environment, version().Version, options.log)
 	if err != nil {
 		return err
 	}

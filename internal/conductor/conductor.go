@@ -157,7 +157,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	instance, err := c.join(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // stopped before joining: nothing to drain
+			return nil // stopped before joining: nothing to drain
 		}
 		return err
 	}

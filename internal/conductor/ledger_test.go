@@ -3,6 +3,7 @@ package conductor_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,10 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
@@ -25,8 +24,8 @@ func onBoth(t *testing.T, test func(t *testing.T, l *ledger.Ledger)) {
 		"sqlite": func(t *testing.T) (ledger.Driver, error) {
 			return sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
 		},
-		"postgres": func(t *testing.T) (ledger.Driver, error) { return postgres.Open(t.Context(), pgtest.URL(t)) },
 	}
+	maps.Copy(open, sharedDrivers)
 	for name, driver := range open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

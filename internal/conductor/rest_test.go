@@ -1,3 +1,5 @@
+//go:build services
+
 package conductor_test
 
 import (

@@ -66,17 +66,11 @@ func (s Schedule) Due(past Past, since, now time.Time) Due {
 
 // open lists the ticks after the past one that are not left out, at most MostMissed, oldest first.
 func (s Schedule) open(past Past, since, now time.Time) []time.Time {
-	from := past.At
-	switch {
-	case from.IsZero():
-		from = since // a schedule that is new makes up for nothing
-	case s.Overlap == Skip && past.Lives:
+	if s.Overlap == Skip && past.Lives && !past.At.IsZero() {
 		return nil
-	case s.Overlap == Skip && past.Ended.After(from):
-		from = past.Ended
 	}
 	var ticks []time.Time
-	lastMissed := -1
+	lastMissed, from := -1, s.after(past, since)
 	for at := s.Cron.Next(from, s.Zone); !at.IsZero() && !at.After(now); at = s.Cron.Next(at, s.Zone) {
 		waited := s.Overlap == Queue && !past.At.IsZero() && (past.Lives || !at.After(past.Ended))
 		if missed := !at.After(since) && !waited; missed {
@@ -93,4 +87,15 @@ func (s Schedule) open(past Past, since, now time.Time) []time.Time {
 		}
 	}
 	return ticks[max(0, len(ticks)-MostMissed):]
+}
+
+// after returns the time after which ticks are open.
+func (s Schedule) after(past Past, since time.Time) time.Time {
+	switch {
+	case past.At.IsZero():
+		return since // a new schedule makes up for nothing
+	case s.Overlap == Skip && past.Ended.After(past.At):
+		return past.Ended
+	}
+	return past.At
 }

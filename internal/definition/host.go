@@ -61,23 +61,32 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) pipe
 	return h
 }
 
-// hostURL reports a URL that is none of a host, and returns the name that is in it.
+// hostURL reports a URL that does not name a host, and returns the name that is in it.
 func (r *reader) hostURL(n *document.Node, text, at string) string {
 	u, err := url.Parse(text)
-	const want = "want ssh://[user@]host[:port], local://name or local:///dir"
+	foreign := err == nil && strings.Contains(text, "://") && u.Scheme != "ssh" && u.Scheme != "local"
+	if err == nil && !foreign && !hasControl(text) {
+		if u.Scheme != "local" {
+			r.Add(n, "not-supported", at, "ssh hosts are not yet supported")
+			return ""
+		}
+		if name := localName(u); name != "" {
+			return name
+		}
+	}
+	r.Add(n, "bad-url", at, "want ssh://[user@]host[:port], local://name or local:///dir")
+	return ""
+}
+
+// localName returns the name in the URL of a local host, local://name or local:///dir; "": it has none, or more than that.
+func localName(u *url.URL) string {
 	switch {
-	case err != nil || strings.Contains(text, "://") && u.Scheme != "ssh" && u.Scheme != "local" || hasControl(text):
-		r.Add(n, "bad-url", at, want)
-	case u.Scheme != "local":
-		r.Add(n, "not-supported", at, "ssh hosts are not yet supported")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":
-		r.Add(n, "bad-url", at, want)
+		return ""
 	case u.Host != "" && strings.Trim(u.Path, "/") == "" && validName(u.Host):
 		return u.Host
 	case u.Host == "" && path.Clean(u.Path) != "/" && path.IsAbs(u.Path):
 		return path.Base(path.Clean(u.Path))
-	default:
-		r.Add(n, "bad-url", at, want)
 	}
 	return ""
 }

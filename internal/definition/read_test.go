@@ -2,9 +2,7 @@ package definition_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,11 +13,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing")
 
 func read(text string) (pipeline.Definition, fault.Problems) {
 	node, problems := yamltree.Parse("waybill.yaml", []byte(text), yamltree.PipelineFile)
@@ -52,7 +49,7 @@ func TestDefaultsAndChainsAreWrittenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, filepath.Join("testdata", "greeter.json"), append(got, '\n'))
+	goldentest.Compare(t, filepath.Join("testdata", "greeter.json"), string(got)+"\n")
 }
 
 func TestSchemaIsGenerated(t *testing.T) {
@@ -61,23 +58,7 @@ func TestSchemaIsGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, filepath.Join("..", "..", "api", "waybill.schema.json"), got)
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is stale; go test ./internal/definition -rewrite writes it (-want +got):\n%s", file, diff)
-	}
+	goldentest.Compare(t, filepath.Join("..", "..", "api", "waybill.schema.json"), string(got))
 }
 
 // pipeline is a small valid file with lines put in; each test says what is wrong with them.

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/document"
@@ -50,6 +51,11 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 	return r.hostStage(s, n, at, base)
 }
 
+// isGate reports whether a stage has a key of a gate.
+func isGate(n *document.Node) bool {
+	return slices.ContainsFunc([]string{"gates", "approval", "windows", "bake"}, func(key string) bool { return n.Get(key) != nil })
+}
+
 // oneKind reports a stage that is of no kind, or of several.
 func (r *reader) oneKind(n *document.Node, at, name string) {
 	var kinds []string
@@ -58,11 +64,10 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 			kinds = append(kinds, key)
 		}
 	}
-	gate := n.Get("gates") != nil || n.Get("approval") != nil || n.Get("windows") != nil || n.Get("bake") != nil
 	switch {
 	case len(kinds) > 1:
 		r.Add(n, "several-kinds", at, "stage %q has both %s", name, strings.Join(kinds, " and "))
-	case len(kinds) == 0 && !gate && name != "": // a gate's keys have been reported as not yet supported
+	case len(kinds) == 0 && !isGate(n) && name != "": // a gate's keys have been reported as not yet supported
 		r.Add(n, "no-kind", at, "stage %q needs build, hosts or groups", name)
 	case len(kinds) == 1 && kinds[0] != "build" && n.Get("artifacts") != nil:
 		r.Add(n.Get("artifacts"), "misplaced", at, "stage %q has artifacts, but no build", name)

@@ -96,7 +96,7 @@ func New(l Ledger, cfg Config) *Deployer {
 func (d *Deployer) Run(ctx context.Context) error {
 	if err := d.join(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // stopped before joining: nothing to drain
+			return nil // stopped before joining: nothing to drain
 		}
 		return err
 	}

@@ -1,3 +1,5 @@
+//go:build services
+
 package deployer_test
 
 import (

@@ -88,7 +88,7 @@ func (s Shape) Fits(n *Node) bool {
 }
 
 func (s Shape) fits(n *Node) bool {
-	switch s {
+	switch s { //exhaustive:enforce
 	case Text, Duration:
 		return n.Kind == String
 	case Flag:
@@ -103,8 +103,10 @@ func (s Shape) fits(n *Node) bool {
 		return n.Kind == Map && all(values(n), s.element())
 	case Object:
 		return n.Kind == Map
+	case Anything:
+		return true
 	}
-	return s == Anything
+	return false
 }
 
 // element is the shape of each item of a list or mapping.

@@ -157,20 +157,20 @@ func TestWithoutGitTheLabelIsADigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := git.Open(dir)
-	tree, err := folder.Tree(context.Background())
+	tree, err := folder.Tree(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !regexp.MustCompile(`^[0-9a-f]{12}$`).MatchString(tree.Label) {
 		t.Errorf("label %q, want twelve hex digits", tree.Label)
 	}
-	if _, err := folder.Last(context.Background()); !errors.Is(err, git.ErrNoCommit) {
+	if _, err := folder.Last(t.Context()); !errors.Is(err, git.ErrNoCommit) {
 		t.Errorf("Last says %v, want ErrNoCommit", err)
 	}
 	if err := os.Chmod(filepath.Join(dir, "run.sh"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	again, err := folder.Tree(context.Background())
+	again, err := folder.Tree(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestPrecedesIsProperAncestry(t *testing.T) {
 	f.write("service/main.go", "2")
 	f.commit("two")
 	two := f.tree().Commit.Hash
-	repository, ctx := git.Open(f.dir), context.Background()
+	repository, ctx := git.Open(f.dir), t.Context()
 	for _, c := range []struct {
 		older, newer string
 		want         bool

@@ -1,7 +1,6 @@
 package git_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -56,14 +55,14 @@ func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 		}
 	}
 	looked := git.Open(f.dir)
-	tree, err := looked.Tree(context.Background())
+	tree, err := looked.Tree(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if tree.Label != tree.Commit.Short {
 		t.Errorf("the label is %s, want that of the commit, %s: nothing has changed", tree.Label, tree.Commit.Short)
 	}
-	looked.Precedes(context.Background(), "1234567890123456789012345678901234567890", tree.Commit.Hash)
+	looked.Precedes(t.Context(), "1234567890123456789012345678901234567890", tree.Commit.Hash)
 	if text, err := os.ReadFile(mark); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("programs were executed: %s %v", text, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -67,7 +67,7 @@ func Component(log *slog.Logger, name string) *slog.Logger {
 func Error(err error) slog.Attr { return slog.Any(KeyError, fmt.Sprint(err)) }
 
 func formatFor(w io.Writer) Format {
-	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return Text
 	}
 	return JSON

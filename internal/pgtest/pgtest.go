@@ -67,7 +67,7 @@ func acquire(t testing.TB) string {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.users == 0 {
-		server, err := Start(context.Background())
+		server, err := Start(context.WithoutCancel(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func release() {
 // administer runs one statement on the server's own database.
 func administer(t testing.TB, server, statement string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
 	db, err := pgx.Connect(ctx, server)
 	if err != nil {

@@ -67,8 +67,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// find is the folder of the newest PostgreSQL on this machine.
+// Binaries names the folder of the PostgreSQL that the tests use. Where it is not set they use the one in PATH, else the newest.
+const Binaries = "WAYBILL_TEST_POSTGRES_BIN"
+
+// find returns the folder of PostgreSQL's programs.
 func find() (string, error) {
+	if folder := os.Getenv(Binaries); folder != "" {
+		if !exists(filepath.Join(folder, "initdb")) {
+			return "", fmt.Errorf("%s: %s has no initdb", Binaries, folder)
+		}
+		return folder, nil
+	}
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
 	}
@@ -133,7 +142,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"-c", "shared_preload_libraries=pg_stat_statements") // for tests that count statements
 	command.Stdout, command.Stderr = s.output, s.output
 	command.Env = append(command.Env, s.extra...)
-	command.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	endWithParent(command.SysProcAttr)
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the parent that must not die is the thread

@@ -30,13 +30,8 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		c.Target = e.pipeline
 	}
 	c.Event = t.plan.canonicalEvent(c.Target, c.Event)
-	_, lifts := t.held[c.Target] // a hold on a stage that has left the pipeline can be lifted
-	if _, ok := t.plan.targets[c.Target]; !ok && !(lifts && c.Kind == HoldCleared) {
-		err := fault.New(fault.NotFound, "definition %d of %s has no %s", t.version, e.pipeline, t.plan.short(c.Target))
-		if likely := t.plan.endingIn(c.Target); likely != "" {
-			return nil, err.WithHint("name it as %s", t.plan.short(likely))
-		}
-		return nil, err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
+	if err := e.checkTarget(t, c); err != nil {
+		return nil, err
 	}
 	if err := e.checkStatus(t, c); err != nil {
 		return nil, err
@@ -80,10 +75,25 @@ func (e *Engine) intent(t *deployment, c Command, about any) ([]Entry, error) {
 	}}, nil
 }
 
+// checkTarget refuses a target that the deployment's definition does not have. A hold on a stage that has left the
+// pipeline can still be lifted.
+func (e *Engine) checkTarget(t *deployment, c Command) error {
+	_, known := t.plan.targets[c.Target]
+	if _, held := t.held[c.Target]; known || held && c.Kind == HoldCleared {
+		return nil
+	}
+	err := fault.New(fault.NotFound, "definition %d of %s has no %s", t.version, e.pipeline, t.plan.short(c.Target))
+	if likely := t.plan.endingIn(c.Target); likely != "" {
+		return err.WithHint("name it as %s", t.plan.short(likely))
+	}
+	return err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
+}
+
 // checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
 // newer deployment has overtaken it; then it can only be canceled.
 func (e *Engine) checkStatus(t *deployment, c Command) error {
-	switch t.status {
+	switch t.status { //exhaustive:enforce
+	case StatusActive:
 	case StatusFinished:
 		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
 	case StatusCanceled:

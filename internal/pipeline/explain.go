@@ -100,21 +100,15 @@ func (f fronts) of(n int32) int32 {
 // the latter is empty when the condition changes by itself.
 func (x *explanation) reason(n int32, b block) (text, who string) {
 	e, t, p := x.e, x.t, x.t.plan
-	switch b.why {
+	switch b.why { //exhaustive:enforce
+	case runs, isOut, isDone, isLive, hasFailed: // the step itself says so, without a condition
 	case notActive:
 		text = e.label(t) + " is " + string(t.status)
 		if t.status == StatusFailed {
 			who = "waybill deployment retry " + e.label(t)
 		}
 	case isHeld:
-		h, _ := t.heldAt(p.nodes[n].stage)
-		text, who = "held by "+h.by, e.resumeCommand(t, p.nodes[n].stage)
-		if h.until != "" {
-			text = e.label(t) + " goes no further than " + h.until
-		}
-		if h.reason != "" {
-			text += fmt.Sprintf(": %q", h.reason)
-		}
+		text, who = x.holdText(n), e.resumeCommand(t, p.nodes[n].stage)
 	case isWaiting:
 		text = "waits for " + p.name(x.front.of(n))
 	case isStopped:
@@ -136,6 +130,19 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 		text = fmt.Sprintf("%d of %d hosts in flight", b.in, b.limit)
 	}
 	return text, who
+}
+
+// holdText describes the hold that keeps step n from running, or the stage that its deployment goes no further than.
+func (x *explanation) holdText(n int32) string {
+	h, _ := x.t.heldAt(x.t.plan.nodes[n].stage)
+	text := "held by " + h.by
+	if h.until != "" {
+		text = x.e.label(x.t) + " goes no further than " + h.until
+	}
+	if h.reason != "" {
+		text += fmt.Sprintf(": %q", h.reason)
+	}
+	return text
 }
 
 // whoHolds is "batch prod is held by greeter#6 since 14:02 (host-deployed on fir)".

@@ -16,7 +16,7 @@ func (d *Definition) pairs(stage int) []stepKind {
 	s := &d.Stages[stage]
 	path := Path(d.Pipeline, s.Name)
 	events := []string{StageStarted}
-	switch s.Kind {
+	switch s.Kind { //exhaustive:enforce
 	case BuildStage:
 		if !s.Build.External {
 			events = append(events, BuildCompleted)

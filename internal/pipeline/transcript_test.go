@@ -1,24 +1,18 @@
 package pipeline
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt anew")
 
 // TestTranscripts plays testdata/*.txt. A block is a command with its arguments and indented lines, then
 // "----" and what it prints; lines that begin with "#" are remarks.
@@ -35,29 +29,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt a
 //	retry, skip, hold, resume, until, cancel   "N [TARGET [EVENT]]"
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
-			}
-		})
-	}
+	goldentest.Play(t, "testdata/*.txt", play)
 }
 
 // TestEveryDecisionIsTold checks that the tests or their transcripts name each of the decisions R1 to
@@ -94,41 +66,16 @@ type player struct {
 // play runs a transcript and returns it with the outputs that it has.
 func play(t *testing.T, text string) string {
 	p := &player{world: &world{t: t, engine: New("shop"), now: noon}}
-	var result strings.Builder
-	lines := bufio.NewScanner(strings.NewReader(text))
-	var block []string
-	skip := false
-	for lines.Scan() {
-		switch line := lines.Text(); {
-		case line == "----":
-			p.out.Reset()
-			p.command(block)
-			fmt.Fprintf(&result, "%s\n----\n%s", strings.Join(block, "\n"), p.out.String())
-			block, skip = nil, true
-		case line == "":
-			if !skip {
-				for _, remark := range block {
-					fmt.Fprintln(&result, remark)
-				}
-			}
-			fmt.Fprintln(&result)
-			block, skip = nil, false
-		case !skip:
-			block = append(block, line)
-		}
-	}
-	if !skip {
-		for _, remark := range block {
-			fmt.Fprintln(&result, remark)
-		}
-	}
-	return result.String()
+	return goldentest.Blocks(text, func(block []string) string {
+		p.out.Reset()
+		p.command(block)
+		return p.out.String()
+	})
 }
 
 func (p *player) say(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
 
 func (p *player) command(block []string) {
-	block = slices.DeleteFunc(slices.Clone(block), func(l string) bool { return strings.HasPrefix(l, "#") })
 	words := strings.Fields(block[0])
 	switch words[0] {
 	case "define", "edit":

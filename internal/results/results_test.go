@@ -2,7 +2,6 @@ package results_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -261,7 +258,7 @@ func TestFollowersSeeEveryEntryOnce(t *testing.T) {
 		go func() {
 			defer readers.Done()
 			var next int64
-			err := open(t, dir).Log(context.Background(), 1, 0, true, func(id int64, _ build.Entry) error {
+			err := open(t, dir).Log(t.Context(), 1, 0, true, func(id int64, _ build.Entry) error {
 				if next++; id != next {
 					return fmt.Errorf("entry %d after %d", id, next-1)
 				}
@@ -306,44 +303,6 @@ func TestLogLimitFailsTheStep(t *testing.T) {
 	}
 	if u := update(t, store, 1, build.Failed); u.Trailer.Entries != 1 {
 		t.Errorf("%d entries, want the one that was written", u.Trailer.Entries)
-	}
-}
-
-// TestFullDiskLeavesRoomForTheEnd fills a small file system: the log says so, and the last
-// statuses are still written.
-func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
-	if !childtest.AsRoot(t) {
-		return
-	}
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=3m"); err != nil {
-		t.Fatalf("mount a small file system (needs root, or user namespaces): %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
-	dir := filepath.Join(disk, "b")
-	store := create(t, dir, 0)
-	update(t, store, 0, build.Running)
-	update(t, store, 1, build.Running)
-	log, err := store.Log(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := 0
-	for ; written < 1000; written++ {
-		if err = log.Append(line(strings.Repeat("x", 32<<10))); err != nil {
-			break
-		}
-	}
-	if !errors.Is(err, results.ErrDiskFull) {
-		t.Fatalf("%v after %d entries, want a full disk", err, written)
-	}
-	if u := update(t, store, 1, build.Failed); u.Trailer.Entries != int64(written) {
-		t.Errorf("%d entries, want %d", u.Trailer.Entries, written)
-	}
-	update(t, store, 2, build.Skipped)
-	update(t, store, 0, build.Failed)
-	if err := open(t, dir).Verify(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -426,7 +385,7 @@ func TestAKilledWriterLeavesReadableResults(t *testing.T) {
 		t.Errorf("%v, %v: there is no final marker", final, err)
 	}
 	var next int64
-	err = r.Log(context.Background(), 1, 0, true, func(id int64, e build.Entry) error {
+	err = r.Log(t.Context(), 1, 0, true, func(id int64, e build.Entry) error {
 		if next++; id != next || e.At.IsZero() || string(e.Text) != strings.Repeat("x", 100) {
 			return fmt.Errorf("entry %d: %q", id, e.Text)
 		}

@@ -75,7 +75,7 @@ func (p *Problem) fault() error {
 	return fault.Wrap(code, problems)
 }
 
-// Error, GetStatus and ContentType make a Problem an error that huma writes as it is.
+// Error returns the detail. With GetStatus and ContentType a Problem is an error that huma writes as it is.
 func (p *Problem) Error() string             { return p.Detail }
 func (p *Problem) GetStatus() int            { return p.Status }
 func (p *Problem) ContentType(string) string { return "application/problem+json" }

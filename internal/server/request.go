@@ -165,7 +165,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return true, nil //nolint:nilerr // the cut connection of a stream is taken up again
+			return true, nil // the cut connection of a stream is taken up again
 		}
 		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch field {

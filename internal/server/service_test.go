@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,9 @@ import (
 
 // stores are the databases that a log can be on.
 func stores() map[string]func(testing.TB) *servertest.World {
-	return map[string]func(testing.TB) *servertest.World{"sqlite": servertest.Start, "postgres": servertest.StartShared}
+	all := map[string]func(testing.TB) *servertest.World{"sqlite": servertest.Start}
+	maps.Copy(all, sharedStores)
+	return all
 }
 
 func TestDeploymentTellsWhatItDid(t *testing.T) {

@@ -84,7 +84,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 	}
 	w := &World{Ledger: l, Blobs: blobs, Service: server.NewService(l, blobs, server.Offers{}), Script: newScript(l)}
 	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup
 	run := func(role func(context.Context) error) {
 		roles.Go(func() {

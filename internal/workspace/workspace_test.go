@@ -3,7 +3,6 @@ package workspace_test
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"io/fs"
 	"net"
 	"os"
@@ -109,7 +108,7 @@ func TestSnapshotGivesBackTheTree(t *testing.T) {
 	t.Parallel()
 	root := tree(t)
 	var snapshot bytes.Buffer
-	packed, err := workspace.PackAll(context.Background(), &snapshot, root, []string{filepath.Join(root, "out")})
+	packed, err := workspace.PackAll(t.Context(), &snapshot, root, []string{filepath.Join(root, "out")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +120,7 @@ func TestSnapshotGivesBackTheTree(t *testing.T) {
 	}
 	to := filepath.Join(t.TempDir(), "copy")
 	t.Cleanup(func() { _ = workspace.Remove(to) })
-	if err := workspace.Extract(context.Background(), bytes.NewReader(snapshot.Bytes()), to, packed.Digest); err != nil {
+	if err := workspace.Extract(t.Context(), bytes.NewReader(snapshot.Bytes()), to, packed.Digest); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(expected(describe(t, root)), describe(t, to)); diff != "" {
@@ -133,7 +132,7 @@ func TestCopyGivesTheTree(t *testing.T) {
 	t.Parallel()
 	root := tree(t)
 	to := filepath.Join(t.TempDir(), "copy")
-	if _, err := workspace.Copy(context.Background(), root, to, filepath.Join(root, "out")); err != nil {
+	if _, err := workspace.Copy(t.Context(), root, to, filepath.Join(root, "out")); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(expected(describe(t, root)), describe(t, to)); diff != "" {
@@ -158,7 +157,7 @@ func TestPackIsTheSameWhereverItWasCheckedOut(t *testing.T) {
 			_ = os.Chtimes(path, at, at)
 		}
 		var out bytes.Buffer
-		digest, size, err := workspace.Pack(context.Background(), &out, root, []string{"b", "a/x"})
+		digest, size, err := workspace.Pack(t.Context(), &out, root, []string{"b", "a/x"})
 		if err != nil || size != int64(out.Len()) {
 			t.Fatal(size, err)
 		}
@@ -179,7 +178,7 @@ func TestPackRefusesWhatLeavesTheFolder(t *testing.T) {
 	for _, name := range []string{"../x", "/etc/passwd", "missing", "a"} {
 		root := t.TempDir()
 		_ = os.Mkdir(filepath.Join(root, "a"), 0o755)
-		if _, _, err := workspace.Pack(context.Background(), &bytes.Buffer{}, root, []string{name}); err == nil {
+		if _, _, err := workspace.Pack(t.Context(), &bytes.Buffer{}, root, []string{name}); err == nil {
 			t.Errorf("%s was packed", name)
 		}
 	}
@@ -188,18 +187,18 @@ func TestPackRefusesWhatLeavesTheFolder(t *testing.T) {
 func TestExtractRefusesTornAndAlteredSnapshots(t *testing.T) {
 	t.Parallel()
 	var snapshot bytes.Buffer
-	packed, err := workspace.PackAll(context.Background(), &snapshot, tree(t), nil)
+	packed, err := workspace.PackAll(t.Context(), &snapshot, tree(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	whole := snapshot.Bytes()
 	for cut := range whole {
-		if err := workspace.Extract(context.Background(), bytes.NewReader(whole[:cut]), filepath.Join(t.TempDir(), "x"), packed.Digest); err == nil {
+		if err := workspace.Extract(t.Context(), bytes.NewReader(whole[:cut]), filepath.Join(t.TempDir(), "x"), packed.Digest); err == nil {
 			t.Fatalf("a snapshot cut at byte %d of %d was taken", cut, len(whole))
 		}
 	}
 	other := strings.Repeat("0", 64)
-	if err := workspace.Extract(context.Background(), bytes.NewReader(whole), filepath.Join(t.TempDir(), "x"), other); err == nil {
+	if err := workspace.Extract(t.Context(), bytes.NewReader(whole), filepath.Join(t.TempDir(), "x"), other); err == nil {
 		t.Error("another digest was taken")
 	}
 }
@@ -224,7 +223,7 @@ func TestExtractStaysInside(t *testing.T) {
 		}
 		_ = archive.Close()
 		_ = compressed.Close()
-		err := workspace.Extract(context.Background(), &out, filepath.Join(t.TempDir(), "x"), "")
+		err := workspace.Extract(t.Context(), &out, filepath.Join(t.TempDir(), "x"), "")
 		if err == nil {
 			t.Errorf("%s: extracted", name)
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package chaos breaks what Waybill stands on while it works, and judges the
 // log afterwards. Processes are those of the real program, the database is a
 // real PostgreSQL (or the embedded log), and what actions do is seen by a target

@@ -1,3 +1,5 @@
+//go:build linux && services
+
 package chaos_test
 
 import (
@@ -12,7 +14,7 @@ import (
 // pooled is a pooler in transaction mode before a database.
 func pooled(t *testing.T, direct string) *chaos.Pooler {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "waybill-pooler-") // which the user that it runs as can enter
+	folder, err := os.MkdirTemp("", "waybill-pooler-") //nolint:usetesting // which the user that it runs as can enter
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build linux && services
+
 // Package crash kills Waybill with SIGKILL at random moments, starts it again,
 // and judges what the log and the hosts say afterwards. It is the test of the
 // promise that Waybill never loses its place.

@@ -1,3 +1,5 @@
+//go:build linux && services
+
 package crash_test
 
 import (

@@ -1,3 +1,5 @@
+//go:build services
+
 package testbed_test
 
 import (

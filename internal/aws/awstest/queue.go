@@ -71,13 +71,13 @@ func (s *Server) Changed() <-chan struct{} {
 }
 
 func (s *Server) sendMessage(r *http.Request) (any, *refusal) {
-	in, wrong := read[struct{ QueueUrl, MessageBody string }](r)
+	in, wrong := read[struct{ QueueURL, MessageBody string }](r)
 	if wrong != nil {
 		return nil, wrong
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[in.QueueUrl]
+	q := s.queues[in.QueueURL]
 	switch {
 	case q == nil:
 		return nil, &noQueue
@@ -96,7 +96,7 @@ func sum(body string) string {
 
 func (s *Server) receiveMessage(r *http.Request) (any, *refusal) {
 	in, wrong := read[struct {
-		QueueUrl                             string
+		QueueURL                             string
 		MaxNumberOfMessages, WaitTimeSeconds int
 	}](r)
 	if wrong != nil {
@@ -105,7 +105,7 @@ func (s *Server) receiveMessage(r *http.Request) (any, *refusal) {
 	until := time.After(time.Duration(in.WaitTimeSeconds) * time.Second)
 	for {
 		s.mu.Lock()
-		q, changed := s.queues[in.QueueUrl], s.changed
+		q, changed := s.queues[in.QueueURL], s.changed
 		if q == nil {
 			s.mu.Unlock()
 			return nil, &noQueue
@@ -145,35 +145,35 @@ func (q *queue) take(most int, now time.Time) (got []map[string]string, again <-
 
 func (s *Server) deleteMessages(r *http.Request) (any, *refusal) {
 	in, wrong := read[struct {
-		QueueUrl string
-		Entries  []struct{ Id, ReceiptHandle string }
+		QueueURL string
+		Entries  []struct{ ID, ReceiptHandle string }
 	}](r)
 	if wrong != nil {
 		return nil, wrong
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[in.QueueUrl]
+	q := s.queues[in.QueueURL]
 	if q == nil {
 		return nil, &noQueue
 	}
 	var done []map[string]string
 	for _, e := range in.Entries {
 		q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.receipt == e.ReceiptHandle })
-		done = append(done, map[string]string{"Id": e.Id})
+		done = append(done, map[string]string{"Id": e.ID})
 	}
 	s.notify()
 	return map[string]any{"Successful": done, "Failed": []any{}}, nil
 }
 
 func (s *Server) queueAttributes(r *http.Request) (any, *refusal) {
-	in, wrong := read[struct{ QueueUrl string }](r)
+	in, wrong := read[struct{ QueueURL string }](r)
 	if wrong != nil {
 		return nil, wrong
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queues[in.QueueUrl] == nil {
+	if s.queues[in.QueueURL] == nil {
 		return nil, &noQueue
 	}
 	return map[string]any{"Attributes": map[string]string{"QueueArn": "arn:aws:sqs:" + Region + ":" + account + ":queue"}}, nil

@@ -162,7 +162,7 @@ func steps(t *testing.T, r *results.Reader) []string {
 func printed(t *testing.T, r *results.Reader, step int, stderr bool) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	err := r.Log(context.Background(), step, 0, false, func(_ int64, e build.Entry) error {
+	err := r.Log(t.Context(), step, 0, false, func(_ int64, e build.Entry) error {
 		if e.Stderr == stderr && !e.Waybill {
 			out.Write(e.Text)
 			if !e.Partial {
@@ -204,7 +204,7 @@ func TestBuildsEndAsTheirStepsDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, r := fresh(t).run(context.Background(), test.file)
+			got, r := fresh(t).run(t.Context(), test.file)
 			if got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
@@ -231,7 +231,7 @@ func TestBytesInAreBytesOut(t *testing.T) {
 			t.Parallel()
 			s := fresh(t)
 			s.write("text", text)
-			_, r := s.run(context.Background(), script("a", "cat text; cat text >&2"))
+			_, r := s.run(t.Context(), script("a", "cat text; cat text >&2"))
 			want := strings.ReplaceAll(text, "\r\n", "\n")
 			for _, stderr := range []bool{false, true} {
 				if got := printed(t, r, 1, stderr); string(got) != want {
@@ -244,7 +244,7 @@ func TestBytesInAreBytesOut(t *testing.T) {
 
 func TestALastLineWithoutNewlineIsAnEntry(t *testing.T) {
 	t.Parallel()
-	_, r := fresh(t).run(context.Background(), script("a", "printf 'one\\ntwo'"))
+	_, r := fresh(t).run(t.Context(), script("a", "printf 'one\\ntwo'"))
 	if got := string(printed(t, r, 1, false)); got != "one\ntwo\n" {
 		t.Errorf("%q", got)
 	}
@@ -255,7 +255,7 @@ func TestEveryStepHasItsOwnCopy(t *testing.T) {
 	s := fresh(t)
 	file := script("a", "echo changed > hello.txt; echo new > new.txt") +
 		"t: {b: {container: {image: i, cmds: ['cat hello.txt; test ! -e new.txt && test \"$PWD\" = \"$WAYBILL_WORKSPACE\" && echo $CI $WAYBILL_STAGE/$WAYBILL_STEP $WAYBILL_BUILD_ID']}}}"
-	got, r := s.run(context.Background(), file)
+	got, r := s.run(t.Context(), file)
 	if got != build.Completed {
 		t.Errorf("%s: %v", got, steps(t, r))
 	}
@@ -272,7 +272,7 @@ func TestEveryStepHasItsOwnCopy(t *testing.T) {
 
 func TestStepsDoNotSeeOtherVariables(t *testing.T) {
 	t.Setenv("WAYBILL_TEST_SECRET", "hidden")
-	_, r := fresh(t).run(context.Background(), script("a", "env"))
+	_, r := fresh(t).run(t.Context(), script("a", "env"))
 	if out := printed(t, r, 1, false); bytes.Contains(out, []byte("hidden")) {
 		t.Errorf("a variable of the worker reached the step:\n%s", out)
 	}
@@ -290,7 +290,7 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
     container: {image: i, cmds: ["echo x > x; exit 1"]}
   fail-fast: false
 `
-	_, r := s.run(context.Background(), file)
+	_, r := s.run(t.Context(), file)
 	artifacts, err := r.Artifacts()
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 		t.Error(diff)
 	}
 	var notes []string
-	_ = r.Log(context.Background(), 1, 0, false, func(_ int64, e build.Entry) error {
+	_ = r.Log(t.Context(), 1, 0, false, func(_ int64, e build.Entry) error {
 		if e.Waybill {
 			notes = append(notes, string(e.Text))
 		}
@@ -318,7 +318,7 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 func TestCancelEndsStepsAndStartsNothing(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.watch.on = func(printed string) {
 		if strings.Contains(printed, "ready") {
@@ -344,7 +344,7 @@ func TestAStepThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	s.timeout = 400 * time.Millisecond
-	got, r := s.run(context.Background(), script("a", `trap "" TERM; while :; do sleep 0.05; done`))
+	got, r := s.run(t.Context(), script("a", `trap "" TERM; while :; do sleep 0.05; done`))
 	if got != build.TimedOut {
 		t.Errorf("%s, want TimedOut: %v", got, steps(t, r))
 	}
@@ -354,7 +354,7 @@ func TestALogThatGrowsTooLargeFailsItsStep(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	s.logLimit = 1 << 20
-	got, r := s.run(context.Background(), script("a", "yes"))
+	got, r := s.run(t.Context(), script("a", "yes"))
 	if got != build.Failed || !strings.Contains(steps(t, r)[0], "LogLimit") {
 		t.Errorf("%s: %v", got, steps(t, r))
 	}
@@ -364,7 +364,7 @@ func TestAWorkspaceThatCannotBeTakenFailsTheBuild(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	s.source = worker.Snapshot{Path: filepath.Join(s.dir, "missing.tar.zst")}
-	got, r := s.run(context.Background(), script("a", "true"))
+	got, r := s.run(t.Context(), script("a", "true"))
 	if got != build.Failed || !strings.Contains(steps(t, r)[0], "Skipped (take the workspace") {
 		t.Errorf("%s: %v", got, steps(t, r))
 	}
@@ -378,12 +378,12 @@ func TestASnapshotIsBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, _, err := workspace.Pack(context.Background(), f, s.dir, []string{"hello.txt"})
+	digest, _, err := workspace.Pack(t.Context(), f, s.dir, []string{"hello.txt"})
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s.source = worker.Snapshot{Path: path, Digest: digest}
-	if got, r := s.run(context.Background(), script("a", "test $(cat hello.txt) = hello")); got != build.Completed {
+	if got, r := s.run(t.Context(), script("a", "test $(cat hello.txt) = hello")); got != build.Completed {
 		t.Errorf("%s: %v", got, steps(t, r))
 	}
 }
@@ -404,7 +404,7 @@ func TestABugInTheRunnerFailsTheStep(t *testing.T) {
 	}
 	defer store.Close()
 	got, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: brokenRunner{}, Store: store,
-		Observer: s.watch, Scratch: s.scratch}).Run(context.Background())
+		Observer: s.watch, Scratch: s.scratch}).Run(t.Context())
 	if got != build.Failed || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -246,15 +246,23 @@ func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
 
 // Forget drops the lanes that have no work, no limit in force and nothing to report.
 func (s *State) Forget(now time.Time) {
-	idle := func(l *limiter) bool {
-		return l.claimed+l.asked == 0 && l.tokens <= 0 && l.slots <= 0 && l.results == (action.Results{}) &&
-			!l.bucket.Troubled() && now.Sub(l.heard) >= action.Window
-	}
 	for name, l := range s.lanes {
-		if idle(&l.limiter) && !l.ready && l.next == nil && l.place == 0 && !l.asking && !l.isAsked && !l.isLow && !l.stuck && l.pace.idle(now) {
+		if l.limiter.idle(now) && l.idle(now) {
 			delete(s.lanes, name)
 		}
 	}
+}
+
+// idle reports whether the limiter has nothing in use, nothing to report, and was not heard of for a window.
+func (l *limiter) idle(now time.Time) bool {
+	return l.claimed+l.asked == 0 && l.tokens <= 0 && l.slots <= 0 && l.results == (action.Results{}) &&
+		!l.bucket.Troubled() && now.Sub(l.heard) >= action.Window
+}
+
+// idle reports whether the lane has no work as far as known, and is in none of the state's lists.
+func (l *lane) idle(now time.Time) bool {
+	listed := l.next != nil || l.place != 0 || l.asking || l.isAsked || l.isLow || l.stuck
+	return !l.ready && !listed && l.pace.idle(now)
 }
 
 // Standings returns the limiters that are configured or in trouble.

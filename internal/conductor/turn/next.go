@@ -58,14 +58,18 @@ func Next(s *State, now time.Time) (Turn, time.Time) {
 	case !search.IsZero() && !search.After(now):
 		return Turn{Search: true, After: s.search.cursor}, time.Time{}
 	}
-	at = sooner(at, sooner(ask, search))
+	return Turn{}, sooner(sooner(at, sooner(ask, search)), s.openAt())
+}
+
+// openAt returns when the first deferred end or blocked lane may have a turn; zero: none waits for a time.
+func (s *State) openAt() (at time.Time) {
 	if s.deferred > 0 {
-		at = sooner(at, s.deferredTo)
+		at = s.deferredTo
 	}
 	if len(s.blocked) > 0 && s.may() {
 		at = sooner(at, s.blocked[0].until)
 	}
-	return Turn{}, at
+	return at
 }
 
 // endsAt returns when ends, or claims that have waited too long, want a turn; zero: not before an event.

@@ -1,22 +1,16 @@
 package turn
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt")
 
 // TestTranscripts plays testdata/*.txt. A block is a line of commands, then "----" and what they print; lines that begin
 // with "#" are remarks.
@@ -33,64 +27,25 @@ var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt")
 //	drain              nothing more is claimed
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("%s (-want +got); -rewrite writes it:\n%s", file, diff)
-			}
-		})
-	}
+	goldentest.Play(t, "testdata/*.txt", play)
 }
 
 // play returns a transcript with what its commands print now.
 func play(t *testing.T, text string) string {
 	t.Helper()
 	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Slots: 1}}}, "away": {HandOff: true}})
-	var out strings.Builder
-	printed := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case printed && line != "":
-			continue
-		case line == "----":
-			printed = true
-			continue
-		case line == "":
-			out.WriteString("\n")
-			printed = false
-			continue
-		case strings.HasPrefix(line, "#"):
-			out.WriteString(line + "\n")
-			continue
-		}
-		out.WriteString(line + "\n----\n")
-		for command := range strings.SplitSeq(line, "; ") {
+	return goldentest.Blocks(text, func(block []string) string {
+		var out strings.Builder
+		for command := range strings.SplitSeq(strings.Join(block, "; "), "; ") {
 			if said := w.command(t, strings.Fields(command)); said != "" {
 				out.WriteString(said + "\n")
 			}
 		}
 		if problem := w.check(); problem != "" {
-			t.Errorf("after %q: %s", line, problem)
+			t.Errorf("after %q: %s", block, problem)
 		}
-	}
-	return strings.TrimRight(out.String(), "\n") + "\n"
+		return out.String()
+	})
 }
 
 // command makes one thing happen, and returns what there is to say.

@@ -2,7 +2,6 @@ package ogc_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -108,10 +107,10 @@ func (u *rules) check(t testing.TB, r *http.Request, response *http.Response, bo
 	}
 	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: parameters, Route: route,
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}}
-	if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil && response.StatusCode < http.StatusBadRequest {
+	if err := openapi3filter.ValidateRequest(t.Context(), input); err != nil && response.StatusCode < http.StatusBadRequest {
 		t.Errorf("%s %s was taken, and is not described: %v", r.Method, r.URL, err)
 	}
-	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{RequestValidationInput: input,
+	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{RequestValidationInput: input,
 		Status: response.StatusCode, Header: response.Header, Body: io.NopCloser(bytes.NewReader(body)), Options: input.Options})
 	if err != nil {
 		t.Errorf("%s %s: the answer is not as the API's own document says: %v\n%s", r.Method, r.URL, err, body)

@@ -137,7 +137,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	api := ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: "test", Guard: guard})
 	face := server.New(service, server.Options{Token: token, Pages: api, Version: "test"})
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	c := conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "conductor"}, Blobs: blobs,
 		Handlers: map[string]conductor.Handler{"noop": noop.Handler{}, "held": w.held}})

@@ -1,3 +1,5 @@
+//go:build services
+
 // Package workflow tells how actions become workflows and workflows become ends
 // of actions, on a real API server and with Argo's real controller.
 package workflow_test

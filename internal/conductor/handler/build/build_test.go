@@ -160,13 +160,13 @@ build:
 func TestABuildRegistersItsArtifacts(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, shop, pipeline.Artifact{Label: "amd64", Path: "dist/shop-amd64"}, pipeline.Artifact{Label: "about", Path: "**/ab*"})
-	o := s.do(context.Background(), 1)
+	o := s.do(t.Context(), 1)
 	if o.Kind != action.Done {
 		t.Fatalf("%+v", o)
 	}
 	var got []string
 	for _, a := range s.log.registered {
-		r, size, err := s.blobs.Get(context.Background(), a.Blob)
+		r, size, err := s.blobs.Get(t.Context(), a.Blob)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := fresh(t, test.file, test.want...)
-			o := s.do(context.Background(), 1)
+			o := s.do(t.Context(), 1)
 			if o.Kind != test.kind || o.Code != test.code {
 				t.Errorf("%s %s, want %s %s", o.Kind, o.Code, test.kind, test.code)
 			}
@@ -231,11 +231,11 @@ func TestAnAttemptWhoseResultWasNotRecordedIsNotBuiltAgain(t *testing.T) {
 	file := fmt.Sprintf("build: {app: {artifacts: [a], container: {image: i, cmds: ['echo x >> %s; echo a > a']}}}", count)
 	s := fresh(t, file, pipeline.Artifact{Label: "a", Path: "a"})
 	s.log.refuse = fault.New(fault.LedgerUnavailable, "the ledger is away")
-	if o := s.do(context.Background(), 1); o.Kind != action.Throttle {
+	if o := s.do(t.Context(), 1); o.Kind != action.Throttle {
 		t.Fatalf("%+v", o)
 	}
 	s.log.refuse = nil
-	if o := s.do(context.Background(), 2); o.Kind != action.Done {
+	if o := s.do(t.Context(), 2); o.Kind != action.Done {
 		t.Fatalf("%+v", o)
 	}
 	if text, err := os.ReadFile(count); string(text) != "x\n" || err != nil {
@@ -247,10 +247,10 @@ func TestARetryOfAFailedBuildBuildsAgain(t *testing.T) {
 	t.Parallel()
 	count := filepath.Join(t.TempDir(), "count")
 	s := fresh(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['echo x >> %s; test $(wc -l < %s) = 2']}}}", count, count))
-	if o := s.do(context.Background(), 1); o.Kind != action.Retry {
+	if o := s.do(t.Context(), 1); o.Kind != action.Retry {
 		t.Fatalf("%+v", o)
 	}
-	if o := s.do(context.Background(), 2); o.Kind != action.Done {
+	if o := s.do(t.Context(), 2); o.Kind != action.Done {
 		t.Fatalf("%+v", o)
 	}
 }
@@ -267,7 +267,7 @@ func TestTheCauseOfTheEndDecidesTheOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := fresh(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['echo $$ > %s; exec sleep 60']}}}", ready))
-			ctx, cancel := context.WithCancelCause(context.Background())
+			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			go func() {
 				_, _ = os.ReadFile(ready) // blocks until the step runs
@@ -277,7 +277,7 @@ func TestTheCauseOfTheEndDecidesTheOutcome(t *testing.T) {
 				t.Errorf("%+v, want %s", o, want)
 			}
 			s.log.revision.Snapshot = s.snapshot("build: {app: {container: {image: i, cmds: ['true']}}}")
-			if o := s.do(context.Background(), 2); o.Kind != action.Done {
+			if o := s.do(t.Context(), 2); o.Kind != action.Done {
 				t.Errorf("the next attempt: %+v", o)
 			}
 		})

@@ -210,7 +210,11 @@ func FuzzQuote(f *testing.F) {
 		f.Add(text)
 	}
 	paths := map[string]string{}
-	for _, shell := range []string{"dash", "bash", "busybox"} {
+	shells := []string{"dash", "bash"}
+	for shell := range busyboxShell {
+		shells = append(shells, shell)
+	}
+	for _, shell := range shells {
 		path, err := exec.LookPath(shell)
 		if err != nil {
 			f.Fatalf("install %s", shell)

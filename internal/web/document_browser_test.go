@@ -1,8 +1,9 @@
+//go:build services
+
 package web_test
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,15 +11,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/config"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
-	"github.com/waybill-dev/waybill/internal/servertest"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -74,43 +71,6 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 		s.work(t, host, job.outcome)
 	}
 	return s, jobs
-}
-
-// alone is a world in which nobody works.
-func alone(t *testing.T) *servertest.World {
-	t.Helper()
-	dir := t.TempDir()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := ledger.New(driver, ledger.Options{})
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	blobs, err := blob.Open(t.Context(), filepath.Join(dir, "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &servertest.World{Ledger: l, Blobs: blobs}
-}
-
-// work claims the job that is ready, and ends its attempt unless the outcome is none.
-func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
-	t.Helper()
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
-	if err != nil || len(turned.Claimed) != 1 {
-		t.Fatal(turned, err)
-	}
-	if o.Kind == 0 {
-		return
-	}
-	done := queue.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
-	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{done}, nil); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestJobPagesFitDeskAndPhone(t *testing.T) {

@@ -139,7 +139,7 @@ func TestRunReportsSignalsAndStatuses(t *testing.T) {
 		"kill -9 $$":  {Code: 137, Signal: syscall.SIGKILL},
 		"kill -15 $$": {Code: 143, Signal: syscall.SIGTERM},
 	} {
-		got, err := command.Command{Argv: []string{"/bin/sh", "-c", script}}.Run(context.Background())
+		got, err := command.Command{Argv: []string{"/bin/sh", "-c", script}}.Run(t.Context())
 		if err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", script, got, err, want)
 		}
@@ -148,7 +148,7 @@ func TestRunReportsSignalsAndStatuses(t *testing.T) {
 
 func TestRunEndsTheGroupWithItsContext(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	reader, writer := io.Pipe()
 	s := started{stdout: reader}

@@ -20,17 +20,15 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// shells are those that the host program must work under, each the sh of its own PATH.
+// shells are those that the host program must work under besides busyboxShell, each the sh of its own PATH.
 var shells = map[string]func(t *testing.T) string{
-	"dash":    func(t *testing.T) string { return pathWith(t, "dash") + ":/usr/bin:/bin" },
-	"bash":    func(t *testing.T) string { return pathWith(t, "bash") + ":/usr/bin:/bin" },
-	"busybox": busyboxPath,
+	"dash": func(t *testing.T) string { return pathWith(t, "dash") + ":/usr/bin:/bin" },
+	"bash": func(t *testing.T) string { return pathWith(t, "bash") + ":/usr/bin:/bin" },
 }
 
 // pathWith is a folder whose sh is the named shell.
@@ -47,39 +45,12 @@ func pathWith(t *testing.T, shell string) string {
 	return dir
 }
 
-// busyboxPath is a PATH where every tool is busybox's own; of flock, which some builds lack, the system's.
-func busyboxPath(t *testing.T) string {
-	t.Helper()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal("the host program is tested under busybox: install busybox-static")
-	}
-	dir := t.TempDir()
-	applets, err := childtest.Command(t, busybox, "--list").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range strings.Fields(string(applets)) {
-		if err := os.Symlink(busybox, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !strings.Contains("\n"+string(applets), "\nflock\n") {
-		flock, err := exec.LookPath("flock")
-		if err != nil {
-			t.Fatal("the host program needs flock: install util-linux")
-		}
-		if err := os.Symlink(flock, filepath.Join(dir, "flock")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // underEach runs a test under every shell.
 func underEach(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	for name, path := range shells {
+	under := maps.Clone(shells)
+	maps.Copy(under, busyboxShell)
+	for name, path := range under {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, newWorld(t, path(t)))

@@ -1,4 +1,4 @@
-package obs
+package otlp_test
 
 import (
 	"compress/gzip"
@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/obs/otlp"
 )
 
 // environment stands in for os.Getenv; what the exporter reads by itself is set for real.
@@ -39,13 +41,13 @@ func TestSpansReachACollector(t *testing.T) {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	defer server.Close()
-	tracing, err := OpenTracing(t.Context(), environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL,
+	tracing, err := otlp.Open(t.Context(), environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL,
 		"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test"}), "1.2.3", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, span := Spans(tracing).Start(t.Context(), "attempt notify")
-	span.SetAttributes(SpanHandler.String("notify"))
+	_, span := obs.Spans(tracing).Start(t.Context(), "attempt notify")
+	span.SetAttributes(obs.SpanHandler.String("notify"))
 	span.End()
 	if err := tracing.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -70,11 +72,11 @@ func TestWithoutACollectorThereAreNoSpans(t *testing.T) {
 		{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
 	} {
-		tracing, err := OpenTracing(t.Context(), func(name string) string { return values[name] }, "1", nil)
+		tracing, err := otlp.Open(t.Context(), func(name string) string { return values[name] }, "1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, span := Spans(tracing).Start(t.Context(), "x"); span.IsRecording() {
+		if _, span := obs.Spans(tracing).Start(t.Context(), "x"); span.IsRecording() {
 			t.Errorf("%v: a span is recorded", values)
 		}
 	}
@@ -82,7 +84,7 @@ func TestWithoutACollectorThereAreNoSpans(t *testing.T) {
 
 func TestAProtocolThatIsNotSpokenIsRefused(t *testing.T) {
 	values := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
-	if _, err := OpenTracing(t.Context(), func(name string) string { return values[name] }, "1", nil); !fault.Is(err, fault.Invalid) {
+	if _, err := otlp.Open(t.Context(), func(name string) string { return values[name] }, "1", nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,80 @@
+// Package goldentest compares what the product makes with files that a person has read: golden files, and transcripts, which are
+// commands with what they print. The flag -rewrite writes the files as they are now; what it changed is reviewed with git diff.
+package goldentest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write golden files, transcripts and stories as they are now, instead of comparing; review them with git diff")
+
+// Rewrite reports whether the flag -rewrite is set.
+func Rewrite() bool { return *rewrite }
+
+// Compare fails the test unless the file has the content; with -rewrite it writes the file.
+func Compare(t testing.TB, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; -rewrite writes it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got); -rewrite writes it:\n%s", file, diff)
+	}
+}
+
+// Play runs a subtest for each file that matches the pattern. It compares the file with what play makes of its text.
+func Play(t *testing.T, pattern string, play func(t *testing.T, text string) string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no file matches %s: %v", pattern, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			Compare(t, file, play(t, string(text)))
+		})
+	}
+}
+
+// Blocks returns a transcript with what its commands print now. Its blocks are separated by empty lines; one is a command of one or
+// more lines, then "----" and what it printed. Lines that begin with "#" are remarks; a block may consist of remarks alone.
+// run gets a command's lines without remarks, and returns what it prints, each line with its end.
+func Blocks(text string, run func(command []string) string) string {
+	var result strings.Builder
+	for i, block := range strings.Split(strings.TrimRight(text, "\n"), "\n\n") {
+		if i > 0 {
+			result.WriteString("\n")
+		}
+		head, _, found := strings.Cut(block+"\n", "----\n")
+		result.WriteString(head)
+		if !found {
+			continue
+		}
+		var command []string
+		for line := range strings.Lines(head) {
+			if !strings.HasPrefix(line, "#") {
+				command = append(command, strings.TrimRight(line, "\n"))
+			}
+		}
+		result.WriteString("----\n" + run(command))
+	}
+	return result.String()
+}
