@@ -24,7 +24,7 @@ type Layer int
 // The layers, lowest first (ARCHITECTURE.md, "The map").
 const (
 	Pure       Layer = iota // decides; standard library only
-	Log                     // the ledger and its drivers
+	Log                     // the database, and the queue and the journal over it
 	Adapter                 // one technology of the outside each
 	Component               // one role each
 	Face                    // what people and programs talk to
@@ -36,7 +36,7 @@ const (
 // layers places every folder under internal/; what is below a folder lies in its layer.
 var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "cachekey": Pure, "pipeline": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure,
-	"ledger": Log, "semaphore": Log,
+	"store": Log, "queue": Log, "journal": Log, "token": Log, "ledger": Log, "loop": Log, "semaphore": Log,
 	"blob": Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "config": Adapter,
 	"secret": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,

@@ -110,7 +110,7 @@ func TestPurePackagesDoNoInputOrOutput(t *testing.T) {
 
 func TestOnlyTheCommandLineImportsDrivers(t *testing.T) {
 	forEachImport(t, func(f archtest.File, path string) string {
-		driver := path == internal+"ledger/sqlite" || path == internal+"ledger/postgres"
+		driver := path == internal+"store/sqlite" || path == internal+"store/postgres"
 		if driver && archtest.LayerOf(f.Package) != archtest.Wiring {
 			return "which database it is, is decided in cli alone"
 		}
@@ -170,4 +170,27 @@ func hasTag(f archtest.File, tag string) bool {
 		}
 	}
 	return false
+}
+
+// TestPartsOfTheLogMeetInOnePlace: the queue and the journal know the store alone, so that each can be understood, tested and
+// used without the other.
+func TestPartsOfTheLogMeetInOnePlace(t *testing.T) {
+	never := map[string][]string{
+		"queue":     {"journal", "token", "ledger", "pipeline", "config", "blob"},
+		"journal":   {"queue", "token", "ledger"},
+		"store":     {"queue", "journal", "token", "ledger"},
+		"token":     {"queue", "journal", "ledger"},
+		"conductor": {"journal", "token", "ledger"},
+		"caboose":   {"journal", "token", "ledger"},
+		"deployer":  {"token", "ledger"},
+	}
+	forEachImport(t, func(f archtest.File, path string) string {
+		driver := strings.HasPrefix(f.Package, internal+"store/")
+		for _, other := range never[archtest.Top(f.Package)] {
+			if !driver && path == internal+other {
+				return "doers do not see deployments, and the parts of the log meet in package ledger"
+			}
+		}
+		return ""
+	})
 }

@@ -64,7 +64,7 @@ type StageRun struct {
 	Outcome    string    `json:"outcome,omitempty"` // finished | failed | superseded | canceled; "" while it runs
 }
 
-// Introduction says that an event came into a stage with a definition version (4.9).
+// Introduction says that an event came into a stage with a definition version (docs/design/deployments.md, Introductions).
 type Introduction struct {
 	Stage         string `json:"stage"`
 	Event         string `json:"event"`
