@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Handlers makes actions of parameters, by the name of the handler that does them. The function checks the parameters
@@ -82,14 +80,6 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	return s.once(ctx, once, a, way)
 }
 
-// BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
-func BadParameters(err error) error {
-	if problems, ok := errors.AsType[fault.Problems](err); ok {
-		return fault.Wrap(fault.InvalidParameters, problems)
-	}
-	return err
-}
-
 // complete puts the rest of the order into the action.
 func (o NewAction) complete(a *action.Action, now time.Time) error {
 	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
@@ -112,16 +102,6 @@ func (o NewAction) complete(a *action.Action, now time.Time) error {
 			WithHint("name a later deadline, or never")
 	}
 	return nil
-}
-
-func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
-	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueUnique(ctx, a, way)
-	if err != nil {
-		return AddedAction{}, err
-	}
-	state, err := s.ledger.Action(ctx, made.ID)
-	return AddedAction{state, made.Created}, err
 }
 
 // CancelAction ends an action: at once when nobody works on it, else as soon as its attempt lets go. The answer is

@@ -256,10 +256,3 @@ func stream(send func(context.Context, *EventStream) error) *huma.StreamResponse
 		ServeEvents(writer, request, send)
 	}}
 }
-
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -220,31 +222,14 @@ func entryQuery(q ledger.EntryQuery) url.Values {
 	return query
 }
 
-// at joins a path, escaping its parts.
-func at(parts ...string) string {
-	var b strings.Builder
-	for _, part := range parts {
-		b.WriteString("/" + url.PathEscape(part))
-	}
-	return b.String()
-}
-
-// numbers is a query of the pairs whose number is not 0.
-func numbers(pairs ...any) url.Values {
-	query := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if n := pairs[i+1].(int64); n != 0 {
-			query.Set(pairs[i].(string), strconv.FormatInt(n, 10))
+// Follow is Service.Follow; a cut connection is resumed without loss or repeat.
+func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
+	return c.stream(ctx, ask, func(_, data string) (bool, error) {
+		var entry pipeline.Entry
+		if err := json.Unmarshal([]byte(data), &entry); err != nil {
+			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)
 		}
-	}
-	return query
-}
-
-// texts adds the pairs whose text is not "".
-func texts(query url.Values, pairs ...string) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
-		}
-	}
+		return true, each(entry)
+	})
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -70,45 +69,6 @@ func (s Services) String() string {
 		text += ", last exit status " + s.Exit
 	}
 	return text
-}
-
-// hostMark is what the log says of the release on a host.
-type hostMark struct {
-	seq        int64 // of the row that switched it
-	deployment int64
-	at         time.Time
-	release    string // its name on the host
-	tested     bool
-	failed     bool
-	stopped    bool
-}
-
-// host follows what hosts run.
-func (m *marks) host(row pipeline.Entry) {
-	if row.Event == pipeline.HostFinished {
-		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}
-	}
-	mark := m.hosts[row.Target]
-	detail := detailOf(row)
-	switch {
-	case row.Event == pipeline.ServiceStopped:
-		mark.stopped = true
-	case row.Event == pipeline.HostDeployed:
-		var output step.Output
-		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
-		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
-	case mark.deployment != row.Deployment:
-		return
-	case row.Event == pipeline.HostTested:
-		mark.tested, mark.failed = true, false
-	case row.Event == pipeline.StepFailed && detail.Event == pipeline.HostTested:
-		mark.failed = true
-	case row.Event == pipeline.StepClaimed && detail.Event == pipeline.HostTested:
-		mark.failed = false
-	default:
-		return
-	}
-	m.hosts[row.Target] = mark
 }
 
 // hosts lists the hosts of a definition with what the log says that they run. Targets that share a resource run the same.

@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Execution is a job that somebody wants of a process.
@@ -96,50 +93,6 @@ func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave fun
 	}
 	return s.decoding.Acquire(ctx)
 }
-
-// once stores an action for a request that may be sent again.
-func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
-	if i == nil {
-		return s.enqueue(ctx, a, way)
-	}
-	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
-	if err != nil {
-		return AddedAction{}, err
-	}
-	state, err := s.ledger.Action(ctx, made.ID)
-	return AddedAction{state, made.Created}, err
-}
-
-// longestKey is the size in bytes that an Idempotency-Key may have.
-const longestKey = 255
-
-// IdempotencyOf is what a repeated request is known by: its header, who sends it, and a hash of all that it says; nil
-// without the header.
-func IdempotencyOf(key, by string, request [sha256.Size]byte) (*ledger.Idempotency, error) {
-	if len(key) > longestKey {
-		return nil, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
-	}
-	if key == "" {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	return &ledger.Idempotency{Principal: by, Key: key, Body: request}, nil
-}
-
-// putAside stores an action's parameters beside its evidence, before anybody can see the action.
-func (s *Service) putAside(ctx context.Context, a action.Action) (action.Action, error) {
-	now, err := s.ledger.Now(ctx)
-	if err != nil {
-		return a, err
-	}
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	a.ID = action.NewID(now, random)
-	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, s.blobs, parametersKey(a.ID), a.Parameters)
-	return a, err
-}
-
-func parametersKey(id action.ID) string { return blob.ActionKey(id, "parameters.json") }
 
 // Parameters are an action's, wherever they are kept.
 func (s *Service) Parameters(ctx context.Context, a action.Action) (json.RawMessage, error) {

@@ -10,12 +10,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 const yamlType = "application/yaml"
@@ -123,18 +122,6 @@ func faultOf(response *http.Response) error {
 		WithHint("is it a Waybill of the same version?")
 }
 
-// Follow is Service.Follow; a cut connection is resumed without loss or repeat.
-func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
-	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
-	return c.stream(ctx, ask, func(_, data string) (bool, error) {
-		var entry pipeline.Entry
-		if err := json.Unmarshal([]byte(data), &entry); err != nil {
-			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)
-		}
-		return true, each(entry)
-	})
-}
-
 // stream reads server-sent events until each, which gets their kind and data, wants no more or returns an error. A
 // cut connection is taken up behind the last event.
 func (c *Client) stream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
@@ -186,6 +173,35 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 				ask.lastEvent = id
 			}
 			kind, data = "", ""
+		}
+	}
+}
+
+// at joins a path, escaping its parts.
+func at(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString("/" + url.PathEscape(part))
+	}
+	return b.String()
+}
+
+// numbers is a query of the pairs whose number is not 0.
+func numbers(pairs ...any) url.Values {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if n := pairs[i+1].(int64); n != 0 {
+			query.Set(pairs[i].(string), strconv.FormatInt(n, 10))
+		}
+	}
+	return query
+}
+
+// texts adds the pairs whose text is not "".
+func texts(query url.Values, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
 		}
 	}
 }

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -117,17 +115,6 @@ func methods(openAPI []byte) []method {
 		}
 	}
 	return all
-}
-
-// mustJSON is a value that was read from JSON.
-func mustJSON(value any) []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return fmt.Append(nil, err)
-	}
-	return b.Bytes()
 }
 
 // linkOf is the address of a document's link; "" without one.

@@ -156,3 +156,11 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// secure keeps a page from loading, and from being shown by, anything but itself.
+func secure(w http.ResponseWriter) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
+		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	header.Set("Cache-Control", "no-store")
+}

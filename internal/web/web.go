@@ -59,14 +59,6 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-// secure keeps a page from loading, and from being shown by, anything but itself.
-func secure(w http.ResponseWriter) {
-	header := w.Header()
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
-		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	header.Set("Cache-Control", "no-store")
-}
-
 // asset serves a file of the binary itself.
 func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("digest") != p.assets {

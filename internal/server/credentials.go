@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// check finds who asks, and refuses what nobody may ask from there. The order is fixed: the
+// foreign page first, since its browser may well carry a good cookie.
+func (a *access) check(r *http.Request) (Identity, error) {
+	if err := a.origin.Check(r); err != nil {
+		return Identity{}, fault.New(fault.Forbidden, "the request comes from another site's page: %w", err)
+	}
+	if !a.site.knows(r.Host) {
+		return Identity{}, fault.New(fault.Forbidden, "this server does not answer for the host %q", r.Host).
+			WithHint("ask for 127.0.0.1; behind a proxy set server.url in server.yaml to the address that clients use")
+	}
+	identity, err := a.identify(r)
+	if err != nil {
+		return identity, err
+	}
+	if a.site.local(r) || r.URL.Path == "/login" || r.URL.Path == "/logout" || identity.Has(ScopeRead) {
+		return identity, nil
+	}
+	return Require(context.WithValue(r.Context(), identityKey{}, identity), ScopeRead)
+}
+
+// identify reads the token or the cookie. A wrong token is refused even where none is needed, because who sends one means it.
+func (a *access) identify(r *http.Request) (Identity, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		token, isBearer := strings.CutPrefix(header, "Bearer ")
+		if !isBearer {
+			return Identity{}, notValid()
+		}
+		if same(token, a.token) {
+			return Identity{Name: userOf(r), Scopes: allScopes()}, nil
+		}
+		return a.lookUp(r.Context(), sha256.Sum256([]byte(token)))
+	}
+	if !a.site.isLogin(r.Host) {
+		return Identity{}, nil
+	}
+	session, ok, err := a.sessions.find(r)
+	switch {
+	case err != nil || !ok:
+		return Identity{}, err
+	case session.Token == nil:
+		return Identity{Name: session.By, Scopes: allScopes()}, nil
+	}
+	identity, err := a.lookUp(r.Context(), [32]byte(session.Token))
+	if fault.Is(err, fault.Unauthorized) {
+		return Identity{}, nil // the token was revoked meanwhile, and the session with it
+	}
+	return identity, err
+}
+
+// lookUp finds a stored token, which is still good, by its hash.
+func (a *access) lookUp(ctx context.Context, hash [32]byte) (Identity, error) {
+	token, err := a.stored.TokenByHash(ctx, hash)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return Identity{}, notValid()
+	case err != nil:
+		return Identity{}, err
+	case !token.Valid(time.Now()):
+		return Identity{}, notValid()
+	}
+	identity := Identity{Name: token.Name}
+	for _, scope := range token.Scopes {
+		identity.Scopes = append(identity.Scopes, Scope(scope))
+	}
+	return identity, nil
+}
+
+func notValid() error {
+	return fault.New(fault.Unauthorized, "the token is not valid").
+		WithHint("the home's file \"token\" holds the one of this server")
+}
+
+func userOf(r *http.Request) string {
+	if user := r.Header.Get(userHeader); user != "" && len(user) <= 100 {
+		return user
+	}
+	return "token"
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// admit refuses an operation without its scope, and query parameters that it does not know.
+func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
+	op := ctx.Operation()
+	for _, scope := range scopesOf(op) {
+		if _, err := Require(ctx.Context(), scope); err != nil {
+			a.refuse(ctx, err)
+			return
+		}
+	}
+	address := ctx.URL()
+	if err := unknownParameter(op, address.Query()); err != nil {
+		a.refuse(ctx, err)
+		return
+	}
+	next(&inputContext{anyContext: ctx})
+}
+
+func (a *api) refuse(ctx huma.Context, err error) {
+	request, writer := humago.Unwrap(ctx)
+	WriteProblem(writer, request, err)
+}
+
+func unknownParameter(op *huma.Operation, query url.Values) error {
+	var known []string
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			known = append(known, p.Name)
+		}
+	}
+	for name := range query {
+		if slices.Contains(known, name) {
+			continue
+		}
+		unknown := fault.New(fault.Invalid, "unknown query parameter %q", name)
+		if nearest := fault.Nearest(name, known); nearest != "" {
+			return unknown.WithHint("did you mean %q?", nearest)
+		}
+		return unknown
+	}
+	return nil
+}
+
+func scopesOf(op *huma.Operation) []Scope {
+	var scopes []Scope
+	for _, requirement := range op.Security {
+		for _, scope := range requirement[tokenScheme] {
+			scopes = append(scopes, Scope(scope))
+		}
+	}
+	return scopes
+}
+
+// read describes an operation that changes nothing.
+func read(id, at, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + at, Summary: summary}
+}
+
+// write describes an operation that needs a scope.
+func write(id, method, at string, scope Scope, summary string) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: prefix + at, Summary: summary, DefaultStatus: http.StatusOK,
+		Security: []map[string][]string{{tokenScheme: {string(scope)}}},
+	}
+}
+
+// nothing is the input of an operation without parameters.
+type nothing struct{}
+
+// handle registers an operation whose handler returns a plain value.
+func handle[I, O any](a *api, op huma.Operation, ask func(context.Context, *I) (O, error)) {
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*Out[O], error) {
+		value, err := ask(ctx, in)
+		return answer(value, err)
+	})
+}
