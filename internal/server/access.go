@@ -47,14 +47,14 @@ func newAccess(token string, stored tokens, listen string, public *url.URL, next
 }
 
 func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body := hasten(w, r)
-	defer body.leave()
+	body := limitBodyTime(w, r)
+	defer body.abandon()
 	w = retryAfterWriter{w}
 	nameRequest(w.Header())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "same-origin")
 	w.Header().Set("Cache-Control", "no-store") // what may be kept says so itself
-	a.site.name(r)
+	a.site.setScheme(r)
 	if isHealth(r.URL.Path) {
 		a.next.ServeHTTP(w, r)
 		return
@@ -63,18 +63,18 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, err)
 		return
 	}
-	identity, err := a.check(r)
+	identity, err := a.authorize(r)
 	if err != nil {
-		a.refuse(w, r, err)
+		a.writeRefusal(w, r, err)
 		return
 	}
 	switch r.URL.Path {
 	case "/login":
-		a.login(w, r)
+		a.serveLogin(w, r)
 	case "/logout":
-		a.logout(w, r)
+		a.serveLogout(w, r)
 	default:
-		a.serve(w, r, identity)
+		a.serveAs(w, r, identity)
 	}
 }
 
@@ -87,20 +87,20 @@ const (
 
 var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has expired, or the session has ended")
 
-// serve hands a request over with its identity.
-func (a *access) serve(w http.ResponseWriter, r *http.Request, identity Identity) {
+// serveAs hands a request over with its identity.
+func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identity) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), identityKey{}, identity))
 	defer cancel(nil)
 	if identity.Known() {
 		credentials := &http.Request{Host: r.Host, Header: http.Header{"Authorization": r.Header["Authorization"], "Cookie": r.Header["Cookie"]}}
-		watch := time.AfterFunc(lasting, func() { a.watch(ctx, cancel, credentials.WithContext(ctx)) })
+		watch := time.AfterFunc(lasting, func() { a.watchCredentials(ctx, cancel, credentials.WithContext(ctx)) })
 		defer watch.Stop()
 	}
 	a.next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// watch cancels a request when its credentials are valid no longer. While the ledger does not answer it changes nothing.
-func (a *access) watch(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
+// watchCredentials cancels a request when its credentials are valid no longer. While the ledger does not answer it changes nothing.
+func (a *access) watchCredentials(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
 	waiter := &Waiter{a.stored.Waiter()}
 	for {
 		if err := waiter.Wait(ctx, accessAge, ledger.TopicAccess); err != nil {
@@ -114,8 +114,8 @@ func (a *access) watch(ctx context.Context, cancel context.CancelCauseFunc, cred
 	}
 }
 
-// refuse answers a browser that may not read with the login form, everybody else with a problem.
-func (a *access) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// writeRefusal answers a browser that may not read with the login form, everybody else with a problem.
+func (a *access) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	wantsPage := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 	if wantsPage && fault.Is(err, fault.Unauthorized) && !strings.HasPrefix(r.URL.Path, "/api/") {
 		http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)

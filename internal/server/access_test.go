@@ -57,7 +57,7 @@ func TestFollowersEndWithTheirAccess(t *testing.T) {
 }
 
 // builds stores a build whose only step has printed a line and is running.
-func (s *served) builds(t *testing.T) {
+func (s *handlerViews) builds(t *testing.T) {
 	t.Helper()
 	store, err := results.Create(filepath.Join(s.logs, "7.1"), 1<<20)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *served) builds(t *testing.T) {
 }
 
 // follow begins an answer that does not end, and returns how it ended; nil: the server ended it.
-func (s *served) follow(t *testing.T, path, header, value string) (ended <-chan error, leave func()) {
+func (s *handlerViews) follow(t *testing.T, path, header, value string) (ended <-chan error, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)

@@ -61,7 +61,7 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 		return AddedAction{}, err
 	}
 	if len(a.Parameters) > blob.Inline {
-		if a, err = s.putAside(ctx, a); err != nil {
+		if a, err = s.offloadParameters(ctx, a); err != nil {
 			return AddedAction{}, err
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	if o.OwnOnly && way == ledger.ReplaceWaiting {
 		way = ledger.ReplaceOwn
 	}
-	return s.once(ctx, once, a, way)
+	return s.enqueueOnce(ctx, once, a, way)
 }
 
 // complete puts the rest of the order into the action.
@@ -141,5 +141,5 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
-	return s.enqueue(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)
+	return s.enqueueAction(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // serveOrders is a world whose people may order actions of the handler "work", which nobody serves.
-func serveOrders(t *testing.T) *served {
+func serveOrders(t *testing.T) *handlerViews {
 	t.Helper()
 	w := servertest.Start(t)
 	orders := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
@@ -32,7 +32,7 @@ func serveOrders(t *testing.T) *served {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return &served{World: w, Server: s, api: api}
+	return &handlerViews{World: w, Server: s, api: api}
 }
 
 func TestOrdersOverHTTP(t *testing.T) {

@@ -38,16 +38,16 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	}
 	a := &api{service: s, huma: humago.New(mux, config), definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read")}
 	a.huma.UseMiddleware(a.admit)
-	a.pipelines()
-	a.revisions()
-	a.deployments()
-	a.log()
-	a.actions()
-	a.orders()
-	a.limits()
-	a.status()
-	a.replays()
-	a.listSchedules()
+	a.registerPipelines()
+	a.registerRevisions()
+	a.registerDeployments()
+	a.registerLog()
+	a.registerActions()
+	a.registerActionCommands()
+	a.registerLimits()
+	a.registerStatus()
+	a.registerReplay()
+	a.registerSchedules()
 }
 
 // schemaName puts the package before the names of other packages' types: several have an Artifact.

@@ -66,9 +66,9 @@ type snoozeInput struct {
 	}
 }
 
-// orders registers what people do with actions.
-func (a *api) orders() {
-	add := write("add-action", http.MethodPost, "/actions", ScopeExecute, "Have something done by a handler")
+// registerActionCommands registers what people do with actions.
+func (a *api) registerActionCommands() {
+	add := writeOperation("add-action", http.MethodPost, "/actions", ScopeExecute, "Have something done by a handler")
 	add.DefaultStatus = http.StatusCreated
 	huma.Register(a.huma, add, func(ctx context.Context, in *addInput) (*addedOut, error) {
 		order, err := in.newAction(IdentityOf(ctx).Name)
@@ -79,7 +79,7 @@ func (a *api) orders() {
 		made, err := a.service.AddAction(ctx, order)
 		return added(made, http.StatusCreated, err)
 	})
-	retry := write("retry-action", http.MethodPost, "/actions/{id}/retry", ScopeOperate, "A new action that does what an ended one should have done")
+	retry := writeOperation("retry-action", http.MethodPost, "/actions/{id}/retry", ScopeOperate, "A new action that does what an ended one should have done")
 	retry.DefaultStatus = http.StatusAccepted
 	huma.Register(a.huma, retry, func(ctx context.Context, in *ActionPath) (*addedOut, error) {
 		id, err := in.id()
@@ -89,7 +89,7 @@ func (a *api) orders() {
 		made, err := a.service.RetryAction(ctx, id, IdentityOf(ctx).Name)
 		return added(made, http.StatusAccepted, err)
 	})
-	snooze := write("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Let an action that waits do so until another time")
+	snooze := writeOperation("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Let an action that waits do so until another time")
 	snooze.DefaultStatus = http.StatusAccepted
 	handle(a, snooze, func(ctx context.Context, in *snoozeInput) (ledger.ActionState, error) {
 		id, err := in.id()
@@ -98,7 +98,7 @@ func (a *api) orders() {
 		}
 		return a.service.SnoozeAction(ctx, id, in.Body.Until, IdentityOf(ctx).Name)
 	})
-	cancel := write("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
+	cancel := writeOperation("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "End an action")
 	cancel.DefaultStatus = http.StatusAccepted
 	handle(a, cancel, func(ctx context.Context, in *ActionPath) (ledger.ActionState, error) {
 		id, err := in.id()

@@ -45,14 +45,14 @@ type deployInput struct {
 	}
 }
 
-func (a *api) deployments() {
-	handle(a, read("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
-	handle(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
+func (a *api) registerDeployments() {
+	handle(a, readOperation("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
+	handle(a, writeOperation("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"),
 		func(ctx context.Context, in *deployInput) (ledger.Deployment, error) {
 			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Until, IdentityOf(ctx).Name})
 		})
-	handle(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
+	handle(a, readOperation("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -60,7 +60,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Deployment(ctx, ref)
 		})
-	handle(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
+	handle(a, readOperation("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
 		func(ctx context.Context, in *DeploymentPath) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -68,7 +68,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Steps(ctx, ref)
 		})
-	handle(a, read("why", "/deployments/{id}/why", "What each open step waits for"),
+	handle(a, readOperation("why", "/deployments/{id}/why", "What each open step waits for"),
 		func(ctx context.Context, in *whyInput) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -77,7 +77,7 @@ func (a *api) deployments() {
 			return a.service.Why(ctx, ref, in.Target)
 		})
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "cancel"} {
-		handle(a, write(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
+		handle(a, writeOperation(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
 			"Record the wish to "+kind), a.command(kind))
 	}
 }
@@ -109,6 +109,6 @@ func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.
 		if err := a.service.Command(ctx, ref, intent); err != nil {
 			return ledger.Deployment{}, err
 		}
-		return a.service.deployment(ctx, ref)
+		return a.service.readDeployment(ctx, ref)
 	}
 }

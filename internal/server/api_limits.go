@@ -22,13 +22,13 @@ type limitBody struct {
 	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until somebody resumes"`
 }
 
-func (a *api) limits() {
-	handle(a, read("list-limits", "/limits", "Lanes that are limited, slowed, paused or disabled, and why"),
+func (a *api) registerLimits() {
+	handle(a, readOperation("list-limits", "/limits", "Lanes that are limited, slowed, paused or disabled, and why"),
 		func(ctx context.Context, _ *nothing) ([]ledger.Limiter, error) {
 			limits, err := a.service.Limits(ctx)
 			return nonNil(limits), err
 		})
-	handle(a, write("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable or reset a lane"),
+	handle(a, writeOperation("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable or reset a lane"),
 		func(ctx context.Context, in *laneInput) (ledger.Limiter, error) {
 			return a.service.Limit(ctx, in.Lane, ledger.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
 		})

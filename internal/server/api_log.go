@@ -36,7 +36,7 @@ func (in *logInput) query() (ledger.EntryQuery, error) {
 		Pipeline: in.Pipeline, After: in.After, Deployment: in.Deployment, Limit: in.Limit, Newest: in.Newest,
 	}
 	if in.Target != "" {
-		q.Target = full(in.Pipeline, in.Target)
+		q.Target = fullTarget(in.Pipeline, in.Target)
 	}
 	for _, class := range []pipeline.Class{pipeline.Fact, pipeline.Note, pipeline.Change} {
 		if class.String() == in.Class {
@@ -54,8 +54,8 @@ func (in *logInput) query() (ledger.EntryQuery, error) {
 	return q, nil
 }
 
-func (a *api) log() {
-	op := read("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
+func (a *api) registerLog() {
+	op := readOperation("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
 	a.streams(&op, reflect.TypeFor[[]pipeline.Entry]())
 	huma.Register(a.huma, op, func(ctx context.Context, in *logInput) (*huma.StreamResponse, error) {
 		q, err := in.query()
@@ -66,15 +66,15 @@ func (a *api) log() {
 			return a.followLog(ctx, q)
 		}
 		entries, err := a.service.Entries(ctx, q)
-		return whole(nonNil(entries), err)
+		return jsonResponse(nonNil(entries), err)
 	})
 }
 
 func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamResponse, error) {
-	if _, err := a.service.head(ctx, q.Pipeline); err != nil {
+	if _, err := a.service.readHead(ctx, q.Pipeline); err != nil {
 		return nil, problemOf(err)
 	}
-	return stream(func(ctx context.Context, w *EventStream) error {
+	return eventResponse(func(ctx context.Context, w *EventStream) error {
 		return a.service.Follow(ctx, q, func(e pipeline.Entry) error {
 			return w.JSON(strconv.FormatInt(e.Seq, 10), e.Class.String(), e)
 		})
@@ -153,8 +153,8 @@ type eventsInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
 
-func (a *api) actions() {
-	handle(a, read("list-actions", "/actions", "Actions, newest first"),
+func (a *api) registerActions() {
+	handle(a, readOperation("list-actions", "/actions", "Actions, newest first"),
 		func(ctx context.Context, in *actionQuery) ([]ledger.ActionState, error) {
 			q, err := in.ledgerQuery()
 			if err != nil {
@@ -163,7 +163,7 @@ func (a *api) actions() {
 			actions, err := a.service.Actions(ctx, q)
 			return nonNil(actions), err
 		})
-	handle(a, read("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
+	handle(a, readOperation("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := in.id()
 			if err != nil {
@@ -171,7 +171,7 @@ func (a *api) actions() {
 			}
 			return a.service.Action(ctx, id)
 		})
-	all := read("watch-events", "/events", "What happens to all actions, as a live stream: each event at least once, in the order in which events were recorded")
+	all := readOperation("watch-events", "/events", "What happens to all actions, as a live stream: each event at least once, in the order in which events were recorded")
 	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	huma.Register(a.huma, all, func(ctx context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
@@ -179,14 +179,14 @@ func (a *api) actions() {
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		return stream(func(ctx context.Context, w *EventStream) error {
+		return eventResponse(func(ctx context.Context, w *EventStream) error {
 			return a.service.followEvents(ctx, from, eventSink{
 				event:   func(e ledger.RecordedEvent) error { return w.JSON(e.Position.String(), "event", e.Event) },
 				comment: w.Comment,
 			})
 		}), nil
 	})
-	exchange := read("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
+	exchange := readOperation("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
 	handle(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
 		id, err := in.id()
 		if err != nil {
@@ -194,7 +194,7 @@ func (a *api) actions() {
 		}
 		return a.service.Exchange(ctx, id, in.Attempt)
 	})
-	op := read("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
+	op := readOperation("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
 	a.streams(&op, reflect.TypeFor[[]action.Event]())
 	huma.Register(a.huma, op, a.events)
 }
@@ -209,7 +209,7 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 		return nil, problemOf(err)
 	}
 	if !wantsStream(in.Accept) {
-		return whole(view.Events, nil)
+		return jsonResponse(view.Events, nil)
 	}
 	after := -1
 	if in.LastEventID != "" {
@@ -217,7 +217,7 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 			return nil, problemOf(fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID))
 		}
 	}
-	return stream(func(ctx context.Context, w *EventStream) error {
+	return eventResponse(func(ctx context.Context, w *EventStream) error {
 		return a.service.FollowAction(ctx, id, after, func(e action.Event) error {
 			return w.JSON(strconv.Itoa(e.Seq), "event", e)
 		}, func() error { return w.JSON("", "end", struct{}{}) })
@@ -238,8 +238,8 @@ func (a *api) streams(op *huma.Operation, body reflect.Type) {
 	}}
 }
 
-// whole answers with all of it as JSON.
-func whole(value any, err error) (*huma.StreamResponse, error) {
+// jsonResponse answers with all of it as JSON.
+func jsonResponse(value any, err error) (*huma.StreamResponse, error) {
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -249,8 +249,8 @@ func whole(value any, err error) (*huma.StreamResponse, error) {
 	}}, nil
 }
 
-// stream answers with server-sent events until send ends.
-func stream(send func(context.Context, *EventStream) error) *huma.StreamResponse {
+// eventResponse answers with server-sent events until send ends.
+func eventResponse(send func(context.Context, *EventStream) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		request, writer := humago.Unwrap(ctx)
 		ServeEvents(writer, request, send)

@@ -60,30 +60,30 @@ type pipelineOut struct {
 	Body PipelineView
 }
 
-func (a *api) pipelines() {
-	handle(a, read("list-pipelines", "/pipelines", "Every pipeline as it stands"),
+func (a *api) registerPipelines() {
+	handle(a, readOperation("list-pipelines", "/pipelines", "Every pipeline as it stands"),
 		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
-	huma.Register(a.huma, read("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
-	handle(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
+	huma.Register(a.huma, readOperation("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
+	handle(a, readOperation("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
 		func(ctx context.Context, in *PipelinePath) ([]ledger.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
-	handle(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
+	handle(a, readOperation("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
 		func(ctx context.Context, in *versionPath) (ledger.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
-	apply := write("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
+	apply := writeOperation("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
 	apply.MaxBodyBytes = maxDefinition
 	handle(a, apply, a.applyDefinition)
-	plan := read("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
+	plan := readOperation("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
 	plan.Method = http.MethodPost
 	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, plan, a.plan)
-	log := read("read-service-log", "/pipelines/{pipeline}/service-log", "What the service on a host printed last, at most 1 MiB; needs a token also on the server's machine")
+	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "What the service on a host printed last, at most 1 MiB; needs a token also on the server's machine")
 	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, log, a.serviceLog)
-	handle(a, read("list-resources", "/resources", "What runs where"), a.resources)
+	handle(a, readOperation("list-resources", "/resources", "What runs where"), a.resources)
 }
 
 func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, error) {
@@ -100,7 +100,7 @@ func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditVie
 		return EditView{}, err
 	}
 	defer release()
-	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
+	proposal, err := readNamedProposal(in.Pipeline, in.File, in.RawBody)
 	if err != nil {
 		return EditView{}, inSource(err, in.RawBody)
 	}
@@ -121,7 +121,7 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 		return PlanView{}, err
 	}
 	defer release()
-	proposal, err := propose(in.Pipeline, in.File, in.source)
+	proposal, err := readNamedProposal(in.Pipeline, in.File, in.source)
 	if err != nil {
 		return PlanView{}, inSource(err, in.source)
 	}
@@ -138,8 +138,8 @@ const (
 	definitionPatience = 10 * time.Second
 )
 
-// propose reads a definition that a client sent.
-func propose(name, file string, source []byte) (Proposal, error) {
+// readNamedProposal reads a definition that a client sent.
+func readNamedProposal(name, file string, source []byte) (Proposal, error) {
 	if file == "" {
 		file = "waybill.yaml"
 	}

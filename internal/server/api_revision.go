@@ -58,28 +58,28 @@ type limitInput struct {
 	Limit int `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
-func (a *api) revisions() {
-	handle(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
+func (a *api) registerRevisions() {
+	handle(a, readOperation("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
 		func(ctx context.Context, in *limitInput) ([]ledger.Revision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
-	handle(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
+	handle(a, readOperation("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
 		func(ctx context.Context, in *LabelPath) (ledger.Revision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
-	handle(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
+	handle(a, writeOperation("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
 		"Register a revision and make its forward deployment; repeatable"), a.register)
-	handle(a, write("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
+	handle(a, writeOperation("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
 		"Store a revision's files, one archive, before it is registered"),
 		func(ctx context.Context, in *Upload) (Stored, error) {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
 			return Stored{key}, err
 		})
-	handle(a, read("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
+	handle(a, readOperation("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
 		func(ctx context.Context, in *LabelPath) (SnapshotView, error) {
 			return a.service.Snapshot(ctx, in.Pipeline, in.Label)
 		})
-	handle(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
+	handle(a, writeOperation("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store a result of a build that ran elsewhere"),
 		func(ctx context.Context, in *artifactUpload) (ledger.Artifact, error) {
 			wanted := ledger.Artifact{Label: in.Artifact, Name: in.Name}

@@ -23,15 +23,15 @@ import (
 
 const homeToken = "wb_the-token-of-the-home"
 
-// served is a world behind HTTP.
-type served struct {
+// handlerViews is a world behind HTTP.
+type handlerViews struct {
 	*servertest.World
 	*httptest.Server
 	api  *server.Server
 	logs string // the folder of builds
 }
 
-func serve(t *testing.T, listen string) *served {
+func serve(t *testing.T, listen string) *handlerViews {
 	t.Helper()
 	w, logs := servertest.Start(t), t.TempDir()
 	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3", Builds: logs})
@@ -40,13 +40,13 @@ func serve(t *testing.T, listen string) *served {
 		s.CloseClientConnections() // followers never end by themselves
 		s.Close()
 	})
-	return &served{w, s, api, logs}
+	return &handlerViews{w, s, api, logs}
 }
 
-func (s *served) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
+func (s *handlerViews) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
 
 // ask sends a request; headers come in pairs.
-func (s *served) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
+func (s *handlerViews) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -76,7 +76,7 @@ const bearer = "Bearer " + homeToken
 func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	local, open := serve(t, "127.0.0.1:7070"), serve(t, "0.0.0.0:7070")
-	for _, s := range []*served{local, open} {
+	for _, s := range []*handlerViews{local, open} {
 		s.Apply(t, servertest.Definition)
 		storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
 		storeToken(t, s.Ledger, "operator", "an-operating-token", "read", "operate")
@@ -88,7 +88,7 @@ func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 	const read, hold = "/api/v1/pipelines", "/api/v1/deployments/greeter%239/hold"
 	tests := []struct {
 		name         string
-		on           *served
+		on           *handlerViews
 		method, path string
 		headers      []string
 		want         int
@@ -338,7 +338,7 @@ func TestLogStreamResumesWithoutLossOrRepeat(t *testing.T) {
 }
 
 // stream reads n events and cuts the connection; it returns their ids.
-func (s *served) stream(t *testing.T, path, last string, n int) []string {
+func (s *handlerViews) stream(t *testing.T, path, last string, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -171,13 +171,13 @@ func TestBehindAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := func(rewrite func(*httputil.ProxyRequest)) *served {
+	proxy := func(rewrite func(*httputil.ProxyRequest)) *handlerViews {
 		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			rewrite(r)
 		}})
 		t.Cleanup(front.Close)
-		return &served{World: w, Server: front, api: api}
+		return &handlerViews{World: w, Server: front, api: api}
 	}
 	silent := proxy(func(*httputil.ProxyRequest) {})
 	if status, _, _ := silent.ask(t, "GET", "/api/v1/pipelines", ""); status != 401 {

@@ -14,44 +14,44 @@ const (
 	bodyPace     = 16 << 10 // bytes a second
 )
 
-// hasty is a body with a deadline, which moves on as the body arrives.
-type hasty struct {
+// timedBody is a body with a deadline, which moves on as the body arrives.
+type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	until   time.Time
 	ended   bool
 }
 
-// hasten gives the request's body its deadline. The caller leaves the body when the request has been answered.
-func hasten(w http.ResponseWriter, r *http.Request) *hasty {
-	body := &hasty{ReadCloser: r.Body, control: http.NewResponseController(w), ended: r.Body == nil || r.Body == http.NoBody}
+// limitBodyTime gives the request's body its deadline. The caller leaves the body when the request has been answered.
+func limitBodyTime(w http.ResponseWriter, r *http.Request) *timedBody {
+	body := &timedBody{ReadCloser: r.Body, control: http.NewResponseController(w), ended: r.Body == nil || r.Body == http.NoBody}
 	if !body.ended {
 		body.until = time.Now().Add(bodyPatience)
-		body.deadline(body.until)
+		body.setDeadline(body.until)
 		r.Body = body
 	}
 	return body
 }
 
-func (b *hasty) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
 		b.ended = true
-		b.deadline(time.Time{}) // an answer may take its time, and a client may follow it for days
+		b.setDeadline(time.Time{}) // an answer may take its time, and a client may follow it for days
 	case n > 0:
 		b.until = b.until.Add(time.Duration(n) * time.Second / bodyPace)
-		b.deadline(b.until)
+		b.setDeadline(b.until)
 	}
 	return n, err
 }
 
-// leave gives up what has not arrived: no connection waits for it.
-func (b *hasty) leave() {
+// abandon gives up what has not arrived: no connection waits for it.
+func (b *timedBody) abandon() {
 	if !b.ended {
-		b.deadline(time.Unix(1, 0))
+		b.setDeadline(time.Unix(1, 0))
 	}
 }
 
-// deadline is that of the connection's reads; a connection without any, as in tests, needs none.
-func (b *hasty) deadline(at time.Time) { _ = b.control.SetReadDeadline(at) }
+// setDeadline is that of the connection's reads; a connection without any, as in tests, needs none.
+func (b *timedBody) setDeadline(at time.Time) { _ = b.control.SetReadDeadline(at) }

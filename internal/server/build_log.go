@@ -203,7 +203,7 @@ func writeStepLog(ctx context.Context, w io.Writer, r *results.Reader, step int,
 // BuildLog returns as text what a build of the server's machine has printed, and with follow also what it prints until it ends;
 // step "" is all steps. The caller closes it.
 func (c *Client) BuildLog(ctx context.Context, id, step string, follow bool) (io.ReadCloser, error) {
-	response, err := c.send(ctx, request{method: http.MethodGet, path: at("builds", id, "log"), query: logQuery(step, follow)})
+	response, err := c.sendRequest(ctx, request{method: http.MethodGet, path: apiPath("builds", id, "log"), query: logQuery(step, follow)})
 	if err != nil {
 		return nil, fmt.Errorf("read the log of build %s: %w", id, err)
 	}
@@ -212,8 +212,8 @@ func (c *Client) BuildLog(ctx context.Context, id, step string, follow bool) (io
 
 // BuildLines calls each for every entry that BuildLog would return. A cut connection is resumed without loss or repeat.
 func (c *Client) BuildLines(ctx context.Context, id, step string, follow bool, each func(BuildLine) error) error {
-	ask := request{method: http.MethodGet, path: at("builds", id, "log"), query: logQuery(step, follow), accept: "text/event-stream"}
-	return c.stream(ctx, ask, func(kind, data string) (bool, error) {
+	ask := request{method: http.MethodGet, path: apiPath("builds", id, "log"), query: logQuery(step, follow), accept: "text/event-stream"}
+	return c.followStream(ctx, ask, func(kind, data string) (bool, error) {
 		if kind == "end" {
 			return false, nil
 		}

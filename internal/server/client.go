@@ -36,22 +36,22 @@ func NewClient(address, token, by string) *Client {
 
 // Pipelines is Service.Pipelines.
 func (c *Client) Pipelines(ctx context.Context) (views []PipelineView, err error) {
-	return views, c.get(ctx, "/pipelines", nil, &views)
+	return views, c.getJSON(ctx, "/pipelines", nil, &views)
 }
 
 // Pipeline is Service.Pipeline.
 func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, err error) {
-	return view, c.get(ctx, at("pipelines", name), nil, &view)
+	return view, c.getJSON(ctx, apiPath("pipelines", name), nil, &view)
 }
 
 // Versions is Service.Versions.
 func (c *Client) Versions(ctx context.Context, name string) (versions []ledger.Version, err error) {
-	return versions, c.get(ctx, at("pipelines", name, "versions"), nil, &versions)
+	return versions, c.getJSON(ctx, apiPath("pipelines", name, "versions"), nil, &versions)
 }
 
 // Version is Service.Version.
 func (c *Client) Version(ctx context.Context, name string, version int) (found ledger.Version, err error) {
-	return found, c.get(ctx, at("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
+	return found, c.getJSON(ctx, apiPath("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
 // PlanEdit is Service.PlanEdit; Source is what is sent.
@@ -69,11 +69,11 @@ func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err erro
 	if p.Yes {
 		query.Set("yes", "true")
 	}
-	q := request{method: http.MethodPut, path: at("pipelines", p.Definition.Pipeline), query: query, body: strings.NewReader(p.Source), kind: yamlType}
+	q := request{method: http.MethodPut, path: apiPath("pipelines", p.Definition.Pipeline), query: query, body: strings.NewReader(p.Source), kind: yamlType}
 	if p.IfVersion != nil {
 		q.ifMatch = strconv.Quote(strconv.Itoa(*p.IfVersion))
 	}
-	err = c.do(ctx, q, &view)
+	err = c.doJSON(ctx, q, &view)
 	if fault.Is(err, fault.Refused) { // the view says what would be lost
 		if planned, planErr := c.PlanEdit(ctx, p); planErr == nil {
 			view = planned
@@ -88,27 +88,27 @@ func (c *Client) Plan(ctx context.Context, name string, proposal *Proposal) (Pla
 }
 
 func (c *Client) plan(ctx context.Context, name string, p *Proposal, simulate bool) (view PlanView, err error) {
-	q := request{method: http.MethodPost, path: at("pipelines", name, "plan"), query: url.Values{}}
+	q := request{method: http.MethodPost, path: apiPath("pipelines", name, "plan"), query: url.Values{}}
 	q.query.Set("simulate", strconv.FormatBool(simulate))
 	if p != nil {
 		q.query.Set("file", p.File)
 		q.body, q.kind = strings.NewReader(p.Source), yamlType
 	}
-	return view, c.do(ctx, q, &view)
+	return view, c.doJSON(ctx, q, &view)
 }
 
 // PutSnapshot is Service.PutSnapshot.
 func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
 	var stored Stored
-	err = c.do(ctx, request{
-		method: http.MethodPut, path: at("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
+	err = c.doJSON(ctx, request{
+		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
 	}, &stored)
 	return stored.Key, err
 }
 
 // Snapshot is Service.Snapshot.
 func (c *Client) Snapshot(ctx context.Context, name, label string) (view SnapshotView, err error) {
-	return view, c.get(ctx, at("pipelines", name, "revisions", label, "snapshot"), nil, &view)
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label, "snapshot"), nil, &view)
 }
 
 // Register is Service.Register.
@@ -119,29 +119,29 @@ func (c *Client) Register(ctx context.Context, r ledger.Revision, deploy bool, u
 	if !r.CommittedAt.IsZero() {
 		body["committedAt"] = r.CommittedAt
 	}
-	return done, c.post(ctx, at("pipelines", r.Pipeline, "revisions"), body, &done)
+	return done, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "revisions"), body, &done)
 }
 
 // Revisions is Service.Revisions.
 func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []ledger.Revision, err error) {
-	return found, c.get(ctx, at("pipelines", name, "revisions"), numbers("limit", int64(limit)), &found)
+	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions"), numberQuery("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
 func (c *Client) Revision(ctx context.Context, name, label string) (found ledger.Revision, err error) {
-	return found, c.get(ctx, at("pipelines", name, "revisions", label), nil, &found)
+	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
 // Deploy is Service.Deploy; the server takes who did it from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made ledger.Deployment, err error) {
-	return made, c.post(ctx, at("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
+	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
 
 // Deployments is Service.Deployments.
 func (c *Client) Deployments(ctx context.Context, q ledger.DeploymentQuery) (found []ledger.Deployment, err error) {
-	query := numbers("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
-	texts(query, "pipeline", q.Pipeline, "status", string(q.Status))
-	return found, c.get(ctx, "/deployments", query, &found)
+	query := numberQuery("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
+	addTexts(query, "pipeline", q.Pipeline, "status", string(q.Status))
+	return found, c.getJSON(ctx, "/deployments", query, &found)
 }
 
 // Resolve is Service.Resolve.
@@ -150,42 +150,42 @@ func (c *Client) Resolve(ctx context.Context, text string) (Ref, error) {
 		return ParseRef(text)
 	}
 	var view DeploymentView
-	err := c.get(ctx, at("deployments", text), nil, &view)
+	err := c.getJSON(ctx, apiPath("deployments", text), nil, &view)
 	return Ref{view.Pipeline, view.Number}, err
 }
 
 // Deployment is Service.Deployment.
 func (c *Client) Deployment(ctx context.Context, ref Ref) (view DeploymentView, err error) {
-	return view, c.get(ctx, at("deployments", ref.String()), nil, &view)
+	return view, c.getJSON(ctx, apiPath("deployments", ref.String()), nil, &view)
 }
 
 // Steps is Service.Steps.
 func (c *Client) Steps(ctx context.Context, ref Ref) (steps []pipeline.StepState, err error) {
-	return steps, c.get(ctx, at("deployments", ref.String(), "steps"), nil, &steps)
+	return steps, c.getJSON(ctx, apiPath("deployments", ref.String(), "steps"), nil, &steps)
 }
 
 // Why is Service.Why.
 func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeline.StepState, err error) {
 	query := url.Values{}
-	texts(query, "target", target)
-	return open, c.get(ctx, at("deployments", ref.String(), "why"), query, &open)
+	addTexts(query, "target", target)
+	return open, c.getJSON(ctx, apiPath("deployments", ref.String(), "why"), query, &open)
 }
 
 // Command is Service.Command; the server takes who did it from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
-	return c.post(ctx, at("deployments", ref.String(), k.Kind), body, nil)
+	return c.postJSON(ctx, apiPath("deployments", ref.String(), k.Kind), body, nil)
 }
 
 // Entries is Service.Entries.
 func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []pipeline.Entry, err error) {
-	return rows, c.get(ctx, at("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
+	return rows, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 
 // Actions is Service.Actions.
 func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
-	query := numbers("deployment", q.Deployment, "limit", int64(q.Limit))
-	texts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
+	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
+	addTexts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
 	for key, id := range map[string]action.ID{"parent": q.Parent, "retryOf": q.RetryOf, "after": q.After} {
 		if !id.IsZero() {
 			query.Set(key, id.String())
@@ -202,17 +202,17 @@ func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []led
 	if q.LiveOnly {
 		query.Set("live", "true")
 	}
-	return found, c.get(ctx, "/actions", query, &found)
+	return found, c.getJSON(ctx, "/actions", query, &found)
 }
 
 // Action is Service.Action.
 func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err error) {
-	return view, c.get(ctx, at("actions", id.String()), nil, &view)
+	return view, c.getJSON(ctx, apiPath("actions", id.String()), nil, &view)
 }
 
 func entryQuery(q ledger.EntryQuery) url.Values {
-	query := numbers("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
-	texts(query, "target", q.Target)
+	query := numberQuery("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
+	addTexts(query, "target", q.Target)
 	if q.Class != 0 {
 		query.Set("class", q.Class.String())
 	}
@@ -224,8 +224,8 @@ func entryQuery(q ledger.EntryQuery) url.Values {
 
 // Follow is Service.Follow; a cut connection is resumed without loss or repeat.
 func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
-	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
-	return c.stream(ctx, ask, func(_, data string) (bool, error) {
+	ask := request{method: http.MethodGet, path: apiPath("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
+	return c.followStream(ctx, ask, func(_, data string) (bool, error) {
 		var entry pipeline.Entry
 		if err := json.Unmarshal([]byte(data), &entry); err != nil {
 			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)

@@ -43,18 +43,18 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	if note == "" {
 		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until or cancel", c.Kind)
 	}
-	if _, err := s.deployment(ctx, ref); err != nil {
+	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return err
 	}
 	intent := pipeline.Command{
-		Kind: note, Deployment: ref.Number, Target: full(ref.Pipeline, c.Target), Event: c.Event,
+		Kind: note, Deployment: ref.Number, Target: fullTarget(ref.Pipeline, c.Target), Event: c.Event,
 		By: c.By, Reason: c.Reason, Now: c.Now,
 	}
 	if c.Target == "" {
 		intent.Target = ref.Pipeline
 	}
-	f := s.folds.get(ref.Pipeline)
-	return s.decided(ctx, f, func() error {
+	f := s.folds.foldOf(ref.Pipeline)
+	return s.decideOnFold(ctx, f, func() error {
 		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked ledger.Locked) (ledger.Change, error) {
 			if err := f.applyLocked(locked.Newer); err != nil {
 				return ledger.Change{}, err

@@ -10,13 +10,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// check finds who asks, and refuses what nobody may ask from there. The order is fixed: the
+// authorize finds who asks, and refuses what nobody may ask from there. The order is fixed: the
 // foreign page first, since its browser may well carry a good cookie.
-func (a *access) check(r *http.Request) (Identity, error) {
+func (a *access) authorize(r *http.Request) (Identity, error) {
 	if err := a.origin.Check(r); err != nil {
 		return Identity{}, fault.New(fault.Forbidden, "the request comes from another site's page: %w", err)
 	}
-	if !a.site.knows(r.Host) {
+	if !a.site.isOwnHost(r.Host) {
 		return Identity{}, fault.New(fault.Forbidden, "this server does not answer for the host %q", r.Host).
 			WithHint("ask for 127.0.0.1; behind a proxy set server.url in server.yaml to the address that clients use")
 	}
@@ -24,7 +24,7 @@ func (a *access) check(r *http.Request) (Identity, error) {
 	if err != nil {
 		return identity, err
 	}
-	if a.site.local(r) || r.URL.Path == "/login" || r.URL.Path == "/logout" || identity.Has(ScopeRead) {
+	if a.site.isLocal(r) || r.URL.Path == "/login" || r.URL.Path == "/logout" || identity.Has(ScopeRead) {
 		return identity, nil
 	}
 	return Require(context.WithValue(r.Context(), identityKey{}, identity), ScopeRead)
@@ -35,9 +35,9 @@ func (a *access) identify(r *http.Request) (Identity, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, isBearer := strings.CutPrefix(header, "Bearer ")
 		if !isBearer {
-			return Identity{}, notValid()
+			return Identity{}, invalidToken()
 		}
-		if same(token, a.token) {
+		if sameSecret(token, a.token) {
 			return Identity{Name: userOf(r), Scopes: allScopes()}, nil
 		}
 		return a.lookUp(r.Context(), sha256.Sum256([]byte(token)))
@@ -45,7 +45,7 @@ func (a *access) identify(r *http.Request) (Identity, error) {
 	if !a.site.isLogin(r.Host) {
 		return Identity{}, nil
 	}
-	session, ok, err := a.sessions.find(r)
+	session, ok, err := a.sessions.findSession(r)
 	switch {
 	case err != nil || !ok:
 		return Identity{}, err
@@ -64,11 +64,11 @@ func (a *access) lookUp(ctx context.Context, hash [32]byte) (Identity, error) {
 	token, err := a.stored.TokenByHash(ctx, hash)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return Identity{}, notValid()
+		return Identity{}, invalidToken()
 	case err != nil:
 		return Identity{}, err
 	case !token.Valid(time.Now()):
-		return Identity{}, notValid()
+		return Identity{}, invalidToken()
 	}
 	identity := Identity{Name: token.Name}
 	for _, scope := range token.Scopes {
@@ -77,7 +77,7 @@ func (a *access) lookUp(ctx context.Context, hash [32]byte) (Identity, error) {
 	return identity, nil
 }
 
-func notValid() error {
+func invalidToken() error {
 	return fault.New(fault.Unauthorized, "the token is not valid").
 		WithHint("the home's file \"token\" holds the one of this server")
 }

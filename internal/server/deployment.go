@@ -100,18 +100,18 @@ type Failure struct {
 
 // Deployment is one deployment with its stages, groups, hosts and steps.
 func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) {
-	return s.view(ctx, ref, true)
+	return s.deploymentView(ctx, ref, true)
 }
 
 // Outline is a deployment without what its steps' actions say: no attempts, no durations, no errors of attempts.
 func (s *Service) Outline(ctx context.Context, ref Ref) (DeploymentView, error) {
-	return s.view(ctx, ref, false)
+	return s.deploymentView(ctx, ref, false)
 }
 
-func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
+func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
 	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
 	var err error
-	if view.Deployment, err = s.deployment(ctx, ref); err != nil {
+	if view.Deployment, err = s.readDeployment(ctx, ref); err != nil {
 		return view, err
 	}
 	if view.Snapshot, err = s.ledger.Revision(ctx, ref.Pipeline, "", view.Revision); err != nil {
@@ -122,7 +122,7 @@ func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentVi
 	}
 	b := runBuilder{view: &view}
 	// The fold comes before the actions: an action that is newer than the fold is shown at worst as not yet claimed.
-	if err := s.folded(ctx, ref.Pipeline, func(f *fold) error { b.read(ctx, s, f, ref.Number); return nil }); err != nil {
+	if err := s.withFold(ctx, ref.Pipeline, func(f *fold) error { b.readFold(ctx, s, f, ref.Number); return nil }); err != nil {
 		return view, err
 	}
 	if actions {
@@ -130,7 +130,7 @@ func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentVi
 			return view, err
 		}
 	}
-	b.build()
+	b.buildStages()
 	return view, nil
 }
 
@@ -154,7 +154,7 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 
 // Steps lists every step of a deployment, breadth-first, each with its state and reason.
 func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
-	if _, err := s.deployment(ctx, ref); err != nil {
+	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return nil, err
 	}
 	now, err := s.ledger.Now(ctx)
@@ -162,7 +162,7 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 		return nil, err
 	}
 	var steps []pipeline.StepState
-	err = s.folded(ctx, ref.Pipeline, func(f *fold) error {
+	err = s.withFold(ctx, ref.Pipeline, func(f *fold) error {
 		steps = f.engine.Explain(ref.Number, now)
 		for i, step := range steps {
 			if step.State == pipeline.StateClaimed {
@@ -179,15 +179,15 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 	steps, err := s.Steps(ctx, ref)
 	open := []pipeline.StepState{}
 	for _, step := range steps {
-		if step.State != pipeline.StateComplete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
+		if step.State != pipeline.StateComplete && (target == "" || isWithin(step.Target, fullTarget(ref.Pipeline, target))) {
 			open = append(open, step)
 		}
 	}
 	return open, err
 }
 
-func (s *Service) deployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
-	if _, err := s.head(ctx, ref.Pipeline); err != nil {
+func (s *Service) readDeployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
+	if _, err := s.readHead(ctx, ref.Pipeline); err != nil {
 		return ledger.Deployment{}, err
 	}
 	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
@@ -198,9 +198,9 @@ func (s *Service) deployment(ctx context.Context, ref Ref) (ledger.Deployment, e
 	return d, err
 }
 
-// full puts the pipeline's name before a target that lacks it.
-func full(name, target string) string {
-	if within(target, name) {
+// fullTarget puts the pipeline's name before a target that lacks it.
+func fullTarget(name, target string) string {
+	if isWithin(target, name) {
 		return target
 	}
 	return pipeline.Path(name, target)

@@ -26,7 +26,7 @@ type durations struct {
 
 type stepName struct{ target, event string }
 
-func (s *Service) durations(ctx context.Context, name string) (*durations, error) {
+func (s *Service) recordedDurations(ctx context.Context, name string) (*durations, error) {
 	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", name, err)
@@ -50,13 +50,13 @@ func (s *Service) durations(ctx context.Context, name string) (*durations, error
 	return times, nil
 }
 
-func (d *durations) of(step pipeline.StepKey) time.Duration {
-	took, _ := d.measured(step)
+func (d *durations) durationOf(step pipeline.StepKey) time.Duration {
+	took, _ := d.measuredDuration(step)
 	return took
 }
 
-// measured reports whether the step has a recorded run, and how long it takes.
-func (d *durations) measured(step pipeline.StepKey) (time.Duration, bool) {
+// measuredDuration reports whether the step has a recorded run, and how long it takes.
+func (d *durations) measuredDuration(step pipeline.StepKey) (time.Duration, bool) {
 	if took, ok := d.byTarget[stepName{step.Target, step.Event}]; ok {
 		return took, true
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// once stores an action for a request that may be sent again.
-func (s *Service) once(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
+// enqueueOnce stores an action for a request that may be sent again.
+func (s *Service) enqueueOnce(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
 	if i == nil {
-		return s.enqueue(ctx, a, way)
+		return s.enqueueAction(ctx, a, way)
 	}
 	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
@@ -42,8 +42,8 @@ func IdempotencyOf(key, by string, request [sha256.Size]byte) (*ledger.Idempoten
 	return &ledger.Idempotency{Principal: by, Key: key, Body: request}, nil
 }
 
-// putAside stores an action's parameters beside its evidence, before anybody can see the action.
-func (s *Service) putAside(ctx context.Context, a action.Action) (action.Action, error) {
+// offloadParameters stores an action's parameters beside its evidence, before anybody can see the action.
+func (s *Service) offloadParameters(ctx context.Context, a action.Action) (action.Action, error) {
 	now, err := s.ledger.Now(ctx)
 	if err != nil {
 		return a, err
@@ -65,7 +65,7 @@ func BadParameters(err error) error {
 	return err
 }
 
-func (s *Service) enqueue(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
+func (s *Service) enqueueAction(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueUnique(ctx, a, way)
 	if err != nil {

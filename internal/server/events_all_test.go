@@ -22,7 +22,7 @@ type seenEvent struct {
 }
 
 // watch reads a stream of all events until it is left.
-func (s *served) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
+func (s *handlerViews) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/events", nil)
@@ -64,7 +64,7 @@ func (s *served) watch(t *testing.T, last string) (next func() seenEvent, leave 
 }
 
 // add stores an action of kind and name.
-func (s *served) add(t *testing.T, a action.Action) action.ID {
+func (s *handlerViews) add(t *testing.T, a action.Action) action.ID {
 	t.Helper()
 	a.Handler, a.Policy = "work", action.DefaultPolicy()
 	made, err := s.Ledger.Enqueue(t.Context(), a)

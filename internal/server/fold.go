@@ -19,8 +19,8 @@ type folds struct {
 	byPipeline map[string]*fold
 }
 
-// get is the fold of a pipeline, empty when it is asked for the first time.
-func (f *folds) get(name string) *fold {
+// foldOf is the fold of a pipeline, empty when it is asked for the first time.
+func (f *folds) foldOf(name string) *fold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byPipeline[name] == nil {
@@ -29,8 +29,8 @@ func (f *folds) get(name string) *fold {
 	return f.byPipeline[name]
 }
 
-// forget throws a fold away; the next question folds anew.
-func (f *folds) forget(name string) {
+// forgetFold throws a fold away; the next question folds anew.
+func (f *folds) forgetFold(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byPipeline, name)
@@ -53,17 +53,17 @@ func newFold(name string) *fold {
 	}
 }
 
-// folded calls ask with the pipeline's fold brought up to date; ask must not keep it.
+// withFold calls ask with the pipeline's fold brought up to date; ask must not keep it.
 // fault.NotFound when there is no such pipeline.
-func (s *Service) folded(ctx context.Context, name string, ask func(*fold) error) error {
-	if _, err := s.head(ctx, name); err != nil {
+func (s *Service) withFold(ctx context.Context, name string, ask func(*fold) error) error {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return err
 	}
-	f := s.folds.get(name)
+	f := s.folds.foldOf(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.catchUp(ctx, s.ledger); err != nil {
-		s.folds.forget(name)
+		s.folds.forgetFold(name)
 		return fmt.Errorf("read the log of %s: %w", name, err)
 	}
 	return ask(f)
@@ -72,18 +72,18 @@ func (s *Service) folded(ctx context.Context, name string, ask func(*fold) error
 // catchUp applies the rows that were appended since the last time. A pipeline
 // that is not there yet has none: Apply is about to make it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
-	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.apply)
+	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	return err
 }
 
-func (f *fold) apply(row pipeline.Entry) error {
+func (f *fold) applyEntry(row pipeline.Entry) error {
 	if err := f.engine.Apply(row); err != nil {
 		return err
 	}
-	f.marks.apply(row)
+	f.marks.applyEntry(row)
 	return nil
 }
 
@@ -100,20 +100,20 @@ func (f *fold) applyLocked(rows []pipeline.Entry) error {
 		if row.Event == pipeline.PipelineDefined && !f.engine.HasVersion(row.Version) {
 			return errUnknownVersion
 		}
-		if err := f.apply(row); err != nil {
+		if err := f.applyEntry(row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// decided runs write, which calls the ledger with a decider over the fold, until no definition comes in between.
-func (s *Service) decided(ctx context.Context, f *fold, write func() error) error {
+// decideOnFold runs write, which calls the ledger with a decider over the fold, until no definition comes in between.
+func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range 5 {
 		if err := f.catchUp(ctx, s.ledger); err != nil {
-			s.folds.forget(f.pipeline)
+			s.folds.forgetFold(f.pipeline)
 			return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 		}
 		err := write()
@@ -121,15 +121,15 @@ func (s *Service) decided(ctx context.Context, f *fold, write func() error) erro
 			continue
 		}
 		if fault.Is(err, fault.Internal) {
-			s.folds.forget(f.pipeline) // it may have taken half of a row
+			s.folds.forgetFold(f.pipeline) // it may have taken half of a row
 		}
 		return err
 	}
 	return fault.New(fault.Conflict, "the definition of %s keeps changing: try again", f.pipeline)
 }
 
-// label is a revision's label; its number when the ledger cannot say.
-func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
+// revisionLabel is a revision's label; its number when the ledger cannot say.
+func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) string {
 	if label, ok := f.labels[revision]; ok {
 		return label
 	}
@@ -141,8 +141,8 @@ func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
 	return r.Label
 }
 
-// head reads a pipeline's head, naming the nearest pipeline when there is none.
-func (s *Service) head(ctx context.Context, name string) (ledger.Head, error) {
+// readHead reads a pipeline's head, naming the nearest pipeline when there is none.
+func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if !fault.Is(err, fault.NotFound) {
 		return head, err

@@ -71,8 +71,8 @@ func (s Services) String() string {
 	return text
 }
 
-// hosts lists the hosts of a definition with what the log says that they run. Targets that share a resource run the same.
-func (s *Service) hosts(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
+// hostViews lists the hosts of a definition with what the log says that they run. Targets that share a resource run the same.
+func (s *Service) hostViews(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
 	last := map[pipeline.Resource]hostMark{}
 	for at := range d.EachHost() {
 		marks := f.marks.hosts
@@ -89,16 +89,16 @@ func (s *Service) hosts(ctx context.Context, f *fold, d *pipeline.Definition) []
 	for at := range d.EachHost() {
 		view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: f.marks.hosts[at.Target].stopped}
 		if mark, known := last[d.ResourceOf(at.Stage, at.Group, at.Host)]; known {
-			view.Runs, view.release = s.running(ctx, f, mark, at.Stage), mark.release
+			view.Runs, view.release = s.runningOn(ctx, f, mark, at.Stage), mark.release
 		}
 		views = append(views, view)
 	}
 	return views
 }
 
-func (s *Service) running(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
+func (s *Service) runningOn(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
 	state, _ := f.engine.Deployment(mark.deployment)
-	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.label(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
+	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
 	switch tests := hasStep(stage, pipeline.HostTested); {
 	case mark.failed:
 		r.Doubt = DoubtFailed
@@ -142,8 +142,8 @@ type look struct {
 	found *Services
 }
 
-// inspect fills in how the services of hosts on this machine are.
-func (s *Service) inspect(ctx context.Context, views []HostView) {
+// inspectServices fills in how the services of hosts on this machine are.
+func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 	if s.Inspect == nil {
 		return
 	}
@@ -158,7 +158,7 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 		}
 		left--
 		wait.Go(func() {
-			view.Service = s.look(ctx, *view.place.Host, view.service.Name)
+			view.Service = s.lookAtService(ctx, *view.place.Host, view.service.Name)
 			if view.Service != nil && view.Service.State == ServiceDown && view.stopped {
 				view.Service = &Services{State: "stopped", Release: view.Service.Release}
 			}
@@ -167,10 +167,10 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 	wait.Wait()
 }
 
-// look returns how a service is: as it was seen a moment ago, else as it is seen now, by one look for all that ask
+// lookAtService returns how a service is: as it was seen a moment ago, else as it is seen now, by one look for all that ask
 // meanwhile. The error of a look that takes too long is part of the answer.
-func (s *Service) look(ctx context.Context, host pipeline.Host, service string) *Services {
-	l, mine := s.looks.join(host.URL + "\x00" + host.Root + "\x00" + service)
+func (s *Service) lookAtService(ctx context.Context, host pipeline.Host, service string) *Services {
+	l, mine := s.looks.joinLook(host.URL + "\x00" + host.Root + "\x00" + service)
 	if mine {
 		// Others may wait for this look: the end of this request does not cut it short.
 		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
@@ -180,7 +180,7 @@ func (s *Service) look(ctx context.Context, host pipeline.Host, service string) 
 			l.at = time.Now()
 			close(l.done)
 		}()
-		l.found = s.lookNow(whole, host, service)
+		l.found = s.inspectService(whole, host, service)
 		return l.found
 	}
 	select {
@@ -191,8 +191,8 @@ func (s *Service) look(ctx context.Context, host pipeline.Host, service string) 
 	}
 }
 
-// join returns the look at a service that is young enough or still being made; mine reports that the caller makes it.
-func (k *looks) join(key string) (l *look, mine bool) {
+// joinLook returns the look at a service that is young enough or still being made; mine reports that the caller makes it.
+func (k *looks) joinLook(key string) (l *look, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.all, func(_ string, l *look) bool {
@@ -211,8 +211,8 @@ func (k *looks) join(key string) (l *look, mine bool) {
 	return l, true
 }
 
-// lookNow runs the program that looks at a service; nil where the host is another machine's.
-func (s *Service) lookNow(ctx context.Context, host pipeline.Host, service string) *Services {
+// inspectService runs the program that looks at a service; nil where the host is another machine's.
+func (s *Service) inspectService(ctx context.Context, host pipeline.Host, service string) *Services {
 	select {
 	case s.looks.slots <- struct{}{}:
 		defer func() { <-s.looks.slots }()
@@ -249,8 +249,8 @@ func serviceOf(state step.State) *Services {
 // restless is the number of restarts from which a service is reported.
 const restless = 3
 
-// services are the services on this machine that are down or restart again and again.
-func (s *Service) services(ctx context.Context) ([]Trouble, error) {
+// serviceTroubles are the services on this machine that are down or restart again and again.
+func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	if s.Inspect == nil {
 		return nil, nil
 	}
@@ -260,16 +260,16 @@ func (s *Service) services(ctx context.Context) ([]Trouble, error) {
 	}
 	var views []HostView
 	for _, head := range heads {
-		if err := s.folded(ctx, head.Pipeline, func(f *fold) error {
+		if err := s.withFold(ctx, head.Pipeline, func(f *fold) error {
 			if _, plan := f.engine.Current(); plan != nil {
-				views = append(views, s.hosts(ctx, f, plan.Definition())...)
+				views = append(views, s.hostViews(ctx, f, plan.Definition())...)
 			}
 			return nil
 		}); err != nil {
 			return nil, err
 		}
 	}
-	s.inspect(ctx, views)
+	s.inspectServices(ctx, views)
 	var all []Trouble
 	for _, v := range views {
 		if v.Service == nil || v.Service.State == "stopped" || v.Service.State == "up" && v.Service.Restarts < restless {

@@ -19,10 +19,10 @@ func (s *Service) Limit(ctx context.Context, lane string, c ledger.LimitCommand)
 
 // Limits is Service.Limits.
 func (c *Client) Limits(ctx context.Context) (limits []ledger.Limiter, err error) {
-	return limits, c.get(ctx, "/limits", nil, &limits)
+	return limits, c.getJSON(ctx, "/limits", nil, &limits)
 }
 
 // Limit is Service.Limit; the server takes who did it from the token.
 func (c *Client) Limit(ctx context.Context, lane string, k ledger.LimitCommand) (limit ledger.Limiter, err error) {
-	return limit, c.post(ctx, at("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
+	return limit, c.postJSON(ctx, apiPath("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

@@ -22,7 +22,7 @@ const followPoll = 2 * time.Second
 
 // Entries reads a pipeline's log.
 func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
-	if _, err := s.head(ctx, q.Pipeline); err != nil {
+	if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
 	return s.ledger.Entries(ctx, q)
@@ -32,7 +32,7 @@ func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.
 // until ctx ends (its cause is returned) or each returns an error (which is returned). q.Limit and q.Newest count for
 // the first reading.
 func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
-	head, err := s.head(ctx, q.Pipeline)
+	head, err := s.readHead(ctx, q.Pipeline)
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pip
 			q.After = max(q.After, head.Seq) // rows that the query does not want need not be read again
 		}
 		q.Limit, q.Newest = 0, false
-		if head, err = s.grown(ctx, waiter, q.Pipeline, q.After); err != nil {
+		if head, err = s.awaitGrowth(ctx, waiter, q.Pipeline, q.After); err != nil {
 			return err
 		}
 	}
 }
 
-// grown waits until the log has a row after the position.
-func (s *Service) grown(ctx context.Context, waiter *Waiter, name string, after int64) (ledger.Head, error) {
+// awaitGrowth waits until the log has a row after the position.
+func (s *Service) awaitGrowth(ctx context.Context, waiter *Waiter, name string, after int64) (ledger.Head, error) {
 	for {
 		head, err := s.ledger.Head(ctx, name)
 		if err != nil || head.Seq > after {
@@ -116,15 +116,15 @@ const childrenShown = 100
 
 // Action is one of them with its events, and with why it waits where that is its lane's doing.
 func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
-	view, err := s.history(ctx, id)
+	view, err := s.actionHistory(ctx, id)
 	if err == nil && view.Thread.Status.Live() && view.Thread.ClaimedBy.IsZero() {
 		view.Limit, err = s.ledger.BlockingLimiter(ctx, view.Lane)
 	}
 	return view, err
 }
 
-// history is an action with its events, what it asked for and what its attempts saw.
-func (s *Service) history(ctx context.Context, id action.ID) (ActionView, error) {
+// actionHistory is an action with its events, what it asked for and what its attempts saw.
+func (s *Service) actionHistory(ctx context.Context, id action.ID) (ActionView, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err != nil {
 		return ActionView{}, err

@@ -31,32 +31,32 @@ type targetMark struct {
 	at    time.Time
 }
 
-// apply takes one row.
-func (m *marks) apply(row pipeline.Entry) {
+// applyEntry takes one row.
+func (m *marks) applyEntry(row pipeline.Entry) {
 	if row.Event == pipeline.ServiceStopped {
-		m.host(row)
+		m.applyToHost(row)
 	}
 	if row.Deployment == 0 {
 		return
 	}
-	m.report(row)
-	m.host(row)
+	m.applyReport(row)
+	m.applyToHost(row)
 	switch row.Event {
 	case pipeline.StageStarted:
-		m.stage(row).started = row.At
+		m.stageMarkOf(row).started = row.At
 	case pipeline.StageFinished:
-		m.stage(row).finished = row.At
+		m.stageMarkOf(row).finished = row.At
 	case pipeline.HostFinished:
-		m.stage(row).hosts++
+		m.stageMarkOf(row).hosts++
 	case pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.HostFailureTolerated:
-		m.failures(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
+		m.failuresOf(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
 	case pipeline.RetryRequested:
-		m.clear(row)
+		m.clearFailures(row)
 	}
 }
 
-// report keeps what a step has reported until it is claimed again or ends.
-func (m *marks) report(row pipeline.Entry) {
+// applyReport keeps what a step has reported until it is claimed again or ends.
+func (m *marks) applyReport(row pipeline.Entry) {
 	step := stepName{row.Target, row.Event}
 	detail := detailOf(row)
 	if row.Class == pipeline.Note {
@@ -80,7 +80,7 @@ func detailOf(row pipeline.Entry) (detail pipeline.StepDetail) {
 	return detail
 }
 
-func (m *marks) stage(row pipeline.Entry) *stageMark {
+func (m *marks) stageMarkOf(row pipeline.Entry) *stageMark {
 	parts := strings.SplitN(row.Target, "/", 3)
 	if len(parts) < 2 {
 		return &stageMark{}
@@ -96,29 +96,29 @@ func (m *marks) stage(row pipeline.Entry) *stageMark {
 	return byDeployment[row.Deployment]
 }
 
-func (m *marks) failures(deployment int64) map[string]targetMark {
+func (m *marks) failuresOf(deployment int64) map[string]targetMark {
 	if m.targets[deployment] == nil {
 		m.targets[deployment] = map[string]targetMark{}
 	}
 	return m.targets[deployment]
 }
 
-// failed reports whether a deployment failed at a stage.
-func (m *marks) failed(deployment int64, stage string) bool {
+// failedAt reports whether a deployment failed at a stage.
+func (m *marks) failedAt(deployment int64, stage string) bool {
 	return m.targets[deployment][stage].event == pipeline.StageFailed
 }
 
-// clear forgets failures at, above and below the target of a retry.
-func (m *marks) clear(row pipeline.Entry) {
+// clearFailures forgets failures at, above and below the target of a retry.
+func (m *marks) clearFailures(row pipeline.Entry) {
 	for target := range m.targets[row.Deployment] {
-		if within(target, row.Target) || within(row.Target, target) {
+		if isWithin(target, row.Target) || isWithin(row.Target, target) {
 			delete(m.targets[row.Deployment], target)
 		}
 	}
 }
 
-// within reports whether target is above or something below it.
-func within(target, above string) bool {
+// isWithin reports whether target is above or something below it.
+func isWithin(target, above string) bool {
 	return target == above || strings.HasPrefix(target, above+"/")
 }
 
@@ -148,8 +148,8 @@ type hostMark struct {
 	stopped    bool
 }
 
-// host follows what hosts run.
-func (m *marks) host(row pipeline.Entry) {
+// applyToHost follows what hosts run.
+func (m *marks) applyToHost(row pipeline.Entry) {
 	if row.Event == pipeline.HostFinished {
 		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}
 	}

@@ -79,7 +79,7 @@ func (c *Client) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
 	var list struct {
 		Processes []ProcessOffering `json:"processes"`
 	}
-	err := c.do(ctx, request{method: http.MethodGet, path: "/processes", root: true, query: url.Values{"limit": {"10000"}}}, &list)
+	err := c.doJSON(ctx, request{method: http.MethodGet, path: "/processes", root: true, query: url.Values{"limit": {"10000"}}}, &list)
 	return list.Processes, err
 }
 
@@ -95,7 +95,7 @@ func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, e
 			Schema map[string]any `json:"schema"`
 		} `json:"outputs"`
 	}
-	if err := c.do(ctx, request{method: http.MethodGet, path: at("processes", id), root: true}, &process); err != nil {
+	if err := c.doJSON(ctx, request{method: http.MethodGet, path: apiPath("processes", id), root: true}, &process); err != nil {
 		return ProcessOffering{}, err
 	}
 	view := process.ProcessOffering
@@ -117,7 +117,7 @@ func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessa
 	if err != nil {
 		return AddedAction{}, err
 	}
-	response, err := c.send(ctx, request{method: http.MethodPost, path: at("processes", id, "execution"), root: true,
+	response, err := c.sendRequest(ctx, request{method: http.MethodPost, path: apiPath("processes", id, "execution"), root: true,
 		body: strings.NewReader(string(body)), kind: "application/json", prefer: "respond-async"})
 	if err != nil {
 		return AddedAction{}, err

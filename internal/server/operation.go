@@ -64,13 +64,13 @@ func scopesOf(op *huma.Operation) []Scope {
 	return scopes
 }
 
-// read describes an operation that changes nothing.
-func read(id, at, summary string) huma.Operation {
+// readOperation describes an operation that changes nothing.
+func readOperation(id, at, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + at, Summary: summary}
 }
 
-// write describes an operation that needs a scope.
-func write(id, method, at string, scope Scope, summary string) huma.Operation {
+// writeOperation describes an operation that needs a scope.
+func writeOperation(id, method, at string, scope Scope, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: prefix + at, Summary: summary, DefaultStatus: http.StatusOK,
 		Security: []map[string][]string{{tokenScheme: {string(scope)}}},
@@ -84,6 +84,6 @@ type nothing struct{}
 func handle[I, O any](a *api, op huma.Operation, ask func(context.Context, *I) (O, error)) {
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*Out[O], error) {
 		value, err := ask(ctx, in)
-		return answer(value, err)
+		return outputOf(value, err)
 	})
 }

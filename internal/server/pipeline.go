@@ -67,7 +67,7 @@ func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
 	}
 	views := make([]PipelineView, 0, len(heads))
 	for _, head := range heads {
-		view, err := s.pipeline(ctx, head.Pipeline, 1)
+		view, err := s.pipelineView(ctx, head.Pipeline, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -79,13 +79,13 @@ func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
 
 // Pipeline is one of them, whole.
 func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, error) {
-	view, err := s.pipeline(ctx, name, RecentLimit)
+	view, err := s.pipelineView(ctx, name, RecentLimit)
 	if err != nil {
 		return view, err
 	}
 	if view.Definition != nil {
-		s.inspect(ctx, view.Hosts)
-		view.Drift = append(view.Drift, s.lost(&view)...)
+		s.inspectServices(ctx, view.Hosts)
+		view.Drift = append(view.Drift, s.lostReleases(&view)...)
 	}
 	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
 	return view, err
@@ -93,7 +93,7 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 
 // Versions lists the definition versions, oldest first.
 func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, error) {
-	if _, err := s.head(ctx, name); err != nil {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
 	}
 	return s.ledger.Versions(ctx, name)
@@ -101,14 +101,14 @@ func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, 
 
 // Version is one definition version; 0: the one in force.
 func (s *Service) Version(ctx context.Context, name string, version int) (ledger.Version, error) {
-	if _, err := s.head(ctx, name); err != nil {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return ledger.Version{}, err
 	}
 	return s.ledger.Version(ctx, name, version)
 }
 
-// pipeline is a view with the newest deployments, at most recent.
-func (s *Service) pipeline(ctx context.Context, name string, recent int) (PipelineView, error) {
+// pipelineView is a view with the newest deployments, at most recent.
+func (s *Service) pipelineView(ctx context.Context, name string, recent int) (PipelineView, error) {
 	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
 	var err error
 	if view.Deployments, err = s.ledger.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
@@ -121,7 +121,7 @@ func (s *Service) pipeline(ctx context.Context, name string, recent int) (Pipeli
 	if view.Resources, err = s.ledger.Resources(ctx, name); err != nil {
 		return view, fmt.Errorf("list what runs where for %s: %w", name, err)
 	}
-	return view, s.folded(ctx, name, func(f *fold) error {
+	return view, s.withFold(ctx, name, func(f *fold) error {
 		s.fillPipeline(ctx, f, &view)
 		return nil
 	})
@@ -138,8 +138,8 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 	for _, stage := range view.Definition.Stages {
 		view.Stages = append(view.Stages, s.stageView(ctx, f, stage))
 	}
-	view.Hosts = s.hosts(ctx, f, view.Definition)
-	view.Drift = append(view.Drift, s.drift(f, view)...)
+	view.Hosts = s.hostViews(ctx, f, view.Definition)
+	view.Drift = append(view.Drift, s.drifts(f, view)...)
 }
 
 // stageView says which deployment passed the stage last, and which are in it.
@@ -152,13 +152,13 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 		if mark.finished.IsZero() || (view.Current != nil && view.Current.Deployment > number) {
 			continue
 		}
-		current := s.standing(ctx, f, number, mark.finished, mark.hosts, view.Hosts)
+		current := s.standingOf(ctx, f, number, mark.finished, mark.hosts, view.Hosts)
 		view.Current = &current
 	}
 	for number, mark := range f.marks.stages[stage.Name] {
-		at := s.standing(ctx, f, number, mark.started, mark.hosts, view.Hosts)
-		at.FailedHere = f.marks.failed(number, pipeline.Path(f.pipeline, stage.Name))
-		if inside(at, mark, view.Current) {
+		at := s.standingOf(ctx, f, number, mark.started, mark.hosts, view.Hosts)
+		at.FailedHere = f.marks.failedAt(number, pipeline.Path(f.pipeline, stage.Name))
+		if isInside(at, mark, view.Current) {
 			view.Inside = append(view.Inside, at)
 		}
 	}
@@ -166,8 +166,8 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 	return view
 }
 
-// inside reports whether a deployment stands in a stage: on its way, or failed there with nothing newer past it.
-func inside(at Standing, mark *stageMark, current *Standing) bool {
+// isInside reports whether a deployment stands in a stage: on its way, or failed there with nothing newer past it.
+func isInside(at Standing, mark *stageMark, current *Standing) bool {
 	if !mark.finished.IsZero() || mark.started.IsZero() {
 		return false
 	}
@@ -175,16 +175,16 @@ func inside(at Standing, mark *stageMark, current *Standing) bool {
 	return at.Status == pipeline.StatusActive || (at.Status == pipeline.StatusFailed && !passed)
 }
 
-func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
+func (s *Service) standingOf(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
 	state, _ := f.engine.Deployment(number)
 	return Standing{
-		Deployment: number, Revision: state.Revision, Label: s.label(ctx, f, state.Revision),
+		Deployment: number, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision),
 		Status: state.Status, At: at, HostsDone: min(done, hosts), Hosts: hosts,
 	}
 }
 
-// drift lists hosts that do not run what their stage has and that no deployment inside is changing.
-func (s *Service) drift(f *fold, view *PipelineView) []Drift {
+// drifts lists hosts that do not run what their stage has and that no deployment inside is changing.
+func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 	current := map[string]*Standing{} // by stage
 	for _, stage := range view.Stages {
 		current[stage.Name] = stage.Current
@@ -203,9 +203,9 @@ func (s *Service) drift(f *fold, view *PipelineView) []Drift {
 	return found
 }
 
-// lost lists the hosts of this machine that have not what they were switched to last, as the log says, since they were changed by
+// lostReleases lists the hosts of this machine that have not what they were switched to last, as the log says, since they were changed by
 // hand, lost their files, or serve a log that was restored. A host of a stage that a deployment is in may be changing right now.
-func (s *Service) lost(view *PipelineView) (found []Drift) {
+func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
 		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == pipeline.StatusActive })
@@ -252,15 +252,15 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	case runs.Deployment > current.Deployment && state.Status == pipeline.StatusActive:
 		return d, false // on its way
 	case runs.Deployment > current.Deployment:
-		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, ended(state.Status))
+		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, endedWords(state.Status))
 	default:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, not of #%d", runs.Label, runs.Deployment, doubt, current.Deployment)
 	}
 	return d, true
 }
 
-// ended is how a deployment came to its end, in words.
-func ended(status pipeline.Status) string {
+// endedWords is how a deployment came to its end, in words.
+func endedWords(status pipeline.Status) string {
 	switch status {
 	case pipeline.StatusCanceled, pipeline.StatusSuperseded:
 		return "was " + string(status)

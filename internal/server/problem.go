@@ -59,8 +59,8 @@ func problemOf(err error) *Problem {
 	return p
 }
 
-// fault is the error that a Problem was made from.
-func (p *Problem) fault() error {
+// toError is the error that a Problem was made from.
+func (p *Problem) toError() error {
 	code := fault.Code(strings.TrimPrefix(p.Type, problemType))
 	if len(p.Problems) == 0 {
 		return &fault.Error{Code: code, Text: p.Detail, Hint: p.Hint}
@@ -222,8 +222,8 @@ func (b bodyReader) Read(into []byte) (int, error) {
 	return n, fault.New(fault.Invalid, "read the request's body: %w", err)
 }
 
-// answer wraps a handler's end: nil stays nil, every error becomes a Problem.
-func answer[T any](body T, err error) (*Out[T], error) {
+// outputOf wraps a handler's end: nil stays nil, every error becomes a Problem.
+func outputOf[T any](body T, err error) (*Out[T], error) {
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			err = fault.Wrap(fault.Interrupted, err)

@@ -63,17 +63,17 @@ func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error)
 		job.Answer = &e.Answer
 	}
 	if len(job.Parameters) > blob.Inline {
-		if job, err = s.putAside(ctx, job); err != nil {
+		if job, err = s.offloadParameters(ctx, job); err != nil {
 			return AddedAction{}, err
 		}
 	}
-	return s.once(ctx, e.Idempotency, job, ledger.ReturnExisting)
+	return s.enqueueOnce(ctx, e.Idempotency, job, ledger.ReturnExisting)
 }
 
 // PrepareJob is config.Process.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
 // many times its size.
 func (s *Service) PrepareJob(ctx context.Context, w config.Process, inputs json.RawMessage) (action.Action, error) {
-	leave, err := s.decode(ctx, inputs)
+	leave, err := s.acquireDecoding(ctx, inputs)
 	if err != nil {
 		return action.Action{}, err
 	}
@@ -86,8 +86,8 @@ const (
 	decodePatience = 10 * time.Second
 )
 
-// decode waits until inputs may be decoded; the caller calls leave once they are.
-func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
+// acquireDecoding waits until inputs may be decoded; the caller calls leave once they are.
+func (s *Service) acquireDecoding(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
 	if len(inputs) <= blob.Inline {
 		return func() {}, nil
 	}
@@ -158,15 +158,15 @@ func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (ledg
 	if err := s.ledger.Dismiss(ctx, id, by); err != nil {
 		return state, err
 	}
-	if err := s.clear(ctx, state.Action); err != nil {
+	if err := s.deleteBlobs(ctx, state.Action); err != nil {
 		return state, err
 	}
 	return s.Job(ctx, id)
 }
 
-// clear deletes what an action's attempts and observers have left in the blob store. Parameters stay, so that the action
+// deleteBlobs deletes what an action's attempts and observers have left in the blob store. Parameters stay, so that the action
 // can be retried.
-func (s *Service) clear(ctx context.Context, a action.Action) error {
+func (s *Service) deleteBlobs(ctx context.Context, a action.Action) error {
 	parameters, err := s.Parameters(ctx, a)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -193,7 +193,7 @@ func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEn
 
 // CacheKey is the key of a process's inputs, whether the cache knows it or not; fault.NotFound for a process without a cache.
 func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.RawMessage) (action.ID, error) {
-	leave, err := s.decode(ctx, inputs)
+	leave, err := s.acquireDecoding(ctx, inputs)
 	if err != nil {
 		return action.ID{}, err
 	}

@@ -54,7 +54,7 @@ func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, err = s.edit(f, plan, p, head, &view, s.ownersBut(ctx, view.Pipeline))
+	_, err = s.planEdit(f, plan, p, head, &view, s.ownersBut(ctx, view.Pipeline))
 	return view, err
 }
 
@@ -74,12 +74,12 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 		return compiled, err
 	}
 	view := compiled
-	f := s.folds.get(view.Pipeline)
+	f := s.folds.foldOf(view.Pipeline)
 	decide := func(locked ledger.Locked) (ledger.Change, error) {
 		view = compiled
-		return s.apply(f, plan, p, locked, &view)
+		return s.decideApply(f, plan, p, locked, &view)
 	}
-	err = s.decided(ctx, f, func() error {
+	err = s.decideOnFold(ctx, f, func() error {
 		_, err := s.ledger.Define(ctx, view.Pipeline, f.engine.Seq(), decide)
 		return err
 	})
@@ -96,8 +96,8 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 // errUnchanged ends a decider that has nothing to store.
 var errUnchanged = errors.New("the definition is the one in force")
 
-// apply is the decider of Apply, under the head lock.
-func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
+// decideApply is the decider of Apply, under the head lock.
+func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
 		return ledger.Change{}, err
 	}
@@ -105,7 +105,7 @@ func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger
 		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
-	edit, err := s.edit(f, plan, p, locked.Head, view, locked.Owners)
+	edit, err := s.planEdit(f, plan, p, locked.Head, view, locked.Owners)
 	if err != nil {
 		return ledger.Change{}, err
 	}
@@ -119,11 +119,11 @@ func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger
 	return ledger.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
 }
 
-// edit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
+// planEdit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
 // has a resource of it.
-func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
+func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
-	if current != nil && equal(current.Definition(), plan.Definition()) {
+	if current != nil && equalDefinitions(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
 		return pipeline.Edit{}, nil
 	}
@@ -136,7 +136,7 @@ func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.He
 		return edit, err
 	}
 	refused := append(edit.Refused, ownedTwice(plan.Definition(), owned)...)
-	return edit, locate(p, refused).Err()
+	return edit, locateProblems(p, refused).Err()
 }
 
 // ownedTwice returns a problem for each host that runs what another pipeline has.
@@ -167,8 +167,8 @@ func ownerWords(o ledger.Owner) string {
 	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
 }
 
-// equal compares definitions as they are stored.
-func equal(a, b *pipeline.Definition) bool {
+// equalDefinitions compares definitions as they are stored.
+func equalDefinitions(a, b *pipeline.Definition) bool {
 	left, leftErr := json.Marshal(a)
 	right, rightErr := json.Marshal(b)
 	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
@@ -177,7 +177,7 @@ func equal(a, b *pipeline.Definition) bool {
 func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
-	problems = locate(p, problems)
+	problems = locateProblems(p, problems)
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
 }
@@ -191,8 +191,8 @@ func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fol
 	if err != nil {
 		return head, nil, err
 	}
-	err = s.folded(ctx, name, func(*fold) error { return nil })
-	return head, s.folds.get(name), err
+	err = s.withFold(ctx, name, func(*fold) error { return nil })
+	return head, s.folds.foldOf(name), err
 }
 
 // PlanView is what shipping a revision would do.
@@ -208,12 +208,12 @@ type PlanView struct {
 // It changes nothing.
 func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
 	view := PlanView{Pipeline: name, Steps: []pipeline.PlanStep{}}
-	scratch, head, err := s.scratch(ctx, name, proposal)
+	scratch, head, err := s.newScratchFold(ctx, name, proposal)
 	if err != nil {
 		return view, err
 	}
 	if proposal != nil {
-		if view.Edit, err = s.propose(scratch, head, *proposal, s.ownersBut(ctx, name)); err != nil {
+		if view.Edit, err = s.applyToScratch(scratch, head, *proposal, s.ownersBut(ctx, name)); err != nil {
 			return view, err
 		}
 	}
@@ -221,16 +221,16 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	if plan == nil {
 		return view, fault.New(fault.NotFound, "%s has no definition yet", name)
 	}
-	times, err := s.durations(ctx, name)
+	times, err := s.recordedDurations(ctx, name)
 	if err != nil {
 		return view, err
 	}
-	steps, err := scratch.engine.Simulate(head.Newest+1, times.of)
+	steps, err := scratch.engine.Simulate(head.Newest+1, times.durationOf)
 	if err != nil {
 		return view, fmt.Errorf("simulate %s: %w", name, err)
 	}
 	for _, step := range steps {
-		_, measured := times.measured(step.StepKey)
+		_, measured := times.measuredDuration(step.StepKey)
 		step.Unmeasured = step.Work && !measured
 		view.Steps = append(view.Steps, step)
 		view.Total = max(view.Total, action.Duration(step.End))
@@ -238,10 +238,10 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	return view, nil
 }
 
-// scratch folds a pipeline anew, for a simulation that applies rows which are never stored.
-func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
+// newScratchFold folds a pipeline anew, for a simulation that applies rows which are never stored.
+func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
 	f := newFold(name)
-	head, err := s.head(ctx, name)
+	head, err := s.readHead(ctx, name)
 	if fault.Is(err, fault.NotFound) && proposal != nil {
 		return f, ledger.Head{Pipeline: name}, nil
 	}
@@ -254,13 +254,13 @@ func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) 
 	return f, head, nil
 }
 
-// propose applies a proposal to a scratch fold.
-func (s *Service) propose(f *fold, head ledger.Head, p Proposal, others owners) (*EditView, error) {
+// applyToScratch applies a proposal to a scratch fold.
+func (s *Service) applyToScratch(f *fold, head ledger.Head, p Proposal, others owners) (*EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
 		return nil, err
 	}
-	edit, err := s.edit(f, plan, p, head, &view, others)
+	edit, err := s.planEdit(f, plan, p, head, &view, others)
 	if err != nil || view.Unchanged {
 		return &view, err
 	}

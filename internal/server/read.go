@@ -18,8 +18,8 @@ func ReadProposal(file string, source []byte) (Proposal, error) {
 	return proposal, found.Err()
 }
 
-// locate gives problems that name a field of the proposal their position in its file.
-func locate(p Proposal, problems fault.Problems) fault.Problems {
+// locateProblems gives problems that name a field of the proposal their position in its file.
+func locateProblems(p Proposal, problems fault.Problems) fault.Problems {
 	root, _ := yamltree.Parse(p.File, []byte(p.Source), yamltree.PipelineFile) // it has been read before; nil leaves positions out
 	located := make(fault.Problems, len(problems))
 	for i, problem := range problems {

@@ -39,18 +39,18 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Repl
 
 // ReplayActions is Service.ReplayActions; the server takes who asks from the token.
 func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done ledger.Replayed, err error) {
-	return done, c.post(ctx, "/actions/replay", o, &done)
+	return done, c.postJSON(ctx, "/actions/replay", o, &done)
 }
 
 type replayInput struct{ Body ReplayOrder }
 
-// replays registers the replay of a range.
-func (a *api) replays() {
-	op := write("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "New actions that do what ended ones should have done, 500 a request")
+// registerReplay registers the replay of a range.
+func (a *api) registerReplay() {
+	op := writeOperation("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "New actions that do what ended ones should have done, 500 a request")
 	op.DefaultStatus = http.StatusAccepted
 	huma.Register(a.huma, op, func(ctx context.Context, in *replayInput) (*Out[ledger.Replayed], error) {
 		in.Body.By = IdentityOf(ctx).Name
 		done, err := a.service.ReplayActions(ctx, in.Body)
-		return answer(done, err)
+		return outputOf(done, err)
 	})
 }

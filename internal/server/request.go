@@ -36,21 +36,21 @@ type request struct {
 	lastEvent    string
 }
 
-func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.do(ctx, request{method: http.MethodGet, path: path, query: query}, into)
+func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
+	return c.doJSON(ctx, request{method: http.MethodGet, path: path, query: query}, into)
 }
 
-func (c *Client) post(ctx context.Context, path string, body, into any) error {
+func (c *Client) postJSON(ctx context.Context, path string, body, into any) error {
 	content, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode the request to %s: %w", path, err)
 	}
-	return c.do(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
+	return c.doJSON(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
 }
 
-// do asks and reads the answer into a value; nil reads nothing.
-func (c *Client) do(ctx context.Context, q request, into any) error {
-	response, err := c.send(ctx, q)
+// doJSON asks and reads the answer into a value; nil reads nothing.
+func (c *Client) doJSON(ctx context.Context, q request, into any) error {
+	response, err := c.sendRequest(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func (c *Client) do(ctx context.Context, q request, into any) error {
 	return nil
 }
 
-// send asks; an answer that is no success becomes its fault.
-func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
+// sendRequest asks; an answer that is no success becomes its fault.
+func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, error) {
 	address := c.base + prefix + q.path
 	if q.root {
 		address = c.base + q.path
@@ -115,18 +115,18 @@ func faultOf(response *http.Response) error {
 			p.Type = problemType + string(code)
 		}
 		if strings.HasPrefix(p.Type, problemType) {
-			return p.fault()
+			return p.toError()
 		}
 	}
 	return fault.New(fault.Unavailable, "%s answered %s", response.Request.URL.Host, response.Status).
 		WithHint("is it a Waybill of the same version?")
 }
 
-// stream reads server-sent events until each, which gets their kind and data, wants no more or returns an error. A
+// followStream reads server-sent events until each, which gets their kind and data, wants no more or returns an error. A
 // cut connection is taken up behind the last event.
-func (c *Client) stream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
+func (c *Client) followStream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
 	for reached := false; ; {
-		response, err := c.send(ctx, ask)
+		response, err := c.sendRequest(ctx, ask)
 		if err != nil && (!reached || !fault.Is(err, fault.Unavailable)) {
 			return err // never there, or refused: nothing to resume
 		}
@@ -177,8 +177,8 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 	}
 }
 
-// at joins a path, escaping its parts.
-func at(parts ...string) string {
+// apiPath joins a path, escaping its parts.
+func apiPath(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {
 		b.WriteString("/" + url.PathEscape(part))
@@ -186,8 +186,8 @@ func at(parts ...string) string {
 	return b.String()
 }
 
-// numbers is a query of the pairs whose number is not 0.
-func numbers(pairs ...any) url.Values {
+// numberQuery is a query of the pairs whose number is not 0.
+func numberQuery(pairs ...any) url.Values {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if n := pairs[i+1].(int64); n != 0 {
@@ -197,8 +197,8 @@ func numbers(pairs ...any) url.Values {
 	return query
 }
 
-// texts adds the pairs whose text is not "".
-func texts(query url.Values, pairs ...string) {
+// addTexts adds the pairs whose text is not "".
+func addTexts(query url.Values, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			query.Set(pairs[i], pairs[i+1])

@@ -13,13 +13,13 @@ import (
 // LargestUpload is the size in bytes above which a snapshot or an artifact is refused, unless Service.LargestUpload says otherwise.
 const LargestUpload = 1 << 30
 
-// upload reads what a client sends; more than the service takes is fault.TooLarge.
-type upload struct {
+// limitedReader reads what a client sends; more than the service takes is fault.TooLarge.
+type limitedReader struct {
 	io.Reader
 	left, most int64
 }
 
-func (u *upload) Read(p []byte) (int, error) {
+func (u *limitedReader) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p[:min(int64(len(p)), u.left+1)])
 	if u.left -= int64(n); u.left < 0 {
 		return 0, fault.New(fault.TooLarge, "there are more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
@@ -27,22 +27,22 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded is a reader of at most as many bytes as the service takes.
-func (s *Service) bounded(r io.Reader) io.Reader {
+// limitUpload is a reader of at most as many bytes as the service takes.
+func (s *Service) limitUpload(r io.Reader) io.Reader {
 	most := s.LargestUpload
 	if most <= 0 {
 		most = LargestUpload
 	}
-	return &upload{r, most, most}
+	return &limitedReader{r, most, most}
 }
 
 // PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. fault.Conflict when the label is
 // registered with other content; fault.NotFound, before anything is read, when the pipeline does not exist.
 func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
-	if _, err := s.head(ctx, name); err != nil {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return "", err
 	}
-	key, digest, _, err := s.upload(ctx, r)
+	key, digest, _, err := s.storeUpload(ctx, r)
 	if err != nil {
 		return "", fmt.Errorf("store the snapshot of %s %s: %w", name, label, err)
 	}
@@ -60,12 +60,12 @@ func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Read
 	return registered.Snapshot, s.storeAgain(ctx, registered.Snapshot, key)
 }
 
-// upload stores what a client sends. Until a revision refers to its key, it may be deleted after a day.
-func (s *Service) upload(ctx context.Context, r io.Reader) (key, digest string, size int64, err error) {
+// storeUpload stores what a client sends. Until a revision refers to its key, it may be deleted after a day.
+func (s *Service) storeUpload(ctx context.Context, r io.Reader) (key, digest string, size int64, err error) {
 	if key, err = s.ledger.UploadKey(ctx); err != nil {
 		return "", "", 0, err
 	}
-	return s.blobs.Put(ctx, key, s.bounded(r))
+	return s.blobs.Put(ctx, key, s.limitUpload(r))
 }
 
 // storeAgain stores the bytes of an upload under a registered key that the blob store has lost.
@@ -104,7 +104,7 @@ func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, 
 	if r.Label == "" {
 		return ledger.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
 	}
-	if _, err := s.head(ctx, r.Pipeline); err != nil {
+	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
 		return ledger.Registered{}, err
 	}
 	return s.ledger.Register(ctx, r, deploy, until)
@@ -112,7 +112,7 @@ func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, 
 
 // Revisions lists the newest first; limit 0: RecentLimit.
 func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledger.Revision, error) {
-	if _, err := s.head(ctx, name); err != nil {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
 	}
 	if limit <= 0 {
@@ -123,7 +123,7 @@ func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledg
 
 // Revision is one by label.
 func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revision, error) {
-	if _, err := s.head(ctx, name); err != nil {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return ledger.Revision{}, err
 	}
 	r, err := s.ledger.Revision(ctx, name, label, 0)
@@ -140,7 +140,7 @@ func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.
 	if err != nil {
 		return a, err
 	}
-	if a.Blob, a.Digest, a.Size, err = s.upload(ctx, r); err != nil {
+	if a.Blob, a.Digest, a.Size, err = s.storeUpload(ctx, r); err != nil {
 		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, name, label, err)
 	}
 	return a, s.ledger.RegisterArtifact(ctx, name, revision.Seq, a)
@@ -168,7 +168,7 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deploy
 // Deployments lists by query, newest first.
 func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
 	if q.Pipeline != "" {
-		if _, err := s.head(ctx, q.Pipeline); err != nil {
+		if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 			return nil, err
 		}
 	}

@@ -26,8 +26,8 @@ type runBuilder struct {
 	below    map[string][]string             // target → targets right below it, in order
 }
 
-// read copies what is needed out of a fold.
-func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64) {
+// readFold copies what is needed out of a fold.
+func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number int64) {
 	b.view.State, _ = f.engine.Deployment(number)
 	b.view.Status = b.view.State.Status
 	b.view.Seq = f.engine.Seq()
@@ -40,7 +40,7 @@ func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64
 	if _, plan := f.engine.Current(); plan != nil {
 		b.index(plan.Definition())
 		if b.view.Status != pipeline.StatusActive && b.view.Status != pipeline.StatusFinished {
-			for _, host := range s.hosts(ctx, f, plan.Definition()) {
+			for _, host := range s.hostViews(ctx, f, plan.Definition()) {
 				if host.Runs != nil && host.Runs.Deployment == number {
 					b.left[host.Target] = host.Runs
 				}
@@ -60,8 +60,8 @@ func (b *runBuilder) index(d *pipeline.Definition) {
 	}
 }
 
-// build fills Stages and Failures. Targets say where a step belongs: pipeline/stage/group/host.
-func (b *runBuilder) build() {
+// buildStages fills Stages and Failures. Targets say where a step belongs: pipeline/stage/group/host.
+func (b *runBuilder) buildStages() {
 	b.byTarget, b.below = map[string][]pipeline.StepState{}, map[string][]string{}
 	for _, step := range b.steps {
 		if _, known := b.byTarget[step.Target]; !known {
@@ -71,50 +71,50 @@ func (b *runBuilder) build() {
 		b.byTarget[step.Target] = append(b.byTarget[step.Target], step)
 	}
 	for _, target := range b.below[b.view.Pipeline] {
-		b.view.Stages = append(b.view.Stages, b.stage(target))
+		b.view.Stages = append(b.view.Stages, b.stageRun(target))
 	}
 	// People know the definition's order; breadth-first mixes branches.
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
 }
 
-func (b *runBuilder) stage(target string) StageRun {
-	stage := StageRun{Name: last(target), Kind: pipeline.HostStage, Steps: b.work(b.byTarget[target])}
+func (b *runBuilder) stageRun(target string) StageRun {
+	stage := StageRun{Name: lastPart(target), Kind: pipeline.HostStage, Steps: b.workOf(b.byTarget[target])}
 	if len(stage.Steps) > 0 {
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
-		group := GroupRun{Name: last(t), Hosts: []HostRun{}}
+		group := GroupRun{Name: lastPart(t), Hosts: []HostRun{}}
 		var below []Run
 		for _, h := range b.below[t] {
-			host := b.host(h)
+			host := b.hostRun(h)
 			group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
 		}
-		group.Run = b.run(t, below, nil)
+		group.Run = b.runOf(t, below, nil)
 		stage.Groups = append(stage.Groups, group)
 	}
 	var below []Run
 	for _, g := range stage.Groups {
 		below = append(below, g.Run)
 	}
-	stage.Run = b.run(target, below, stage.Steps)
+	stage.Run = b.runOf(target, below, stage.Steps)
 	return stage
 }
 
-func (b *runBuilder) host(target string) HostRun {
-	host := HostRun{Name: last(target), URL: b.urls[target], Runs: b.left[target], Steps: b.work(b.byTarget[target])}
-	host.Run = b.run(target, nil, host.Steps)
+func (b *runBuilder) hostRun(target string) HostRun {
+	host := HostRun{Name: lastPart(target), URL: b.urls[target], Runs: b.left[target], Steps: b.workOf(b.byTarget[target])}
+	host.Run = b.runOf(target, nil, host.Steps)
 	return host
 }
 
-// run says where a target stands from its own markers, what is below, and its work.
-func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
+// runOf says where a target stands from its own markers, what is below, and its work.
+func (b *runBuilder) runOf(target string, below []Run, work []StepRun) Run {
 	run := Run{Target: target, State: RunWaiting}
 	var start, finish pipeline.StepState
 	for _, step := range b.byTarget[target] {
 		switch {
-		case starts(step.Event):
+		case isStart(step.Event):
 			start = step
-		case finishes(step.Event):
+		case isFinish(step.Event):
 			finish = step
 		}
 	}
@@ -172,19 +172,19 @@ func firstReason(work []StepRun) (reason, who string) {
 	return "", ""
 }
 
-// work is the steps of a target that take an action, or receive an artifact.
-func (b *runBuilder) work(steps []pipeline.StepState) []StepRun {
+// workOf is the steps of a target that take an action, or receive an artifact.
+func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 	runs := []StepRun{}
 	for _, step := range steps {
-		if starts(step.Event) || finishes(step.Event) {
+		if isStart(step.Event) || isFinish(step.Event) {
 			continue
 		}
-		runs = append(runs, b.step(step))
+		runs = append(runs, b.stepRun(step))
 	}
 	return runs
 }
 
-func (b *runBuilder) step(step pipeline.StepState) StepRun {
+func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
 	a, known := b.actions[stepName{step.Target, step.Event}]
 	if known {
@@ -201,17 +201,17 @@ func (b *runBuilder) step(step pipeline.StepState) StepRun {
 	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
 	}
-	run.Word = word(run)
+	run.Word = stepWord(run)
 	if step.State == pipeline.StateWaiting && b.view.Status != pipeline.StatusActive {
 		run.Word = "not done" // it waits for nothing any more
 	}
 	if step.State == pipeline.StateFailed {
-		b.fail(run)
+		b.addFailure(run)
 	}
 	return run
 }
 
-func (b *runBuilder) fail(run StepRun) {
+func (b *runBuilder) addFailure(run StepRun) {
 	failure := Failure{Target: run.Target, Event: run.Event, Action: run.Action, Why: run.Error}
 	if failure.Why == "" {
 		failure.Why = run.Reason
@@ -221,13 +221,13 @@ func (b *runBuilder) fail(run StepRun) {
 	case pipeline.StatusSuperseded, pipeline.StatusCanceled, pipeline.StatusFinished:
 		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
 	default:
-		failure.Todo = todo(run.Event, ref)
+		failure.Todo = remedyOf(run.Event, ref)
 	}
 	b.view.Failures = append(b.view.Failures, failure)
 }
 
-// todo says how to go on after a failure. A revision's files never change, so a build that fails by them fails again.
-func todo(event string, ref Ref) string {
+// remedyOf says how to go on after a failure. A revision's files never change, so a build that fails by them fails again.
+func remedyOf(event string, ref Ref) string {
 	if event == pipeline.BuildCompleted {
 		return fmt.Sprintf("mend the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
 	}
@@ -244,12 +244,12 @@ func (b *runBuilder) artifact(event string) *ledger.Artifact {
 	return nil
 }
 
-func starts(event string) bool {
+func isStart(event string) bool {
 	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.HostStarted
 }
 
-func finishes(event string) bool {
+func isFinish(event string) bool {
 	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.HostFinished
 }
 
-func last(target string) string { return target[strings.LastIndex(target, "/")+1:] }
+func lastPart(target string) string { return target[strings.LastIndex(target, "/")+1:] }

@@ -71,12 +71,12 @@ func (s *Service) scheduleView(ctx context.Context, c config.Schedule, now time.
 
 // Schedules is Service.Schedules.
 func (c *Client) Schedules(ctx context.Context) (views []ScheduleView, err error) {
-	return views, c.get(ctx, "/schedules", nil, &views)
+	return views, c.getJSON(ctx, "/schedules", nil, &views)
 }
 
-// listSchedules registers what is done again and again.
-func (a *api) listSchedules() {
-	handle(a, read("list-schedules", "/schedules", "What is done again and again: when last, when next"),
+// registerSchedules registers what is done again and again.
+func (a *api) registerSchedules() {
+	handle(a, readOperation("list-schedules", "/schedules", "What is done again and again: when last, when next"),
 		func(ctx context.Context, _ *nothing) ([]ScheduleView, error) {
 			views, err := a.service.Schedules(ctx)
 			return nonNil(views), err

@@ -89,7 +89,7 @@ func New(s *Service, o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o}
-	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, traced(server.routes(), o.Tracing))
+	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
 	return server
 }
 
@@ -154,13 +154,13 @@ func (s *Server) URL() string {
 // LoginURL returns an address that logs one browser in once, as by, within codeAge.
 func (s *Server) LoginURL(by string) string {
 	host := strings.TrimPrefix(s.URL(), "http://")
-	return s.access.site.login(host) + "/login?code=" + s.access.code(visitor{by: by})
+	return s.access.site.loginOrigin(host) + "/login?code=" + s.access.newLoginCode(visitor{by: by})
 }
 
 // LoginPage returns the address of the form that takes a token.
 func (s *Server) LoginPage() string {
 	if s.options.URL != nil {
-		return s.access.site.login("") + "/login"
+		return s.access.site.loginOrigin("") + "/login"
 	}
 	return s.URL() + "/login"
 }

@@ -95,7 +95,7 @@ func TestServerEndsWithFollowersConnected(t *testing.T) {
 }
 
 // loginPath is the path of a fresh login address.
-func (s *served) loginPath(t *testing.T) string {
+func (s *handlerViews) loginPath(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {

@@ -26,7 +26,7 @@ type Service struct {
 	blobs  blob.Store
 	offers Offers
 	folds  folds
-	pulse  pulse
+	pulse  statusCache
 	looks  looks
 
 	decoding *semaphore.Semaphore // for large inputs

@@ -52,7 +52,7 @@ func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceL
 
 // ServiceLog is Service.ServiceLog.
 func (c *Client) ServiceLog(ctx context.Context, name, target string) (view ServiceLogView, err error) {
-	return view, c.get(ctx, at("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
 }
 
 type serviceLogInput struct {

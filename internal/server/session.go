@@ -57,8 +57,8 @@ type visitor struct {
 	token []byte // SHA-256 of the stored token; nil: the home's
 }
 
-// start logs a browser in and returns its cookie.
-func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bool) (*http.Cookie, error) {
+// startSession logs a browser in and returns its cookie.
+func (s sessions) startSession(ctx context.Context, v visitor, now time.Time, secure bool) (*http.Cookie, error) {
 	secret := randomHex()
 	session := ledger.Session{Hash: s.hash(secret), By: v.by, Token: v.token, ExpiresAt: now.Add(sessionAge)}
 	if err := s.stored.StartSession(ctx, session); err != nil {
@@ -67,8 +67,8 @@ func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bo
 	return s.cookie(secret, secure, sessionAge), nil
 }
 
-// find returns the session of the request's cookie; ok is false without a valid one.
-func (s sessions) find(r *http.Request) (session ledger.Session, ok bool, err error) {
+// findSession returns the session of the request's cookie; ok is false without a valid one.
+func (s sessions) findSession(r *http.Request) (session ledger.Session, ok bool, err error) {
 	cookie, err := r.Cookie(s.name)
 	if err != nil {
 		return session, false, nil //nolint:nilerr // no cookie
@@ -80,8 +80,8 @@ func (s sessions) find(r *http.Request) (session ledger.Session, ok bool, err er
 	return session, err == nil, err
 }
 
-// end logs the request's browser out and returns the cookie that deletes its own.
-func (s sessions) end(r *http.Request) (*http.Cookie, error) {
+// endSession logs the request's browser out and returns the cookie that deletes its own.
+func (s sessions) endSession(r *http.Request) (*http.Cookie, error) {
 	if cookie, err := r.Cookie(s.name); err == nil {
 		if err := s.stored.EndSession(r.Context(), s.hash(cookie.Value)); err != nil {
 			return nil, err

@@ -20,14 +20,14 @@ type site struct {
 	public   *url.URL // where clients reach it, as behind a proxy; nil: where it listens
 }
 
-// local reports whether a request comes from this machine, as far as it can be known: nothing has passed it on, and no
+// isLocal reports whether a request comes from this machine, as far as it can be known: nothing has passed it on, and no
 // proxy is configured.
-func (s site) local(r *http.Request) bool {
+func (s site) isLocal(r *http.Request) bool {
 	return s.loopback && s.public == nil && !forwarded(r)
 }
 
-// name has a request that came by the public address say by which scheme, whatever the proxy says.
-func (s site) name(r *http.Request) {
+// setScheme has a request that came by the public address say by which scheme, whatever the proxy says.
+func (s site) setScheme(r *http.Request) {
 	if s.public != nil && s.isLogin(r.Host) {
 		r.Header.Set("X-Forwarded-Proto", s.public.Scheme)
 	}
@@ -61,9 +61,9 @@ func isAddress(value string) bool {
 	return err == nil
 }
 
-// knows reports whether a host is one of the server's names. A server on loopback refuses others, so that a page whose name is
+// isOwnHost reports whether a host is one of the server's names. A server on loopback refuses others, so that a page whose name is
 // pointed at this machine cannot read what is here.
-func (s site) knows(host string) bool {
+func (s site) isOwnHost(host string) bool {
 	return !s.loopback || isLoopback(host) || s.isLogin(host)
 }
 
@@ -78,8 +78,8 @@ func (s site) isLogin(host string) bool {
 	return true
 }
 
-// login is the origin under which a browser logs in that has reached the server at a host.
-func (s site) login(host string) string {
+// loginOrigin is the origin under which a browser logs in that has reached the server at a host.
+func (s site) loginOrigin(host string) string {
 	switch {
 	case s.public != nil:
 		return s.public.Scheme + "://" + s.public.Host

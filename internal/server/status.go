@@ -48,16 +48,16 @@ type HandlerView struct {
 // statusPart is the part of the time that reading the status may take, however many ask: it counts every live row.
 const statusPart = 20
 
-// pulse is the last status that was read.
-type pulse struct {
+// statusCache is the last status that was read.
+type statusCache struct {
 	mu   sync.Mutex
 	read time.Time
 	took time.Duration
 	last ledger.Status
 }
 
-// now reads the status, or answers with the last one while reading again would cost too much.
-func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
+// readStatus reads the status, or answers with the last one while reading again would cost too much.
+func (k *statusCache) readStatus(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.read.IsZero() && time.Since(k.read) < statusPart*k.took {
@@ -74,7 +74,7 @@ func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (ledger.Status, error
 
 // Status says whether everything keeps up, and if not, who is slow.
 func (s *Service) Status(ctx context.Context) (StatusView, error) {
-	now, err := s.pulse.now(ctx, s.ledger)
+	now, err := s.pulse.readStatus(ctx, s.ledger)
 	if err != nil {
 		return StatusView{}, err
 	}
@@ -95,17 +95,17 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 		}
 		v.Partitions = &partitions
 	}
-	v.Processes = s.processes(now.Instances, now.Now)
-	v.Handlers = served(now.Backlogs, v.Processes)
-	services, err := s.services(ctx)
+	v.Processes = s.instanceViews(now.Instances, now.Now)
+	v.Handlers = handlerViews(now.Backlogs, v.Processes)
+	services, err := s.serviceTroubles(ctx)
 	if err != nil {
 		return StatusView{}, err
 	}
-	away, err := s.hostsAway(ctx, now)
+	away, err := s.hostTroubles(ctx, now)
 	if err != nil {
 		return StatusView{}, err
 	}
-	v.Troubles = slices.Concat([]Trouble{}, v.Troubles, services, away, v.unserved(), v.laneTroubles(), v.late(lanes), blobTroubles(s.reports(now)), v.strained(), v.partitioned(), told(s.reports(now)))
+	v.Troubles = slices.Concat([]Trouble{}, v.Troubles, services, away, v.unservedTroubles(), v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(), reportTroubles(s.allReports(now)))
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil
@@ -121,11 +121,11 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.processes(rows, now), nil
+	return s.instanceViews(rows, now), nil
 }
 
-// processes puts the instances of each process together: every role is one.
-func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []InstanceView {
+// instanceViews puts the instances of each process together: every role is one.
+func (s *Service) instanceViews(instances []ledger.InstanceRow, now time.Time) []InstanceView {
 	if s.Idle != nil && s.Idle() {
 		return []InstanceView{} // what stands there is of one that was killed
 	}
@@ -164,8 +164,8 @@ func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []Ins
 	return all
 }
 
-// served puts beside what lives at handlers how many processes serve them.
-func served(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
+// handlerViews puts beside what lives at handlers how many processes serve them.
+func handlerViews(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
 	by := map[string]*HandlerView{}
 	for _, b := range backlogs {
 		by[b.Handler] = &HandlerView{Backlog: b}

@@ -72,8 +72,8 @@ func randomHex() string {
 	return hex.EncodeToString(random[:])
 }
 
-// same compares secrets in a time that does not depend on where they differ.
-func same(a, b string) bool {
+// sameSecret compares secrets in a time that does not depend on where they differ.
+func sameSecret(a, b string) bool {
 	left, right := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(left[:], right[:]) == 1
 }

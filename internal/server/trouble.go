@@ -49,8 +49,8 @@ func rank(kind string) int {
 	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
-// unserved are the handlers with work and nobody to do it.
-func (v StatusView) unserved() (all []Trouble) {
+// unservedTroubles are the handlers with work and nobody to do it.
+func (v StatusView) unservedTroubles() (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served > 0 || h.Live() == 0 {
 			continue
@@ -103,9 +103,9 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 	return all
 }
 
-// late returns the handlers that are served and whose actions wait long all the same. Actions in lanes that are slowed,
+// lateTroubles returns the handlers that are served and whose actions wait long all the same. Actions in lanes that are slowed,
 // paused or disabled wait on purpose: laneTroubles names their lanes.
-func (v StatusView) late(lanes []ledger.Limiter) (all []Trouble) {
+func (v StatusView) lateTroubles(lanes []ledger.Limiter) (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served == 0 || h.Free.IsZero() || v.Now.Sub(h.Free) < lateAfter {
 			continue
@@ -137,8 +137,8 @@ func blobTroubles(reports []ledger.Report) []Trouble {
 		Hint: "name one store that all of them reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
 }
 
-// hostsAway returns a trouble for each home that has local hosts of a definition in force and no conductor.
-func (s *Service) hostsAway(ctx context.Context, now ledger.Status) (all []Trouble, err error) {
+// hostTroubles returns a trouble for each home that has local hosts of a definition in force and no conductor.
+func (s *Service) hostTroubles(ctx context.Context, now ledger.Status) (all []Trouble, err error) {
 	homes, err := s.ledger.HostHomes(ctx)
 	if err != nil || len(homes) == 0 {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *Service) hostsAway(ctx context.Context, now ledger.Status) (all []Troub
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range s.reports(now) {
+	for _, r := range s.allReports(now) {
 		if r.Home != nil {
 			maps.DeleteFunc(homes, func(_ string, home ledger.HostHome) bool { return home.ID == r.Home.ID })
 		}
@@ -176,8 +176,8 @@ func (s *Service) hostsAway(ctx context.Context, now ledger.Status) (all []Troub
 // namedHosts is the number of hosts that a trouble names.
 const namedHosts = 5
 
-// strained is what slows the database.
-func (v StatusView) strained() []Trouble {
+// strainTroubles is what slows the database.
+func (v StatusView) strainTroubles() []Trouble {
 	if v.Strain.HeldSince.IsZero() || v.Now.Sub(v.Strain.HeldSince) < heldAfter {
 		return nil
 	}
@@ -189,8 +189,8 @@ func (v StatusView) strained() []Trouble {
 // fewAhead is how many partitions ahead are so few that something keeps them from being made: there should be four.
 const fewAhead = 2
 
-// partitioned is what keeps actions from being stored, or old ones from going.
-func (v StatusView) partitioned() (all []Trouble) {
+// partitionTroubles is what keeps actions from being stored, or old ones from going.
+func (v StatusView) partitionTroubles() (all []Trouble) {
 	if v.Partitions == nil {
 		return nil
 	}
@@ -206,8 +206,8 @@ func (v StatusView) partitioned() (all []Trouble) {
 	return all
 }
 
-// told is what processes tell that no row says, each thing once.
-func told(reports []ledger.Report) (all []Trouble) {
+// reportTroubles is what processes tell that no row says, each thing once.
+func reportTroubles(reports []ledger.Report) (all []Trouble) {
 	seen := map[[2]string]bool{}
 	add := func(t Trouble) {
 		if key := [2]string{t.Kind, t.Text}; !seen[key] {
@@ -240,8 +240,8 @@ func told(reports []ledger.Report) (all []Trouble) {
 	return all
 }
 
-// reports are those of all processes, and this one's.
-func (s *Service) reports(now ledger.Status) []ledger.Report {
+// allReports are those of all processes, and this one's.
+func (s *Service) allReports(now ledger.Status) []ledger.Report {
 	all := []ledger.Report{s.ledger.Report()}
 	if s.Idle != nil && s.Idle() {
 		return all

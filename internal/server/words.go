@@ -34,8 +34,8 @@ func wordsOf(event string) stepWords {
 // StepName is how people call the step with this event: deploy, build, the own step's name, an artifact's label.
 func StepName(event string) string { return wordsOf(event).name }
 
-// word says in one or two words where a step stands.
-func word(run StepRun) string {
+// stepWord says in one or two words where a step stands.
+func stepWord(run StepRun) string {
 	words := wordsOf(run.Event)
 	switch run.State {
 	case pipeline.StateComplete:

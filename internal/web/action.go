@@ -44,7 +44,7 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 			return content{}, fault.Wrap(fault.Invalid, err)
 		}
 	}
-	if page.Troubled, err = p.troubled(r.Context()); err != nil {
+	if page.Troubled, err = p.troubledLanes(r.Context()); err != nil {
 		return content{}, err
 	}
 	page.Actions, err = p.service.Actions(r.Context(), q)

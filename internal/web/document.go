@@ -21,19 +21,19 @@ var titles = map[string]string{ //nolint:gochecknoglobals // a table that nobody
 
 // Document writes a document of the job API as a page.
 func (p *Pages) Document(w http.ResponseWriter, r *http.Request, name string, doc any) {
-	secure(w)
-	p.write(w, r, http.StatusOK, documentPage(r, name, doc))
+	setPageHeaders(w)
+	p.writePage(w, r, http.StatusOK, documentPage(r, name, doc))
 }
 
 // Fail writes an error as a page.
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	secure(w)
-	p.fail(w, r, err)
+	setPageHeaders(w)
+	p.writeError(w, r, err)
 }
 
 // Follow sends a document's page anew whenever it has changed.
 func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
-	p.live(w, r, func(r *http.Request) (content, error) {
+	p.serveLive(w, r, func(r *http.Request) (content, error) {
 		name, doc, err := load(r)
 		if err != nil {
 			return content{}, err
@@ -80,9 +80,9 @@ type raw struct {
 type method struct{ Method, Path, Summary, Scope string }
 
 func rawPage(name, path string, content []byte) raw {
-	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: pretty(content)}
+	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: prettyJSON(content)}
 	if name == "definition" {
-		page.Up, page.Methods = "/", methods(content)
+		page.Up, page.Methods = "/", apiOperations(content)
 	}
 	return page
 }
@@ -95,12 +95,12 @@ func resultsPage(path string, results ogc.Results) any {
 		Outputs []output
 	}{Up: strings.TrimSuffix(path, "/results")}
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		page.Outputs = append(page.Outputs, output{name, path, pretty(results[name])})
+		page.Outputs = append(page.Outputs, output{name, path, prettyJSON(results[name])})
 	}
 	return page
 }
 
-func methods(openAPI []byte) []method {
+func apiOperations(openAPI []byte) []method {
 	var document struct {
 		Paths map[string]map[string]struct{ Summary, Description string }
 	}

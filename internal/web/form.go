@@ -18,20 +18,20 @@ const (
 	fieldLimit = 1000
 )
 
-// form serves a form that needs the scope operate: do carries it out and returns the page that shows what came of it.
+// handleForm serves a form that needs the scope operate: do carries it out and returns the page that shows what came of it.
 // Forms of other sites never get here: server.Server refuses them.
-func (p *Pages) form(pattern string, do func(r *http.Request, by string) (next string, err error)) {
+func (p *Pages) handleForm(pattern string, do func(r *http.Request, by string) (next string, err error)) {
 	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		next, err := carryOut(w, r, do)
+		next, err := submitForm(w, r, do)
 		if err != nil {
-			p.fail(w, r, err)
+			p.writeError(w, r, err)
 			return
 		}
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	})
 }
 
-func carryOut(w http.ResponseWriter, r *http.Request, do func(*http.Request, string) (string, error)) (next string, err error) {
+func submitForm(w http.ResponseWriter, r *http.Request, do func(*http.Request, string) (string, error)) (next string, err error) {
 	me, err := server.Require(r.Context(), server.ScopeOperate)
 	if err != nil {
 		return "", err

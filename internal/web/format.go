@@ -28,26 +28,28 @@ func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") }
 // attemptOf is the number at the end of an exchange's path.
 func attemptOf(exchange string) string { return "attempt " + path.Base(exchange) }
 
-// took is how long something took, for people.
-func took(from, to time.Time) string { return server.Took(to.Sub(from)) }
+// tookText is how long something took, for people.
+func tookText(from, to time.Time) string { return server.Took(to.Sub(from)) }
 
 // short is the part of an action's id that tells it from its neighbours: the random end.
 func short(id action.ID) string { return "…" + id.String()[24:] }
 
 func shortDigest(hex string) string { return hex[:min(8, len(hex))] }
 
-// below is a target without its pipeline: prod/east/elm.
-func below(target string) string {
+// belowPipeline is a target without its pipeline: prod/east/elm.
+func belowPipeline(target string) string {
 	if _, rest, found := strings.Cut(target, "/"); found {
 		return rest
 	}
 	return target
 }
 
-func lower(s fmt.Stringer) string { return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ") }
+func lowerWords(s fmt.Stringer) string {
+	return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ")
+}
 
-// pretty is JSON with line breaks.
-func pretty(raw json.RawMessage) string {
+// prettyJSON is JSON with line breaks.
+func prettyJSON(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
 		return string(raw)
@@ -55,8 +57,8 @@ func pretty(raw json.RawMessage) string {
 	return out.String()
 }
 
-// compact is a value as JSON in one line.
-func compact(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
+// compactJSON is a value as JSON in one line.
+func compactJSON(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
 
 // detail is an entry's detail in one line.
 func detail(raw json.RawMessage) string {
@@ -96,8 +98,8 @@ func stepWord(s server.StepRun) string {
 	return s.Word
 }
 
-// words is a status for people.
-func words(s pipeline.Status) string {
+// statusWords is a status for people.
+func statusWords(s pipeline.Status) string {
 	if s == pipeline.StatusActive {
 		return "in progress"
 	}

@@ -15,8 +15,8 @@ func (p *Pages) lanes(r *http.Request) (content, error) {
 	return content{Title: "Lanes", Template: "lanes", Nav: "actions", Data: limits}, err
 }
 
-// troubled returns the lanes that are slowed, paused or disabled.
-func (p *Pages) troubled(ctx context.Context) ([]ledger.Limiter, error) {
+// troubledLanes returns the lanes that are slowed, paused or disabled.
+func (p *Pages) troubledLanes(ctx context.Context) ([]ledger.Limiter, error) {
 	limits, err := p.service.Limits(ctx)
 	return slices.DeleteFunc(limits, func(l ledger.Limiter) bool { return !l.Troubled() }), err
 }

@@ -34,11 +34,11 @@ func (p *Pages) log(r *http.Request) (content, error) {
 		q.Target = pipeline.Path(page.Pipeline, page.Target)
 	}
 	var err error
-	if page.Deployment, err = number(r, "deployment"); err != nil {
+	if page.Deployment, err = queryNumber(r, "deployment"); err != nil {
 		return content{}, err
 	}
 	q.Deployment = page.Deployment
-	before, err := number(r, "before")
+	before, err := queryNumber(r, "before")
 	if err != nil {
 		return content{}, err
 	}
@@ -77,7 +77,7 @@ func classOf(name string) pipeline.Class {
 	return 0
 }
 
-func number(r *http.Request, name string) (int64, error) {
+func queryNumber(r *http.Request, name string) (int64, error) {
 	text := r.FormValue(name)
 	if text == "" {
 		return 0, nil

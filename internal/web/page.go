@@ -48,19 +48,19 @@ type view struct {
 // CanOperate reports whether the reader may press buttons.
 func (v view) CanOperate() bool { return v.Me.Has(server.ScopeOperate) }
 
-// page serves a page whole, or live to who accepts a stream.
-func (p *Pages) page(pattern string, load loader) {
+// handlePage serves a page whole, or live to who accepts a stream.
+func (p *Pages) handlePage(pattern string, load loader) {
 	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-			p.live(w, r, load)
+			p.serveLive(w, r, load)
 			return
 		}
 		shown, err := load(r)
 		if err != nil {
-			p.fail(w, r, err)
+			p.writeError(w, r, err)
 			return
 		}
-		p.write(w, r, http.StatusOK, shown)
+		p.writePage(w, r, http.StatusOK, shown)
 	})
 }
 
@@ -70,10 +70,10 @@ func (p *Pages) view(r *http.Request, shown content) view {
 	}
 }
 
-func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, shown content) {
+func (p *Pages) writePage(w http.ResponseWriter, r *http.Request, status int, shown content) {
 	var page bytes.Buffer
 	v := p.view(r, shown)
-	body, err := p.render(v)
+	body, err := p.renderContent(v)
 	if err == nil {
 		err = p.templates.ExecuteTemplate(&page, "page", struct {
 			view
@@ -89,9 +89,9 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, shown 
 	_, _ = w.Write(page.Bytes()) // a browser that went away needs no page
 }
 
-// live sends the page's content now and whenever it has changed. The event's id is the content's digest, so that
+// serveLive sends the page's content now and whenever it has changed. The event's id is the content's digest, so that
 // a browser that reconnects gets nothing it has.
-func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
+func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 	if _, err := load(r); err != nil {
 		server.WriteProblem(w, r, err) // no stream: a browser must not ask again and again
 		return
@@ -100,7 +100,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
-			body, err := p.fragment(r.WithContext(ctx), load)
+			body, err := p.renderFragment(r.WithContext(ctx), load)
 			if err != nil {
 				return err
 			}
@@ -115,38 +115,38 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 			if err := waiter.Wait(ctx, lookAgain, ledger.TopicEntry, ledger.TopicAction); err != nil {
 				return err
 			}
-			if err := pause(ctx, rest); err != nil {
+			if err := pauseFor(ctx, rest); err != nil {
 				return err
 			}
 		}
 	})
 }
 
-func (p *Pages) fragment(r *http.Request, load loader) (string, error) {
+func (p *Pages) renderFragment(r *http.Request, load loader) (string, error) {
 	shown, err := load(r)
 	if err != nil {
 		return "", err
 	}
 	v := p.view(r, shown)
 	v.Live = true
-	body, err := p.render(v)
+	body, err := p.renderContent(v)
 	return string(body), err
 }
 
-// fail shows an error: what went wrong, and what the reader can do. Its status is the one that programs get.
-func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+// writeError shows an error: what went wrong, and what the reader can do. Its status is the one that programs get.
+func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	problem := server.ProblemOf(w, err)
-	p.write(w, r, problem.Status, content{
+	p.writePage(w, r, problem.Status, content{
 		Title: problem.Title, Template: "error",
 		Data: struct{ Text, Hint string }{problem.Detail, problem.Hint},
 	})
 }
 
-func (p *Pages) missing(w http.ResponseWriter, r *http.Request) {
-	p.fail(w, r, fault.New(fault.NotFound, "there is no page %s", r.URL.Path).WithHint("the list of pipelines is a good start"))
+func (p *Pages) writeNotFound(w http.ResponseWriter, r *http.Request) {
+	p.writeError(w, r, fault.New(fault.NotFound, "there is no page %s", r.URL.Path).WithHint("the list of pipelines is a good start"))
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func pauseFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -157,8 +157,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// secure keeps a page from loading, and from being shown by, anything but itself.
-func secure(w http.ResponseWriter) {
+// setPageHeaders keeps a page from loading, and from being shown by, anything but itself.
+func setPageHeaders(w http.ResponseWriter) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
 		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")

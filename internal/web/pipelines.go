@@ -97,7 +97,7 @@ func waitsFor(d server.DeploymentView) string {
 		for _, group := range stage.Groups {
 			for _, host := range group.Hosts {
 				if stage.State == server.RunRunning && host.State != server.RunFinished && host.Reason != "" {
-					return below(host.Target) + ": " + host.Reason
+					return belowPipeline(host.Target) + ": " + host.Reason
 				}
 			}
 		}

@@ -21,7 +21,7 @@ type replayPage struct {
 	Handler  string
 	Since    string // as it was written
 	Until    string
-	Ends     []end
+	Ends     []endChoice
 	Found    int                // actions of the range, as far as they were counted
 	More     bool               // there are more
 	Asked    bool               // a range was named
@@ -30,8 +30,8 @@ type replayPage struct {
 	Order    server.ReplayOrder // what the button asks for
 }
 
-// end is how an action may have ended.
-type end struct {
+// endChoice is how an action may have ended.
+type endChoice struct {
 	Name   string
 	Words  string
 	Chosen bool
@@ -48,7 +48,7 @@ func (p *Pages) replay(r *http.Request) (content, error) {
 	for s := action.Successful; s <= action.RetriesExhausted; s++ {
 		name := strings.ToLower(s.String())
 		chosen := slices.Contains(order.Status, name) || !page.Asked && s != action.Successful && s != action.Canceled
-		page.Ends = append(page.Ends, end{name, lower(s), chosen})
+		page.Ends = append(page.Ends, endChoice{name, lowerWords(s), chosen})
 	}
 	page.Begun = query.Get("replayed") != ""
 	page.Replayed, _ = strconv.Atoi(query.Get("replayed")) // shown, and nothing else

@@ -19,13 +19,13 @@ func waiting(h server.HandlerView, now time.Time) string {
 	if h.Ready == 0 {
 		return ""
 	}
-	return took(h.Oldest, now)
+	return tookText(h.Oldest, now)
 }
 
 // liveCounts lists how many actions of a handler have each live status.
 func liveCounts(h server.HandlerView) (counts []statusCount) {
 	for status := action.Pending; status.Live(); status++ {
-		counts = append(counts, statusCount{lower(status), h.Counts[status]})
+		counts = append(counts, statusCount{lowerWords(status), h.Counts[status]})
 	}
 	return counts
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
-// render makes the part of a page that changes.
-func (p *Pages) render(v view) (template.HTML, error) {
+// renderContent makes the part of a page that changes.
+func (p *Pages) renderContent(v view) (template.HTML, error) {
 	var body bytes.Buffer
 	if err := p.templates.ExecuteTemplate(&body, v.Template, v); err != nil {
 		return "", fmt.Errorf("render %s: %w", v.Template, err)
@@ -21,13 +21,13 @@ func (p *Pages) render(v view) (template.HTML, error) {
 	return template.HTML(body.String()), nil // its values were escaped by the template
 }
 
-// functions are what templates call.
-func functions() template.FuncMap {
+// templateFunctions are what templates call.
+func templateFunctions() template.FuncMap {
 	return template.FuncMap{
 		"args": args, "path": url.PathEscape, // of templates and addresses
-		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
-		"pretty": pretty, "compact": compact, "short": short, "digest": shortDigest, "below": below, "lower": lower,
-		"tone": tone, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": words, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
+		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "size": server.Size, "rate": action.PerSecond, "plural": plural,
+		"pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
+		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
 		"waiting": waiting, "liveCounts": liveCounts, "phases": ledger.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}
 }

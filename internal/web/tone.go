@@ -16,8 +16,8 @@ var tones = map[string]string{ //nolint:gochecknoglobals // a table that nobody 
 	"superseded": "t-ended", "canceled": "t-ended", "dismissed": "t-ended",
 }
 
-// tone is the class of a state of anything: a deployment, a step, an action, a job, a lane, a process. What waits has none.
-func tone(state any) string {
+// toneClass is the class of a state of anything: a deployment, a step, an action, a job, a lane, a process. What waits has none.
+func toneClass(state any) string {
 	if class, ok := tones[strings.ToLower(fmt.Sprint(state))]; ok {
 		return class
 	}

@@ -46,7 +46,7 @@ func insideTone(at server.Standing) string {
 	if at.Status == pipeline.StatusFailed && !at.FailedHere {
 		return "t-stopped"
 	}
-	return tone(at.Status)
+	return toneClass(at.Status)
 }
 
 // The size of the drawing between two tiers, in units of its own: the browser stretches it to the tier's height.
@@ -119,28 +119,28 @@ func cellsAt(at int, stages []server.StageView, depths map[string]int) (cells []
 		}
 		c := cell{Stage: stage, name: stage.Name}
 		for _, name := range stage.After {
-			c.from = append(c.from, source(name, at, depths))
+			c.from = append(c.from, sourceCell(name, at, depths))
 		}
 		cells = append(cells, c)
 	}
 	for _, stage := range stages {
 		if passing[stage.Name] {
-			cells = append(cells, cell{name: passes(stage.Name), from: []string{source(stage.Name, at, depths)}})
+			cells = append(cells, cell{name: passingCell(stage.Name), from: []string{sourceCell(stage.Name, at, depths)}})
 		}
 	}
 	return cells
 }
 
-// source names the cell right before a tier from which the line of a stage comes: the stage, or where its line passes.
-func source(stage string, at int, depths map[string]int) string {
+// sourceCell names the cell right before a tier from which the line of a stage comes: the stage, or where its line passes.
+func sourceCell(stage string, at int, depths map[string]int) string {
 	if depths[stage] == at-1 {
 		return stage
 	}
-	return passes(stage)
+	return passingCell(stage)
 }
 
-// passes names the cells through which the line of a stage passes. No stage has such a name.
-func passes(stage string) string { return "past " + stage }
+// passingCell names the cells through which the line of a stage passes. No stage has such a name.
+func passingCell(stage string) string { return "past " + stage }
 
 // middle returns where the lines into a cell come from on average, so that few of them cross.
 func (c cell) middle(before []cell) float64 {

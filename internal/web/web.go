@@ -32,37 +32,37 @@ type Pages struct {
 // New makes the pages of a service.
 func New(s *server.Service) *Pages {
 	p := &Pages{service: s, mux: http.NewServeMux(), assets: digest(assetFiles)}
-	p.templates = template.Must(template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html"))
-	p.page("GET /{$}", p.pipelines)
-	p.page("GET /pipelines/{pipeline}", p.pipeline)
-	p.page("GET /pipelines/{pipeline}/log", p.log)
-	p.page("GET /deployments/{pipeline}/{number}", p.deployment)
-	p.page("GET /status", p.status)
-	p.page("GET /actions", p.actions)
-	p.page("GET /actions/{id}", p.action)
-	p.page("GET /actions/replay", p.replay)
-	p.page("GET /lanes", p.lanes)
-	p.page("GET /schedules", p.schedules)
-	p.form("POST /deployments/{pipeline}/{number}/{command}", p.commandDeployment)
-	p.form("POST /actions/{id}/retry", p.retryAction)
-	p.form("POST /actions/{id}/cancel", p.cancelAction)
-	p.form("POST /actions/{id}/snooze", p.snoozeAction)
-	p.form("POST /actions/replay", p.replayActions)
-	p.form("POST /lanes/{command}", p.commandLane)
+	p.templates = template.Must(template.New("").Funcs(templateFunctions()).ParseFS(templateFiles, "templates/*.html"))
+	p.handlePage("GET /{$}", p.pipelines)
+	p.handlePage("GET /pipelines/{pipeline}", p.pipeline)
+	p.handlePage("GET /pipelines/{pipeline}/log", p.log)
+	p.handlePage("GET /deployments/{pipeline}/{number}", p.deployment)
+	p.handlePage("GET /status", p.status)
+	p.handlePage("GET /actions", p.actions)
+	p.handlePage("GET /actions/{id}", p.action)
+	p.handlePage("GET /actions/replay", p.replay)
+	p.handlePage("GET /lanes", p.lanes)
+	p.handlePage("GET /schedules", p.schedules)
+	p.handleForm("POST /deployments/{pipeline}/{number}/{command}", p.commandDeployment)
+	p.handleForm("POST /actions/{id}/retry", p.retryAction)
+	p.handleForm("POST /actions/{id}/cancel", p.cancelAction)
+	p.handleForm("POST /actions/{id}/snooze", p.snoozeAction)
+	p.handleForm("POST /actions/replay", p.replayActions)
+	p.handleForm("POST /lanes/{command}", p.commandLane)
 	p.mux.HandleFunc("GET /assets/{digest}/{file}", p.asset)
-	p.mux.HandleFunc("/", p.missing)
+	p.mux.HandleFunc("/", p.writeNotFound)
 	return p
 }
 
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	secure(w)
+	setPageHeaders(w)
 	p.mux.ServeHTTP(w, r)
 }
 
 // asset serves a file of the binary itself.
 func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("digest") != p.assets {
-		p.missing(w, r)
+		p.writeNotFound(w, r)
 		return
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")

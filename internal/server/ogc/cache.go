@@ -30,26 +30,26 @@ func (a *API) cache(r *http.Request) (reply, error) {
 	}
 	list := CacheList{Entries: []CacheEntry{}, Links: selfLinks(r)}
 	for _, e := range found[:min(limit, len(found))] {
-		list.Entries = append(list.Entries, entryOf(r, e))
+		list.Entries = append(list.Entries, cacheEntryOf(r, e))
 	}
 	if len(found) > limit {
 		query.Set("after", found[limit-1].Key.String())
-		list.Links = append(list.Links, Link{Href: address(r, "/cache", query), Rel: "next", Type: typeJSON, Title: "more entries"})
+		list.Links = append(list.Links, Link{Href: absoluteURL(r, "/cache", query), Rel: "next", Type: typeJSON, Title: "more entries"})
 	}
 	return reply{name: "cache", doc: list}, nil
 }
 
-func entryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
+func cacheEntryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
 	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
 	if !e.InvalidAfter.IsZero() {
 		entry.InvalidAfter = &e.InvalidAfter
 	}
-	entry.Links = addLink(nil, r, join("cache", entry.Key), "self", typeJSON, "the entry")
-	entry.Links = addLink(entry.Links, r, join("jobs", entry.JobID), "item", typeJSON, "the job that answers")
+	entry.Links = addLink(nil, r, pathOf("cache", entry.Key), "self", typeJSON, "the entry")
+	entry.Links = addLink(entry.Links, r, pathOf("jobs", entry.JobID), "item", typeJSON, "the job that answers")
 	return entry
 }
 
-func keyOf(r *http.Request) (action.ID, error) {
+func cacheKeyOf(r *http.Request) (action.ID, error) {
 	key, err := action.ParseID(r.PathValue("key"))
 	if err != nil {
 		return key, fault.New(fault.NotFound, "the payload cache has no entry %q", r.PathValue("key"))
@@ -58,7 +58,7 @@ func keyOf(r *http.Request) (action.ID, error) {
 }
 
 func (a *API) cacheEntry(r *http.Request) (reply, error) {
-	key, err := keyOf(r)
+	key, err := cacheKeyOf(r)
 	if err != nil {
 		return reply{}, err
 	}
@@ -66,7 +66,7 @@ func (a *API) cacheEntry(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{name: "cache-entry", doc: entryOf(r, entry)}, nil
+	return reply{name: "cache-entry", doc: cacheEntryOf(r, entry)}, nil
 }
 
 // lookUp finds the entry that answers for inputs, as an execution would have given them.
@@ -75,11 +75,11 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 		ProcessID string                     `json:"processID"`
 		Inputs    map[string]json.RawMessage `json:"inputs"`
 	}
-	body, err := read(r)
+	body, err := readBody(r)
 	if err != nil {
 		return reply{}, err
 	}
-	release, err := a.await(r.Context(), body)
+	release, err := a.acquireLarge(r.Context(), body)
 	if err != nil {
 		return reply{}, err
 	}
@@ -92,7 +92,7 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	values, _ := ledger.MeasureJSON(body)
-	inputs, err := a.resolve(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
+	inputs, err := a.resolveInputs(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
 	if err != nil {
 		return reply{}, err
 	}
@@ -104,16 +104,16 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{doc: entryOf(r, entry)}, nil
+	return reply{doc: cacheEntryOf(r, entry)}, nil
 }
 
 // invalidate has an entry answer for nothing from now on, or from a time.
 func (a *API) invalidate(r *http.Request) (reply, error) {
-	key, err := keyOf(r)
+	key, err := cacheKeyOf(r)
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := read(r)
+	body, err := readBody(r)
 	if err != nil {
 		return reply{}, err
 	}
@@ -129,5 +129,5 @@ func (a *API) invalidate(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{doc: entryOf(r, entry)}, nil
+	return reply{doc: cacheEntryOf(r, entry)}, nil
 }

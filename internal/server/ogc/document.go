@@ -119,9 +119,9 @@ const (
 // selfLinks links a document to itself and to its page.
 func selfLinks(r *http.Request) []Link {
 	query := r.URL.Query()
-	self := address(r, r.URL.EscapedPath(), query)
+	self := absoluteURL(r, r.URL.EscapedPath(), query)
 	query.Set("f", "html")
-	page := address(r, r.URL.EscapedPath(), query)
+	page := absoluteURL(r, r.URL.EscapedPath(), query)
 	return []Link{
 		{Href: self, Rel: "self", Type: typeJSON, Title: "this document"},
 		{Href: page, Rel: "alternate", Type: typeHTML, Title: "this document as a page"},
@@ -130,11 +130,11 @@ func selfLinks(r *http.Request) []Link {
 
 // addLink adds a link to another resource of the API; the path is escaped.
 func addLink(links []Link, r *http.Request, path, rel, kind, title string) []Link {
-	return append(slices.Clip(links), Link{Href: address(r, path, nil), Rel: rel, Type: kind, Title: title})
+	return append(slices.Clip(links), Link{Href: absoluteURL(r, path, nil), Rel: rel, Type: kind, Title: title})
 }
 
-// join returns the path of the API that has these parts, each escaped.
-func join(parts ...string) string {
+// pathOf returns the path of the API that has these parts, each escaped.
+func pathOf(parts ...string) string {
 	path := ""
 	for _, part := range parts {
 		path += "/" + url.PathEscape(part)

@@ -34,11 +34,11 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := read(r)
+	body, err := readBody(r)
 	if err != nil {
 		return reply{}, err
 	}
-	asked, inputs, err := a.understand(r.Context(), body, w)
+	asked, inputs, err := a.readExecution(r.Context(), body, w)
 	if err != nil {
 		return reply{}, err
 	}
@@ -60,12 +60,12 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if preference.async {
 		header.Set("Preference-Applied", "respond-async")
 	}
-	return created(r, made, header), nil
+	return jobReply(r, made, header), nil
 }
 
-// understand reads an execution's body, and follows the links of its inputs.
-func (a *API) understand(ctx context.Context, body []byte, w config.Process) (asked request, inputs json.RawMessage, err error) {
-	release, err := a.await(ctx, body)
+// readExecution reads an execution's body, and follows the links of its inputs.
+func (a *API) readExecution(ctx context.Context, body []byte, w config.Process) (asked request, inputs json.RawMessage, err error) {
+	release, err := a.acquireLarge(ctx, body)
 	if err != nil {
 		return asked, nil, err
 	}
@@ -73,21 +73,21 @@ func (a *API) understand(ctx context.Context, body []byte, w config.Process) (as
 	if asked, err = parseRequest(body, w); err != nil {
 		return asked, nil, err
 	}
-	inputs, err = a.resolve(ctx, asked, w)
+	inputs, err = a.resolveInputs(ctx, asked, w)
 	return asked, inputs, err
 }
 
-// await waits for the turn of a large body, since reading one takes many times its size; the caller calls release once it is read.
-func (a *API) await(ctx context.Context, body []byte) (release func(), err error) {
+// acquireLarge waits for the turn of a large body, since reading one takes many times its size; the caller calls release once it is read.
+func (a *API) acquireLarge(ctx context.Context, body []byte) (release func(), err error) {
 	if len(body) <= blob.Inline {
 		return func() {}, nil
 	}
 	return a.large.Acquire(ctx)
 }
 
-// created answers with a job that goes on: 201 for a new one, 303 for one that was there.
-func created(r *http.Request, made server.AddedAction, header http.Header) reply {
-	header.Set("Location", address(r, join("jobs", made.ID.String()), nil))
+// jobReply answers with a job that goes on: 201 for a new one, 303 for one that was there.
+func jobReply(r *http.Request, made server.AddedAction, header http.Header) reply {
+	header.Set("Location", absoluteURL(r, pathOf("jobs", made.ID.String()), nil))
 	status := http.StatusCreated
 	if !made.Created {
 		status = http.StatusSeeOther
@@ -109,17 +109,17 @@ func (a *API) executeSync(r *http.Request, w config.Process, asked request, made
 	}
 	if state.Thread.Status.Live() {
 		made.ActionState = state
-		return created(r, made, header), nil
+		return jobReply(r, made, header), nil
 	}
-	outputs, err := a.outputs(r.Context(), state)
+	outputs, err := a.readOutputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
-	answer, err := outputs.answer(r, state.ID, asked.answer())
+	answer, err := outputs.replyAs(r, state.ID, asked.answer())
 	if err != nil {
 		return reply{}, err
 	}
-	header.Add("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, address(r, join("jobs", made.ID.String()), nil), typeJSON))
+	header.Add("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, absoluteURL(r, pathOf("jobs", made.ID.String()), nil), typeJSON))
 	header["Link"] = append(header["Link"], answer.header["Link"]...)
 	answer.name, answer.header = "", header // an execution has no page
 	return answer, nil
@@ -165,8 +165,8 @@ func (q request) answer() action.Answer {
 	return want
 }
 
-// read returns a request's body, which is JSON and not too long.
-func read(r *http.Request) ([]byte, error) {
+// readBody returns a request's body, which is JSON and not too long.
+func readBody(r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.Contains(kind, "json") {
 		return nil, fault.New(fault.BadMediaType, "Content-Type %s: want %s", kind, typeJSON)
 	}
@@ -221,7 +221,7 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 			add("subscriber/"+name, "want an address such as https://example.org/done, found %q", address)
 		}
 	}
-	problems = append(problems, q.unknownOutputs(named(w.Output.Values()))...)
+	problems = append(problems, q.unknownOutputs(valueNames(w.Output.Values()))...)
 	problems.Sort()
 	return q, problems.Err()
 }
@@ -251,7 +251,7 @@ func plainJSON(err error) string {
 	return strings.TrimPrefix(text, "json: ")
 }
 
-func named(values []config.Value) []string {
+func valueNames(values []config.Value) []string {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = v.Name

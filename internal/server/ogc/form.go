@@ -76,7 +76,7 @@ type reply struct {
 	header http.Header
 }
 
-func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked form) {
+func (a *API) writeReply(w http.ResponseWriter, r *http.Request, answer reply, asked form) {
 	for name, values := range answer.header {
 		w.Header()[name] = append(w.Header()[name], values...)
 	}
@@ -93,30 +93,30 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked 
 		kind = typeJSON
 	}
 	if answer.raw == nil && answer.doc != nil {
-		content = encode(answer.doc)
+		content = encodeJSON(answer.doc)
 	}
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
 		return
 	}
-	secure(w.Header(), kind)
+	setContentHeaders(w.Header(), kind)
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	w.WriteHeader(status)
 	_, _ = w.Write(content) // a client that went away needs no answer
 }
 
-// secure keeps a browser from running what it is sent; every answer of the server carries nosniff already. Inputs and outputs of jobs are foreign content on Waybill's own origin,
+// setContentHeaders keeps a browser from running what it is sent; every answer of the server carries nosniff already. Inputs and outputs of jobs are foreign content on Waybill's own origin,
 // where a script could act for the person who is logged in.
-func secure(header http.Header, kind string) {
+func setContentHeaders(header http.Header, kind string) {
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	if !inert(kind) {
+	if !isInert(kind) {
 		header.Set("Content-Disposition", "attachment")
 	}
 }
 
-// inert reports whether browsers only show such content, and never run it.
-func inert(kind string) bool {
+// isInert reports whether browsers only show such content, and never run it.
+func isInert(kind string) bool {
 	name, _, err := mime.ParseMediaType(kind)
 	family, _, _ := strings.Cut(name, "/")
 	switch {
@@ -128,8 +128,8 @@ func inert(kind string) bool {
 	return family == "image" || family == "audio" || family == "video"
 }
 
-// encode is a document as JSON; what stands in it can be written.
-func encode(doc any) []byte {
+// encodeJSON is a document as JSON; what stands in it can be written.
+func encodeJSON(doc any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -139,8 +139,8 @@ func encode(doc any) []byte {
 	return b.Bytes()
 }
 
-// refuse answers with an error: a page for who wants one, else a problem (RFC 7807).
-func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error, asked form) {
+// writeError answers with an error: a page for who wants one, else a problem (RFC 7807).
+func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error, asked form) {
 	if asked == htmlForm && r.Method == http.MethodGet {
 		a.pages.Fail(w, r, err)
 		return
@@ -158,8 +158,8 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error, asked fo
 // exceptions is what the standard's own types of errors begin with.
 const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
 
-// address returns where a resource of this API is, as the client reached it. The path is escaped: see join.
-func address(r *http.Request, path string, query url.Values) string {
+// absoluteURL returns where a resource of this API is, as the client reached it. The path is escaped: see join.
+func absoluteURL(r *http.Request, path string, query url.Values) string {
 	root := url.URL{Scheme: "http", Host: r.Host}
 	if server.Encrypted(r) {
 		root.Scheme = "https"

@@ -35,9 +35,9 @@ const (
 	largePatience = 10 * time.Second
 )
 
-// resolve makes the inputs' values of what the request says of them: values as they are, qualified values, and what
+// resolveInputs makes the inputs' values of what the request says of them: values as they are, qualified values, and what
 // links lead to. The error is every fault at once; nothing is fetched for inputs that the process does not know.
-func (a *API) resolve(ctx context.Context, q request, w config.Process) (json.RawMessage, error) {
+func (a *API) resolveInputs(ctx context.Context, q request, w config.Process) (json.RawMessage, error) {
 	if n := len(q.Inputs); n > mostInputs {
 		return nil, fault.New(fault.TooLarge, "the request has %d inputs: want at most %d", n, mostInputs)
 	}
@@ -60,11 +60,11 @@ func (a *API) resolve(ctx context.Context, q request, w config.Process) (json.Ra
 			return nil, err
 		}
 	}
-	return a.assemble(ctx, all, w)
+	return a.assembleInputs(ctx, all, w)
 }
 
-// assemble makes one JSON object of the inputs; the error is what is wrong with any of them.
-func (a *API) assemble(ctx context.Context, all []*input, w config.Process) (json.RawMessage, error) {
+// assembleInputs makes one JSON object of the inputs; the error is what is wrong with any of them.
+func (a *API) assembleInputs(ctx context.Context, all []*input, w config.Process) (json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(all))
 	unread := map[string]bool{}
 	var problems fault.Problems
@@ -122,7 +122,7 @@ func readInput(name string, raw json.RawMessage, described config.Value) *input 
 	for i, item := range items {
 		p := &in.pieces[i]
 		p.described = described
-		p.read(item)
+		p.readValue(item)
 		if p.link != nil {
 			in.links++
 		}
@@ -182,26 +182,26 @@ type qualified struct {
 	Type      string          `json:"type"`
 }
 
-// read takes a value: what a qualified value holds, or itself; a link is kept for later. An object that is neither is the value
+// readValue takes a value: what a qualified value holds, or itself; a link is kept for later. An object that is neither is the value
 // that it is.
-func (p *piece) read(raw json.RawMessage) {
+func (p *piece) readValue(raw json.RawMessage) {
 	var q qualified
 	var keys map[string]json.RawMessage
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || json.Unmarshal(raw, &keys) != nil || json.Unmarshal(raw, &q) != nil {
-		p.take(raw, "", "")
+		p.setValue(raw, "", "")
 		return
 	}
 	switch {
-	case q.Value != nil && onlyOf(keys, "value", "mediaType", "encoding", "schema"):
-		p.take(q.Value, q.MediaType, q.Encoding)
-	case q.Href != "" && onlyOf(keys, "href", "rel", "type", "hreflang", "title"):
+	case q.Value != nil && hasOnly(keys, "value", "mediaType", "encoding", "schema"):
+		p.setValue(q.Value, q.MediaType, q.Encoding)
+	case q.Href != "" && hasOnly(keys, "href", "rel", "type", "hreflang", "title"):
 		p.link = &q
 	default:
 		p.value = raw
 	}
 }
 
-func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
+func hasOnly(keys map[string]json.RawMessage, known ...string) bool {
 	for key := range keys {
 		if !slices.Contains(known, key) {
 			return false
@@ -210,8 +210,8 @@ func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
 	return true
 }
 
-// take checks a value against what its media type chooses of the schema. A binary value is base64, and stays text: JSON has no other.
-func (p *piece) take(raw json.RawMessage, mediaType, encoding string) {
+// setValue checks a value against what its media type chooses of the schema. A binary value is base64, and stays text: JSON has no other.
+func (p *piece) setValue(raw json.RawMessage, mediaType, encoding string) {
 	chosen, err := p.described.Choose(mediaType)
 	if err != nil {
 		p.err = err
@@ -303,7 +303,7 @@ func (a *API) fetch(ctx context.Context, p *piece, left *budget) {
 		p.err = fmt.Errorf("fetch %s: %w", link.Href, err)
 		return
 	}
-	p.take(value, kind, "")
+	p.setValue(value, kind, "")
 }
 
 // asJSON is the JSON value of content of a media type.

@@ -15,29 +15,29 @@ import (
 
 // statusInfo is a job as the standard tells it.
 func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
-	at := join("jobs", state.ID.String())
+	at := pathOf("jobs", state.ID.String())
 	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
-		WaybillStatus: state.Thread.Status.String(), Message: message(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
+		WaybillStatus: state.Thread.Status.String(), Message: jobMessage(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
 		Finished: state.FinishedAt, Updated: state.UpdatedAt, Progress: state.Thread.Progress}
 	if state.Thread.Status == action.Successful {
 		info.Progress = 100
 	}
 	info.Links = addLink(nil, r, at, "self", typeJSON, "the job")
 	info.Links = addLink(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
-	info.Links = append(info.Links, Link{Href: address(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
-	info.Links = addLink(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
+	info.Links = append(info.Links, Link{Href: absoluteURL(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
+	info.Links = addLink(info.Links, r, pathOf("processes", state.Name), "up", typeJSON, "its process")
 	if info.Status == string(ledger.Successful) {
 		info.Links = addLink(info.Links, r, at+"/results", relResults, typeJSON, "its results")
 	}
 	info.Links = addLink(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
-	info.Links = addLink(info.Links, r, join("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
-	info.Links = append(info.Links, Link{Href: address(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
+	info.Links = addLink(info.Links, r, pathOf("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
+	info.Links = append(info.Links, Link{Href: absoluteURL(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
 		Type: typeJSON, Title: "what follows from it"})
 	return info
 }
 
-// message says for people where the job stands.
-func message(state ledger.ActionState) string {
+// jobMessage says for people where the job stands.
+func jobMessage(state ledger.ActionState) string {
 	switch status := state.Thread.Status; {
 	case !state.Dismissed.IsZero():
 		return "dismissed after its end"
@@ -124,17 +124,17 @@ func (a *API) results(r *http.Request) (reply, error) {
 			return reply{}, fault.New(fault.Invalid, "response=%s: want %s or %s", response, asRaw, asDocument)
 		}
 	}
-	if names := listed(r, "outputs"); len(names) > 0 {
+	if names := listedValues(r, "outputs"); len(names) > 0 {
 		want.Outputs = map[string]string{}
 		for _, name := range names {
 			want.Outputs[name] = byValue
 		}
 	}
-	all, err := a.outputs(r.Context(), state)
+	all, err := a.readOutputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
-	return all.answer(r, state.ID, want)
+	return all.replyAs(r, state.ID, want)
 }
 
 func isResponse(word string) bool { return word == asRaw || word == asDocument }
@@ -145,21 +145,21 @@ func (a *API) result(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := a.outputs(r.Context(), state)
+	all, err := a.readOutputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
 	name := r.PathValue("outputID")
 	if _, ok := all.Values[name]; !ok {
-		return reply{}, all.missing(name)
+		return reply{}, all.unknownOutput(name)
 	}
-	answer := all.raw(name)
+	answer := all.rawOutput(name)
 	answer.name, answer.doc = "result", answer.raw
 	return answer, nil
 }
 
-// listed returns the values of a query parameter that may be repeated and may hold commas, each once.
-func listed(r *http.Request, name string) []string {
+// listedValues returns the values of a query parameter that may be repeated and may hold commas, each once.
+func listedValues(r *http.Request, name string) []string {
 	var all []string
 	known := map[string]bool{"": true}
 	for _, value := range r.URL.Query()[name] {

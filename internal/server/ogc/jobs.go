@@ -35,12 +35,12 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 	for _, state := range found {
 		list.Jobs = append(list.Jobs, statusInfo(r, state))
 	}
-	list.Links = append(list.Links, pages(r, found, more, q)...)
+	list.Links = append(list.Links, pageLinks(r, found, more, q)...)
 	return reply{name: "jobs", doc: list}, nil
 }
 
-// pages links to the pages before and behind. There is one in the direction that was come from.
-func pages(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
+// pageLinks links to the pages before and behind. There is one in the direction that was come from.
+func pageLinks(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
 	if len(found) == 0 {
 		return nil
 	}
@@ -50,7 +50,7 @@ func pages(r *http.Request, found []ledger.ActionState, more bool, q ledger.Acti
 		query.Del("after")
 		query.Del("before")
 		query.Set(key, id.String())
-		links = append(links, Link{Href: address(r, "/jobs", query), Rel: rel, Type: typeJSON, Title: title})
+		links = append(links, Link{Href: absoluteURL(r, "/jobs", query), Rel: rel, Type: typeJSON, Title: title})
 	}
 	if more && !q.Oldest || q.Oldest {
 		link("next", "after", found[len(found)-1].ID, "older jobs")
@@ -67,11 +67,11 @@ func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 	if err != nil {
 		return ledger.ActionQuery{}, err
 	}
-	q := ledger.ActionQuery{Limit: limit, Names: listed(r, "processID")}
+	q := ledger.ActionQuery{Limit: limit, Names: listedValues(r, "processID")}
 	if len(q.Names) > ledger.MaxNames {
 		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", ledger.MaxNames, len(q.Names))
 	}
-	for _, kind := range listed(r, "type") {
+	for _, kind := range listedValues(r, "type") {
 		if kind != "process" {
 			return q, fault.New(fault.Invalid, "type=%s: every job is of the type process", kind)
 		}
@@ -86,7 +86,7 @@ func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 
 func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 	return func(_ url.Values, q *ledger.ActionQuery) error {
-		for _, text := range listed(r, "status") {
+		for _, text := range listedValues(r, "status") {
 			phase := ledger.Phase(text)
 			if !slices.Contains(ledger.Phases(), phase) {
 				return fault.New(fault.Invalid, "status=%s: want accepted, running, successful, failed or dismissed", text)
@@ -99,7 +99,7 @@ func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 
 func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 	return func(_ url.Values, q *ledger.ActionQuery) error {
-		for _, text := range listed(r, "waybillStatus") {
+		for _, text := range listedValues(r, "waybillStatus") {
 			status, err := action.ParseStatus(text)
 			if err != nil {
 				return fault.New(fault.Invalid, "waybillStatus=%s: %w", text, err)

@@ -103,7 +103,7 @@ func (a *API) endpoint(e endpoint, query []string) http.Handler {
 		w.Header().Add("Vary", "Accept")
 		asked, err := formOf(r)
 		if err != nil {
-			a.refuse(w, r, err, jsonForm)
+			a.writeError(w, r, err, jsonForm)
 			return
 		}
 		follows := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
@@ -113,21 +113,21 @@ func (a *API) endpoint(e endpoint, query []string) http.Handler {
 			return
 		case follows:
 			a.pages.Follow(w, r, func(r *http.Request) (string, any, error) {
-				answer, err := a.ask(e, r, query)
+				answer, err := a.callEndpoint(e, r, query)
 				return answer.name, answer.doc, err
 			})
 			return
 		}
-		answer, err := a.ask(e, r, query)
+		answer, err := a.callEndpoint(e, r, query)
 		if err != nil {
-			a.refuse(w, r, err, asked)
+			a.writeError(w, r, err, asked)
 			return
 		}
-		a.write(w, r, answer, asked)
+		a.writeReply(w, r, answer, asked)
 	})
 }
 
-func (a *API) ask(e endpoint, r *http.Request, query []string) (reply, error) {
+func (a *API) callEndpoint(e endpoint, r *http.Request, query []string) (reply, error) {
 	if e.scope != "" {
 		if _, err := server.Require(r.Context(), e.scope); err != nil {
 			return reply{}, err
@@ -161,6 +161,6 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	a.refuse(w, r, &server.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
+	a.writeError(w, r, &server.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
 		Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not possible at " + r.URL.Path, Hint: "possible: " + strings.Join(allowed, ", ")}, asked)
 }

@@ -43,7 +43,7 @@ func describe(version string) definition {
 	}}
 }
 
-func (d definition) encode() []byte { return encode(d.root) }
+func (d definition) encode() []byte { return encodeJSON(d.root) }
 
 // queryOf lists the query parameters of an operation.
 func (d definition) queryOf(pattern string) []string {

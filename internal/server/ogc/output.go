@@ -33,9 +33,9 @@ const (
 	byReference = "reference"
 )
 
-// outputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
-func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
-	if err := ready(state); err != nil {
+// readOutputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
+func (a *API) readOutputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
+	if err := requireResults(state); err != nil {
 		return outputs{}, err
 	}
 	raw, err := a.service.Output(ctx, state)
@@ -46,8 +46,8 @@ func (a *API) outputs(ctx context.Context, state ledger.ActionState) (outputs, e
 	return outputs{w.Outputs(raw)}, nil
 }
 
-// ready returns a problem for a job that has no results.
-func ready(state ledger.ActionState) error {
+// requireResults returns a problem for a job that has no results.
+func requireResults(state ledger.ActionState) error {
 	none := func(status int, kind, format string, args ...any) error {
 		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	}
@@ -66,8 +66,8 @@ func ready(state ledger.ActionState) error {
 
 func (o outputs) names() []string { return slices.Sorted(maps.Keys(o.Values)) }
 
-// only keeps some of the outputs; no names: all. A name that the job has no output of is an error.
-func (o outputs) only(names []string) (outputs, error) {
+// selectOutputs keeps some of the outputs; no names: all. A name that the job has no output of is an error.
+func (o outputs) selectOutputs(names []string) (outputs, error) {
 	if len(names) == 0 {
 		return o, nil
 	}
@@ -75,14 +75,14 @@ func (o outputs) only(names []string) (outputs, error) {
 	for _, name := range names {
 		value, ok := o.Values[name]
 		if !ok {
-			return o, o.missing(name)
+			return o, o.unknownOutput(name)
 		}
 		some.Values[name] = value
 	}
 	return some, nil
 }
 
-func (o outputs) missing(name string) error {
+func (o outputs) unknownOutput(name string) error {
 	unknown := fault.New(fault.NotFound, "the job has no output %q", name)
 	if near := fault.Nearest(name, o.names()); near != "" {
 		return unknown.WithHint("did you mean %q?", near)
@@ -93,10 +93,10 @@ func (o outputs) missing(name string) error {
 	return unknown
 }
 
-// answer is what a job made, as its request, or this one, wants it: every output where none is named, raw unless a document is
+// replyAs is what a job made, as its request, or this one, wants it: every output where none is named, raw unless a document is
 // wanted.
-func (o outputs) answer(r *http.Request, job action.ID, want action.Answer) (reply, error) {
-	some, err := o.only(slices.Sorted(maps.Keys(want.Outputs)))
+func (o outputs) replyAs(r *http.Request, job action.ID, want action.Answer) (reply, error) {
+	some, err := o.selectOutputs(slices.Sorted(maps.Keys(want.Outputs)))
 	if err != nil {
 		return reply{}, err
 	}
@@ -105,14 +105,14 @@ func (o outputs) answer(r *http.Request, job action.ID, want action.Answer) (rep
 	if want.Response == asDocument {
 		return answer, nil
 	}
-	raw := some.raws(r, job, references)
+	raw := some.rawOutputs(r, job, references)
 	answer.status, answer.kind, answer.raw, answer.header = raw.status, raw.kind, raw.raw, raw.header
 	return answer, nil
 }
 
-// raws is the outputs without a document around them: one as it is, several as multipart/related, and links to them as headers
+// rawOutputs is the outputs without a document around them: one as it is, several as multipart/related, and links to them as headers
 // of an empty answer when all are wanted by reference.
-func (o outputs) raws(r *http.Request, job action.ID, references []string) reply {
+func (o outputs) rawOutputs(r *http.Request, job action.ID, references []string) reply {
 	names := o.names()
 	switch {
 	case len(references) == len(names):
@@ -122,7 +122,7 @@ func (o outputs) raws(r *http.Request, job action.ID, references []string) reply
 		}
 		return reply{status: http.StatusNoContent, raw: []byte{}, header: header}
 	case len(names) == 1:
-		return o.raw(names[0])
+		return o.rawOutput(names[0])
 	}
 	return o.multipart(r, job, references)
 }
@@ -133,7 +133,7 @@ func (o outputs) multipart(r *http.Request, job action.ID, references []string) 
 	parts := multipart.NewWriter(&body)
 	first := ""
 	for _, name := range o.names() {
-		part := o.raw(name)
+		part := o.rawOutput(name)
 		header := textproto.MIMEHeader{"Content-Type": {part.kind}, "Content-ID": {url.PathEscape(name)}}
 		if slices.Contains(references, name) {
 			header.Set("Content-Location", o.link(r, job, name).Href)
@@ -155,7 +155,7 @@ func (o outputs) document(r *http.Request, job action.ID, references []string) R
 	for name := range o.Values {
 		results[name] = o.Result(name)
 		if slices.Contains(references, name) {
-			results[name] = bytes.TrimSpace(encode(o.link(r, job, name)))
+			results[name] = bytes.TrimSpace(encodeJSON(o.link(r, job, name)))
 		}
 	}
 	return results
@@ -163,7 +163,7 @@ func (o outputs) document(r *http.Request, job action.ID, references []string) R
 
 // link leads to one output alone.
 func (o outputs) link(r *http.Request, job action.ID, name string) Link {
-	return Link{Href: address(r, join("jobs", job.String(), "results", name), nil), Rel: "item", Type: o.MediaType(name), Title: name}
+	return Link{Href: absoluteURL(r, pathOf("jobs", job.String(), "results", name), nil), Rel: "item", Type: o.MediaType(name), Title: name}
 }
 
 // linkHeader returns a link as a header has it (RFC 8288).
@@ -172,8 +172,8 @@ func linkHeader(l Link) string {
 	return "<" + l.Href + ">" + strings.TrimPrefix(parameters, "a/link")
 }
 
-// raw is one output alone: a text that has a media type of its own as its bytes, everything else as JSON.
-func (o outputs) raw(name string) reply {
+// rawOutput is one output alone: a text that has a media type of its own as its bytes, everything else as JSON.
+func (o outputs) rawOutput(name string) reply {
 	kind, value := o.MediaType(name), o.Values[name]
 	var content string
 	if kind != typeJSON && json.Unmarshal(value, &content) == nil {

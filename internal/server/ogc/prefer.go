@@ -19,8 +19,8 @@ func preferenceOf(r *http.Request) preference {
 	var p preference
 	waits := false
 	for _, header := range r.Header.Values("Prefer") {
-		for _, item := range split(header, ',') {
-			name, value, _ := strings.Cut(split(item, ';')[0], "=")
+		for _, item := range splitUnquoted(header, ',') {
+			name, value, _ := strings.Cut(splitUnquoted(item, ';')[0], "=")
 			switch strings.ToLower(strings.TrimSpace(name)) {
 			case "respond-async":
 				p.async = true
@@ -39,8 +39,8 @@ func preferenceOf(r *http.Request) preference {
 // mostWaited bounds wait in seconds, so that it cannot overflow; a process's own bound is lower.
 const mostWaited = 1 << 20
 
-// split cuts a header at a separator that is not within quotes.
-func split(text string, separator byte) []string {
+// splitUnquoted cuts a header at a separator that is not within quotes.
+func splitUnquoted(text string, separator byte) []string {
 	var parts []string
 	start, quoted := 0, false
 	for i := 0; i < len(text); i++ {

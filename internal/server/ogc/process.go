@@ -46,7 +46,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 		}
 		if len(list.Processes) == limit {
 			query.Set("after", list.Processes[limit-1].ID)
-			list.Links = append(list.Links, Link{Href: address(r, "/processes", query), Rel: "next", Type: typeJSON, Title: "more processes"})
+			list.Links = append(list.Links, Link{Href: absoluteURL(r, "/processes", query), Rel: "next", Type: typeJSON, Title: "more processes"})
 			break
 		}
 		list.Processes = append(list.Processes, summary(r, w))
@@ -56,7 +56,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 
 // summary is what a list says of a process.
 func summary(r *http.Request, w config.Process) Process {
-	at := join("processes", w.Name)
+	at := pathOf("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
 		JobControlOptions: server.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
 		Links: addLink(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
@@ -68,29 +68,29 @@ func (a *API) process(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	at := join("processes", w.Name)
+	at := pathOf("processes", w.Name)
 	p := summary(r, w)
 	p.Inputs, p.Outputs = map[string]Input{}, map[string]Output{}
 	for _, v := range w.Inputs() {
-		in := Input{Title: text(v.Schema, "title"), Description: text(v.Schema, "description"), Schema: simplify(v.Schema, w.Input.Document)}
+		in := Input{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"), Schema: simplifySchema(v.Schema, w.Input.Document)}
 		if v.Required {
 			in.MinOccurs = 1
 		}
 		p.Inputs[v.Name] = in
 	}
 	for _, v := range w.Output.Values() {
-		p.Outputs[v.Name] = Output{Title: text(v.Schema, "title"), Description: text(v.Schema, "description"), Schema: simplify(v.Schema, w.Output.Document)}
+		p.Outputs[v.Name] = Output{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"), Schema: simplifySchema(v.Schema, w.Output.Document)}
 	}
 	p.Links = selfLinks(r)
 	p.Links = addLink(p.Links, r, at+"/execution", relExecute, typeJSON, "execute it")
 	p.Links = addLink(p.Links, r, at+"/inputsschema", "describedby", typeSchema, "the schema of its inputs")
 	p.Links = addLink(p.Links, r, at+"/outputsschema", "describedby", typeSchema, "the schema of its outputs")
-	p.Links = append(p.Links, Link{Href: address(r, "/jobs", map[string][]string{"processID": {w.Name}}), Rel: relJobs, Type: typeJSON, Title: "its jobs"})
+	p.Links = append(p.Links, Link{Href: absoluteURL(r, "/jobs", map[string][]string{"processID": {w.Name}}), Rel: relJobs, Type: typeJSON, Title: "its jobs"})
 	return reply{name: "process", doc: p}, nil
 }
 
-// text is a keyword of a schema that is a text.
-func text(schema map[string]any, keyword string) string {
+// schemaText is a keyword of a schema that is a text.
+func schemaText(schema map[string]any, keyword string) string {
 	value, _ := schema[keyword].(string)
 	return value
 }

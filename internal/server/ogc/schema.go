@@ -11,9 +11,9 @@ var plainKeywords = []string{"title", "multipleOf", "maximum", "minimum", "maxLe
 	"uniqueItems", "maxProperties", "minProperties", "enum", "description", "format", "default", "readOnly", "writeOnly", "deprecated",
 	"contentMediaType", "contentEncoding"}
 
-// simplify says a JSON Schema (2020-12) as far as OpenAPI 3.0 can; what it cannot say is left out. root is where
+// simplifySchema says a JSON Schema (2020-12) as far as OpenAPI 3.0 can; what it cannot say is left out. root is where
 // references lead.
-func simplify(schema, root map[string]any) map[string]any {
+func simplifySchema(schema, root map[string]any) map[string]any {
 	return simplifier{root: root}.schema(schema)
 }
 
