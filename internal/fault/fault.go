@@ -49,6 +49,14 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
+// WithNearest sets the hint to the known name that is nearest to name. Without one near enough it keeps the hint.
+func (e *Error) WithNearest(name string, known []string) *Error {
+	if near := Nearest(name, known); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e
+}
+
 // CodeOf is the code of the outermost coded error in err's chain; Invalid for bare Problems, Internal when there is
 // none, "" for nil.
 func CodeOf(err error) Code {

@@ -47,11 +47,9 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	handlers := s.offers.Handlers()
 	prepare, ok := handlers[o.Handler]
 	if !ok {
-		unknown := fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler)
-		if near := fault.Nearest(o.Handler, slices.Sorted(maps.Keys(handlers))); near != "" {
-			return AddedAction{}, unknown.WithHint("did you mean %q?", near)
-		}
-		return AddedAction{}, unknown.WithHint("handlers are described in server.yaml; waybill config check reads it")
+		return AddedAction{}, fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler).
+			WithHint("handlers are described in server.yaml; waybill config check reads it").
+			WithNearest(o.Handler, slices.Sorted(maps.Keys(handlers)))
 	}
 	a, err := prepare(o.Parameters)
 	if err != nil {

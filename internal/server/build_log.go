@@ -177,11 +177,7 @@ func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
 	if name == "0" {
 		return &build.PlanStep{}, nil
 	}
-	err := fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", "))
-	if near := fault.Nearest(name, known); near != "" {
-		return nil, err.WithHint("%s", near)
-	}
-	return nil, err
+	return nil, fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", ")).WithNearest(name, known)
 }
 
 // writeStepLog writes a step's lines as they were printed.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 
@@ -48,9 +47,7 @@ func (s *Service) offloadParameters(ctx context.Context, a action.Action) (actio
 	if err != nil {
 		return a, err
 	}
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	a.ID = action.NewID(now, random)
+	a.ID = action.RandomID(now)
 	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, s.blobs, parametersKey(a.ID), a.Parameters)
 	return a, err
 }

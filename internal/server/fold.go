@@ -147,7 +147,7 @@ func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error
 	if !fault.Is(err, fault.NotFound) {
 		return head, err
 	}
-	missing := fault.New(fault.NotFound, "there is no pipeline %q", name)
+	missing := fault.New(fault.NotFound, "there is no pipeline %q", name).WithHint("waybill pipeline list shows what is there")
 	heads, listErr := s.ledger.Heads(ctx)
 	if listErr != nil {
 		return head, missing
@@ -156,8 +156,5 @@ func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error
 	for i, h := range heads {
 		names[i] = h.Pipeline
 	}
-	if nearest := fault.Nearest(name, names); nearest != "" {
-		return head, missing.WithHint("did you mean %q?", nearest)
-	}
-	return head, missing.WithHint("waybill pipeline list shows what is there")
+	return head, missing.WithNearest(name, names)
 }

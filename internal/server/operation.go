@@ -3,13 +3,9 @@ package server
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-
-	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // admit refuses an operation without its scope, and query parameters that it does not know.
@@ -22,7 +18,7 @@ func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 		}
 	}
 	address := ctx.URL()
-	if err := unknownParameter(op, address.Query()); err != nil {
+	if err := RefuseUnknown(address.Query(), queryOf(op)); err != nil {
 		a.refuse(ctx, err)
 		return
 	}
@@ -34,24 +30,14 @@ func (a *api) refuse(ctx huma.Context, err error) {
 	WriteProblem(writer, request, err)
 }
 
-func unknownParameter(op *huma.Operation, query url.Values) error {
-	var known []string
+func queryOf(op *huma.Operation) []string {
+	var names []string
 	for _, p := range op.Parameters {
 		if p.In == "query" {
-			known = append(known, p.Name)
+			names = append(names, p.Name)
 		}
 	}
-	for name := range query {
-		if slices.Contains(known, name) {
-			continue
-		}
-		unknown := fault.New(fault.Invalid, "unknown query parameter %q", name)
-		if nearest := fault.Nearest(name, known); nearest != "" {
-			return unknown.WithHint("did you mean %q?", nearest)
-		}
-		return unknown
-	}
-	return nil
+	return names
 }
 
 func scopesOf(op *huma.Operation) []Scope {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,9 +101,7 @@ func (p retryAfterWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter
 
 // nameRequest gives an answer's request a name.
 func nameRequest(header http.Header) {
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	header.Set(requestHeader, "urn:uuid:"+action.NewID(time.Now(), random).String())
+	header.Set(requestHeader, "urn:uuid:"+action.RandomID(time.Now()).String())
 }
 
 // ProblemOf is err as the API shows it in the answer to a request.

@@ -40,11 +40,9 @@ func (s *Service) Process(_ context.Context, id string) (config.Process, error) 
 	if w, ok := all[id]; ok {
 		return w, nil
 	}
-	unknown := fault.New(fault.NoSuchProcess, "there is no process %q", id)
-	if near := fault.Nearest(id, slices.Sorted(maps.Keys(all))); near != "" {
-		return config.Process{}, unknown.WithHint("did you mean %q?", near)
-	}
-	return config.Process{}, unknown.WithHint("processes are described under workflows in server.yaml")
+	return config.Process{}, fault.New(fault.NoSuchProcess, "there is no process %q", id).
+		WithHint("processes are described under workflows in server.yaml").
+		WithNearest(id, slices.Sorted(maps.Keys(all)))
 }
 
 // Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.InvalidParameters with

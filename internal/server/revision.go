@@ -101,9 +101,6 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 // Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
 // until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
 func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {
-	if r.Label == "" {
-		return ledger.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
-	}
 	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
 		return ledger.Registered{}, err
 	}

@@ -8,7 +8,6 @@ package ogc
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -137,15 +136,8 @@ func (a *API) callEndpoint(e endpoint, r *http.Request, query []string) (reply, 
 	if err != nil {
 		return reply{}, fault.New(fault.Invalid, "the query is not well-formed: %w", err)
 	}
-	for name := range given {
-		if slices.Contains(query, name) {
-			continue
-		}
-		unknown := fault.New(fault.Invalid, "unknown query parameter %q", name)
-		if near := fault.Nearest(name, query); near != "" {
-			unknown = unknown.WithHint("did you mean %q?", near)
-		}
-		return reply{}, unknown
+	if err := server.RefuseUnknown(given, query); err != nil {
+		return reply{}, err
 	}
 	return e.answer(r)
 }

@@ -84,13 +84,10 @@ func (o outputs) selectOutputs(names []string) (outputs, error) {
 
 func (o outputs) unknownOutput(name string) error {
 	unknown := fault.New(fault.NotFound, "the job has no output %q", name)
-	if near := fault.Nearest(name, o.names()); near != "" {
-		return unknown.WithHint("did you mean %q?", near)
-	}
 	if len(o.Values) > 0 {
-		return unknown.WithHint("it has %s", strings.Join(o.names(), ", "))
+		unknown = unknown.WithHint("it has %s", strings.Join(o.names(), ", "))
 	}
-	return unknown
+	return unknown.WithNearest(name, o.names())
 }
 
 // replyAs is what a job made, as its request, or this one, wants it: every output where none is named, raw unless a document is

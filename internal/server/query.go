@@ -2,10 +2,21 @@ package server
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
+
+// RefuseUnknown returns an error that names a query parameter that an operation does not know.
+func RefuseUnknown(query url.Values, known []string) error {
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return fault.New(fault.Invalid, "unknown query parameter %q", name).WithNearest(name, known)
+		}
+	}
+	return nil
+}
 
 // refuseNotText refuses an address that has invalid text: not every database stores it, or finds anything by it.
 func refuseNotText(u *url.URL) error {
