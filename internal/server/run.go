@@ -106,10 +106,48 @@ func (b *runBuilder) hostRun(target string) HostRun {
 	return host
 }
 
-// runOf says where a target stands from its own markers, what is below, and its work.
+// runOf returns how far a target is, from its own markers, the runs below it, and its work.
 func (b *runBuilder) runOf(target string, below []Run, work []StepRun) Run {
-	run := Run{Target: target, State: RunWaiting}
-	var start, finish pipeline.StepState
+	run := b.progressOf(target, below, work)
+	if run.State == RunRunning || run.State == RunFailed {
+		run.Reason, run.Who = firstReason(work)
+	}
+	return run
+}
+
+// progressOf returns the state of a target with its times. What ended it comes first: its own finish, a failure, and
+// then the end of its deployment.
+func (b *runBuilder) progressOf(target string, below []Run, work []StepRun) Run {
+	run := Run{Target: target}
+	start, finish := b.markersOf(target)
+	started := start.State == pipeline.StateComplete
+	if started {
+		run.StartedAt = start.At
+	}
+	failure := b.failures[target]
+	switch {
+	case finish.State == pipeline.StateComplete:
+		run.State, run.EndedAt = RunFinished, finish.At
+	case failure.event == pipeline.HostFailureTolerated:
+		run.State, run.EndedAt = RunTolerated, failure.at
+	case failure.event != "" || anyBroken(work):
+		run.State, run.EndedAt = RunFailed, failure.at
+	case start.State == pipeline.StateElided || start.State == pipeline.StateExcluded:
+		run.State, run.Reason = RunSkipped, start.Reason
+	case b.view.Status != pipeline.StatusActive && started:
+		run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
+	case b.view.Status != pipeline.StatusActive:
+		run.State = RunWaiting // it waits for nothing anymore
+	case started || anyBegan(below):
+		run.State = RunRunning
+	default:
+		run.State, run.Reason, run.Who = RunWaiting, start.Reason, start.Who
+	}
+	return run
+}
+
+// markersOf returns the steps that record the start and the finish of a stage, group or host.
+func (b *runBuilder) markersOf(target string) (start, finish pipeline.StepState) {
 	for _, step := range b.byTarget[target] {
 		switch {
 		case isStart(step.Event):
@@ -118,33 +156,7 @@ func (b *runBuilder) runOf(target string, below []Run, work []StepRun) Run {
 			finish = step
 		}
 	}
-	started := start.State == pipeline.StateComplete
-	if started {
-		run.StartedAt = start.At
-	}
-	switch {
-	case finish.State == pipeline.StateComplete:
-		run.State, run.EndedAt = RunFinished, finish.At
-	case b.failures[target].event == pipeline.HostFailureTolerated:
-		run.State, run.EndedAt = RunTolerated, b.failures[target].at
-	case b.failures[target].event != "" || anyBroken(work):
-		run.State, run.EndedAt = RunFailed, b.failures[target].at
-	case start.State == pipeline.StateElided || start.State == pipeline.StateExcluded:
-		run.State, run.Reason = RunSkipped, start.Reason
-	case b.view.Status != pipeline.StatusActive:
-		run.State = RunWaiting
-		if started {
-			run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
-		}
-	case started || anyBegan(below):
-		run.State = RunRunning
-	default:
-		run.Reason, run.Who = start.Reason, start.Who
-	}
-	if run.State == RunRunning || run.State == RunFailed {
-		run.Reason, run.Who = firstReason(work)
-	}
-	return run
+	return start, finish
 }
 
 func anyBegan(below []Run) bool {
