@@ -47,7 +47,7 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	handlers := s.offers.Handlers()
 	prepare, ok := handlers[o.Handler]
 	if !ok {
-		return AddedAction{}, fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler).
+		return AddedAction{}, fault.New(fault.NoSuchHandler, "handler %q not found", o.Handler).
 			WithHint("handlers are described in server.yaml; waybill config check reads it").
 			WithNearest(o.Handler, slices.Sorted(maps.Keys(handlers)))
 	}

@@ -34,7 +34,7 @@ func (in *addInput) newAction(by string) (NewAction, error) {
 		Parameters json.RawMessage `json:"parameters"`
 	}
 	if err := json.Unmarshal(in.RawBody, &exact); err != nil {
-		return NewAction{}, fault.New(fault.Invalid, "the request is no JSON: %w", err)
+		return NewAction{}, fault.New(fault.Invalid, "the request is not valid JSON: %w", err)
 	}
 	b := in.Body
 	return NewAction{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,

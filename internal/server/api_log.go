@@ -18,15 +18,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// logInput selects entries; as text/event-stream they follow live.
+// logInput selects entries of a log, or a live stream of them.
 type logInput struct {
 	PipelinePath
 	After       int64  `query:"after" minimum:"0" doc:"only entries with a greater seq"`
 	Deployment  int64  `query:"deployment" minimum:"0" doc:"the number in greeter#7; 0: all"`
-	Target      string `query:"target" doc:"only this target and what is below it"`
+	Target      string `query:"target" doc:"only this target and those below it"`
 	Class       string `query:"class" enum:"fact,note,change"`
 	Limit       int    `query:"limit" minimum:"0" maximum:"10000" doc:"0: all"`
-	Newest      bool   `query:"newest" doc:"the last entries, still in ascending order"`
+	Newest      bool   `query:"newest" doc:"the newest entries, in ascending order"`
 	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event the class"`
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
@@ -84,23 +84,23 @@ func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamR
 // actionQuery selects actions.
 type actionQuery struct {
 	Kind       string    `query:"kind" doc:"action, job, callback, step, build, …"`
-	Name       string    `query:"name" doc:"of a job its process"`
+	Name       string    `query:"name" doc:"of a job: its process"`
 	Handler    string    `query:"handler"`
 	Lane       string    `query:"lane"`
 	Status     []string  `query:"status,explode" doc:"any of these; may be repeated" enum:"pending,queued,running,backoff,successful,failed,canceled,timed_out,invalid,retries_exhausted"`
-	Parent     string    `query:"parent" doc:"only what this action asked for"`
+	Parent     string    `query:"parent" doc:"only the children of this action"`
 	RetryOf    string    `query:"retryOf" doc:"only retries of this action"`
 	Since      time.Time `query:"since" doc:"created at this time or later"`
 	Until      time.Time `query:"until" doc:"created before this time"`
 	Pipeline   string    `query:"pipeline"`
 	Deployment int64     `query:"deployment" minimum:"0"`
 	Target     string    `query:"target"`
-	Live       bool      `query:"live" doc:"only those that may still do something"`
+	Live       bool      `query:"live" doc:"only actions that have not ended"`
 	After      string    `query:"after" doc:"keyset: only actions older than this id"`
 	Limit      int       `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
-// ledgerQuery is the query for the ledger.
+// ledgerQuery returns the ledger's form of the query.
 func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
 	q := ledger.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
 		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
@@ -142,9 +142,9 @@ type exchangePath struct {
 	Attempt int `path:"attempt" minimum:"1" doc:"counts claims from 1"`
 }
 
-// allEventsInput says where a stream of all events begins.
+// allEventsInput is the position from which a stream of all events starts.
 type allEventsInput struct {
-	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it, it begins now"`
+	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it the stream begins now"`
 }
 
 type eventsInput struct {
@@ -163,7 +163,7 @@ func (a *api) registerActions() {
 			actions, err := a.service.Actions(ctx, q)
 			return nonNil(actions), err
 		})
-	handle(a, readOperation("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
+	handle(a, readOperation("get-action", "/actions/{id}", "One action with its events, its children and what its attempts saw"),
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := in.id()
 			if err != nil {
@@ -171,11 +171,11 @@ func (a *api) registerActions() {
 			}
 			return a.service.Action(ctx, id)
 		})
-	all := readOperation("watch-events", "/events", "What happens to all actions, as a live stream: each event at least once, in the order in which events were recorded")
+	all := readOperation("watch-events", "/events", "The events of all actions, as a live stream: each event at least once, in the order in which they were recorded")
 	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	huma.Register(a.huma, all, func(ctx context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
-		from, err := a.service.eventsFrom(ctx, in.LastEventID) // before the client reads that the stream has begun
+		from, err := a.service.eventsFrom(ctx, in.LastEventID) // before the answer begins, so that an error has a status
 		if err != nil {
 			return nil, problemOf(err)
 		}
@@ -186,7 +186,7 @@ func (a *api) registerActions() {
 			})
 		}), nil
 	})
-	exchange := readOperation("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
+	exchange := readOperation("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: the request and its answer, or the output")
 	handle(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
 		id, err := in.id()
 		if err != nil {
@@ -226,7 +226,7 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 
 func wantsStream(accept string) bool { return strings.Contains(accept, "text/event-stream") }
 
-// streams describes an operation that answers with JSON or with a stream.
+// streams adds to an operation that it answers with JSON or with a stream.
 func (a *api) streams(op *huma.Operation, body reflect.Type) {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(body, true, op.OperationID)
 	op.Responses = map[string]*huma.Response{"200": {
@@ -238,18 +238,18 @@ func (a *api) streams(op *huma.Operation, body reflect.Type) {
 	}}
 }
 
-// jsonResponse answers with all of it as JSON.
+// jsonResponse returns a response that writes value as JSON, or the Problem of err.
 func jsonResponse(value any, err error) (*huma.StreamResponse, error) {
 	if err != nil {
 		return nil, problemOf(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", "application/json")
-		_ = json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that went away needs no answer
+		_ = json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that has gone needs no answer
 	}}, nil
 }
 
-// eventResponse answers with server-sent events until send ends.
+// eventResponse returns a response that writes server-sent events until send ends.
 func eventResponse(send func(context.Context, *EventStream) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		request, writer := humago.Unwrap(ctx)

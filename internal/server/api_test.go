@@ -144,7 +144,7 @@ func TestErrorsAreProblems(t *testing.T) {
 		status                   int
 		kind, detail, hint       string
 	}{
-		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `there is no pipeline "greetr"`, `did you mean "greeter"?`},
+		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `pipeline "greetr" not found`, `did you mean "greeter"?`},
 		{"unknown parameter", "GET", "/api/v1/actions?stauts=failed", "", 400, "waybill:invalid", `unknown query parameter "stauts"`, `did you mean "status"?`},
 		{"bad value", "GET", "/api/v1/deployments?limit=many", "", 400, "waybill:invalid", "validation failed; invalid integer (query.limit: many)", ""},
 		{"bad id", "GET", "/api/v1/actions/7", "", 400, "waybill:invalid", `"7" is not an id such as 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77`, ""},

@@ -10,12 +10,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// DeploymentView is a deployment as it stands.
+// DeploymentView is the current state of a deployment.
 type DeploymentView struct {
 	ledger.Deployment
 	State    pipeline.DeploymentState `json:"state"`
-	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision, whole
-	Seq      int64                    `json:"seq"`            // of the last entry seen
+	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision with all of its fields
+	Seq      int64                    `json:"seq"`            // of the last entry in this view
 	Now      time.Time                `json:"now"`            // the ledger's time of this view
 	Stages   []StageRun               `json:"stages"`         // in definition order
 	Failures []Failure                `json:"failures"`
@@ -40,24 +40,24 @@ type GroupRun struct {
 // HostRun is a host in a deployment.
 type HostRun struct {
 	Name string `json:"name"`
-	URL  string `json:"url,omitempty"` // "" once the host left the definition
-	// Runs is the release of this deployment when the host runs it although the deployment has ended unfinished.
+	URL  string `json:"url,omitempty"` // "": the host is not in the definition in force
+	// Runs is set if the host still runs the release of this deployment, which ended unfinished.
 	Runs *Running `json:"runs,omitempty"`
 	Run
 	Steps []StepRun `json:"steps"` // the chain, in order
 }
 
-// Run is where a stage, group or host of a deployment stands.
+// Run is the progress of a stage, group or host of a deployment.
 type Run struct {
 	Target    string    `json:"target"`
 	State     RunState  `json:"state"`
-	Reason    string    `json:"reason,omitempty"` // what it waits for, why it is skipped or failed
-	Who       string    `json:"who,omitempty"`    // who can change that
+	Reason    string    `json:"reason,omitempty"` // why it waits, is skipped or failed
+	Who       string    `json:"who,omitempty"`    // person or role that can change that
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
 
-// RunState says how far a Run is.
+// RunState is the state of a Run.
 type RunState string
 
 // The states of a stage, group or host.
@@ -68,10 +68,10 @@ const (
 	RunFailed    RunState = "failed"
 	RunTolerated RunState = "tolerated" // failed within maxFailed
 	RunSkipped   RunState = "skipped"   // elided or excluded
-	RunStopped   RunState = "stopped"   // begun, and its deployment ended, or failed elsewhere, before it did
+	RunStopped   RunState = "stopped"   // begun, but its deployment ended or failed elsewhere first
 )
 
-// StepRun is a step that takes work, or an artifact's arrival, with its action.
+// StepRun is a step that needs an action, or an artifact's arrival.
 type StepRun struct {
 	pipeline.StepState
 	Name      string           `json:"name"`               // deploy, build, amd64
@@ -80,16 +80,16 @@ type StepRun struct {
 	Status    action.Status    `json:"status,omitzero"`    // of the action
 	Attempt   int              `json:"attempt,omitempty"`  // claims so far
 	Spent     int              `json:"spent,omitempty"`    // attempts that count
-	Attempts  int              `json:"attempts,omitempty"` // that the policy allows
-	RunAt     time.Time        `json:"runAt,omitzero"`     // backing off: not before
+	Attempts  int              `json:"attempts,omitempty"` // how many the policy allows
+	RunAt     time.Time        `json:"runAt,omitzero"`     // while backing off: earliest start of the next attempt
 	StartedAt time.Time        `json:"startedAt,omitzero"`
 	EndedAt   time.Time        `json:"endedAt,omitzero"`
-	Error     string           `json:"error,omitempty"`  // of the last attempt that failed
-	Output    string           `json:"output,omitempty"` // what it said, for people
+	Error     string           `json:"error,omitempty"`  // of the last failed attempt
+	Output    string           `json:"output,omitempty"` // text of its output, for people
 	Artifact  *ledger.Artifact `json:"artifact,omitempty"`
 }
 
-// Failure says what failed, why, and what to do.
+// Failure is a failed step, the reason, and what to do about it.
 type Failure struct {
 	Target string    `json:"target"`
 	Event  string    `json:"event"`
@@ -98,16 +98,17 @@ type Failure struct {
 	Todo   string    `json:"todo"` // such as: waybill deployment retry greeter#7
 }
 
-// Deployment is one deployment with its stages, groups, hosts and steps.
+// Deployment returns one deployment with its stages, groups, hosts and steps.
 func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) {
 	return s.deploymentView(ctx, ref, true)
 }
 
-// Outline is a deployment without what its steps' actions say: no attempts, no durations, no errors of attempts.
+// Outline returns a deployment without the actions of its steps: no attempts, no durations, no errors of attempts.
 func (s *Service) Outline(ctx context.Context, ref Ref) (DeploymentView, error) {
 	return s.deploymentView(ctx, ref, false)
 }
 
+// deploymentView returns the view of a deployment, with the actions of its steps only if actions is set.
 func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
 	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
 	var err error
@@ -121,7 +122,7 @@ func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (De
 		return view, err
 	}
 	b := runBuilder{view: &view}
-	// The fold comes before the actions: an action that is newer than the fold is shown at worst as not yet claimed.
+	// The fold is read before the actions. A step whose action is newer than the fold is at worst shown as not yet claimed.
 	if err := s.withFold(ctx, ref.Pipeline, func(f *fold) error { b.readFold(ctx, s, f, ref.Number); return nil }); err != nil {
 		return view, err
 	}
@@ -134,7 +135,7 @@ func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (De
 	return view, nil
 }
 
-// Resolve reads greeter#7, or finds a deployment by its id.
+// Resolve returns the deployment that a text names: greeter#7, or a deployment's id.
 func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 	id, err := action.ParseID(text)
 	if err != nil {
@@ -149,10 +150,10 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 			return Ref{d.Pipeline, d.Number}, nil
 		}
 	}
-	return Ref{}, fault.New(fault.NotFound, "there is no deployment %s", text)
+	return Ref{}, fault.New(fault.NotFound, "deployment %s not found", text)
 }
 
-// Steps lists every step of a deployment, breadth-first, each with its state and reason.
+// Steps returns every step of a deployment, breadth-first, each with its state and reason.
 func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
 	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 	return nonNil(steps), err
 }
 
-// Why lists the open steps of a deployment, each with its reason; target narrows it to one and what is below.
+// Why returns the open steps of a deployment, each with its reason. A target selects those at it and below it.
 func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
 	steps, err := s.Steps(ctx, ref)
 	open := []pipeline.StepState{}
@@ -186,19 +187,20 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 	return open, err
 }
 
+// readDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.
 func (s *Service) readDeployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
 	if _, err := s.readHead(ctx, ref.Pipeline); err != nil {
 		return ledger.Deployment{}, err
 	}
 	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
 	if fault.Is(err, fault.NotFound) {
-		return d, fault.New(fault.NotFound, "there is no deployment %s", ref).
-			WithHint("waybill deployment list %s shows what is there", ref.Pipeline)
+		return d, fault.New(fault.NotFound, "deployment %s not found", ref).
+			WithHint("waybill deployment list %s shows its deployments", ref.Pipeline)
 	}
 	return d, err
 }
 
-// fullTarget puts the pipeline's name before a target that lacks it.
+// fullTarget returns a target with the pipeline's name in front.
 func fullTarget(name, target string) string {
 	if isWithin(target, name) {
 		return target
@@ -238,7 +240,7 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 	return newest, nil
 }
 
-// lastError is what the newest event with an error says.
+// lastError returns the error of the newest event that has one.
 func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	events, err := s.ledger.Events(ctx, id)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// enqueueOnce stores an action for a request that may be sent again.
+// enqueueOnce stores an action for a request that a client may repeat with the same idempotency key.
 func (s *Service) enqueueOnce(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
 	if i == nil {
 		return s.enqueueAction(ctx, a, way)
@@ -26,22 +26,23 @@ func (s *Service) enqueueOnce(ctx context.Context, i *ledger.Idempotency, a acti
 	return AddedAction{state, made.Created}, err
 }
 
-// longestKey is the size in bytes that an Idempotency-Key may have.
+// longestKey is the largest size of an Idempotency-Key in bytes.
 const longestKey = 255
 
-// IdempotencyOf is what a repeated request is known by: its header, who sends it, and a hash of all that it says; nil
-// without the header.
+// IdempotencyOf returns what identifies a repeated request: its header, its sender and a hash of its content; nil without
+// the header.
 func IdempotencyOf(key, by string, request [sha256.Size]byte) (*ledger.Idempotency, error) {
 	if len(key) > longestKey {
 		return nil, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
 	}
 	if key == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the header is optional
 	}
 	return &ledger.Idempotency{Principal: by, Key: key, Body: request}, nil
 }
 
-// offloadParameters stores an action's parameters beside its evidence, before anybody can see the action.
+// offloadParameters stores large parameters in the blob store, beside the action's evidence. It gives the action its id, and
+// must come before the action is stored: a conductor that claims it reads them.
 func (s *Service) offloadParameters(ctx context.Context, a action.Action) (action.Action, error) {
 	now, err := s.ledger.Now(ctx)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Service) offloadParameters(ctx context.Context, a action.Action) (actio
 
 func parametersKey(id action.ID) string { return blob.ActionKey(id, "parameters.json") }
 
-// BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
+// BadParameters returns faults of parameters with the code fault.InvalidParameters, and other errors unchanged.
 func BadParameters(err error) error {
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
 		return fault.Wrap(fault.InvalidParameters, problems)
@@ -62,6 +63,7 @@ func BadParameters(err error) error {
 	return err
 }
 
+// enqueueAction stores an action with the trace of its request, and returns its state.
 func (s *Service) enqueueAction(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
 	made, err := s.ledger.EnqueueUnique(ctx, a, way)

@@ -147,7 +147,7 @@ func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error
 	if !fault.Is(err, fault.NotFound) {
 		return head, err
 	}
-	missing := fault.New(fault.NotFound, "there is no pipeline %q", name).WithHint("waybill pipeline list shows what is there")
+	missing := fault.New(fault.NotFound, "pipeline %q not found", name).WithHint("waybill pipeline list shows the pipelines")
 	heads, listErr := s.ledger.Heads(ctx)
 	if listErr != nil {
 		return head, missing

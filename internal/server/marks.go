@@ -9,29 +9,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// marks is what pages show of a log beyond the engine's own answers: which
-// deployments passed each stage and when, and what failed where.
+// marks is what views need of a log beyond the engine's answers: which deployments passed each stage and when, what
+// failed where, and what each host runs.
 type marks struct {
 	stages  map[string]map[int64]*stageMark // stage → deployment
 	targets map[int64]map[string]targetMark // deployment → target
-	reports map[int64]map[stepName]string   // deployment → what a live step met last
-	hosts   map[string]hostMark             // host → what it was switched to last
-	through map[string]hostMark             // host → what it finished last
+	reports map[int64]map[stepName]string   // deployment → the last error that a live step reported
+	hosts   map[string]hostMark             // host → the release it switched to last
+	through map[string]hostMark             // host → the release it finished last
 }
 
-// stageMark is the way of a deployment through one stage.
+// stageMark is the progress of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
 	hosts             int // that finished
 }
 
-// targetMark is the last failure noted of a stage, group or host; a retry clears it.
+// targetMark is the last failure of a stage, group or host. A retry clears it.
 type targetMark struct {
 	event string
 	at    time.Time
 }
 
-// applyEntry takes one row.
+// applyEntry updates the marks by one row of the log.
 func (m *marks) applyEntry(row pipeline.Entry) {
 	if row.Event == pipeline.ServiceStopped {
 		m.applyToHost(row)
@@ -55,7 +55,7 @@ func (m *marks) applyEntry(row pipeline.Entry) {
 	}
 }
 
-// applyReport keeps what a step has reported until it is claimed again or ends.
+// applyReport keeps what a step reported until the step is claimed again or ends.
 func (m *marks) applyReport(row pipeline.Entry) {
 	step := stepName{row.Target, row.Event}
 	detail := detailOf(row)
@@ -72,7 +72,7 @@ func (m *marks) applyReport(row pipeline.Entry) {
 	m.reports[row.Deployment][step] = detail.Error
 }
 
-// detailOf reads the detail of a note about a step. What cannot be read names no step.
+// detailOf returns the detail of a note about a step. A detail that cannot be read is empty, and so names no step.
 func detailOf(row pipeline.Entry) (detail pipeline.StepDetail) {
 	if row.Class == pipeline.Note {
 		_ = json.Unmarshal(row.Detail, &detail)
@@ -80,6 +80,7 @@ func detailOf(row pipeline.Entry) (detail pipeline.StepDetail) {
 	return detail
 }
 
+// stageMarkOf returns the mark of the row's deployment in the row's stage, which the caller may change.
 func (m *marks) stageMarkOf(row pipeline.Entry) *stageMark {
 	parts := strings.SplitN(row.Target, "/", 3)
 	if len(parts) < 2 {
@@ -96,6 +97,7 @@ func (m *marks) stageMarkOf(row pipeline.Entry) *stageMark {
 	return byDeployment[row.Deployment]
 }
 
+// failuresOf returns the failures of a deployment by target, which the caller may change.
 func (m *marks) failuresOf(deployment int64) map[string]targetMark {
 	if m.targets[deployment] == nil {
 		m.targets[deployment] = map[string]targetMark{}
@@ -108,7 +110,7 @@ func (m *marks) failedAt(deployment int64, stage string) bool {
 	return m.targets[deployment][stage].event == pipeline.StageFailed
 }
 
-// clearFailures forgets failures at, above and below the target of a retry.
+// clearFailures removes the failures at, above and below the target of a retry.
 func (m *marks) clearFailures(row pipeline.Entry) {
 	for target := range m.targets[row.Deployment] {
 		if isWithin(target, row.Target) || isWithin(row.Target, target) {
@@ -122,7 +124,7 @@ func isWithin(target, above string) bool {
 	return target == above || strings.HasPrefix(target, above+"/")
 }
 
-// TextOf is what an action's or an entry's JSON says to people: its "text", or a plain string; else "".
+// TextOf returns the text for people in the JSON of an action or an entry: its "text", or the string that it is; else "".
 func TextOf(raw json.RawMessage) string {
 	var plain string
 	if json.Unmarshal(raw, &plain) == nil {
@@ -137,9 +139,9 @@ func TextOf(raw json.RawMessage) string {
 	return object.Text
 }
 
-// hostMark is what the log says of the release on a host.
+// hostMark is the release on a host by the log.
 type hostMark struct {
-	seq        int64 // of the row that switched it
+	seq        int64 // of the row that switched the host
 	deployment int64
 	at         time.Time
 	release    string // its name on the host
@@ -148,7 +150,7 @@ type hostMark struct {
 	stopped    bool
 }
 
-// applyToHost follows what hosts run.
+// applyToHost updates the release that a host runs.
 func (m *marks) applyToHost(row pipeline.Entry) {
 	if row.Event == pipeline.HostFinished {
 		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}

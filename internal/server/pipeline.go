@@ -10,11 +10,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// PipelineView is a pipeline as it stands.
+// PipelineView is the current state of a pipeline.
 type PipelineView struct {
 	Name        string                     `json:"name"`
 	Version     int                        `json:"version"` // definition in force; 0: none yet
-	Seq         int64                      `json:"seq"`     // of the last entry seen
+	Seq         int64                      `json:"seq"`     // of the last entry in this view
 	Definition  *pipeline.Definition       `json:"definition,omitempty"`
 	Stages      []StageView                `json:"stages"`
 	Active      []pipeline.DeploymentState `json:"active"` // oldest first
@@ -29,14 +29,14 @@ type PipelineView struct {
 // RecentLimit is how many revisions and deployments a PipelineView names.
 const RecentLimit = 50
 
-// StageView is a stage with the revisions at and inside it.
+// StageView is a stage with the deployments that passed it or are inside it.
 type StageView struct {
 	Name    string             `json:"name"`
 	Kind    pipeline.StageKind `json:"kind"`
-	After   []string           `json:"after"`             // its direct predecessors; none: it begins at once
+	After   []string           `json:"after"`             // direct predecessors; none: the stage begins at once
 	Hosts   int                `json:"hosts"`             // 0 for a build
-	Current *Standing          `json:"current,omitempty"` // highest rank that finished the stage
-	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; failed ones until a newer one passed
+	Current *Standing          `json:"current,omitempty"` // newest deployment that finished the stage
+	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; a failed one until a newer one passed
 }
 
 // Standing is a deployment at a stage.
@@ -45,18 +45,18 @@ type Standing struct {
 	Revision   int64           `json:"revision"`
 	Label      string          `json:"label"`
 	Status     pipeline.Status `json:"status"`
-	At         time.Time       `json:"at,omitzero"` // finished, or started when inside
-	HostsDone  int             `json:"hostsDone"`   // finished hosts of Hosts
+	At         time.Time       `json:"at,omitzero"` // when it finished the stage, or started it if it is inside
+	HostsDone  int             `json:"hostsDone"`   // how many of Hosts are finished
 	Hosts      int             `json:"hosts"`
-	FailedHere bool            `json:"failedHere,omitempty"` // the stage itself failed, not only another one of the deployment
+	FailedHere bool            `json:"failedHere,omitempty"` // the deployment failed in this stage and not only in another one
 }
 
-// Drift is a host that does not run what its stage has.
+// Drift is a host that does not run the current release of its stage.
 type Drift struct {
 	Target string `json:"target"`
-	Has    string `json:"has,omitempty"` // label it runs; "": none
+	Has    string `json:"has,omitempty"` // label of the release on the host; "": none
 	Wants  string `json:"wants"`         // label of the stage's current revision
-	Reason string `json:"reason"`        // such as: has no release yet
+	Reason string `json:"reason"`        // such as "has no release yet"
 }
 
 // Pipelines lists every pipeline by name, without Definition, Revisions and Deployments.
@@ -77,7 +77,7 @@ func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
 	return views, nil
 }
 
-// Pipeline is one of them, whole.
+// Pipeline returns one pipeline with all parts of its view.
 func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, error) {
 	view, err := s.pipelineView(ctx, name, RecentLimit)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, 
 	return s.ledger.Versions(ctx, name)
 }
 
-// Version is one definition version; 0: the one in force.
+// Version returns one definition version; 0 is the one in force.
 func (s *Service) Version(ctx context.Context, name string, version int) (ledger.Version, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return ledger.Version{}, err
@@ -107,7 +107,7 @@ func (s *Service) Version(ctx context.Context, name string, version int) (ledger
 	return s.ledger.Version(ctx, name, version)
 }
 
-// pipelineView is a view with the newest deployments, at most recent.
+// pipelineView returns the view of a pipeline with at most recent deployments, the newest.
 func (s *Service) pipelineView(ctx context.Context, name string, recent int) (PipelineView, error) {
 	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
 	var err error
@@ -142,7 +142,7 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 	view.Drift = append(view.Drift, s.drifts(f, view)...)
 }
 
-// stageView says which deployment passed the stage last, and which are in it.
+// stageView returns a stage with the newest deployment that passed it and those inside.
 func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) StageView {
 	view := StageView{Name: stage.Name, Kind: stage.Kind, After: nonNil(stage.After), Inside: []Standing{}}
 	for _, group := range stage.Groups {
@@ -166,7 +166,7 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 	return view
 }
 
-// isInside reports whether a deployment stands in a stage: on its way, or failed there with nothing newer past it.
+// isInside reports whether a deployment is in a stage: on its way, or failed there with nothing newer past it.
 func isInside(at Standing, mark *stageMark, current *Standing) bool {
 	if !mark.finished.IsZero() || mark.started.IsZero() {
 		return false
@@ -183,7 +183,7 @@ func (s *Service) standingOf(ctx context.Context, f *fold, number int64, at time
 	}
 }
 
-// drifts lists hosts that do not run what their stage has and that no deployment inside is changing.
+// drifts returns the hosts that do not run the current release of their stage, except those that a deployment is changing.
 func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 	current := map[string]*Standing{} // by stage
 	for _, stage := range view.Stages {
@@ -203,8 +203,8 @@ func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 	return found
 }
 
-// lostReleases lists the hosts of this machine that have not what they were switched to last, as the log says, since they were changed by
-// hand, lost their files, or serve a log that was restored. A host of a stage that a deployment is in may be changing right now.
+// lostReleases returns the hosts of this machine whose release is not the one that the log says: they were changed by hand,
+// lost their files, or the log was restored. It leaves out stages with an active deployment, whose hosts may be changing.
 func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
@@ -233,7 +233,7 @@ func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	return found
 }
 
-// driftOf compares the release on a host with what its stage has.
+// driftOf compares the release on a host with the current one of its stage.
 func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	d := Drift{Wants: current.Label}
 	if runs == nil {
@@ -259,7 +259,7 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	return d, true
 }
 
-// endedWords is how a deployment came to its end, in words.
+// endedWords returns how a deployment ended, as the end of a sentence.
 func endedWords(status pipeline.Status) string {
 	switch status {
 	case pipeline.StatusCanceled, pipeline.StatusSuperseded:

@@ -15,21 +15,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Proposal is a definition that somebody wants to apply.
+// Proposal is a definition that a caller wants to apply.
 type Proposal struct {
 	Definition pipeline.Definition
-	Source     string // the file as it was written; what a Client sends
-	File       string // its name, for positions in problems
-	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: whatever is
+	Source     string // the text of the file; a Client sends this
+	File       string // name of the file, for positions in problems
+	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: in any case
 	By         string
-	Yes        bool // apply although a deployment inside skips or loses work
+	Yes        bool // apply even if an active deployment skips or loses work
 }
 
-// EditView is what applying a Proposal does, or did.
+// EditView is the effect of applying a Proposal, planned or done.
 type EditView struct {
 	Pipeline  string            `json:"pipeline"`
-	Version   int               `json:"version"`   // it gets, or has
-	Unchanged bool              `json:"unchanged"` // equal to the version in force: nothing to apply
+	Version   int               `json:"version"`   // the version that the definition gets, or has
+	Unchanged bool              `json:"unchanged"` // the definition equals the version in force: nothing to apply
 	Applied   bool              `json:"applied"`
 	Words     []string          `json:"words"`   // the difference, such as "+ host prod/east/ivy"
 	Effects   []pipeline.Effect `json:"effects"` // on deployments that are active or may come back
@@ -41,8 +41,8 @@ func (e EditView) Loses() bool {
 	return slices.ContainsFunc(e.Effects, pipeline.Effect.Loses)
 }
 
-// PlanEdit says what applying would do and changes nothing. Faults of the definition, and edits that are
-// refused while a deployment is inside, are fault.Problems.
+// PlanEdit returns what applying would do, and changes nothing. Faults of the definition, and edits that an active
+// deployment forbids, are fault.Problems.
 func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
@@ -66,8 +66,9 @@ func (s *Service) ownersBut(ctx context.Context, name string) owners {
 // owners reads the resources of other pipelines.
 type owners func() (map[pipeline.Resource]ledger.Owner, error)
 
-// Apply stores a definition as the next version, unless it equals the one in force. fault.Conflict: IfVersion
-// no longer holds. fault.Refused: it would lose work and Yes is not set; the view says what.
+// Apply stores a definition as the next version, unless it equals the one in force. The error is fault.Conflict if
+// another version than IfVersion is in force, and fault.Refused if the edit would lose work and Yes is not set; then the
+// view has the effects.
 func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	plan, compiled, err := compile(p)
 	if err != nil {
@@ -93,17 +94,17 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	return view, nil
 }
 
-// errUnchanged ends a decider that has nothing to store.
+// errUnchanged ends a decider that has nothing to store: it rolls back, and Apply succeeds.
 var errUnchanged = errors.New("the definition is the one in force")
 
-// decideApply is the decider of Apply, under the head lock.
+// decideApply returns the change that Apply stores. The ledger calls it under the lock of the pipeline's head.
 func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
 		return ledger.Change{}, err
 	}
 	if p.IfVersion != nil && *p.IfVersion != locked.Version {
 		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
-			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
+			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
 	edit, err := s.planEdit(f, plan, p, locked.Head, view, locked.Owners)
 	if err != nil {
@@ -119,8 +120,8 @@ func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked 
 	return ledger.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
 }
 
-// planEdit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
-// has a resource of it.
+// planEdit asks the engine for the effects of a definition and fills the view. It also refuses an edit that takes a
+// resource of another pipeline, of which the engine knows nothing.
 func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equalDefinitions(current.Definition(), plan.Definition()) {
@@ -139,7 +140,7 @@ func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head ledge
 	return edit, locateProblems(p, refused).Err()
 }
 
-// ownedTwice returns a problem for each host that runs what another pipeline has.
+// ownedTwice returns a problem for each host of a definition whose resource another pipeline owns.
 func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner) (problems fault.Problems) {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
@@ -156,7 +157,7 @@ func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner
 	return problems
 }
 
-// ownerWords says which pipeline has a resource, and what to do.
+// ownerWords returns which pipeline owns a resource, and what to do about it.
 func ownerWords(o ledger.Owner) string {
 	switch o.Status {
 	case pipeline.StatusActive:
@@ -167,13 +168,14 @@ func ownerWords(o ledger.Owner) string {
 	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
 }
 
-// equalDefinitions compares definitions as they are stored.
+// equalDefinitions reports whether definitions are the same in the form in which they are stored.
 func equalDefinitions(a, b *pipeline.Definition) bool {
 	left, leftErr := json.Marshal(a)
 	right, rightErr := json.Marshal(b)
 	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
 
+// compile returns the graph of a proposal and a view with its warnings. The error is all of its faults.
 func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
@@ -182,7 +184,7 @@ func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	return plan, view, problems.Err()
 }
 
-// foldOrNew is a pipeline's head and fold, or empty ones when it is not there yet.
+// foldOrNew returns a pipeline's head and fold, or empty ones if the pipeline does not exist yet.
 func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fold, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if fault.Is(err, fault.NotFound) {
@@ -195,17 +197,16 @@ func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fol
 	return head, s.folds.foldOf(name), err
 }
 
-// PlanView is what shipping a revision would do.
+// PlanView is the simulation of one more deployment.
 type PlanView struct {
 	Pipeline string              `json:"pipeline"`
-	Edit     *EditView           `json:"edit,omitempty"` // when a definition was proposed
+	Edit     *EditView           `json:"edit,omitempty"` // only if a definition was proposed
 	Steps    []pipeline.PlanStep `json:"steps"`
-	Total    action.Duration     `json:"total"` // at least, where some step is not measured
+	Total    action.Duration     `json:"total"` // a lower bound if some step is not measured
 }
 
-// Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations: under the
-// version in force, or under a proposed definition when that is not nil (the pipeline need not be there then).
-// It changes nothing.
+// Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations. It uses the
+// definition in force, or a proposed one; then the pipeline need not exist. It changes nothing.
 func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
 	view := PlanView{Pipeline: name, Steps: []pipeline.PlanStep{}}
 	scratch, head, err := s.newScratchFold(ctx, name, proposal)
@@ -238,7 +239,7 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	return view, nil
 }
 
-// newScratchFold folds a pipeline anew, for a simulation that applies rows which are never stored.
+// newScratchFold folds a pipeline from its start, for a simulation that applies rows that are never stored.
 func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
 	f := newFold(name)
 	head, err := s.readHead(ctx, name)

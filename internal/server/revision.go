@@ -22,7 +22,7 @@ type limitedReader struct {
 func (u *limitedReader) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p[:min(int64(len(p)), u.left+1)])
 	if u.left -= int64(n); u.left < 0 {
-		return 0, fault.New(fault.TooLarge, "there are more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
+		return 0, fault.New(fault.TooLarge, "the upload has more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
 	}
 	return n, err
 }

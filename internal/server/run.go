@@ -12,13 +12,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// runBuilder makes a DeploymentView's tree from the engine's flat list of steps.
+// runBuilder makes the tree of a DeploymentView from the engine's flat list of steps.
 type runBuilder struct {
 	view     *DeploymentView
 	steps    []pipeline.StepState
 	failures map[string]targetMark
-	reports  map[stepName]string // what live steps met last
-	left     map[string]*Running // hosts that run the deployment's release although it has ended unfinished
+	reports  map[stepName]string // the last errors that live steps reported
+	left     map[string]*Running // hosts that still run the release although the deployment ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
 	urls     map[string]string               // host's target → URL
@@ -26,7 +26,7 @@ type runBuilder struct {
 	below    map[string][]string             // target → targets right below it, in order
 }
 
-// readFold copies what is needed out of a fold.
+// readFold copies from a fold what the view needs, since a fold must not be kept.
 func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number int64) {
 	b.view.State, _ = f.engine.Deployment(number)
 	b.view.Status = b.view.State.Status
@@ -49,7 +49,7 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 	}
 }
 
-// index notes what the view takes from the definition in force.
+// index keeps the order of stages and the URLs of hosts from the definition in force.
 func (b *runBuilder) index(d *pipeline.Definition) {
 	b.places, b.urls = map[string]int{}, map[string]string{}
 	for i, stage := range d.Stages {
@@ -60,7 +60,7 @@ func (b *runBuilder) index(d *pipeline.Definition) {
 	}
 }
 
-// buildStages fills Stages and Failures. Targets say where a step belongs: pipeline/stage/group/host.
+// buildStages fills Stages and Failures. The target of a step is its place in the tree: pipeline/stage/group/host.
 func (b *runBuilder) buildStages() {
 	b.byTarget, b.below = map[string][]pipeline.StepState{}, map[string][]string{}
 	for _, step := range b.steps {
@@ -73,10 +73,11 @@ func (b *runBuilder) buildStages() {
 	for _, target := range b.below[b.view.Pipeline] {
 		b.view.Stages = append(b.view.Stages, b.stageRun(target))
 	}
-	// People know the definition's order; breadth-first mixes branches.
+	// In the definition's order, which people know: breadth-first order mixes branches.
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
 }
 
+// stageRun returns a stage with its groups and hosts, or with its steps if it is a build.
 func (b *runBuilder) stageRun(target string) StageRun {
 	stage := StageRun{Name: lastPart(target), Kind: pipeline.HostStage, Steps: b.workOf(b.byTarget[target])}
 	if len(stage.Steps) > 0 {
@@ -167,14 +168,14 @@ func anyBroken(work []StepRun) bool {
 	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == pipeline.StateFailed })
 }
 
-// firstReason is that of the first step that is not through: why the target is where it is.
+// firstReason returns the reason of the first step that is not complete, and who can change it.
 func firstReason(work []StepRun) (reason, who string) {
 	for _, step := range work {
 		if step.State == pipeline.StateComplete {
 			continue
 		}
 		if step.State == pipeline.StateClaimed {
-			return "", "" // at work: it waits for nothing
+			return "", "" // it runs, so it waits for nothing
 		}
 		if step.Error != "" && step.State == pipeline.StateFailed {
 			return step.Error, step.Who
@@ -184,7 +185,7 @@ func firstReason(work []StepRun) (reason, who string) {
 	return "", ""
 }
 
-// workOf is the steps of a target that take an action, or receive an artifact.
+// workOf returns the steps of a target that need an action or receive an artifact.
 func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 	runs := []StepRun{}
 	for _, step := range steps {
@@ -196,6 +197,7 @@ func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 	return runs
 }
 
+// stepRun returns a step with its action. A failed one is added to the failures of the view.
 func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
 	a, known := b.actions[stepName{step.Target, step.Event}]
@@ -215,7 +217,7 @@ func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	}
 	run.Word = stepWord(run)
 	if step.State == pipeline.StateWaiting && b.view.Status != pipeline.StatusActive {
-		run.Word = "not done" // it waits for nothing any more
+		run.Word = "not done" // its deployment has ended
 	}
 	if step.State == pipeline.StateFailed {
 		b.addFailure(run)
@@ -238,15 +240,15 @@ func (b *runBuilder) addFailure(run StepRun) {
 	b.view.Failures = append(b.view.Failures, failure)
 }
 
-// remedyOf says how to go on after a failure. A revision's files never change, so a build that fails by them fails again.
+// remedyOf returns what to do about a failure. A revision's files never change, so a build that they break fails again.
 func remedyOf(event string, ref Ref) string {
 	if event == pipeline.BuildCompleted {
-		return fmt.Sprintf("mend the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
+		return fmt.Sprintf("fix the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
 	}
-	return fmt.Sprintf("mend the revision and ship it; when the cause lay elsewhere and is mended: waybill deployment retry %s", ref)
+	return fmt.Sprintf("fix the revision and ship it; if the cause was elsewhere and is fixed: waybill deployment retry %s", ref)
 }
 
-// artifact is the registered artifact that an event announces.
+// artifact returns the registered artifact that an event announces; nil without one.
 func (b *runBuilder) artifact(event string) *ledger.Artifact {
 	for _, a := range b.view.Snapshot.Artifacts {
 		if pipeline.ArtifactEvent(a.Label) == event {
@@ -264,4 +266,5 @@ func isFinish(event string) bool {
 	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.HostFinished
 }
 
+// lastPart returns the name at the end of a target.
 func lastPart(target string) string { return target[strings.LastIndex(target, "/")+1:] }

@@ -82,7 +82,7 @@ func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
 	got.Action = action.ID{}
 	want := server.Failure{
 		Target: "greeter/prod/east/elm", Event: "host-deployed", Why: "not healthy within 60s: exit 1",
-		Todo: "mend the revision and ship it; when the cause lay elsewhere and is mended: waybill deployment retry greeter#1",
+		Todo: "fix the revision and ship it; if the cause was elsewhere and is fixed: waybill deployment retry greeter#1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failure (-want +got):\n%s", diff)

@@ -70,7 +70,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 		t.Error("it keeps up, it says")
 	}
 	unserved := server.Trouble{Kind: "unserved", Subject: "mail", Text: "no process serves handler mail, which has 1 live action",
-		Hint: "describe it in server.yaml of a process that runs the role conductor"}
+		Hint: "describe it in the server.yaml of a process that runs the role conductor"}
 	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(server.Trouble{}, "Since")); diff != "" {
 		t.Error(diff)
 	}
@@ -187,7 +187,7 @@ func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
 		}
 	}
 	v, err := w.Service.Status(ctx)
-	want := "no conductor has the home m1:/srv/a, which holds local://elm, local://oak: their steps wait for it"
+	want := "no conductor has the home m1:/srv/a with local://elm, local://oak: their steps wait for it"
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != want || !v.Troubles[0].Warning {
 		t.Errorf("%+v, %v", v.Troubles, err)
 	}

@@ -43,7 +43,7 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < 16 {
-		return "", fault.New(fault.Invalid, "%s holds no token", path).WithHint("delete it: the next start makes one")
+		return "", fault.New(fault.Invalid, "%s does not hold a token", path).WithHint("delete it: the next start makes one")
 	}
 	return token, nil
 }

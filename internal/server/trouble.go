@@ -57,7 +57,7 @@ func (v StatusView) unservedTroubles() (all []Trouble) {
 		}
 		t := Trouble{Kind: TroubleUnserved, Subject: h.Handler, Since: h.Oldest,
 			Text: fmt.Sprintf("no process serves handler %s, which has %s", h.Handler, liveActions(h.Live())),
-			Hint: "describe it in server.yaml of a process that runs the role conductor"}
+			Hint: "describe it in the server.yaml of a process that runs the role conductor"}
 		if !slices.ContainsFunc(v.Processes, func(p InstanceView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
 			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
 			if h.Counts[action.Running] > 0 && len(v.Processes) == 0 {
@@ -92,7 +92,7 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 			}
 			t.Hint = "waybill action limits --resume " + l.Key
 		default:
-			t.Since, t.Hint = l.SlowedAt, "it goes faster by itself once its target is well"
+			t.Since, t.Hint = l.SlowedAt, "it speeds up by itself once its target works again"
 			t.Text += fmt.Sprintf("%s to %s of %s", "slowed", action.PerSecond(l.Rate), action.PerSecond(l.Full()))
 		}
 		if l.Reason != "" {
@@ -134,7 +134,7 @@ func blobTroubles(reports []ledger.Report) []Trouble {
 	}
 	return []Trouble{{Kind: TroubleBlobs, Text: "processes keep blobs in different stores, and cannot read each other's: " +
 		strings.Join(slices.Sorted(maps.Values(urls)), ", "),
-		Hint: "name one store that all of them reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
+		Hint: "name one store that all processes reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
 }
 
 // hostTroubles returns a trouble for each home that has local hosts of a definition in force and no conductor.
@@ -166,7 +166,7 @@ func (s *Service) hostTroubles(ctx context.Context, now ledger.Status) (all []Tr
 			named += fmt.Sprintf(" and %d more", more)
 		}
 		all = append(all, Trouble{Kind: TroubleHosts, Subject: home.Place, Warning: !waiting,
-			Text: fmt.Sprintf("no conductor has the home %s, which holds %s: their steps wait for it", home.Place, named),
+			Text: fmt.Sprintf("no conductor has the home %s with %s: their steps wait for it", home.Place, named),
 			Hint: "start waybill serve conductor with that home, or give the hosts new names in waybill.yaml"})
 	}
 	slices.SortFunc(all, func(a, b Trouble) int { return strings.Compare(a.Text, b.Text) })
@@ -183,7 +183,7 @@ func (v StatusView) strainTroubles() []Trouble {
 	}
 	return []Trouble{{Kind: TroubleSnapshot, Since: v.Strain.HeldSince, Warning: true,
 		Text: "a transaction keeps dead rows from being removed: " + v.Strain.HeldBy,
-		Hint: "end it, or everything slows down by and by"}}
+		Hint: "end that transaction: until then everything slows down"}}
 }
 
 // fewAhead is how many partitions ahead are so few that something keeps them from being made: there should be four.
@@ -196,12 +196,12 @@ func (v StatusView) partitionTroubles() (all []Trouble) {
 	}
 	if n := v.Partitions.Ahead; n < fewAhead {
 		all = append(all, Trouble{Kind: TroublePartition, Warning: n > 0,
-			Text: fmt.Sprintf("%d of 4 partitions stand ready for the time to come; without one, actions cannot be stored", n),
-			Hint: "a process with the role conductor makes them hourly; its log says what keeps it from that"})
+			Text: fmt.Sprintf("%d of 4 future partitions exist; without one, actions cannot be stored", n),
+			Hint: "a process with the role conductor makes them hourly; its log has the reason why it does not"})
 	}
 	for _, p := range v.Partitions.Pinned {
 		all = append(all, Trouble{Kind: TroublePartition, Subject: p.Name, Warning: true,
-			Text: fmt.Sprintf("partition %s is past its time, and stays since action %s lives", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
+			Text: fmt.Sprintf("partition %s is past its retention, and stays because action %s has not ended", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
 	}
 	return all
 }
@@ -218,23 +218,23 @@ func reportTroubles(reports []ledger.Report) (all []Trouble) {
 	for _, r := range reports {
 		for _, name := range slices.Sorted(maps.Keys(r.Stopped)) {
 			add(Trouble{Kind: TroubleStopped, Subject: name, Text: fmt.Sprintf("pipeline %s is stopped: %s", name, r.Stopped[name]),
-				Hint: "its log breaks a rule that nothing should break; please report it, with waybill log " + name + " -o json"})
+				Hint: "its log breaks an invariant; please report it, with waybill log " + name + " -o json"})
 		}
 		for _, workflow := range slices.Sorted(maps.Keys(r.Undeletable)) {
 			add(Trouble{Kind: TroubleUndeletable, Subject: workflow, Warning: true,
-				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded, and deleting it is tried again"})
+				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded; deleting it is tried again"})
 		}
 		if r.Reload == nil {
 			continue
 		}
 		if len(r.Reload.Faults) > 0 {
 			add(Trouble{Kind: TroubleReload, Subject: r.Reload.File, Since: r.Reload.TriedAt, Warning: true,
-				Text: "the configuration has faults, and what was in force before stays: " + strings.Join(r.Reload.Faults, "; "),
+				Text: "the configuration has faults, so the earlier one stays in force: " + strings.Join(r.Reload.Faults, "; "),
 				Hint: "waybill config check " + r.Reload.File})
 		}
 		if len(r.Reload.Restart) > 0 {
 			add(Trouble{Kind: TroubleRestart, Subject: r.Reload.File, Since: r.Reload.Since, Warning: true,
-				Text: "changed, and in force after a restart only: " + strings.Join(r.Reload.Restart, ", ")})
+				Text: "changed, but in force only after a restart: " + strings.Join(r.Reload.Restart, ", ")})
 		}
 	}
 	return all

@@ -143,7 +143,7 @@ func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (p *Pages) writeNotFound(w http.ResponseWriter, r *http.Request) {
-	p.writeError(w, r, fault.New(fault.NotFound, "there is no page %s", r.URL.Path).WithHint("the list of pipelines is a good start"))
+	p.writeError(w, r, fault.New(fault.NotFound, "page %s not found", r.URL.Path).WithHint("the list of pipelines is a good start"))
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {

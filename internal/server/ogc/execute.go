@@ -189,7 +189,7 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 	var q request
 	var frame map[string]json.RawMessage
 	if err := json.Unmarshal(body, &frame); err != nil {
-		return q, fault.New(fault.Invalid, "the request is no JSON object: %w", err)
+		return q, fault.New(fault.Invalid, "the request is not a JSON object: %w", err)
 	}
 	if besides := len(body) - len(frame["inputs"]); besides > largestFrame {
 		return q, fault.New(fault.TooLarge, "the request has %d bytes besides its inputs: want at most %d", besides, largestFrame)
@@ -230,7 +230,7 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 	for name, out := range q.Outputs {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("there is no output %q", name),
+			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("output %q not found", name),
 				Suggestion: fault.Nearest(name, known)})
 		}
 		if m := out.TransmissionMode; m != "" && m != byValue && m != byReference {

@@ -57,7 +57,7 @@ func jobMessage(state ledger.ActionState) string {
 func jobID(r *http.Request) (action.ID, error) {
 	id, err := action.ParseID(r.PathValue("jobID"))
 	if err != nil {
-		return id, fault.New(fault.NoSuchAction, "there is no job %q", r.PathValue("jobID"))
+		return id, fault.New(fault.NoSuchAction, "job %q not found", r.PathValue("jobID"))
 	}
 	return id, nil
 }

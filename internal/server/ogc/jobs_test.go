@@ -160,7 +160,7 @@ func TestEveryDocumentIsAPageWithItsLinks(t *testing.T) {
 			t.Errorf("%s?f=json is a page", path)
 		}
 	}
-	if page := w.get("/jobs/none?f=html"); page.StatusCode != http.StatusNotFound || !strings.Contains(string(page.body), "there is no job") {
+	if page := w.get("/jobs/none?f=html"); page.StatusCode != http.StatusNotFound || !strings.Contains(string(page.body), "job &#34;none&#34; not found") {
 		t.Errorf("%s: %s", page.Status, page.body)
 	}
 	if page := w.get("/", header{"Accept", "text/html"}).want(t, http.StatusOK); !strings.Contains(string(page.body), "Pipelines") {

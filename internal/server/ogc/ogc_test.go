@@ -336,7 +336,7 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 	want = []string{
 		`unknown key "inptus" (did you mean "inputs"?)`,
 		`inputs: found array where the schema wants another kind`,
-		`outputs: there is no output "feature" (did you mean "features"?)`,
+		`outputs: output "feature" not found (did you mean "features"?)`,
 		`outputs/count: transmissionMode: want value or reference, found "pigeon"`,
 		`response: want raw or document, found "any"`,
 		`subscriber/successUri: want an address such as https://example.org/done, found "ftp://x"`,
