@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// userHeader names the person behind the home's token, which everybody of one machine shares.
+// userHeader carries the user's name, since all users of a machine share the home's token.
 const userHeader = "Waybill-User"
 
-// access decides who may ask what: what comes from this machine may read, everything else needs a token; every
-// change needs one with the right scope, and none comes from a foreign page.
+// access enforces the access rules. Requests from this machine may read, and all other requests need a token. Every change
+// needs a token with the right scope. Requests from another site's page are refused.
 type access struct {
-	token    string // the home's
-	stored   tokens // the others
+	token    string // the home's token
+	stored   tokens // all other tokens
 	site     site
 	sessions sessions
 	origin   *http.CrossOriginProtection
@@ -29,14 +29,15 @@ type access struct {
 	codes map[string]loginCode
 }
 
-// tokens is what access needs of the ledger.
+// tokens is the part of the ledger that access uses.
 type tokens interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (ledger.Token, error)
 	Waiter() *ledger.Ledger
 	sessionStore
 }
 
-// newAccess puts the rules before a handler. public is where clients reach the server; nil: where it listens.
+// newAccess returns a handler that enforces the rules before next. public is where clients reach the server; nil: where it
+// listens.
 func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
 	a := &access{
 		token: token, stored: stored, sessions: newSessions(token, stored), next: next,
@@ -53,7 +54,7 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	nameRequest(w.Header())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "same-origin")
-	w.Header().Set("Cache-Control", "no-store") // what may be kept says so itself
+	w.Header().Set("Cache-Control", "no-store") // answers that may be cached override this
 	a.site.setScheme(r)
 	if isHealth(r.URL.Path) {
 		a.next.ServeHTTP(w, r)
@@ -78,16 +79,16 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A request that lasts, such as a stream, ends when what it was let in by is valid no longer: at once where this server hears
-// that a token was revoked or a session ended, and for a token or a session that expires within accessAge.
+// A long request, such as a stream, ends when its credentials become invalid: at once if a token is revoked or a session
+// ended, and within accessAge if one expires.
 const (
-	lasting   = time.Second
+	lasting   = time.Second // age from which a request counts as long
 	accessAge = 10 * time.Second
 )
 
 var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has expired, or the session has ended")
 
-// serveAs hands a request over with its identity.
+// serveAs serves a request with its identity, and watches its credentials if it lasts.
 func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identity) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), identityKey{}, identity))
 	defer cancel(nil)
@@ -99,7 +100,7 @@ func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identi
 	a.next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// watchCredentials cancels a request when its credentials are valid no longer. While the ledger does not answer it changes nothing.
+// watchCredentials cancels a request when its credentials become invalid. A ledger that does not answer cancels nothing.
 func (a *access) watchCredentials(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
 	waiter := &Waiter{a.stored.Waiter()}
 	for {
@@ -114,7 +115,7 @@ func (a *access) watchCredentials(ctx context.Context, cancel context.CancelCaus
 	}
 }
 
-// writeRefusal answers a browser that may not read with the login form, everybody else with a problem.
+// writeRefusal answers a browser without credentials with the login form, and every other client with a problem.
 func (a *access) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	wantsPage := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 	if wantsPage && fault.Is(err, fault.Unauthorized) && !strings.HasPrefix(r.URL.Path, "/api/") {

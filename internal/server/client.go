@@ -17,16 +17,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Client asks another process what a Service answers, with the same methods and the same fault codes.
-// fault.Unavailable when it cannot be reached.
+// Client asks a server over HTTP, with the methods and fault codes of a Service. The error is fault.Unavailable if the
+// server cannot be reached.
 type Client struct {
 	base  string // http://127.0.0.1:7070
 	token string
-	by    string // who asks, told to the server when the token is the home's
+	by    string // name of the user, which the server takes if the token is the home's
 	http  *http.Client
 }
 
-// NewClient makes a client of the server at address (http://host:port). token may be "" for reading on loopback.
+// NewClient returns a client of the server at address (http://host:port). token may be "" for reading on loopback.
 func NewClient(address, token, by string) *Client {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -54,7 +54,7 @@ func (c *Client) Version(ctx context.Context, name string, version int) (found l
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
-// PlanEdit is Service.PlanEdit; Source is what is sent.
+// PlanEdit is Service.PlanEdit. Of the proposal's definition it sends the Source.
 func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	view, err := c.plan(ctx, p.Definition.Pipeline, &p, false)
 	if err != nil || view.Edit == nil {
@@ -63,7 +63,7 @@ func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	return *view.Edit, nil
 }
 
-// Apply is Service.Apply; Source is what is sent.
+// Apply is Service.Apply. Of the proposal's definition it sends the Source.
 func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err error) {
 	query := url.Values{"file": {p.File}}
 	if p.Yes {
@@ -74,7 +74,7 @@ func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err erro
 		q.ifMatch = strconv.Quote(strconv.Itoa(*p.IfVersion))
 	}
 	err = c.doJSON(ctx, q, &view)
-	if fault.Is(err, fault.Refused) { // the view says what would be lost
+	if fault.Is(err, fault.Refused) { // a refusal has no view: ask what would be lost
 		if planned, planErr := c.PlanEdit(ctx, p); planErr == nil {
 			view = planned
 		}
@@ -132,7 +132,7 @@ func (c *Client) Revision(ctx context.Context, name, label string) (found ledger
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
-// Deploy is Service.Deploy; the server takes who did it from the token.
+// Deploy is Service.Deploy. The server takes By from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made ledger.Deployment, err error) {
 	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
@@ -171,7 +171,7 @@ func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeli
 	return open, c.getJSON(ctx, apiPath("deployments", ref.String(), "why"), query, &open)
 }
 
-// Command is Service.Command; the server takes who did it from the token.
+// Command is Service.Command. The server takes By from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
 	return c.postJSON(ctx, apiPath("deployments", ref.String(), k.Kind), body, nil)
@@ -222,7 +222,7 @@ func entryQuery(q ledger.EntryQuery) url.Values {
 	return query
 }
 
-// Follow is Service.Follow; a cut connection is resumed without loss or repeat.
+// Follow is Service.Follow. A broken connection is resumed without loss or repetition.
 func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
 	ask := request{method: http.MethodGet, path: apiPath("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
 	return c.followStream(ctx, ask, func(_, data string) (bool, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// authorize finds who asks, and refuses what nobody may ask from there. The order is fixed: the
-// foreign page first, since its browser may well carry a good cookie.
+// authorize returns the identity of a request, or an error if it may not even read. The checks have a fixed order: the origin
+// comes first, since the browser of a foreign page may send a valid cookie.
 func (a *access) authorize(r *http.Request) (Identity, error) {
 	if err := a.origin.Check(r); err != nil {
 		return Identity{}, fault.New(fault.Forbidden, "the request comes from another site's page: %w", err)
@@ -30,7 +30,8 @@ func (a *access) authorize(r *http.Request) (Identity, error) {
 	return Require(context.WithValue(r.Context(), identityKey{}, identity), ScopeRead)
 }
 
-// identify reads the token or the cookie. A wrong token is refused even where none is needed, because who sends one means it.
+// identify returns the identity of a request's token or cookie. A wrong token is refused even where none is needed, since
+// its sender expects the token's rights.
 func (a *access) identify(r *http.Request) (Identity, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		token, isBearer := strings.CutPrefix(header, "Bearer ")
@@ -54,12 +55,12 @@ func (a *access) identify(r *http.Request) (Identity, error) {
 	}
 	identity, err := a.lookUp(r.Context(), [32]byte(session.Token))
 	if fault.Is(err, fault.Unauthorized) {
-		return Identity{}, nil // the token was revoked meanwhile, and the session with it
+		return Identity{}, nil // the token was revoked, and so the session has ended
 	}
 	return identity, err
 }
 
-// lookUp finds a stored token, which is still good, by its hash.
+// lookUp returns the identity of a stored token by its hash, or an error if the token is unknown or has expired.
 func (a *access) lookUp(ctx context.Context, hash [32]byte) (Identity, error) {
 	token, err := a.stored.TokenByHash(ctx, hash)
 	switch {
@@ -82,6 +83,7 @@ func invalidToken() error {
 		WithHint("the home's file \"token\" holds the one of this server")
 }
 
+// userOf returns the name of the user behind the home's token.
 func userOf(r *http.Request) string {
 	if user := r.Header.Get(userHeader); user != "" && len(user) <= 100 {
 		return user

@@ -52,7 +52,7 @@ type Run struct {
 	Target    string    `json:"target"`
 	State     RunState  `json:"state"`
 	Reason    string    `json:"reason,omitempty"` // why it waits, is skipped or failed
-	Who       string    `json:"who,omitempty"`    // person or role that can change that
+	Who       string    `json:"who,omitempty"`    // command or party that can change it
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }

@@ -19,7 +19,7 @@ import (
 
 const yamlType = "application/yaml"
 
-// resumeAfter is how long a Client waits before it takes up a stream that was cut.
+// resumeAfter is how long a Client waits before it resumes a broken stream.
 const resumeAfter = time.Second
 
 // request is one request of a Client.
@@ -32,7 +32,7 @@ type request struct {
 	ifMatch      string
 	prefer       string
 	once         string // Idempotency-Key
-	root         bool   // the path stands at the root, and not under /api/v1
+	root         bool   // the path begins at the root and not below /api/v1
 	lastEvent    string
 }
 
@@ -48,7 +48,7 @@ func (c *Client) postJSON(ctx context.Context, path string, body, into any) erro
 	return c.doJSON(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
 }
 
-// doJSON asks and reads the answer into a value; nil reads nothing.
+// doJSON sends a request and decodes the answer into a value, unless that is nil.
 func (c *Client) doJSON(ctx context.Context, q request, into any) error {
 	response, err := c.sendRequest(ctx, q)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Client) doJSON(ctx context.Context, q request, into any) error {
 	return nil
 }
 
-// sendRequest asks; an answer that is no success becomes its fault.
+// sendRequest sends a request and returns its answer, or an error if the status is 400 or above. The caller closes the body.
 func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, error) {
 	address := c.base + prefix + q.path
 	if q.root {
@@ -102,12 +102,12 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 	return response, nil
 }
 
-// standardTypes are what the standard's own types of problems mean, by the ends of their URIs.
-var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a table that nobody changes
+// standardTypes maps the last part of a problem type of OGC API – Processes to a code.
+var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a constant table
 	"no-such-process": fault.NoSuchProcess, "no-such-job": fault.NoSuchAction,
 }
 
-// faultOf reads the problem that a server answered with.
+// faultOf returns the error of a problem that a server answered with.
 func faultOf(response *http.Response) error {
 	var p Problem
 	if json.NewDecoder(response.Body).Decode(&p) == nil {
@@ -122,13 +122,13 @@ func faultOf(response *http.Response) error {
 		WithHint("is it a Waybill of the same version?")
 }
 
-// followStream reads server-sent events until each, which gets their kind and data, wants no more or returns an error. A
-// cut connection is taken up behind the last event.
+// followStream calls each with the kind and data of every server-sent event, until each returns false or an error. A broken
+// connection is resumed after the last event.
 func (c *Client) followStream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
 	for reached := false; ; {
 		response, err := c.sendRequest(ctx, ask)
 		if err != nil && (!reached || !fault.Is(err, fault.Unavailable)) {
-			return err // never there, or refused: nothing to resume
+			return err // never reached, or refused: not a broken stream
 		}
 		if err == nil {
 			reached = true
@@ -144,7 +144,8 @@ func (c *Client) followStream(ctx context.Context, ask request, each func(kind, 
 	}
 }
 
-// readStream hands on events until the stream is cut, which is no error; ask then says where to resume.
+// readStream calls each for the events of one connection until that breaks, which is not an error: more is then true, and
+// ask.lastEvent is set to resume from.
 func readStream(response *http.Response, ask *request, each func(kind, data string) (bool, error)) (more bool, err error) {
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
@@ -152,7 +153,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return true, nil //nolint:nilerr // the cut connection of a stream is taken up again
+			return true, nil //nolint:nilerr // a broken stream is resumed
 		}
 		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch field {
@@ -163,7 +164,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 		case "data":
 			data += value
 		case "":
-			if value != "" || data == "" { // a comment, or nothing gathered
+			if value != "" || data == "" { // a comment, or an event without data
 				continue
 			}
 			if more, err := each(kind, data); err != nil || !more {
@@ -177,7 +178,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 	}
 }
 
-// apiPath joins a path, escaping its parts.
+// apiPath joins the parts of a path and escapes each.
 func apiPath(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {
@@ -186,7 +187,7 @@ func apiPath(parts ...string) string {
 	return b.String()
 }
 
-// numberQuery is a query of the pairs whose number is not 0.
+// numberQuery returns a query of name and number pairs, without the numbers that are 0.
 func numberQuery(pairs ...any) url.Values {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -197,7 +198,7 @@ func numberQuery(pairs ...any) url.Values {
 	return query
 }
 
-// addTexts adds the pairs whose text is not "".
+// addTexts adds name and text pairs to a query, without the texts that are "".
 func addTexts(query url.Values, pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {

@@ -12,44 +12,44 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// Trouble is one thing that people should look at.
+// Trouble is one thing that a person should look at.
 type Trouble struct {
 	Kind    string    `json:"kind"`              // see the constants
 	Subject string    `json:"subject,omitempty"` // the handler, lane, pipeline, file or workflow
 	Text    string    `json:"text"`
 	Since   time.Time `json:"since,omitzero"`
-	Hint    string    `json:"hint,omitempty"` // what to do
-	Warning bool      `json:"warning"`        // true: nothing waits for it
+	Hint    string    `json:"hint,omitempty"` // what to do about it
+	Warning bool      `json:"warning"`        // true: no work is blocked by it
 }
 
-// The kinds of trouble, in the order in which they are told.
+// The kinds of trouble, in the order in which they are listed.
 const (
 	TroubleStopped     = "stopped"     // a pipeline's decisions stopped at a broken invariant
-	TroubleUnserved    = "unserved"    // actions wait for a handler that nobody serves
+	TroubleUnserved    = "unserved"    // actions wait for a handler that no conductor serves
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
-	TroubleLate        = "late"        // ready actions wait long
-	TroubleBlobs       = "blobs"       // processes do not see each other's blobs
-	TroubleHosts       = "hosts"       // local hosts are in a home that no conductor has
-	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
-	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
+	TroubleLate        = "late"        // ready actions wait for long
+	TroubleBlobs       = "blobs"       // processes use different blob stores
+	TroubleHosts       = "hosts"       // local hosts belong to a home without a conductor
+	TroublePartition   = "partition"   // partitions for new actions are missing, or an old one cannot be removed
+	TroubleUndeletable = "undeletable" // a workflow cannot be deleted from its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
-	TroubleService     = "service"     // a service on this machine is down, or restarts again and again
+	TroubleService     = "service"     // a service on this machine is down or keeps restarting
 	TroubleReload      = "reload"      // the configuration file has faults
 	TroubleRestart     = "restart"     // a change of the configuration needs a restart
 )
 
-// When something is worth telling.
+// Ages from which something counts as a trouble.
 const (
-	lateAfter = 30 * time.Second
-	heldAfter = 5 * time.Minute
+	lateAfter = 30 * time.Second // of a ready action
+	heldAfter = 5 * time.Minute  // of a transaction that holds dead rows
 )
 
-// rank returns the place of a kind of trouble among the others.
+// rank returns the position of a kind of trouble in the list of kinds.
 func rank(kind string) int {
 	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
-// unservedTroubles are the handlers with work and nobody to do it.
+// unservedTroubles returns a trouble for each handler with live actions that no conductor serves.
 func (v StatusView) unservedTroubles() (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served > 0 || h.Live() == 0 {
@@ -76,8 +76,8 @@ func liveActions(n int) string {
 	return fmt.Sprintf("%d live actions", n)
 }
 
-// laneTroubles returns the lanes whose targets refuse work, or that a person paused. Only a disabled one needs a person:
-// the others recover by themselves, or are waited for on purpose, and everything else keeps up.
+// laneTroubles returns a trouble for each lane that is slowed, paused or disabled. All but disabled lanes are warnings: a
+// slowed lane recovers by itself, and a person paused a lane on purpose.
 func (v StatusView) laneTroubles() (all []Trouble) {
 	for _, l := range v.Lanes {
 		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is ", Warning: l.State != "disabled"}
@@ -103,8 +103,8 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 	return all
 }
 
-// lateTroubles returns the handlers that are served and whose actions wait long all the same. Actions in lanes that are slowed,
-// paused or disabled wait on purpose: laneTroubles names their lanes.
+// lateTroubles returns a trouble for each handler that is served and whose ready actions still wait for long. It leaves out
+// actions in lanes that are slowed, paused or disabled: laneTroubles names those lanes.
 func (v StatusView) lateTroubles(lanes []ledger.Limiter) (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served == 0 || h.Free.IsZero() || v.Now.Sub(h.Free) < lateAfter {
@@ -121,7 +121,7 @@ func (v StatusView) lateTroubles(lanes []ledger.Limiter) (all []Trouble) {
 	return all
 }
 
-// blobTroubles returns a trouble when processes keep blobs in different stores: what one of them has stored, another cannot read.
+// blobTroubles returns a trouble if processes keep blobs in different stores, since they cannot read each other's blobs.
 func blobTroubles(reports []ledger.Report) []Trouble {
 	urls := map[string]string{} // by the store's id
 	for _, r := range reports {
@@ -176,7 +176,7 @@ func (s *Service) hostTroubles(ctx context.Context, now ledger.Status) (all []Tr
 // namedHosts is the number of hosts that a trouble names.
 const namedHosts = 5
 
-// strainTroubles is what slows the database.
+// strainTroubles returns a trouble if a long transaction slows the database.
 func (v StatusView) strainTroubles() []Trouble {
 	if v.Strain.HeldSince.IsZero() || v.Now.Sub(v.Strain.HeldSince) < heldAfter {
 		return nil
@@ -186,10 +186,10 @@ func (v StatusView) strainTroubles() []Trouble {
 		Hint: "end that transaction: until then everything slows down"}}
 }
 
-// fewAhead is how many partitions ahead are so few that something keeps them from being made: there should be four.
+// fewAhead is the number of future partitions below which something must be wrong: there should be four.
 const fewAhead = 2
 
-// partitionTroubles is what keeps actions from being stored, or old ones from going.
+// partitionTroubles returns what may stop actions from being stored, or old ones from being removed.
 func (v StatusView) partitionTroubles() (all []Trouble) {
 	if v.Partitions == nil {
 		return nil
@@ -206,7 +206,7 @@ func (v StatusView) partitionTroubles() (all []Trouble) {
 	return all
 }
 
-// reportTroubles is what processes tell that no row says, each thing once.
+// reportTroubles returns the troubles that only the processes' reports have, each once.
 func reportTroubles(reports []ledger.Report) (all []Trouble) {
 	seen := map[[2]string]bool{}
 	add := func(t Trouble) {
@@ -240,7 +240,7 @@ func reportTroubles(reports []ledger.Report) (all []Trouble) {
 	return all
 }
 
-// allReports are those of all processes, and this one's.
+// allReports returns the reports of this process and of all instances.
 func (s *Service) allReports(now ledger.Status) []ledger.Report {
 	all := []ledger.Report{s.ledger.Report()}
 	if s.Idle != nil && s.Idle() {
