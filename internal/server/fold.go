@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// folds keeps one folded engine per pipeline, so that a question costs the rows
-// since the last one and not the whole log.
+// folds keeps one folded engine per pipeline, so that a request only reads the rows since the last request and not the
+// whole log.
 type folds struct {
 	mu         sync.Mutex
 	byPipeline map[string]*fold
 }
 
-// foldOf is the fold of a pipeline, empty when it is asked for the first time.
+// foldOf returns the fold of a pipeline, which is empty the first time.
 func (f *folds) foldOf(name string) *fold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,15 +29,15 @@ func (f *folds) foldOf(name string) *fold {
 	return f.byPipeline[name]
 }
 
-// forgetFold throws a fold away; the next question folds anew.
+// forgetFold removes a fold. The next request folds the log from its start.
 func (f *folds) forgetFold(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byPipeline, name)
 }
 
-// fold is a pipeline's engine with what the views need beside it. mu also
-// guards reading, for an engine is not safe for concurrent use.
+// fold is a pipeline's engine with what views need besides. mu also guards reading, since an engine is not safe for
+// concurrent use.
 type fold struct {
 	mu       sync.Mutex
 	pipeline string
@@ -53,8 +53,8 @@ func newFold(name string) *fold {
 	}
 }
 
-// withFold calls ask with the pipeline's fold brought up to date; ask must not keep it.
-// fault.NotFound when there is no such pipeline.
+// withFold calls ask with the up-to-date fold of a pipeline, which ask must not keep. The error is fault.NotFound if the
+// pipeline does not exist.
 func (s *Service) withFold(ctx context.Context, name string, ask func(*fold) error) error {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return err
@@ -69,8 +69,8 @@ func (s *Service) withFold(ctx context.Context, name string, ask func(*fold) err
 	return ask(f)
 }
 
-// catchUp applies the rows that were appended since the last time. A pipeline
-// that is not there yet has none: Apply is about to make it.
+// catchUp applies the rows that were appended since the last time. A pipeline that does not exist yet has none, which is not
+// an error: Apply may be about to create it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
 	if fault.Is(err, fault.NotFound) {
@@ -79,6 +79,7 @@ func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
+// applyEntry applies one row to the engine and to the marks.
 func (f *fold) applyEntry(row pipeline.Entry) error {
 	if err := f.engine.Apply(row); err != nil {
 		return err
@@ -87,11 +88,11 @@ func (f *fold) applyEntry(row pipeline.Entry) error {
 	return nil
 }
 
-// errUnknownVersion asks the caller of a decider to fold again: somebody applied a definition meanwhile.
+// errUnknownVersion asks the caller of a decider to catch up first: a definition was applied since the last time.
 var errUnknownVersion = errors.New("a definition was applied meanwhile")
 
-// applyLocked folds the rows that a decider is handed under the head lock. It may be called
-// again with the same rows when the transaction is retried.
+// applyLocked folds the rows that a decider gets under the lock of the head. A repeated transaction may pass the same rows
+// again.
 func (f *fold) applyLocked(rows []pipeline.Entry) error {
 	for _, row := range rows {
 		if row.Seq <= f.engine.Seq() {
@@ -107,7 +108,8 @@ func (f *fold) applyLocked(rows []pipeline.Entry) error {
 	return nil
 }
 
-// decideOnFold runs write, which calls the ledger with a decider over the fold, until no definition comes in between.
+// decideOnFold calls write, which calls the ledger with a decider that uses the fold. It repeats that if a definition was
+// applied since the fold was read.
 func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,14 +123,14 @@ func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error)
 			continue
 		}
 		if fault.Is(err, fault.Internal) {
-			s.folds.forgetFold(f.pipeline) // it may have taken half of a row
+			s.folds.forgetFold(f.pipeline) // the engine may have applied a part of a row
 		}
 		return err
 	}
 	return fault.New(fault.Conflict, "the definition of %s keeps changing: try again", f.pipeline)
 }
 
-// revisionLabel is a revision's label; its number when the ledger cannot say.
+// revisionLabel returns a revision's label, or its number if the ledger cannot be read.
 func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) string {
 	if label, ok := f.labels[revision]; ok {
 		return label
@@ -141,7 +143,7 @@ func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) st
 	return r.Label
 }
 
-// readHead reads a pipeline's head, naming the nearest pipeline when there is none.
+// readHead returns a pipeline's head. If the pipeline does not exist, the error's hint is the nearest name.
 func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if !fault.Is(err, fault.NotFound) {

@@ -17,19 +17,19 @@ import (
 //go:embed login.html
 var loginHTML string
 
-// loginPage is what the form shows.
+// loginPage is the data of the login form.
 type loginPage struct{ Next, Error string }
 
-// codeAge is how long a one-time login code is good.
+// codeAge is how long a one-time login code is valid.
 const codeAge = 15 * time.Minute
 
-// loginCode logs one browser in.
+// loginCode logs in one browser.
 type loginCode struct {
 	visitor
 	until time.Time
 }
 
-// newLoginCode makes a one-time login code.
+// newLoginCode returns a one-time login code for a visitor, and removes expired codes.
 func (a *access) newLoginCode(v visitor) string {
 	code, now := randomHex(), time.Now()
 	a.mu.Lock()
@@ -43,7 +43,7 @@ func (a *access) newLoginCode(v visitor) string {
 	return code
 }
 
-// redeemCode takes a code, which is good once and for a while.
+// redeemCode returns the visitor of a code and removes the code. ok is false if the code is unknown or has expired.
 func (a *access) redeemCode(code string) (v visitor, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,7 +52,7 @@ func (a *access) redeemCode(code string) (v visitor, ok bool) {
 	return c.visitor, ok && time.Now().Before(c.until)
 }
 
-// serveLogin turns a one-time code, or a token typed into the form, into a cookie.
+// serveLogin logs a browser in by a one-time code, or by a token typed into the form.
 func (a *access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	next := localPath(r.FormValue("next"))
@@ -67,18 +67,18 @@ func (a *access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet || r.FormValue("code") == "" || !a.site.isLogin(r.Host):
 		a.writeLoginForm(w, http.StatusOK, loginPage{Next: next})
 	case r.Header.Get("Sec-Purpose") != "":
-		w.WriteHeader(http.StatusNoContent) // a browser looks ahead: that must not use the code up
+		w.WriteHeader(http.StatusNoContent) // a prefetch by the browser must not use up the code
 	default:
 		v, ok := a.redeemCode(r.FormValue("code"))
 		if !ok {
-			a.writeLoginForm(w, http.StatusUnauthorized, loginPage{next, "This address has been used, has expired, or is of an earlier start."})
+			a.writeLoginForm(w, http.StatusUnauthorized, loginPage{next, "This address was used before, has expired, or is of an earlier start of the server."})
 			return
 		}
 		a.startBrowserSession(w, r, v, next)
 	}
 }
 
-// serveLogout ends the browser's session, for good: its cookie is worth nothing elsewhere either.
+// serveLogout ends the browser's session. Copies of its cookie become invalid too.
 func (a *access) serveLogout(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -94,7 +94,7 @@ func (a *access) serveLogout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// byToken finds who the token in the form belongs to.
+// byToken returns the visitor whose token is in the form.
 func (a *access) byToken(r *http.Request) (visitor, error) {
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if sameSecret(token, a.token) {
@@ -105,7 +105,8 @@ func (a *access) byToken(r *http.Request) (visitor, error) {
 	return visitor{by: identity.Name, token: hash[:]}, err
 }
 
-// startBrowserSession gives the browser its cookie, under the name where cookies count: from another name it is sent there with a code.
+// startBrowserSession gives the browser its cookie. Cookies are only accepted under the login host: a browser that used
+// another name is redirected there with a code.
 func (a *access) startBrowserSession(w http.ResponseWriter, r *http.Request, v visitor, next string) {
 	if !a.site.isLogin(r.Host) {
 		there := a.site.loginOrigin(r.Host) + "/login?" + url.Values{"code": {a.newLoginCode(v)}, "next": {next}}.Encode()
@@ -121,9 +122,10 @@ func (a *access) startBrowserSession(w http.ResponseWriter, r *http.Request, v v
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
+// writeLoginForm answers with the login form.
 func (a *access) writeLoginForm(w http.ResponseWriter, status int, page loginPage) {
 	form := template.Must(template.New("login").Parse(loginHTML))
-	action := "form-action 'self'" // browsers hold what the form's answer redirects to against it, too
+	action := "form-action 'self'" // browsers also apply this to the redirect in the form's answer
 	switch {
 	case a.site.public != nil:
 		action += " " + a.site.loginOrigin("")
@@ -133,10 +135,10 @@ func (a *access) writeLoginForm(w http.ResponseWriter, status int, page loginPag
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "+action)
 	w.WriteHeader(status)
-	_ = form.Execute(w, page) // a browser that went away needs no page
+	_ = form.Execute(w, page) // a browser that has gone needs no page
 }
 
-// localPath keeps a redirect on this server. It refuses what browsers read as the start of another host.
+// localPath returns the path of a redirect, or "/" for an address that a browser may read as another host.
 func localPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||

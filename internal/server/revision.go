@@ -10,10 +10,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// LargestUpload is the size in bytes above which a snapshot or an artifact is refused, unless Service.LargestUpload says otherwise.
+// LargestUpload is the default of Service.LargestUpload, in bytes.
 const LargestUpload = 1 << 30
 
-// limitedReader reads what a client sends; more than the service takes is fault.TooLarge.
+// limitedReader reads an upload. Reading more than most bytes is fault.TooLarge.
 type limitedReader struct {
 	io.Reader
 	left, most int64
@@ -27,7 +27,7 @@ func (u *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limitUpload is a reader of at most as many bytes as the service takes.
+// limitUpload returns a reader of an upload that fails above the service's limit.
 func (s *Service) limitUpload(r io.Reader) io.Reader {
 	most := s.LargestUpload
 	if most <= 0 {
@@ -36,8 +36,8 @@ func (s *Service) limitUpload(r io.Reader) io.Reader {
 	return &limitedReader{r, most, most}
 }
 
-// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. fault.Conflict when the label is
-// registered with other content; fault.NotFound, before anything is read, when the pipeline does not exist.
+// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. The error is fault.Conflict if
+// the label is registered with other content, and fault.NotFound, before anything is read, if the pipeline does not exist.
 func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return "", err
@@ -60,7 +60,7 @@ func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Read
 	return registered.Snapshot, s.storeAgain(ctx, registered.Snapshot, key)
 }
 
-// storeUpload stores what a client sends. Until a revision refers to its key, it may be deleted after a day.
+// storeUpload stores an upload. Unless a revision refers to its key within a day, it may be deleted.
 func (s *Service) storeUpload(ctx context.Context, r io.Reader) (key, digest string, size int64, err error) {
 	if key, err = s.ledger.UploadKey(ctx); err != nil {
 		return "", "", 0, err
@@ -68,7 +68,7 @@ func (s *Service) storeUpload(ctx context.Context, r io.Reader) (key, digest str
 	return s.blobs.Put(ctx, key, s.limitUpload(r))
 }
 
-// storeAgain stores the bytes of an upload under a registered key that the blob store has lost.
+// storeAgain copies an upload to a registered key, if the blob store has lost the blob of that key.
 func (s *Service) storeAgain(ctx context.Context, registered, uploaded string) error {
 	if has, err := s.blobs.Has(ctx, registered); has || err != nil {
 		return err
@@ -82,13 +82,13 @@ func (s *Service) storeAgain(ctx context.Context, registered, uploaded string) e
 	return err
 }
 
-// SnapshotView says where a revision's files are kept.
+// SnapshotView is the place of a revision's files.
 type SnapshotView struct {
 	Key    string `json:"key" doc:"blob key; empty: the revision was registered without files"`
-	Stored bool   `json:"stored" doc:"false: the blob store has lost them, or is another one than that in which they were stored"`
+	Stored bool   `json:"stored" doc:"false: the blob store has lost the files, or they were stored in another one"`
 }
 
-// Snapshot says whether a revision's files are in the blob store.
+// Snapshot returns the place of a revision's files, and whether they are in the blob store.
 func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotView, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil || revision.Snapshot == "" {
@@ -98,8 +98,8 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 	return SnapshotView{Key: revision.Snapshot, Stored: stored}, err
 }
 
-// Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
-// until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
+// Register stores a revision and, if deploy is set, its forward deployment, whose last stage is until ("": all stages). It is
+// idempotent. The same label with another snapshot is fault.Conflict.
 func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {
 	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
 		return ledger.Registered{}, err
@@ -107,7 +107,7 @@ func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, 
 	return s.ledger.Register(ctx, r, deploy, until)
 }
 
-// Revisions lists the newest first; limit 0: RecentLimit.
+// Revisions returns the revisions of a pipeline, newest first; limit 0 is RecentLimit.
 func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledger.Revision, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledg
 	return s.ledger.Revisions(ctx, name, limit)
 }
 
-// Revision is one by label.
+// Revision returns the revision with a label.
 func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revision, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return ledger.Revision{}, err
@@ -131,7 +131,7 @@ func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revi
 	return r, err
 }
 
-// PutArtifact stores one result of a build that ran elsewhere. Repeatable; other content is fault.Conflict.
+// PutArtifact stores one result of a build that ran elsewhere. It is idempotent; other content is fault.Conflict.
 func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
@@ -143,15 +143,15 @@ func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.
 	return a, s.ledger.RegisterArtifact(ctx, name, revision.Seq, a)
 }
 
-// NewDeployment asks for one more deployment of a registered revision.
+// NewDeployment is a request for one more deployment of a registered revision.
 type NewDeployment struct {
 	Pipeline string
 	Revision string // its label
-	Until    string // name of the stage to go no further than; "": to the end
-	By       string // who asks
+	Until    string // name of the last stage; "": all stages
+	By       string // name of the user
 }
 
-// Deploy makes one more deployment, of kind manual, of a registered revision.
+// Deploy creates one more deployment, of kind manual, of a registered revision.
 func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deployment, error) {
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deploy
 	})
 }
 
-// Deployments lists by query, newest first.
+// Deployments returns the deployments that a query selects, newest first.
 func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
 	if q.Pipeline != "" {
 		if _, err := s.readHead(ctx, q.Pipeline); err != nil {
@@ -172,7 +172,7 @@ func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]
 	return s.ledger.Deployments(ctx, q)
 }
 
-// Resources lists what runs where; pipeline and host narrow it, "" is all.
+// Resources returns what runs where, of one pipeline and host or of all ("").
 func (s *Service) Resources(ctx context.Context, name, host string) ([]ledger.Resource, error) {
 	all, err := s.ledger.Resources(ctx, name)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// StatusView says whether everything keeps up, and if not, who is slow.
+// StatusView is the state of the whole system: whether it keeps up and, if not, what is slow.
 type StatusView struct {
 	Now       time.Time        `json:"now"`     // the ledger's
-	KeepsUp   bool             `json:"keepsUp"` // nothing waits that should not
+	KeepsUp   bool             `json:"keepsUp"` // no trouble blocks any work
 	Troubles  []Trouble        `json:"troubles"`
 	Processes []InstanceView   `json:"processes"`
-	Handlers  []HandlerView    `json:"handlers"` // those with live actions, and those that are served
+	Handlers  []HandlerView    `json:"handlers"` // those with live actions or with a conductor
 	Lanes     []ledger.Limiter `json:"lanes"`    // slowed, paused or disabled
 	NextDue   time.Time        `json:"nextDue,omitzero"`
-	Rescues   map[string]int   `json:"rescues"` // of the last hour, by code
+	Rescues   map[string]int   `json:"rescues"` // in the last hour, by code
 	Strain    ledger.Strain    `json:"strain"`
-	// Partitions is how history is kept; nil: the log has none.
+	// Partitions is the state of the history's partitions; nil: the log has none.
 	Partitions *ledger.Partitions `json:"partitions,omitempty"`
 }
 
@@ -32,23 +32,24 @@ type InstanceView struct {
 	Name     string         `json:"name"`
 	Version  string         `json:"version"`
 	Roles    []string       `json:"roles"`
-	Handlers []string       `json:"handlers"` // that it serves
+	Handlers []string       `json:"handlers"` // handlers that it serves
 	Since    time.Time      `json:"since"`
-	State    string         `json:"state"` // alive | draining | dead: nobody has taken it out yet
-	Guard    string         `json:"guard"` // lock: its end is seen at once; lease: within 20 s; home: by waybill.lock
+	State    string         `json:"state"` // alive | draining | dead (no instance has removed it yet)
+	Guard    string         `json:"guard"` // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
 	Reload   *ledger.Reload `json:"reload,omitempty"`
 }
 
-// HandlerView is what lives at a handler, and how many processes serve it.
+// HandlerView is the live actions of a handler, and the number of processes that serve it.
 type HandlerView struct {
 	ledger.Backlog
 	Served int `json:"served"`
 }
 
-// statusPart is the part of the time that reading the status may take, however many ask: it counts every live row.
+// statusPart bounds the cost of reading the status, which counts every live row: reading it may take a 20th of the time,
+// with any number of clients.
 const statusPart = 20
 
-// statusCache is the last status that was read.
+// statusCache keeps the last status.
 type statusCache struct {
 	mu   sync.Mutex
 	read time.Time
@@ -56,7 +57,7 @@ type statusCache struct {
 	last ledger.Status
 }
 
-// readStatus reads the status, or answers with the last one while reading again would cost too much.
+// readStatus returns the status. It returns the last one again as long as reading it would exceed statusPart.
 func (k *statusCache) readStatus(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,7 +73,7 @@ func (k *statusCache) readStatus(ctx context.Context, l *ledger.Ledger) (ledger.
 	return last, nil
 }
 
-// Status says whether everything keeps up, and if not, who is slow.
+// Status returns whether everything keeps up and, if not, what is slow.
 func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	now, err := s.pulse.readStatus(ctx, s.ledger)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	return v, nil
 }
 
-// Instances lists the processes that run roles. It reads nothing else, and costs little.
+// Instances returns the processes that run roles. Unlike Status it is cheap: it reads only their rows.
 func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 	rows, err := s.ledger.Instances(ctx)
 	if err != nil {
@@ -124,10 +125,10 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 	return s.instanceViews(rows, now), nil
 }
 
-// instanceViews puts the instances of each process together: every role is one.
+// instanceViews merges the rows of each process, which has one for every role.
 func (s *Service) instanceViews(instances []ledger.InstanceRow, now time.Time) []InstanceView {
 	if s.Idle != nil && s.Idle() {
-		return []InstanceView{} // what stands there is of one that was killed
+		return []InstanceView{} // the rows are those of a killed process
 	}
 	byName := map[string]*InstanceView{}
 	for _, i := range instances {
@@ -164,7 +165,7 @@ func (s *Service) instanceViews(instances []ledger.InstanceRow, now time.Time) [
 	return all
 }
 
-// handlerViews puts beside what lives at handlers how many processes serve them.
+// handlerViews returns the backlog of each handler with the number of processes that serve it.
 func handlerViews(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
 	by := map[string]*HandlerView{}
 	for _, b := range backlogs {
