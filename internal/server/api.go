@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
-// prefix of everything that is Waybill's own.
+// prefix begins the path of every operation of Waybill's own API.
 const prefix = "/api/v1"
 
 // tokenScheme is the name of the only security scheme in the API's description.
@@ -22,13 +22,13 @@ const tokenScheme = "token"
 type api struct {
 	service     *Service
 	huma        huma.API
-	definitions *semaphore.Semaphore // for those that are read out of requests
+	definitions *semaphore.Semaphore // bounds how many definitions are read at a time
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
 func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	config := huma.DefaultConfig("Waybill", version)
-	config.CreateHooks = nil // no $schema in answers: they are the same as the commands' -o json
+	config.CreateHooks = nil // no $schema in answers: they equal the output of the commands with -o json
 	config.OpenAPIPath = prefix + "/openapi"
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
@@ -50,7 +50,8 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerSchedules()
 }
 
-// schemaName puts the package before the names of other packages' types: several have an Artifact.
+// schemaName returns the name of a type's schema. A type of another package has the package in front, since several
+// packages have an Artifact.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {

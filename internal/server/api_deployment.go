@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// DeploymentPath is the part of a path that names a deployment.
 type DeploymentPath struct {
 	ID string `path:"id" doc:"greeter#7 (the # as %23), or the deployment's id"`
 }
@@ -23,15 +24,15 @@ type deploymentQuery struct {
 
 type whyInput struct {
 	DeploymentPath
-	Target string `query:"target" doc:"only this target and what is below it"`
+	Target string `query:"target" doc:"only this target and those below it"`
 }
 
-// commandInput is a person's intent.
+// commandInput is a command of a person on a deployment.
 type commandInput struct {
 	DeploymentPath
-	Body *struct { // may be left out
-		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the stage to go no further than; left out: to the end"`
-		Event  string `json:"event,omitempty" doc:"narrows the target to one step"`
+	Body *struct { // optional
+		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
+		Event  string `json:"event,omitempty" doc:"only this step of the target"`
 		Reason string `json:"reason,omitempty"`
 		Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
 	}
@@ -41,7 +42,7 @@ type deployInput struct {
 	PipelinePath
 	Body struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
-		Until    string `json:"until,omitempty" doc:"stage to go no further than; left out: to the end"`
+		Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
 	}
 }
 
@@ -78,7 +79,7 @@ func (a *api) registerDeployments() {
 		})
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "cancel"} {
 		handle(a, writeOperation(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
-			"Record the wish to "+kind), a.command(kind))
+			"Record the command "+kind), a.command(kind))
 	}
 }
 
@@ -95,7 +96,7 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]ledge
 	return a.service.Deployments(ctx, q)
 }
 
-// command answers with the deployment as it stands afterwards.
+// command returns the handler of a kind of command. It answers with the state of the deployment after the command.
 func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.Deployment, error) {
 	return func(ctx context.Context, in *commandInput) (ledger.Deployment, error) {
 		ref, err := a.service.Resolve(ctx, in.ID)

@@ -15,11 +15,11 @@ type laneInput struct {
 	Body limitBody
 }
 
-// limitBody says what to do with a lane.
+// limitBody is a command on a lane, without the lane.
 type limitBody struct {
 	Command string          `json:"command" enum:"pause,resume,enable,reset"`
 	Reason  string          `json:"reason,omitempty" maxLength:"1000" doc:"of a pause, for people"`
-	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until somebody resumes"`
+	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until it is resumed"`
 }
 
 func (a *api) registerLimits() {

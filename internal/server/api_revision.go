@@ -11,18 +11,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
+// LabelPath is the part of a path that names a revision.
 type LabelPath struct {
 	PipelinePath
 	Label string `path:"label" doc:"the revision's label"`
 }
 
-// Upload is a body of any size, which is read as it comes.
+// Upload is a body of any size, which is read as it arrives.
 type Upload struct {
 	LabelPath
 	body io.Reader
 }
 
-// Resolve keeps the body; huma calls it before the handler.
+// Resolve keeps the body. huma calls it before the handler.
 func (u *Upload) Resolve(ctx huma.Context) []error {
 	u.body = ctx.BodyReader()
 	return nil
@@ -34,7 +35,7 @@ type artifactUpload struct {
 	Name     string `query:"name" doc:"file name; default: the label"`
 }
 
-// Stored says where a snapshot is kept.
+// Stored is the place of a stored snapshot.
 type Stored struct {
 	Key string `json:"key" doc:"blob key, for the revision's registration"`
 }
@@ -48,8 +49,8 @@ type revisionInput struct {
 		Subject     string    `json:"subject,omitempty"`
 		CommittedAt time.Time `json:"committedAt,omitempty"`
 		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
-		Deploy      *bool     `json:"deploy,omitempty" doc:"make its forward deployment; default true"`
-		Until       string    `json:"until,omitempty" doc:"stage that its forward deployment goes no further than; left out: to the end"`
+		Deploy      *bool     `json:"deploy,omitempty" doc:"create its forward deployment; default true"`
+		Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
 	}
 }
 
@@ -68,7 +69,7 @@ func (a *api) registerRevisions() {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
 	handle(a, writeOperation("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
-		"Register a revision and make its forward deployment; repeatable"), a.register)
+		"Register a revision and create its forward deployment; idempotent"), a.register)
 	handle(a, writeOperation("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
 		"Store a revision's files, one archive, before it is registered"),
 		func(ctx context.Context, in *Upload) (Stored, error) {

@@ -2,9 +2,9 @@ package server
 
 import "context"
 
-// registerStatus registers the questions that say whether everything keeps up, and which processes work.
+// registerStatus registers the status and the list of processes.
 func (a *api) registerStatus() {
-	handle(a, readOperation("status", "/status", "Whether everything keeps up, and if not, who is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
+	handle(a, readOperation("status", "/status", "Whether everything keeps up and, if not, what is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
 		return a.service.Status(ctx)
 	})
 	handle(a, readOperation("instances", "/instances", "The processes that run roles"), func(ctx context.Context, _ *nothing) ([]InstanceView, error) {

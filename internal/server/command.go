@@ -8,17 +8,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Command is a person's intent on a deployment.
+// Command is what a person wants of a deployment.
 type Command struct {
 	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | cancel
-	Target string `json:"target,omitempty"` // full path, or without the pipeline's name; "": the whole deployment, or for until: to the end
-	Event  string `json:"event,omitempty"`  // narrows Target to one step
+	Target string `json:"target,omitempty"` // with or without the pipeline's name; "": the whole deployment, or for until: all stages
+	Event  string `json:"event,omitempty"`  // only this step of Target
 	Reason string `json:"reason,omitempty"`
 	Now    bool   `json:"now,omitempty"` // cancel: also interrupt builds and replication
 	By     string `json:"by,omitempty"`
 }
 
-// noteOf is the note that records a kind of command; "" for an unknown one.
+// noteOf returns the event of the note that records a kind of command; "" for an unknown kind.
 func noteOf(kind string) string {
 	switch kind {
 	case "retry":
@@ -37,7 +37,7 @@ func noteOf(kind string) string {
 	return ""
 }
 
-// Command records an intent, or says why it is refused.
+// Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	note := noteOf(c.Kind)
 	if note == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// admit refuses an operation without its scope, and query parameters that it does not know.
+// admit refuses requests without the scope of their operation, or with unknown query parameters.
 func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 	op := ctx.Operation()
 	for _, scope := range scopesOf(op) {
@@ -25,11 +25,13 @@ func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 	next(&inputContext{anyContext: ctx})
 }
 
+// refuse answers a request with an error.
 func (a *api) refuse(ctx huma.Context, err error) {
 	request, writer := humago.Unwrap(ctx)
 	WriteProblem(writer, request, err)
 }
 
+// queryOf returns the names of an operation's query parameters.
 func queryOf(op *huma.Operation) []string {
 	var names []string
 	for _, p := range op.Parameters {
@@ -40,6 +42,7 @@ func queryOf(op *huma.Operation) []string {
 	return names
 }
 
+// scopesOf returns the scopes that an operation needs.
 func scopesOf(op *huma.Operation) []Scope {
 	var scopes []Scope
 	for _, requirement := range op.Security {
@@ -50,12 +53,12 @@ func scopesOf(op *huma.Operation) []Scope {
 	return scopes
 }
 
-// readOperation describes an operation that changes nothing.
+// readOperation returns an operation that changes nothing.
 func readOperation(id, at, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + at, Summary: summary}
 }
 
-// writeOperation describes an operation that needs a scope.
+// writeOperation returns an operation that needs a scope.
 func writeOperation(id, method, at string, scope Scope, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: prefix + at, Summary: summary, DefaultStatus: http.StatusOK,

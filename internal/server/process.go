@@ -199,7 +199,7 @@ func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.Ra
 	return w.CacheKey(inputs)
 }
 
-// ExpireCache makes an entry invalid from a time on; zero: now. New executions with its payload then get a new job.
+// ExpireCache makes the ended job of an entry stop answering for its payload from a time on; zero: now.
 func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (ledger.CacheEntry, error) {
 	return s.ledger.ExpireCache(ctx, key, at)
 }

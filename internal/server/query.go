@@ -18,7 +18,7 @@ func RefuseUnknown(query url.Values, known []string) error {
 	return nil
 }
 
-// refuseNotText refuses an address that has invalid text: not every database stores it, or finds anything by it.
+// refuseNotText refuses an address with invalid text, which not every database can store or compare.
 func refuseNotText(u *url.URL) error {
 	if !ledger.IsText(u.Path) {
 		return fault.New(fault.Invalid, "the path of the request has a NUL character or is not valid UTF-8")

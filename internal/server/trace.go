@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// withTracing makes a span of each request, as a part of its sender's trace. Without a provider no span is made, and the
-// sender's is known all the same: actions that the request orders are linked to it.
+// withTracing makes a span of each request, as a part of its sender's trace. Without a provider it makes no span, but still
+// passes the sender's trace on: actions that the request creates are linked to it.
 func withTracing(next http.Handler, provider trace.TracerProvider) http.Handler {
 	if provider == nil {
 		provider = noop.NewTracerProvider()
@@ -29,7 +29,8 @@ func withTracing(next http.Handler, provider trace.TracerProvider) http.Handler 
 		}))
 }
 
-// wantsSpan leaves out what is asked all the time, and streams, which end when somebody closes a window.
+// wantsSpan reports whether a request gets a span. Frequent requests get none, and neither do streams, whose duration only
+// says how long a window was open.
 func wantsSpan(r *http.Request) bool {
 	return !isHealth(r.URL.Path) && r.URL.Path != "/metrics" && !strings.HasPrefix(r.URL.Path, "/assets/") &&
 		!strings.Contains(r.Header.Get("Accept"), "text/event-stream")
