@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// cache lists what the payload cache knows, in the order of keys.
+// cache lists the entries of the payload cache, in the order of keys.
 func (a *API) cache(r *http.Request) (reply, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -39,6 +39,7 @@ func (a *API) cache(r *http.Request) (reply, error) {
 	return reply{name: "cache", doc: list}, nil
 }
 
+// cacheEntryOf returns the document of a cache entry.
 func cacheEntryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
 	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
 	if !e.InvalidAfter.IsZero() {
@@ -49,6 +50,7 @@ func cacheEntryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
 	return entry
 }
 
+// cacheKeyOf returns the key in the path. An invalid key is an entry that is not found.
 func cacheKeyOf(r *http.Request) (action.ID, error) {
 	key, err := action.ParseID(r.PathValue("key"))
 	if err != nil {
@@ -69,7 +71,7 @@ func (a *API) cacheEntry(r *http.Request) (reply, error) {
 	return reply{name: "cache-entry", doc: cacheEntryOf(r, entry)}, nil
 }
 
-// lookUp finds the entry that answers for inputs, as an execution would have given them.
+// lookUp answers with the entry for some inputs, which are given as in an execution.
 func (a *API) lookUp(r *http.Request) (reply, error) {
 	var asked struct {
 		ProcessID string                     `json:"processID"`
@@ -107,7 +109,7 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	return reply{doc: cacheEntryOf(r, entry)}, nil
 }
 
-// invalidate has an entry answer for nothing from now on, or from a time.
+// invalidate makes an entry stop answering for its payload, from now or from another time on.
 func (a *API) invalidate(r *http.Request) (reply, error) {
 	key, err := cacheKeyOf(r)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// statusInfo is a job as the standard tells it.
+// statusInfo returns the standard's description of a job.
 func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 	at := pathOf("jobs", state.ID.String())
 	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
@@ -36,7 +36,7 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 	return info
 }
 
-// jobMessage says for people where the job stands.
+// jobMessage returns the state of a job for people.
 func jobMessage(state ledger.ActionState) string {
 	switch status := state.Thread.Status; {
 	case !state.Dismissed.IsZero():
@@ -53,7 +53,7 @@ func jobMessage(state ledger.ActionState) string {
 	return state.Error
 }
 
-// jobID is the id in the path; one that is no id belongs to no job.
+// jobID returns the id in the path. An invalid id is a job that is not found.
 func jobID(r *http.Request) (action.ID, error) {
 	id, err := action.ParseID(r.PathValue("jobID"))
 	if err != nil {
@@ -62,6 +62,7 @@ func jobID(r *http.Request) (action.ID, error) {
 	return id, nil
 }
 
+// stateOf returns the job in the path.
 func (a *API) stateOf(r *http.Request) (ledger.ActionState, error) {
 	id, err := jobID(r)
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *API) job(r *http.Request) (reply, error) {
 	return reply{name: "job", doc: statusInfo(r, state)}, nil
 }
 
-// dismiss cancels a job that lives, and deletes the results of one that has ended.
+// dismiss cancels a live job, or deletes the results of an ended one.
 func (a *API) dismiss(r *http.Request) (reply, error) {
 	id, err := jobID(r)
 	if err != nil {
@@ -93,7 +94,7 @@ func (a *API) dismiss(r *http.Request) (reply, error) {
 	return reply{doc: info}, nil
 }
 
-// inputs are what the job was given.
+// inputs answers with the inputs of a job.
 func (a *API) inputs(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
@@ -109,7 +110,7 @@ func (a *API) inputs(r *http.Request) (reply, error) {
 	return reply{name: "inputs", doc: []byte(inputs), raw: inputs}, nil
 }
 
-// results are the outputs of a job, as its own request wants them unless outputs= and response= say otherwise.
+// results answers with the outputs of a job, in the form that its execution asked for, unless outputs= or response= is given.
 func (a *API) results(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
@@ -139,7 +140,7 @@ func (a *API) results(r *http.Request) (reply, error) {
 
 func isResponse(word string) bool { return word == asRaw || word == asDocument }
 
-// result is one output alone, in its own media type.
+// result answers with one output, in its own media type.
 func (a *API) result(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
@@ -158,7 +159,7 @@ func (a *API) result(r *http.Request) (reply, error) {
 	return answer, nil
 }
 
-// listedValues returns the values of a query parameter that may be repeated and may hold commas, each once.
+// listedValues returns the distinct values of a query parameter that may be repeated and may hold commas.
 func listedValues(r *http.Request, name string) []string {
 	var all []string
 	known := map[string]bool{"": true}

@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// jobs lists jobs, newest first, a page at a time: after= is the last one of the page before, before= the first one of
-// the page behind.
+// jobs lists jobs, newest first, one page at a time. after= is the last job of the previous page, before= the first job of the
+// next one.
 func (a *API) jobs(r *http.Request) (reply, error) {
 	q, err := jobQuery(r)
 	if err != nil {
 		return reply{}, err
 	}
 	limit := q.Limit
-	q.Limit++ // one more tells whether there is another page
+	q.Limit++ // one more shows whether there is another page
 	found, err := a.service.Jobs(r.Context(), q)
 	if err != nil {
 		return reply{}, err
@@ -39,7 +39,7 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 	return reply{name: "jobs", doc: list}, nil
 }
 
-// pageLinks links to the pages before and behind. There is one in the direction that was come from.
+// pageLinks returns links to the next and the previous page. The page from which the client came always exists.
 func pageLinks(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
 	if len(found) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func pageLinks(r *http.Request, found []ledger.ActionState, more bool, q ledger.
 	return links
 }
 
-// jobQuery reads the filters.
+// jobQuery returns the ledger's query for the filters of a request.
 func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -84,6 +84,7 @@ func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 	return q, nil
 }
 
+// readPhases reads status.
 func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 	return func(_ url.Values, q *ledger.ActionQuery) error {
 		for _, text := range listedValues(r, "status") {
@@ -97,6 +98,7 @@ func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 	}
 }
 
+// readStatuses reads waybillStatus.
 func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 	return func(_ url.Values, q *ledger.ActionQuery) error {
 		for _, text := range listedValues(r, "waybillStatus") {
@@ -123,7 +125,7 @@ func readDates(query url.Values, q *ledger.ActionQuery) error {
 		if err != nil {
 			return wrong
 		}
-		q.Since, q.Until = at, at.Add(time.Millisecond) // what created is told to
+		q.Since, q.Until = at, at.Add(time.Millisecond) // the precision of created
 		return nil
 	}
 	var err error
@@ -136,7 +138,7 @@ func readDates(query url.Values, q *ledger.ActionQuery) error {
 		if q.Until, err = time.Parse(time.RFC3339, to); err != nil {
 			return wrong
 		}
-		q.Until = q.Until.Add(time.Millisecond) // the end belongs to it
+		q.Until = q.Until.Add(time.Millisecond) // the interval includes its end
 	}
 	if q.Since.IsZero() && q.Until.IsZero() || !q.Until.IsZero() && q.Until.Before(q.Since) {
 		return wrong
@@ -144,7 +146,7 @@ func readDates(query url.Values, q *ledger.ActionQuery) error {
 	return nil
 }
 
-// readDurations reads minDuration and maxDuration in seconds. Without a status they select running and ended jobs only.
+// readDurations reads minDuration and maxDuration in seconds. Without a status they only select running and ended jobs.
 func readDurations(query url.Values, q *ledger.ActionQuery) error {
 	for name, into := range map[string]*time.Duration{"minDuration": &q.Shortest, "maxDuration": &q.Longest} {
 		text := query.Get(name)
@@ -155,7 +157,7 @@ func readDurations(query url.Values, q *ledger.ActionQuery) error {
 		if err != nil || seconds < 0 || len(query[name]) > 1 {
 			return fault.New(fault.Invalid, "%s=%s: want a whole number of seconds", name, strings.Join(query[name], ","))
 		}
-		*into = max(time.Duration(seconds)*time.Second, time.Nanosecond) // zero would be no bound
+		*into = max(time.Duration(seconds)*time.Second, time.Nanosecond) // zero would mean unbounded
 	}
 	if (q.Shortest > 0 || q.Longest > 0) && len(q.Phases) == 0 {
 		q.Phases = []ledger.Phase{ledger.Running, ledger.Successful, ledger.Failed, ledger.Dismissed}
@@ -163,9 +165,10 @@ func readDurations(query url.Values, q *ledger.ActionQuery) error {
 	return nil
 }
 
+// readPage reads after and before.
 func readPage(query url.Values, q *ledger.ActionQuery) error {
 	if query.Has("after") && query.Has("before") {
-		return fault.New(fault.Invalid, "after and before name two pages")
+		return fault.New(fault.Invalid, "after and before name different pages: want one")
 	}
 	for _, name := range []string{"after", "before"} {
 		if !query.Has(name) {

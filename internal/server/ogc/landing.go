@@ -13,7 +13,7 @@ func (a *API) landingPage(r *http.Request) (reply, error) {
 	return reply{doc: LandingPage{Title: "Waybill", Description: "Processes, and the jobs that they are executed by.", Links: links}}, nil
 }
 
-// classes are the requirements classes that the API conforms to.
+// classes returns the requirements classes that the API conforms to.
 func classes() []string {
 	all := []string{"core", "ogc-process-description", "json", "html", "oas30", "job-list", "callback", "dismiss"}
 	for i, name := range all {

@@ -1,8 +1,8 @@
 // Package ogc is the job API: OGC API – Processes, part 1, version 1.0 (OGC 18-062r2), with the requirements classes
 // core, ogc-process-description, json, html, oas30, job-list, callback and dismiss, and Waybill's payload cache beside it.
 //
-// A process is one that the configuration describes, a job is an action of kind job. The document at /api
-// says what there is; what it does not name is refused.
+// A process is one that the configuration describes, and a job is an action of kind job. The document at /api describes every
+// operation and parameter; all others are refused.
 package ogc
 
 import (
@@ -16,38 +16,38 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// Pages show documents to people.
+// Pages shows documents to people. It is declared here because package web imports this one.
 type Pages interface {
-	// Document writes a document as a page. name says what it is, such as job; doc is what JSON would have been.
+	// Document writes a document as a page. name is the kind of the document, such as job; doc is what JSON would encode.
 	Document(w http.ResponseWriter, r *http.Request, name string, doc any)
-	// Follow sends a document's page anew whenever it has changed, as server-sent events.
+	// Follow sends a document's page again whenever it has changed, as server-sent events.
 	Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error))
 	// Fail writes an error as a page.
 	Fail(w http.ResponseWriter, r *http.Request, err error)
-	// ServeHTTP answers everything that is not of this API.
+	// ServeHTTP answers every request outside this API.
 	http.Handler
 }
 
-// Config is what the API is made of.
+// Config is the parts of an API.
 type Config struct {
 	Service *server.Service
 	Pages   Pages
 	Version string        // of the program
-	Guard   webhook.Guard // of inputs that are fetched by reference
+	Guard   webhook.Guard // of the links that inputs are fetched from
 }
 
-// API answers requests of clients. Access rules and identities are server.Server's.
+// API answers requests of clients. A server.Server in front of it enforces the access rules.
 type API struct {
 	service *server.Service
 	pages   Pages
 	fetcher *webhook.Client
 	mux     *http.ServeMux
 	openAPI []byte               // the document at /api
-	linked  *semaphore.Semaphore // for requests whose links are followed
-	large   *semaphore.Semaphore // for requests with large bodies
+	linked  *semaphore.Semaphore // bounds how many requests have their links followed at a time
+	large   *semaphore.Semaphore // bounds how many large bodies are parsed at a time
 }
 
-// New makes the API.
+// New returns the API.
 func New(c Config) *API {
 	document := describe(c.Version)
 	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
@@ -63,7 +63,7 @@ func New(c Config) *API {
 	return a
 }
 
-// ServeHTTP answers a request, or has the pages do it.
+// ServeHTTP answers a request of the API, and passes any other one to the pages.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
 // endpoint is one operation.
@@ -96,7 +96,7 @@ func (a *API) endpoints() []endpoint {
 	}
 }
 
-// endpoint serves one operation: its scope, its query parameters, then its answer in the form that was asked for.
+// endpoint returns the handler of one operation, which answers in the form that the client wants.
 func (a *API) endpoint(e endpoint, query []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
@@ -126,6 +126,7 @@ func (a *API) endpoint(e endpoint, query []string) http.Handler {
 	})
 }
 
+// callEndpoint returns the answer of an operation, after checking the request's scope and query parameters.
 func (a *API) callEndpoint(e endpoint, r *http.Request, query []string) (reply, error) {
 	if e.scope != "" {
 		if _, err := server.Require(r.Context(), e.scope); err != nil {
@@ -142,9 +143,9 @@ func (a *API) callEndpoint(e endpoint, r *http.Request, query []string) (reply, 
 	return e.answer(r)
 }
 
-// wrongMethod answers a known path with a method that it does not have.
+// wrongMethod answers a request with a method that a known path does not have.
 func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
-	asked, _ := formOf(r) // what is asked for wrongly gets JSON
+	asked, _ := formOf(r) // on a bad form the answer is JSON
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// outputs are what a job made.
+// outputs is the outputs of an ended job.
 type outputs struct{ config.Outputs }
 
 // The words of execute.yaml and transmissionMode.yaml.
@@ -33,7 +33,8 @@ const (
 	byReference = "reference"
 )
 
-// readOutputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
+// readOutputs returns the outputs of a job. The error of a job without results is a problem with the HTTP status of its
+// failure.
 func (a *API) readOutputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
 	if err := requireResults(state); err != nil {
 		return outputs{}, err
@@ -42,11 +43,11 @@ func (a *API) readOutputs(ctx context.Context, state ledger.ActionState) (output
 	if err != nil {
 		return outputs{}, err
 	}
-	w, _ := a.service.Process(ctx, state.Name) // the process may be gone from the configuration
+	w, _ := a.service.Process(ctx, state.Name) // the configuration may not have the process anymore
 	return outputs{w.Outputs(raw)}, nil
 }
 
-// requireResults returns a problem for a job that has no results.
+// requireResults returns a problem if a job has no results.
 func requireResults(state ledger.ActionState) error {
 	none := func(status int, kind, format string, args ...any) error {
 		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
@@ -66,7 +67,7 @@ func requireResults(state ledger.ActionState) error {
 
 func (o outputs) names() []string { return slices.Sorted(maps.Keys(o.Values)) }
 
-// selectOutputs keeps some of the outputs; no names: all. A name that the job has no output of is an error.
+// selectOutputs returns the outputs with some names, or all without names. An unknown name is an error.
 func (o outputs) selectOutputs(names []string) (outputs, error) {
 	if len(names) == 0 {
 		return o, nil
@@ -90,8 +91,8 @@ func (o outputs) unknownOutput(name string) error {
 	return unknown.WithNearest(name, o.names())
 }
 
-// replyAs is what a job made, as its request, or this one, wants it: every output where none is named, raw unless a document is
-// wanted.
+// replyAs returns the answer with a job's outputs in the form that a request wants: the named outputs or all, as a document or
+// raw.
 func (o outputs) replyAs(r *http.Request, job action.ID, want action.Answer) (reply, error) {
 	some, err := o.selectOutputs(slices.Sorted(maps.Keys(want.Outputs)))
 	if err != nil {
@@ -107,8 +108,8 @@ func (o outputs) replyAs(r *http.Request, job action.ID, want action.Answer) (re
 	return answer, nil
 }
 
-// rawOutputs is the outputs without a document around them: one as it is, several as multipart/related, and links to them as headers
-// of an empty answer when all are wanted by reference.
+// rawOutputs returns the answer with raw outputs: one as it is, several as multipart/related. If all are wanted by reference the
+// answer is empty, with links to the outputs as headers.
 func (o outputs) rawOutputs(r *http.Request, job action.ID, references []string) reply {
 	names := o.names()
 	switch {
@@ -124,7 +125,7 @@ func (o outputs) rawOutputs(r *http.Request, job action.ID, references []string)
 	return o.multipart(r, job, references)
 }
 
-// multipart is the outputs as multipart/related (RFC 2387), a part for each. The part of one by reference is empty.
+// multipart returns the outputs as multipart/related (RFC 2387), one part each. The part of an output by reference is empty.
 func (o outputs) multipart(r *http.Request, job action.ID, references []string) reply {
 	var body bytes.Buffer
 	parts := multipart.NewWriter(&body)
@@ -139,14 +140,14 @@ func (o outputs) multipart(r *http.Request, job action.ID, references []string) 
 		if first == "" {
 			first = part.kind
 		}
-		w, _ := parts.CreatePart(header) // a buffer takes everything
+		w, _ := parts.CreatePart(header) // writing to a buffer cannot fail
 		_, _ = w.Write(part.raw)
 	}
 	_ = parts.Close()
 	return reply{raw: body.Bytes(), kind: mime.FormatMediaType("multipart/related", map[string]string{"type": first, "boundary": parts.Boundary()})}
 }
 
-// document is results.yaml: values as they are, objects as qualified values, and links to those in references.
+// document returns results.yaml: plain values, qualified values for objects, and links for the outputs in references.
 func (o outputs) document(r *http.Request, job action.ID, references []string) Results {
 	results := Results{}
 	for name := range o.Values {
@@ -158,18 +159,18 @@ func (o outputs) document(r *http.Request, job action.ID, references []string) R
 	return results
 }
 
-// link leads to one output alone.
+// link returns a link to one output.
 func (o outputs) link(r *http.Request, job action.ID, name string) Link {
 	return Link{Href: absoluteURL(r, pathOf("jobs", job.String(), "results", name), nil), Rel: "item", Type: o.MediaType(name), Title: name}
 }
 
-// linkHeader returns a link as a header has it (RFC 8288).
+// linkHeader returns the value of a Link header (RFC 8288).
 func linkHeader(l Link) string {
-	parameters := mime.FormatMediaType("a/link", map[string]string{"rel": l.Rel, "type": l.Type, "title": l.Title}) // encodes what needs it
+	parameters := mime.FormatMediaType("a/link", map[string]string{"rel": l.Rel, "type": l.Type, "title": l.Title}) // escapes the values
 	return "<" + l.Href + ">" + strings.TrimPrefix(parameters, "a/link")
 }
 
-// rawOutput is one output alone: a text that has a media type of its own as its bytes, everything else as JSON.
+// rawOutput returns the answer with one output: a string with a media type of its own as bytes, everything else as JSON.
 func (o outputs) rawOutput(name string) reply {
 	kind, value := o.MediaType(name), o.Values[name]
 	var content string

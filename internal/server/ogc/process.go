@@ -15,7 +15,7 @@ const (
 	mostListed   = 10_000
 )
 
-// limitOf is the length that is asked for; a larger one than the greatest is that one.
+// limitOf returns the limit of a request, at most mostListed.
 func limitOf(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("limit")
 	if text == "" {
@@ -28,7 +28,7 @@ func limitOf(r *http.Request) (int, error) {
 	return min(limit, mostListed), nil
 }
 
-// processes lists them in the order of their ids; after= is the last one of the page before.
+// processes lists the processes in the order of their ids. after= is the last process of the previous page.
 func (a *API) processes(r *http.Request) (reply, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 	return reply{name: "processes", doc: list}, nil
 }
 
-// summary is what a list says of a process.
+// summary returns the description of a process in a list.
 func summary(r *http.Request, w config.Process) Process {
 	at := pathOf("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
@@ -62,7 +62,7 @@ func summary(r *http.Request, w config.Process) Process {
 		Links: addLink(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
 }
 
-// process describes one with its inputs and outputs.
+// process describes one process with its inputs and outputs.
 func (a *API) process(r *http.Request) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *API) process(r *http.Request) (reply, error) {
 	return reply{name: "process", doc: p}, nil
 }
 
-// schemaText is a keyword of a schema that is a text.
+// schemaText returns the value of a schema's keyword; "" if it is not a string.
 func schemaText(schema map[string]any, keyword string) string {
 	value, _ := schema[keyword].(string)
 	return value
@@ -105,7 +105,7 @@ func (a *API) outputsSchema(r *http.Request) (reply, error) {
 	})
 }
 
-// schema is one of a process's JSON Schemas (2020-12), as it stands in the configuration or made of what is known.
+// schema answers with a JSON Schema (2020-12) of a process: the one in the configuration, or one made of the known values.
 func (a *API) schema(r *http.Request, of func(config.Process) (map[string]any, []config.Value)) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {
