@@ -10,11 +10,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
-// Pages show the documents of the job API too.
 var _ ogc.Pages = (*Pages)(nil)
 
-// titles are what the documents' pages are called; a job, a process and the like have their own names besides.
-var titles = map[string]string{ //nolint:gochecknoglobals // a table that nobody changes
+// titles are the titles of the documents' pages. A job or a process has its own name as the title.
+var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process", "schema": "Schema",
 	"jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result", "cache": "Payload cache", "cache-entry": "Payload",
 }
@@ -31,7 +30,7 @@ func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.writeError(w, r, err)
 }
 
-// Follow sends a document's page anew whenever it has changed.
+// Follow sends a document's page again whenever it has changed.
 func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
 	p.serveLive(w, r, func(r *http.Request) (content, error) {
 		name, doc, err := load(r)
@@ -42,7 +41,7 @@ func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.R
 	})
 }
 
-// documentPage is a page's content. Its data has the filters that the address names beside the document.
+// documentPage returns the content of a document's page. Its data also has the filters in the address.
 func documentPage(r *http.Request, name string, doc any) content {
 	nav, title := "jobs", titles[name]
 	switch d := doc.(type) {
@@ -63,15 +62,15 @@ func documentPage(r *http.Request, name string, doc any) content {
 	return content{Title: title, Template: "ogc-" + name, Nav: nav, Data: shownDocument{Doc: doc, Query: func(key string) string { return query.Get(key) }}}
 }
 
-// shownDocument is what a document's template gets.
+// shownDocument is the data of a document's template.
 type shownDocument struct {
 	Doc   any
 	Query func(key string) string
 }
 
-// raw is a document that has no links of its own.
+// raw is a document without links.
 type raw struct {
-	Up      string // what it belongs to
+	Up      string // address of the resource that it belongs to
 	Text    string
 	Methods []method // of the API's definition
 }
@@ -79,6 +78,7 @@ type raw struct {
 // method is one operation of the API's definition.
 type method struct{ Method, Path, Summary, Scope string }
 
+// rawPage returns the data of the page of a raw document.
 func rawPage(name, path string, content []byte) raw {
 	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: prettyJSON(content)}
 	if name == "definition" {
@@ -87,7 +87,7 @@ func rawPage(name, path string, content []byte) raw {
 	return page
 }
 
-// resultsPage is a job's results with a link to each.
+// resultsPage returns the data of the page of a job's results, with a link to each.
 func resultsPage(path string, results ogc.Results) any {
 	type output struct{ Name, Path, Text string }
 	page := struct {
@@ -100,12 +100,13 @@ func resultsPage(path string, results ogc.Results) any {
 	return page
 }
 
+// apiOperations returns the operations in the API's definition.
 func apiOperations(openAPI []byte) []method {
 	var document struct {
 		Paths map[string]map[string]struct{ Summary, Description string }
 	}
 	if json.Unmarshal(openAPI, &document) != nil {
-		return nil // the page shows its text all the same
+		return nil // the page still shows the text
 	}
 	var all []method
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
@@ -117,7 +118,7 @@ func apiOperations(openAPI []byte) []method {
 	return all
 }
 
-// linkOf is the address of a document's link; "" without one.
+// linkOf returns the address of a document's link with a relation; "" without one.
 func linkOf(links []ogc.Link, rel string) string {
 	for _, l := range links {
 		if l.Rel == rel {

@@ -16,27 +16,27 @@ import (
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// clock is the time of day, in UTC: the script turns it into the reader's own.
+// clock returns the time of day in UTC, which the script replaces by the reader's time zone.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
-// when is the day and the time.
+// when returns the day and the time.
 func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04") }
 
-// moment is the day and the time with seconds.
+// moment returns the day and the time with seconds.
 func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") }
 
-// attemptOf is the number at the end of an exchange's path.
+// attemptOf returns the attempt of an exchange, from the number at the end of its path.
 func attemptOf(exchange string) string { return "attempt " + path.Base(exchange) }
 
-// tookText is how long something took, for people.
+// tookText returns the time between two moments for people.
 func tookText(from, to time.Time) string { return server.Took(to.Sub(from)) }
 
-// short is the part of an action's id that tells it from its neighbours: the random end.
+// short returns the random end of an action's id, since actions of the same time begin alike.
 func short(id action.ID) string { return "…" + id.String()[24:] }
 
 func shortDigest(hex string) string { return hex[:min(8, len(hex))] }
 
-// belowPipeline is a target without its pipeline: prod/east/elm.
+// belowPipeline returns a target without its pipeline, such as prod/east/elm.
 func belowPipeline(target string) string {
 	if _, rest, found := strings.Cut(target, "/"); found {
 		return rest
@@ -48,7 +48,7 @@ func lowerWords(s fmt.Stringer) string {
 	return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ")
 }
 
-// prettyJSON is JSON with line breaks.
+// prettyJSON returns JSON with line breaks.
 func prettyJSON(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
@@ -57,15 +57,15 @@ func prettyJSON(raw json.RawMessage) string {
 	return out.String()
 }
 
-// compactJSON is a value as JSON in one line.
+// compactJSON returns a value as JSON in one line.
 func compactJSON(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
 
-// detail is an entry's detail in one line.
+// detail returns an entry's detail in one line.
 func detail(raw json.RawMessage) string {
 	return detailWith(raw, func(text string) string { return text })
 }
 
-// detailWith writes errors and reasons by a function of its own.
+// detailWith returns an entry's detail in one line, with why applied to its errors and reasons.
 func detailWith(raw json.RawMessage, why func(string) string) string {
 	var fields struct {
 		Text, Event, Status, Error, Reason, By, Label, Digest string
@@ -87,7 +87,7 @@ func detailWith(raw json.RawMessage, why func(string) string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")
 }
 
-// stepWord is what a step's place says: what it does or did, and the bare name of one that is still to come.
+// stepWord returns the text of a step: what it does or did, or only its name if it has not begun.
 func stepWord(s server.StepRun) string {
 	switch s.State {
 	case pipeline.StateWaiting, pipeline.StateRunnable:
@@ -98,7 +98,7 @@ func stepWord(s server.StepRun) string {
 	return s.Word
 }
 
-// statusWords is a status for people.
+// statusWords returns a status for people.
 func statusWords(s pipeline.Status) string {
 	if s == pipeline.StatusActive {
 		return "in progress"
@@ -113,7 +113,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// mustJSON is a value that was read from JSON.
+// mustJSON returns a value as JSON, which must have been decoded from JSON.
 func mustJSON(value any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -15,40 +15,38 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Live pages look at least this often for what no wake-up tells, such as an attempt that began, and let
-// changes that come together gather first.
+// The pace of live pages.
 const (
-	lookAgain = 2 * time.Second
-	gather    = 120 * time.Millisecond
-
-	restPerLook = 4
+	lookAgain   = 2 * time.Second        // longest time between two looks: some changes, such as the start of an attempt, wake no waiter
+	gather      = 120 * time.Millisecond // shortest rest after a look, so that changes at the same time are sent together
+	restPerLook = 4                      // shortest rest, as a multiple of the time of a look: a page uses at most a fifth of a core
 )
 
 // content is what a page shows: a template and its data.
 type content struct {
 	Title    string
 	Template string
-	Nav      string // which entry of the navigation is here
+	Nav      string // the current entry of the navigation
 	Data     any
 }
 
 // loader reads a page's content for a request.
 type loader func(r *http.Request) (content, error)
 
-// view is what every template gets.
+// view is the data of every template.
 type view struct {
 	content
 	Me     server.Identity
 	Assets string
-	Path   string    // of this page, with its query
+	Path   string    // path of this page, with its query
 	Now    time.Time // of this process
-	Live   bool      // sent over a stream: the script paints what changes with time
+	Live   bool      // sent over a stream: the script updates what depends on the clock
 }
 
-// CanOperate reports whether the reader may press buttons.
+// CanOperate reports whether the reader may use the buttons.
 func (v view) CanOperate() bool { return v.Me.Has(server.ScopeOperate) }
 
-// handlePage serves a page whole, or live to who accepts a stream.
+// handlePage serves a page, or a live stream of it to a client that accepts one.
 func (p *Pages) handlePage(pattern string, load loader) {
 	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
@@ -86,14 +84,14 @@ func (p *Pages) writePage(w http.ResponseWriter, r *http.Request, status int, sh
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // a browser that went away needs no page
+	_, _ = w.Write(page.Bytes()) // a browser that has gone needs no page
 }
 
-// serveLive sends the page's content now and whenever it has changed. The event's id is the content's digest, so that
-// a browser that reconnects gets nothing it has.
+// serveLive sends the page's content now and whenever it has changed. The event's id is the digest of the content, so that a
+// browser that reconnects does not get the same content again.
 func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 	if _, err := load(r); err != nil {
-		server.WriteProblem(w, r, err) // no stream: a browser must not ask again and again
+		server.WriteProblem(w, r, err) // not a stream, which a browser would request again and again
 		return
 	}
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
@@ -111,7 +109,7 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 				}
 				seen = id
 			}
-			rest := max(gather, restPerLook*time.Since(begun)) // a big page takes at most a fifth of one core
+			rest := max(gather, restPerLook*time.Since(begun))
 			if err := waiter.Wait(ctx, lookAgain, ledger.TopicEntry, ledger.TopicAction); err != nil {
 				return err
 			}
@@ -133,7 +131,7 @@ func (p *Pages) renderFragment(r *http.Request, load loader) (string, error) {
 	return string(body), err
 }
 
-// writeError shows an error: what went wrong, and what the reader can do. Its status is the one that programs get.
+// writeError shows an error and its hint as a page, with the status that the API has for the error.
 func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	problem := server.ProblemOf(w, err)
 	p.writePage(w, r, problem.Status, content{
@@ -143,7 +141,7 @@ func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (p *Pages) writeNotFound(w http.ResponseWriter, r *http.Request) {
-	p.writeError(w, r, fault.New(fault.NotFound, "page %s not found", r.URL.Path).WithHint("the list of pipelines is a good start"))
+	p.writeError(w, r, fault.New(fault.NotFound, "page %s not found", r.URL.Path).WithHint("start from the list of pipelines"))
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {
@@ -157,7 +155,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// setPageHeaders keeps a page from loading, and from being shown by, anything but itself.
+// setPageHeaders restricts a page to content of this server, and keeps other sites from framing it.
 func setPageHeaders(w http.ResponseWriter) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+

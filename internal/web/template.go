@@ -12,19 +12,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
-// renderContent makes the part of a page that changes.
+// renderContent returns the part of a page that changes.
 func (p *Pages) renderContent(v view) (template.HTML, error) {
 	var body bytes.Buffer
 	if err := p.templates.ExecuteTemplate(&body, v.Template, v); err != nil {
 		return "", fmt.Errorf("render %s: %w", v.Template, err)
 	}
-	return template.HTML(body.String()), nil // its values were escaped by the template
+	return template.HTML(body.String()), nil // the template has escaped the values
 }
 
-// templateFunctions are what templates call.
+// templateFunctions returns the functions that templates call.
 func templateFunctions() template.FuncMap {
 	return template.FuncMap{
-		"args": args, "path": url.PathEscape, // of templates and addresses
+		"args": args, "path": url.PathEscape, // for nested templates and for addresses
 		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "size": server.Size, "rate": action.PerSecond, "plural": plural,
 		"pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
 		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
@@ -32,7 +32,7 @@ func templateFunctions() template.FuncMap {
 	}
 }
 
-// args passes several values to a template.
+// args returns pairs of names and values as a map, to pass several values to a nested template.
 func args(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("args wants pairs, got %d values", len(pairs))

@@ -1,7 +1,6 @@
-// Package web is Waybill's pages: what is where, what waits and why, and the
-// buttons for who may press them. They are HTML made here, work without
-// script, and with a little of it follow the log live: the server renders the
-// page's content anew whenever something changed and sends it as an event.
+// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with the scope operate. The
+// pages are HTML that the server renders, and they work without script. With a small script they follow the log live: the
+// server renders the page's content again after a change and sends it as an event.
 package web
 
 import (
@@ -21,15 +20,15 @@ var templateFiles embed.FS
 //go:embed assets
 var assetFiles embed.FS
 
-// Pages answers browsers. Access rules and identities are server.Server's.
+// Pages answers browsers. A server.Server in front of it enforces the access rules.
 type Pages struct {
 	service   *server.Service
 	templates *template.Template
 	mux       *http.ServeMux
-	assets    string // digest of the assets, in their addresses, so that they may be cached for ever
+	assets    string // digest of the assets; it is in their addresses, so that browsers may cache them forever
 }
 
-// New makes the pages of a service.
+// New returns the pages of a service.
 func New(s *server.Service) *Pages {
 	p := &Pages{service: s, mux: http.NewServeMux(), assets: digest(assetFiles)}
 	p.templates = template.Must(template.New("").Funcs(templateFunctions()).ParseFS(templateFiles, "templates/*.html"))
@@ -59,7 +58,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-// asset serves a file of the binary itself.
+// asset serves a file that is embedded in the program.
 func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("digest") != p.assets {
 		p.writeNotFound(w, r)
@@ -69,10 +68,10 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, assetFiles, "assets/"+r.PathValue("file"))
 }
 
-// digest is that of every file, so that a new binary has new addresses.
+// digest returns the digest of all files, so that a new version has new addresses.
 func digest(files fs.FS) string {
 	hash := sha256.New()
-	// An embedded file can be read: walking them does not fail.
+	// Embedded files can always be read, so walking them does not fail.
 	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
