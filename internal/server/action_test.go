@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// serveOrders is a world whose people may order actions of the handler "work", which nobody serves.
-func serveOrders(t *testing.T) *handlerViews {
+// serveWork starts a server with the handler "work", which no conductor serves.
+func serveWork(t *testing.T) *testServer {
 	t.Helper()
 	w := servertest.Start(t)
 	orders := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
@@ -32,12 +32,12 @@ func serveOrders(t *testing.T) *handlerViews {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return &handlerViews{World: w, Server: s, api: api}
+	return &testServer{World: w, Server: s, api: api}
 }
 
 func TestOrdersOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	const at = "/api/v1/actions"
 	post := func(path, body string) (int, server.AddedAction, string) {
 		t.Helper()
@@ -133,7 +133,7 @@ func TestOrdersOverHTTP(t *testing.T) {
 
 func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	c := s.client()
 	made, err := c.AddAction(t.Context(), server.NewAction{Handler: "work", Parameters: json.RawMessage(`{"a": 1}`)})
 	if err != nil || made.CreatedBy != "ana" {
@@ -172,10 +172,10 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	}
 }
 
-// What a deployment owns is retried and canceled with it.
+// A deployment's step can only be retried and canceled with its deployment.
 func TestStepsAreNotOrdered(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	s.Apply(t, servertest.Definition)
 	if _, err := s.Service.Register(t.Context(), ledger.Revision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
 		t.Fatal(err)

@@ -23,30 +23,30 @@ import (
 
 const homeToken = "wb_the-token-of-the-home"
 
-// handlerViews is a world behind HTTP.
-type handlerViews struct {
+// testServer is a world behind HTTP.
+type testServer struct {
 	*servertest.World
 	*httptest.Server
 	api  *server.Server
 	logs string // the folder of builds
 }
 
-func serve(t *testing.T, listen string) *handlerViews {
+func serve(t *testing.T, listen string) *testServer {
 	t.Helper()
 	w, logs := servertest.Start(t), t.TempDir()
 	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3", Builds: logs})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // followers never end by themselves
+		s.CloseClientConnections() // streams never end by themselves
 		s.Close()
 	})
-	return &handlerViews{w, s, api, logs}
+	return &testServer{w, s, api, logs}
 }
 
-func (s *handlerViews) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
+func (s *testServer) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
 
-// ask sends a request; headers come in pairs.
-func (s *handlerViews) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
+// ask sends a request with headers in pairs of name and value.
+func (s *testServer) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -76,7 +76,7 @@ const bearer = "Bearer " + homeToken
 func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	local, open := serve(t, "127.0.0.1:7070"), serve(t, "0.0.0.0:7070")
-	for _, s := range []*handlerViews{local, open} {
+	for _, s := range []*testServer{local, open} {
 		s.Apply(t, servertest.Definition)
 		storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
 		storeToken(t, s.Ledger, "operator", "an-operating-token", "read", "operate")
@@ -88,7 +88,7 @@ func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 	const read, hold = "/api/v1/pipelines", "/api/v1/deployments/greeter%239/hold"
 	tests := []struct {
 		name         string
-		on           *handlerViews
+		on           *testServer
 		method, path string
 		headers      []string
 		want         int
@@ -208,7 +208,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		t.Fatalf("register: %+v, %v", first, err)
 	}
 	if again, err := c.Register(ctx, revision, true, ""); err != nil || again.Created {
-		t.Errorf("register again: %+v, %v; want what is there", again, err)
+		t.Errorf("register again: %+v, %v; want the existing one", again, err)
 	}
 	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
 		t.Errorf("other content under the same label: %v, want a conflict", err)
@@ -263,7 +263,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	}
 }
 
-// operations is what Service and Client share.
+// operations are the methods that Service and Client share.
 type operations interface {
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
@@ -337,8 +337,8 @@ func TestLogStreamResumesWithoutLossOrRepeat(t *testing.T) {
 	}
 }
 
-// stream reads n events and cuts the connection; it returns their ids.
-func (s *handlerViews) stream(t *testing.T, path, last string, n int) []string {
+// stream reads n events, breaks the connection and returns the events' ids.
+func (s *testServer) stream(t *testing.T, path, last string, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -427,10 +427,10 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAddressesAreText: what no database stores is refused before any is asked, on pages and in the API alike.
+// TestAddressesAreText: text that a database cannot store is refused before the database is asked, by pages and by the API.
 func TestAddressesAreText(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	for _, path := range []string{"/api/v1/actions?handler=%00", "/api/v1/actions?lane=%ff", "/api/v1/actions?%ff=x", "/api/v1/pipelines/%ff",
 		"/api/v1/pipelines/a%00b/log", "/pipelines/%ff"} {
 		if status, answer, _ := s.ask(t, "GET", path, ""); status != http.StatusBadRequest || strings.Contains(answer, "SQLSTATE") {
@@ -443,10 +443,10 @@ func TestAddressesAreText(t *testing.T) {
 	}
 }
 
-// TestAnswersSayWhenToAskAgain: while the ledger is away every answer is a 503 that says so, and a client need not guess.
+// TestAnswersSayWhenToAskAgain: while the ledger is unreachable every answer is a 503 with Retry-After.
 func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	if err := s.Ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +457,7 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 		}
 	}
 	if _, answer, _ := s.ask(t, "GET", "/readyz", ""); !strings.Contains(answer, `"detail":"the ledger does not answer"`) {
-		t.Errorf("/readyz says more than it should to whoever asks: %s", answer)
+		t.Errorf("/readyz reveals too much to a client without credentials: %s", answer)
 	}
 	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer, "Content-Type", "application/json")
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {

@@ -35,8 +35,8 @@ func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
 	}
 }
 
-// TestNoCookieIsGoodForTheWholeMachine logs in on loopback: cookies know no ports, so one of 127.0.0.1 would go to every
-// server there.
+// TestNoCookieIsGoodForTheWholeMachine logs in on loopback. Browsers send a cookie to every port of a host, so one for 127.0.0.1
+// would reach every server there.
 func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -74,7 +74,7 @@ func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	}
 	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
 		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
-			t.Errorf("%s tells the home's own name to who has no token", path)
+			t.Errorf("%s shows the home's own name to a client without a token", path)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestARedirectAfterTheLoginStaysHere(t *testing.T) {
 	}
 }
 
-func TestWhatAProxyPassesOnIsNotThisMachines(t *testing.T) {
+func TestForwardedRequestsAreNotThisMachines(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	for _, header := range [][2]string{
@@ -127,7 +127,7 @@ func TestWhatAProxyPassesOnIsNotThisMachines(t *testing.T) {
 	}
 }
 
-// TestRequestsOfHTTP10AreNotThisMachines: nginx speaks HTTP/1.0 and sends no header of its own unless it is told to.
+// TestRequestsOfHTTP10AreNotThisMachines: by default nginx uses HTTP/1.0 and adds no headers.
 func TestRequestsOfHTTP10AreNotThisMachines(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -144,7 +144,7 @@ func TestRequestsOfHTTP10AreNotThisMachines(t *testing.T) {
 	}
 }
 
-// TestBrowsersOfThisMachineRead: no header that a browser or a program here sends is taken for a proxy's.
+// TestBrowsersOfThisMachineRead: headers of browsers and programs on this machine are not mistaken for those of a proxy.
 func TestBrowsersOfThisMachineRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -159,7 +159,7 @@ func TestBrowsersOfThisMachineRead(t *testing.T) {
 	}
 }
 
-// TestBehindAProxy puts a reverse proxy with the headers of docs/operate.md, and one with none, before a server on loopback.
+// TestBehindAProxy puts a reverse proxy in front of a server on loopback, with the headers of docs/operate.md and without any.
 func TestBehindAProxy(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
@@ -171,13 +171,13 @@ func TestBehindAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := func(rewrite func(*httputil.ProxyRequest)) *handlerViews {
+	proxy := func(rewrite func(*httputil.ProxyRequest)) *testServer {
 		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			rewrite(r)
 		}})
 		t.Cleanup(front.Close)
-		return &handlerViews{World: w, Server: front, api: api}
+		return &testServer{World: w, Server: front, api: api}
 	}
 	silent := proxy(func(*httputil.ProxyRequest) {})
 	if status, _, _ := silent.ask(t, "GET", "/api/v1/pipelines", ""); status != 401 {
@@ -242,7 +242,7 @@ func TestTextCannotEndItsOwnEvent(t *testing.T) {
 
 func TestReplacingTheActionOfAnotherNeedsOperate(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	storeToken(t, s.Ledger, "ann", "the-token-of-ann-1", "execute")
 	storeToken(t, s.Ledger, "ben", "the-token-of-ben-1", "execute")
 	storeToken(t, s.Ledger, "ops", "the-token-of-ops-1", "execute", "operate")
@@ -281,7 +281,7 @@ func TestUploadsAreBoundedAndBelongToAPipeline(t *testing.T) {
 	}
 }
 
-// TestAnUploadOfARegisteredRevisionStoresWhatIsLost: it answers with the registered key, and the bytes are there again.
+// TestAnUploadOfARegisteredRevisionStoresWhatIsLost: the answer has the registered key, under which the bytes are stored again.
 func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
@@ -291,7 +291,7 @@ func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 		t.Helper()
 		status, body, _ := s.ask(t, "PUT", path, content, "Authorization", bearer)
 		var answer struct{ Key string }
-		_ = json.Unmarshal([]byte(body), &answer) // a refusal has none
+		_ = json.Unmarshal([]byte(body), &answer) // a refusal has no key
 		return status, answer.Key
 	}
 	_, key := ask("files")

@@ -21,8 +21,8 @@ type seenEvent struct {
 	action.Event
 }
 
-// watch reads a stream of all events until it is left.
-func (s *handlerViews) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
+// watch reads a stream of all events until leave is called.
+func (s *testServer) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/events", nil)
@@ -59,12 +59,12 @@ func (s *handlerViews) watch(t *testing.T, last string) (next func() seenEvent, 
 			return e
 		}, func() {
 			cancel()
-			_ = response.Body.Close() // it was cut off
+			_ = response.Body.Close() // reading it failed
 		}
 }
 
 // add stores an action of kind and name.
-func (s *handlerViews) add(t *testing.T, a action.Action) action.ID {
+func (s *testServer) add(t *testing.T, a action.Action) action.ID {
 	t.Helper()
 	a.Handler, a.Policy = "work", action.DefaultPolicy()
 	made, err := s.Ledger.Enqueue(t.Context(), a)
@@ -76,7 +76,7 @@ func (s *handlerViews) add(t *testing.T, a action.Action) action.ID {
 
 func TestAllEventsAreStreamed(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	s.add(t, action.Action{Kind: "job", Name: "before"})
 	next, leave := s.watch(t, "")
 	id := s.add(t, action.Action{Kind: "job", Name: "after"})
@@ -96,7 +96,7 @@ func TestAllEventsAreStreamed(t *testing.T) {
 	}
 	next, leave = s.watch(t, cursor)
 	defer leave()
-	for { // what was around the cut may come again, and nothing is missing
+	for { // events near the break may be repeated, but none is missing
 		if e := next(); e.ActionID == id && e.Status == action.Canceled {
 			break
 		}
@@ -106,10 +106,10 @@ func TestAllEventsAreStreamed(t *testing.T) {
 	}
 }
 
-// TestListsRefuseFiltersWithoutIndex: a filter by which the whole history would be read is refused, with what to add.
+// TestListsRefuseFiltersWithoutIndex: a filter that would read the whole history is refused, with a hint what to add.
 func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	for query, want := range map[string]string{
 		"lane=work/b": "add live", "lane=work/b&status=failed": "add live", "lane=work/b&status=failed&status=pending": "add live",
 		"target=greeter/beta": "add pipeline", "deployment=3": "add pipeline",
@@ -122,7 +122,7 @@ func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
 
 func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	parent := s.add(t, action.Action{Kind: "job", Name: "mirror", Lane: "work/a"})
 	child := s.add(t, action.Action{Kind: "callback", Name: "publish", ParentID: parent, Lane: "work/b"})
 	retry := s.add(t, action.Action{Kind: "job", Name: "mirror", RetryOf: parent})
@@ -169,7 +169,7 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 
 func TestExchangesAreLinkedAndRead(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	id := s.add(t, action.Action{Kind: "action", Name: "notify"})
 	key := blob.ActionKey(id, "exchange-1.json")
 	if _, _, _, err := s.Blobs.Put(t.Context(), key, strings.NewReader(`{"attempt": 1}`)); err != nil {

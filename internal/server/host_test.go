@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// supervised is hosts as a pipeline shows them, each with a service that Waybill supervises.
+// supervised returns the views of hosts, each with a service that Waybill supervises.
 func supervised(count int) []HostView {
 	var views []HostView
 	for i := range count {
@@ -37,7 +37,7 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 			return step.State{Service: 1}, true, nil
 		}
 		views := supervised(mostLooks + 50)
-		for range 2 { // the bound on programs is that of all requests
+		for range 2 { // one bound on programs for all requests
 			go s.inspectServices(t.Context(), slices.Clone(views[:mostLooks/2]))
 		}
 		go s.inspectServices(t.Context(), slices.Clone(views[mostLooks/2:]))

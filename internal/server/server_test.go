@@ -44,7 +44,7 @@ func TestHomeTokenIsMadeOnceAndForItsOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestPortInUseNamesWhoHasIt(t *testing.T) {
+func TestPortInUseNamesItsProcess(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
 	first := server.New(w.Service, server.Options{Listen: "127.0.0.1:0", Token: homeToken})
@@ -66,7 +66,7 @@ func TestPortInUseNamesWhoHasIt(t *testing.T) {
 	}
 }
 
-// TestServerEndsWithFollowersConnected is guarantee 2 from the other side: a process that ends waits for no stream.
+// TestServerEndsWithFollowersConnected: a process that ends does not wait for streams.
 func TestServerEndsWithFollowersConnected(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
@@ -94,8 +94,8 @@ func TestServerEndsWithFollowersConnected(t *testing.T) {
 	}
 }
 
-// loginPath is the path of a fresh login address.
-func (s *handlerViews) loginPath(t *testing.T) string {
+// loginPath returns the path of a new login address.
+func (s *testServer) loginPath(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestSessionsEndWithTheHomesToken logs in, and starts the server again with another token on the same log.
+// TestSessionsEndWithTheHomesToken logs in, and then restarts the server with another token on the same log.
 func TestSessionsEndWithTheHomesToken(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "0.0.0.0:7070")
@@ -182,7 +182,7 @@ func TestSessionsEndWithTheHomesToken(t *testing.T) {
 	}
 }
 
-// cookieNameOf logs in to learn the name of a server's cookie.
+// cookieNameOf logs in and returns the name of the server's cookie.
 func cookieNameOf(t *testing.T, s *server.Server) string {
 	t.Helper()
 	u, err := url.Parse(s.LoginURL("ana"))

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// kinds are the troubles of a status, without their times and texts.
+// kinds returns the troubles of a status without their times and texts.
 func kinds(v server.StatusView) (all []string) {
 	for _, t := range v.Troubles {
 		all = append(all, t.Kind+" "+t.Subject)
@@ -27,7 +27,7 @@ func kinds(v server.StatusView) (all []string) {
 	return all
 }
 
-func TestStatusSaysWhoIsSlow(t *testing.T) {
+func TestStatusSaysWhatIsSlow(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
@@ -40,7 +40,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	if err != nil || !v.KeepsUp || len(v.Troubles) != 0 {
 		t.Fatalf("at first: %+v, %v", v, err)
 	}
-	// An action that waits for ever, one that waits long, a lane that somebody paused, and what processes tell.
+	// An action without a conductor, one that waits for long, a lane that a person paused, and the reports of processes.
 	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	}
 }
 
-// One target that refuses work, and a lane that a person paused, are no reason to say that everything is late.
+// A target that refuses work and a paused lane do not make everything late.
 func TestStatusKeepsUpBesideATargetThatRefusesWork(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -99,7 +99,7 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	ctx := t.Context()
 	other := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
 	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
-	if err := s.Ledger.Join(ctx, other); err != nil { // with what this process reports
+	if err := s.Ledger.Join(ctx, other); err != nil { // with the reports of this process
 		t.Fatal(err)
 	}
 	if v, err := s.Service.Status(ctx); err != nil || !v.KeepsUp {
@@ -113,8 +113,8 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	}
 }
 
-// Rows of a process that was killed stay on the embedded log: whoever holds its lock says whether they mean anything.
-func TestStatusKnowsThatNobodyRuns(t *testing.T) {
+// Rows of a killed process stay in the embedded log. The process that has its lock decides whether they count.
+func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	s.Service.Idle = func() bool { return true }
@@ -127,7 +127,7 @@ func TestStatusKnowsThatNobodyRuns(t *testing.T) {
 	}
 }
 
-// What a process ran that has ended, as after a restore, runs nowhere: the status does not say that it waits.
+// The attempts of an ended process, as after a restore, do not run anywhere. The status does not show them as waiting.
 func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -150,7 +150,8 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	}
 }
 
-// TestInstancesAreReadAlone: who works is asked before every command, so that question looks at no service and counts no action.
+// TestInstancesAreReadAlone: every command asks for the instances first, so that must neither look at services nor count
+// actions.
 func TestInstancesAreReadAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")

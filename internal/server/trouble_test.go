@@ -7,8 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// A handler is behind when an action waits long that its lane lets start, and not while all that waits is in lanes that are
-// slowed, paused or disabled.
+// A handler is behind if an action waits for long although its lane may start it. Actions in slowed, paused or disabled lanes
+// do not count.
 func TestOnlyLanesThatMayStartMakeAHandlerLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)

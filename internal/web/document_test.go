@@ -25,7 +25,7 @@ const processes = `
 workflows:
   mirror:
     title: Mirror items
-    description: Copies every feature of a collection into another catalog, and tells the publisher.
+    description: Copies every feature of a collection into another catalog, and notifies the publisher.
     version: 2
     handler: noop
     sync: 30s
@@ -40,10 +40,10 @@ workflows:
   reproject-everything-into-another-coordinate-system: {handler: noop}
 `
 
-// serveJobs is a site with processes, and a job in every state.
+// serveJobs starts a site with processes, and with a job in every state.
 func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	t.Helper()
-	w := alone(t) // no conductor, which would take back what this test claims
+	w := alone(t) // no conductor, which would rescue the claims of this test
 	configuration, err := config.Read("server.yaml", []byte(processes))
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	return s, jobs
 }
 
-// alone is a world in which nobody works.
+// alone returns a world without a conductor or a deployer.
 func alone(t *testing.T) *servertest.World {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func alone(t *testing.T) *servertest.World {
 	return &servertest.World{Ledger: l, Blobs: blobs}
 }
 
-// work claims the job that is ready, and ends its attempt unless the outcome is none.
+// work claims the ready job, and ends its attempt unless the outcome is zero.
 func (s *site) work(t *testing.T, host ledger.Instance, o action.Outcome) {
 	t.Helper()
 	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: 1}})

@@ -26,7 +26,7 @@ schedules:
   hourly: {cron: "0 * * * *", handler: noop}
 `
 
-// serveActions is a site without a conductor, with schedules, and with an instance that the test has claim and end actions.
+// serveActions starts a site with schedules and without a conductor. The test claims and ends actions with its own instance.
 func serveActions(t *testing.T) (*site, ledger.Instance) {
 	t.Helper()
 	w := alone(t)
@@ -119,7 +119,7 @@ func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
 	if _, err := chromedp.RunResponse(browser, chromedp.Click("#filter button", chromedp.ByQuery)); err != nil {
 		t.Fatal(err)
 	}
-	// The new page is asked by script: nodes that were looked up while it replaced the former one may be gone.
+	// A script reads the new page: nodes that were found while it replaced the old page may be gone.
 	_, err = chromedp.RunResponse(browser,
 		chromedp.Evaluate(`document.querySelector("#h-consequence").innerText`, &words),
 		chromedp.Evaluate(`document.querySelector("#replay button").click()`, nil))
@@ -168,7 +168,7 @@ func TestButtonsSteerLanes(t *testing.T) {
 	}
 }
 
-// Forms do nothing for a browser that is not logged in, for another site's page, and with fields out of bounds.
+// Forms change nothing for a browser that is not logged in, for a page of another site, or with fields out of bounds.
 func TestFormsRefuseStrangersOtherSitesAndLongFields(t *testing.T) {
 	t.Parallel()
 	s, host := serveActions(t)

@@ -30,7 +30,7 @@ type screen struct {
 	scheme string
 }
 
-// screens are a desk, a phone, and a desk at night.
+// screens are a desktop, a phone, and a desktop with a dark scheme.
 func screens() []screen {
 	return []screen{{"desk", 1280, "light"}, {"phone", 390, "light"}, {"night", 1280, "dark"}}
 }
@@ -48,13 +48,13 @@ func serve(t *testing.T) *site {
 	return listen(t, w, web.New(w.Service))
 }
 
-// listen serves pages of a world until the test ends.
+// listen serves the pages of a world until the test ends.
 func listen(t *testing.T, w *servertest.World, pages http.Handler) *site {
 	t.Helper()
 	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: pages, Version: "test"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // pages that follow live never end by themselves
+		s.CloseClientConnections() // live pages never end by themselves
 		s.Close()
 	})
 	at := &site{w, s, api}
@@ -62,11 +62,11 @@ func listen(t *testing.T, w *servertest.World, pages http.Handler) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.URL = "http://" + login.Host // the home's own name: cookies count there only
+	s.URL = "http://" + login.Host // the home's own name: cookies are only accepted there
 	return at
 }
 
-// login is an address that logs one browser in.
+// login returns an address that logs in one browser.
 func (s *site) login() string {
 	login, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *site) login() string {
 	return login.String()
 }
 
-// story makes a pipeline with one deployment finished, one failed and one on its way.
+// story creates a pipeline with a finished, a failed and an active deployment.
 func story(t *testing.T, s *site) (failed, running server.Ref) {
 	t.Helper()
 	s.Apply(t, servertest.Definition)
@@ -140,10 +140,10 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	}
 }
 
-// longError is one that scrolls.
+// longError is an error that scrolls.
 var longError = "step test/unit failed: exit status 1\n" + strings.Repeat("    greeter_test.go:31: got \"Hello\", want \"Good morning\"\n", 30) + "whole log: test/unit"
 
-// misfortunes makes a deployment that was canceled half-way and one whose build failed, and returns their pages.
+// misfortunes creates a deployment that is canceled half-way and one whose build fails, and returns their pages.
 func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	t.Helper()
 	s.Apply(t, strings.ReplaceAll(servertest.Definition, "pipeline: greeter", "pipeline: other"))
@@ -162,7 +162,7 @@ func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
 }
 
-// A failure's error is on its deployment's page once: not again beside the step, and not in the end of the log.
+// A failure's error is on its deployment's page once, and not again beside the step or in the end of the log.
 func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -181,7 +181,7 @@ func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	}
 }
 
-// unwell gives the status page something to tell.
+// unwell creates troubles for the status page.
 func unwell(t *testing.T, s *site) {
 	t.Helper()
 	for range 3 {
@@ -214,8 +214,8 @@ func TestStatusPageAnswersAndFollows(t *testing.T) {
 	}
 }
 
-// look opens a page, wants an element there, nothing wider than the window and no rule of accessibility broken, and keeps
-// a screenshot.
+// look opens a page and saves a screenshot. The test fails if an element is missing, if anything is wider than the window, or if
+// the page breaks a rule of accessibility.
 func look(browser context.Context, t *testing.T, address, selector, name string, on screen) {
 	t.Helper()
 	var png []byte
@@ -259,7 +259,7 @@ func TestPageFollowsWithoutReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if reloaded {
-		t.Error("the page was loaded anew, or lost the focus")
+		t.Error("the page was loaded again, or lost the focus")
 	}
 }
 
@@ -296,7 +296,7 @@ func TestLoginAddressWorksOnceAndButtonsAct(t *testing.T) {
 		chromedp.Click(".me button", chromedp.ByQuery),
 		chromedp.WaitVisible(`.me a[href^="/login"]`, chromedp.ByQuery),
 		chromedp.Navigate(address),
-		chromedp.WaitVisible("p.error", chromedp.ByQuery), // it has been used
+		chromedp.WaitVisible("p.error", chromedp.ByQuery), // the address was used before
 		chromedp.SendKeys("#token", "a-token-of-the-home", chromedp.ByQuery),
 		chromedp.Click("button", chromedp.ByQuery),
 		chromedp.WaitVisible(".me .who", chromedp.ByQuery),

@@ -25,7 +25,7 @@ func httptestServer(t *testing.T, handler http.Handler) string {
 	return s.URL
 }
 
-// listed are the ids of a list of jobs.
+// listed returns the ids of a list of jobs.
 func (w *world) listed(query string) ([]string, ogc.JobList) {
 	w.t.Helper()
 	var list ogc.JobList
@@ -98,8 +98,8 @@ func TestJobsAreFiltered(t *testing.T) {
 	}
 }
 
-// TestPagesStandStillWhileJobsAreAdded: a reader who goes on from page to page sees every job that was there at the start once.
-func TestPagesStandStillWhileJobsAreAdded(t *testing.T) {
+// TestPagesDoNotShiftWhileJobsAreAdded: a reader who pages through the list sees every job that existed at the start once.
+func TestPagesDoNotShiftWhileJobsAreAdded(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	var want []string
@@ -187,7 +187,7 @@ func TestMethodsAndAccess(t *testing.T) {
 	}
 }
 
-// TestTheJobAPIOnPostgreSQL takes the way of a client on the other driver; the rest is the same code.
+// TestTheJobAPIOnPostgreSQL runs the steps of one client on the other driver. All other code is shared.
 func TestTheJobAPIOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	driver, err := postgres.Open(t.Context(), pgtest.URL(t))

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
-// TestLargeRequestsAreReadAFewAtATime: reading one takes many times its size. Small ones do not wait for them.
+// TestLargeRequestsAreReadAFewAtATime: reading a request takes many times its size. Small requests do not wait for large ones.
 func TestLargeRequestsAreReadAFewAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -150,7 +150,7 @@ func TestJobsAreExecutedPolledAndFetched(t *testing.T) {
 func compactJSON() cmp.Option {
 	return cmp.Transformer("compact", func(raw json.RawMessage) string {
 		var value any
-		_ = json.Unmarshal(raw, &value) // what was decoded once
+		_ = json.Unmarshal(raw, &value) // it was encoded from JSON
 		text, _ := json.Marshal(value)
 		return string(text)
 	})
@@ -303,7 +303,7 @@ func TestRepeatedRequestsAreOneJob(t *testing.T) {
 	w.problem(ask(`{"inputs": {"payload": {"n": 2}}}`), http.StatusUnprocessableEntity, "waybill:idempotency_key_reused")
 }
 
-func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
+func TestEveryFaultOfARequestIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	files := files(t)
 	w := start(t, loopback())
@@ -360,7 +360,7 @@ func sorted(all []string) []string {
 	return some
 }
 
-// files serves documents as somebody else would.
+// files serves documents like another site.
 func files(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -393,7 +393,7 @@ func TestInputsMayBeReferencesQualifiedAndBinary(t *testing.T) {
 	}
 }
 
-func TestLargeInputsStandBesideTheLog(t *testing.T) {
+func TestLargeInputsAreKeptBesideTheLog(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	large := `{"payload": {"text": "` + strings.Repeat("x", 100_000) + `"}}`
