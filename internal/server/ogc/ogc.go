@@ -49,14 +49,16 @@ type API struct {
 
 // New returns the API.
 func New(c Config) *API {
-	document := describe(c.Version)
-	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
+	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: encodeJSON(describe(c.Version)),
+		linked:  semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
 		large:   semaphore.New(largeAtOnce, largePatience, "too many large requests are being read"),
 		fetcher: webhook.NewClient(webhook.ClientConfig{Guard: c.Guard})}
-	for _, e := range a.endpoints() {
-		a.mux.Handle(e.pattern, a.endpoint(e, document.queryOf(e.pattern)))
+	paths := map[string]bool{}
+	for _, o := range operations() {
+		a.mux.Handle(o.pattern, a.endpoint(o))
+		paths[o.path()] = true
 	}
-	for _, path := range document.paths() {
+	for path := range paths {
 		a.mux.HandleFunc(path, a.wrongMethod)
 	}
 	a.mux.Handle("/", c.Pages)
@@ -66,38 +68,9 @@ func New(c Config) *API {
 // ServeHTTP answers a request of the API, and passes any other one to the pages.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// endpoint is one operation.
-type endpoint struct {
-	pattern string // as http.ServeMux takes it
-	scope   server.Scope
-	answer  func(*http.Request) (reply, error)
-}
-
-func (a *API) endpoints() []endpoint {
-	return []endpoint{
-		{"GET /{$}", "", a.landingPage},
-		{"GET /conformance", "", a.conformance},
-		{"GET /api", "", a.definition},
-		{"GET /processes", "", a.processes},
-		{"GET /processes/{processID}", "", a.process},
-		{"GET /processes/{processID}/inputsschema", "", a.inputsSchema},
-		{"GET /processes/{processID}/outputsschema", "", a.outputsSchema},
-		{"POST /processes/{processID}/execution", server.ScopeExecute, a.execute},
-		{"GET /jobs", "", a.jobs},
-		{"GET /jobs/{jobID}", "", a.job},
-		{"DELETE /jobs/{jobID}", server.ScopeOperate, a.dismiss},
-		{"GET /jobs/{jobID}/results", "", a.results},
-		{"GET /jobs/{jobID}/results/{outputID}", "", a.result},
-		{"GET /jobs/{jobID}/inputs", "", a.inputs},
-		{"GET /cache", "", a.cache},
-		{"POST /cache", "", a.lookUp},
-		{"GET /cache/{key}", "", a.cacheEntry},
-		{"POST /cache/{key}/invalidate", server.ScopeOperate, a.invalidate},
-	}
-}
-
 // endpoint returns the handler of one operation, which answers in the form that the client wants.
-func (a *API) endpoint(e endpoint, query []string) http.Handler {
+func (a *API) endpoint(o operation) http.Handler {
+	query := o.queryNames()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
 		asked, err := formOf(r)
@@ -107,17 +80,17 @@ func (a *API) endpoint(e endpoint, query []string) http.Handler {
 		}
 		follows := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 		switch {
-		case e.pattern == "GET /{$}" && (asked == htmlForm || follows):
+		case o.pattern == "GET /{$}" && (asked == htmlForm || follows):
 			a.pages.ServeHTTP(w, r) // Waybill's own first page
 			return
 		case follows:
 			a.pages.Follow(w, r, func(r *http.Request) (string, any, error) {
-				answer, err := a.callEndpoint(e, r, query)
+				answer, err := a.callEndpoint(o, r, query)
 				return answer.name, answer.doc, err
 			})
 			return
 		}
-		answer, err := a.callEndpoint(e, r, query)
+		answer, err := a.callEndpoint(o, r, query)
 		if err != nil {
 			a.writeError(w, r, err, asked)
 			return
@@ -127,9 +100,9 @@ func (a *API) endpoint(e endpoint, query []string) http.Handler {
 }
 
 // callEndpoint returns the answer of an operation, after checking the request's scope and query parameters.
-func (a *API) callEndpoint(e endpoint, r *http.Request, query []string) (reply, error) {
-	if e.scope != "" {
-		if _, err := server.Require(r.Context(), e.scope); err != nil {
+func (a *API) callEndpoint(o operation, r *http.Request, query []string) (reply, error) {
+	if o.scope != "" {
+		if _, err := server.Require(r.Context(), o.scope); err != nil {
 			return reply{}, err
 		}
 	}
@@ -140,7 +113,7 @@ func (a *API) callEndpoint(e endpoint, r *http.Request, query []string) (reply, 
 	if err := server.RefuseUnknown(given, query); err != nil {
 		return reply{}, err
 	}
-	return e.answer(r)
+	return o.serve(a, r)
 }
 
 // wrongMethod answers a request with a method that a known path does not have.
