@@ -75,21 +75,3 @@ func exceptionSchema(text, flag object) object {
 	return structure([]string{"type", "title", "status", "detail", "instance"}, object{"type": text, "title": text, "status": object{"type": "integer"},
 		"detail": text, "instance": text, "hint": text, "problems": list(problem)})
 }
-
-// structure returns the schema of an object with these properties only.
-func structure(required []string, properties object) object {
-	schema := object{"type": "object", "properties": properties, "additionalProperties": false}
-	if len(required) > 0 {
-		schema["required"] = required
-	}
-	return schema
-}
-
-func list(items object) object { return object{"type": "array", "items": items} }
-
-// byName returns the schema of an object with any properties.
-func byName(values object) object {
-	return object{"type": "object", "additionalProperties": values}
-}
-
-func uri() object { return object{"type": "string", "format": "uri"} }
