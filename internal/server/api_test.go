@@ -186,26 +186,14 @@ func TestFaultyDefinitionComesBackWithPlaces(t *testing.T) {
 	}
 }
 
-// TestClientAsksWhatAServiceAnswers ships over HTTP and compares every answer with the service's own.
-func TestClientAsksWhatAServiceAnswers(t *testing.T) {
+// TestClientShipsLikeAService applies, stores and registers over HTTP.
+func TestClientShipsLikeAService(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()
 	c := s.client()
-	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if view, err := c.Apply(ctx, proposal); err != nil || !view.Applied || view.Version != 1 {
-		t.Fatalf("apply: %+v, %v", view, err)
-	}
-	key, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("the files"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
-	first, err := c.Register(ctx, revision, true, "")
-	if err != nil || !first.Created || first.Revision.By != "ana" {
-		t.Fatalf("register: %+v, %v", first, err)
+	proposal, revision, first := s.shipByClient(t)
+	if view, err := c.Apply(ctx, proposal); err != nil || view.Applied || !view.Unchanged {
+		t.Errorf("apply again: %+v, %v; want no change", view, err)
 	}
 	if again, err := c.Register(ctx, revision, true, ""); err != nil || again.Created {
 		t.Errorf("register again: %+v, %v; want the existing one", again, err)
@@ -213,6 +201,47 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
 		t.Errorf("other content under the same label: %v, want a conflict", err)
 	}
+	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
+	s.Until(t, ref, "ends", servertest.Ended)
+	made, err := c.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	if err != nil || made.Number != 2 || made.By != "ana" {
+		t.Errorf("deploy again: %+v, %v", made, err)
+	}
+	view, err := c.Deployment(ctx, ref)
+	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
+		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
+	}
+}
+
+// shipByClient applies a definition and registers a revision with its deployment, over HTTP.
+func (s *testServer) shipByClient(t *testing.T) (server.Proposal, ledger.Revision, ledger.Registered) {
+	t.Helper()
+	c := s.client()
+	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view, err := c.Apply(t.Context(), proposal); err != nil || !view.Applied || view.Version != 1 {
+		t.Fatalf("apply: %+v, %v", view, err)
+	}
+	key, err := c.PutSnapshot(t.Context(), "greeter", "3f2c9a1", strings.NewReader("the files"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
+	first, err := c.Register(t.Context(), revision, true, "")
+	if err != nil || !first.Created || first.Revision.By != "ana" {
+		t.Fatalf("register: %+v, %v", first, err)
+	}
+	return proposal, revision, first
+}
+
+// TestClientAsksWhatAServiceAnswers compares every answer over HTTP with the service's own.
+func TestClientAsksWhatAServiceAnswers(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	c := s.client()
+	proposal, _, first := s.shipByClient(t)
 	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
 	s.Until(t, ref, "ends", servertest.Ended)
 
@@ -252,15 +281,6 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		t.Fatalf("got %d actions, %v; want 1", len(actions), err)
 	}
 	same("action", func(o operations) (any, error) { return o.Action(ctx, actions[0].ID) })
-
-	made, err := c.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
-	if err != nil || made.Number != 2 || made.By != "ana" {
-		t.Errorf("deploy again: %+v, %v", made, err)
-	}
-	view, err := c.Deployment(ctx, ref)
-	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
-		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
-	}
 }
 
 // operations are the methods that Service and Client share.

@@ -40,11 +40,31 @@ func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
 func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
+	own, cookie := s.loginOnLoopback(t)
+	const hold = "/api/v1/deployments/greeter%239/hold"
+	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401, "waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
+		if status, body, _ := s.ask(t, "POST", hold, "", "Cookie", cookie, "Host", host); status != want {
+			t.Errorf("a change by the cookie at %s: %d, want %d: %s", host, status, want, body)
+		}
+	}
+	if status, _, _ := s.ask(t, "POST", hold, "", "Authorization", bearer); status != 404 {
+		t.Errorf("a change by a token at 127.0.0.1: %d, want 404", status)
+	}
+	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
+		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
+			t.Errorf("%s shows the home's own name to a client without a token", path)
+		}
+	}
+}
+
+// loginOnLoopback logs in by a token at localhost. It returns the home's own name, to which the browser is sent, and the cookie.
+func (s *testServer) loginOnLoopback(t *testing.T) (own, cookie string) {
+	t.Helper()
 	u, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := u.Hostname()
+	own = u.Hostname()
 	if !strings.HasPrefix(own, "waybill-") || !strings.HasSuffix(own, ".localhost") || len(own) < len("waybill-.localhost")+16 {
 		t.Fatalf("the login address is %s, want a name of the home's own below .localhost", u)
 	}
@@ -62,21 +82,8 @@ func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	if status != http.StatusSeeOther || header.Get("Location") != "/actions" || header.Get("Set-Cookie") == "" {
 		t.Fatalf("its code at the home's name: %d to %q with cookie %q", status, header.Get("Location"), header.Get("Set-Cookie"))
 	}
-	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
-	const hold = "/api/v1/deployments/greeter%239/hold"
-	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401, "waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
-		if status, body, _ := s.ask(t, "POST", hold, "", "Cookie", cookie, "Host", host); status != want {
-			t.Errorf("a change by the cookie at %s: %d, want %d: %s", host, status, want, body)
-		}
-	}
-	if status, _, _ := s.ask(t, "POST", hold, "", "Authorization", bearer); status != 404 {
-		t.Errorf("a change by a token at 127.0.0.1: %d, want 404", status)
-	}
-	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
-		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
-			t.Errorf("%s shows the home's own name to a client without a token", path)
-		}
-	}
+	cookie, _, _ = strings.Cut(header.Get("Set-Cookie"), ";")
+	return own, cookie
 }
 
 func TestARedirectAfterTheLoginStaysHere(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -139,16 +141,13 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 		var found []ledger.ActionState
 		if err := json.Unmarshal([]byte(answer), &found); err != nil || status != 200 {
 			t.Errorf("%s: %d %s", query, status, answer)
-			continue
 		}
-		if len(found) != len(want) {
-			t.Errorf("%s: found %d, want %d", query, len(found), len(want))
-			continue
+		got := []action.ID{}
+		for _, a := range found {
+			got = append(got, a.ID)
 		}
-		for i := range want {
-			if found[i].ID != want[i] {
-				t.Errorf("%s: number %d is %s, want %s", query, i, found[i].ID, want[i])
-			}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 	}
 	for _, query := range []string{"status=done", "parent=x", "after=x", "since=now", "offset=3", "limit=1001"} {

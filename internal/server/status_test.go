@@ -27,6 +27,25 @@ func kinds(v server.StatusView) (all []string) {
 	return all
 }
 
+// awaitTroubles returns the status once it has the wanted troubles.
+func (s *testServer) awaitTroubles(t *testing.T, want []string) (v server.StatusView) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, ledger.TopicAction) {
+		var err error
+		if v, err = s.client().Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if cmp.Equal(want, kinds(v)) {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, kinds(v)); diff != "" {
+		t.Fatal(diff)
+	}
+	return v
+}
+
 func TestStatusSaysWhatIsSlow(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -54,18 +73,7 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 			Faults: []string{"server.yaml:3:5: unknown key"}, Restart: []string{"ledger"}}
 	})
 	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x", "reload server.yaml", "restart server.yaml"}
-	deadline := time.Now().Add(time.Minute)
-	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(ctx, 100*time.Millisecond, ledger.TopicAction) {
-		if v, err = c.Status(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if cmp.Equal(want, kinds(v)) {
-			break
-		}
-	}
-	if diff := cmp.Diff(want, kinds(v)); diff != "" {
-		t.Fatal(diff)
-	}
+	v = s.awaitTroubles(t, want)
 	if v.KeepsUp {
 		t.Error("it keeps up, it says")
 	}

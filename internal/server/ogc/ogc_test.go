@@ -68,7 +68,7 @@ func TestTheDefinitionIsOpenAPI(t *testing.T) {
 	}
 }
 
-func TestProcessesAreDescribed(t *testing.T) {
+func TestProcessesAreListedInPages(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	var first, rest ogc.ProcessList
@@ -81,6 +81,11 @@ func TestProcessesAreDescribed(t *testing.T) {
 	if len(rest.Processes) != 1 || rest.Processes[0].ID != "wait" || rest.Links[len(rest.Links)-1].Rel == "next" {
 		t.Errorf("%+v", rest)
 	}
+}
+
+func TestProcessesAreDescribed(t *testing.T) {
+	t.Parallel()
+	w := start(t, webhook.Guard{})
 	var mirror ogc.Process
 	w.get("/processes/mirror").want(t, http.StatusOK).into(t, &mirror)
 	if mirror.Version != "2" || mirror.Title != "Mirror items" || mirror.Inputs["payload"].MinOccurs != 1 || mirror.Inputs["mode"].MinOccurs != 0 {
