@@ -35,7 +35,7 @@ type Service struct {
 	Inspect func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
 	// Current returns the name of the release that a host has switched to, "" for none; known and nil as for Inspect.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
-	// ReadLog returns the last output of a service on a host, at most most bytes; known and nil as for Inspect.
+	// ReadLog returns the last output of a service on a host, at most that many bytes; known and nil as for Inspect.
 	ReadLog func(host pipeline.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
 }
 

@@ -118,8 +118,8 @@ func execution() operation {
 	}
 	return operation{pattern: "POST /processes/{processID}/execution", id: "execute", serve: (*API).execute, summary: "Execute a process", scope: server.ScopeExecute, body: "execute",
 		headers: []object{
-			object{"name": "Prefer", "in": "header", "schema": object{"type": "string"}, "description": "respond-async, or wait=SECONDS (RFC 7240)"},
-			object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255}, "description": "repeating the same request with this key within 24 hours returns the same job"},
+			{"name": "Prefer", "in": "header", "schema": object{"type": "string"}, "description": "respond-async, or wait=SECONDS (RFC 7240)"},
+			{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 255}, "description": "repeating the same request with this key within 24 hours returns the same job"},
 		},
 		answers: object{"200": done["200"], "204": done["204"], "201": started, "303": there},
 		errors:  append(failures(), http.StatusUnprocessableEntity)}
