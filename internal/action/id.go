@@ -1,6 +1,7 @@
 package action
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -21,6 +22,13 @@ func NewID(now time.Time, random [10]byte) ID {
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// RandomID returns a new id of the time now, whose other bits are random.
+func RandomID(now time.Time) ID {
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	return NewID(now, random)
 }
 
 // DerivedID returns the same id for the same time and parts on every instance:

@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe-core checks pages against the rules of WCAG. It is the npm package of that name, fetched once and kept in the user's cache.
+// axe-core checks pages by the rules of WCAG. It is an npm package, which is fetched once and kept in the user's cache.
 const (
 	axeVersion   = "4.10.3"
 	axePackage   = "axe-core@" + axeVersion
@@ -31,10 +31,11 @@ const (
 	axeLimit     = 8 << 20 // bytes of the package, and of the script in it
 )
 
-// loading lets one test at a time fetch the script.
+// loading is held by the test that fetches the script.
 var loading sync.Mutex //nolint:gochecknoglobals // a lock of this process' tests
 
-// Accessible runs axe-core on the page that the browser shows, and reports every rule that the page breaks, with the places.
+// Accessible runs axe-core on the browser's current page. It fails the test for every rule that the page breaks, with the
+// places.
 func Accessible(browser context.Context, t testing.TB, name string) {
 	t.Helper()
 	var broken []struct {
@@ -76,7 +77,7 @@ func axeScript(t testing.TB) string {
 	return string(source)
 }
 
-// fetchAxe has npm download the package, checks that it is the pinned one, and returns its script.
+// fetchAxe downloads the package with npm, checks its digest, and returns its script.
 func fetchAxe(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, axeTimeout)
 	defer cancel()
@@ -94,7 +95,7 @@ func fetchAxe(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha512.Sum512(packed); base64.StdEncoding.EncodeToString(sum[:]) != axeIntegrity {
-		return nil, fmt.Errorf("%s is not the package that was pinned", axePackage)
+		return nil, fmt.Errorf("%s does not have the pinned digest", axePackage)
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -111,7 +112,7 @@ func fetchAxe(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// keep writes a file whole or not at all, since tests of other packages may read it.
+// keep writes a file with all of its content or not at all, since tests of other packages may read it.
 func keep(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

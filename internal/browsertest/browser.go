@@ -1,6 +1,5 @@
-// Package browsertest drives a real headless Chromium in tests. When it is
-// missing and the test runs as root on Debian, it is installed; else the test
-// fails and says what to install.
+// Package browsertest drives a real headless Chromium in tests. If it is missing and the test runs as root on Debian, the
+// package installs it; else the test fails with what to install.
 package browsertest
 
 import (
@@ -21,11 +20,11 @@ const (
 	browserTimeout = 4 * time.Minute
 )
 
-// installing lets one test at a time look for the browser; installing it twice at once would fail.
+// installing is held by the test that looks for the browser, since installing it twice at once fails.
 var installing sync.Mutex //nolint:gochecknoglobals // a lock of this process' tests
 
-// Start opens a browser with a profile of its own until the test ends. The context is for chromedp.Run; chromedp.NewContext
-// of it is a further tab.
+// Start opens a browser with its own profile until the test ends. The context is for chromedp.Run. chromedp.NewContext of it
+// opens another tab.
 func Start(t testing.TB) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -39,7 +38,7 @@ func Start(t testing.TB) context.Context {
 	allocator, cancelAllocator := chromedp.NewExecAllocator(ctx, options...)
 	browser, cancelBrowser := chromedp.NewContext(allocator)
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(browser) // closes it and waits; one that has gone already is no matter
+		_ = chromedp.Cancel(browser) // closes the browser and waits; an error means that it has gone already
 		cancelBrowser()
 		cancelAllocator()
 		cancelTime()
@@ -50,7 +49,7 @@ func Start(t testing.TB) context.Context {
 	return browser
 }
 
-// find is the browser's program.
+// find returns the path of the browser, and installs it if it is missing.
 func find(t testing.TB) string {
 	t.Helper()
 	installing.Lock()
@@ -72,7 +71,7 @@ func find(t testing.TB) string {
 	}
 	path := lookUp()
 	if path == "" {
-		t.Fatal("this test needs chromium, and after its installation there is none in PATH")
+		t.Fatal("this test needs chromium, and it is not in PATH after its installation")
 	}
 	return path
 }
@@ -86,7 +85,7 @@ func lookUp() string {
 	return ""
 }
 
-// Save writes a screenshot to a folder that outlives the test when WAYBILL_SCREENSHOTS names one, else to its temporary one.
+// Save writes a screenshot to the folder in WAYBILL_SCREENSHOTS, which outlives the test, or else to a temporary one.
 func Save(t testing.TB, name string, png []byte) {
 	t.Helper()
 	dir := os.Getenv("WAYBILL_SCREENSHOTS")

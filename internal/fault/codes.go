@@ -9,32 +9,32 @@ type Code string
 const (
 	Invalid              Code = "invalid"                // input, file or configuration is wrong
 	TooLarge             Code = "too_large"              // the request is larger than its bound
-	BadMediaType         Code = "unsupported_media_type" // the request's Content-Type is not one that is read
+	BadMediaType         Code = "unsupported_media_type" // the request's Content-Type is not supported
 	Failed               Code = "failed"                 // the work was done and failed
 	NotFound             Code = "not_found"              // no such pipeline, deployment, …
-	Conflict             Code = "conflict"               // moved meanwhile, or registered with other content
-	Refused              Code = "refused"                // understood, and not done: a rule forbids it
+	Conflict             Code = "conflict"               // changed by another request, or registered with other content
+	Refused              Code = "refused"                // understood, but a rule forbids it
 	Canceled             Code = "canceled"               // canceled or superseded
 	Unauthorized         Code = "unauthorized"           // no valid token
 	Forbidden            Code = "forbidden"              // the token lacks the scope, or the origin is foreign
-	Unavailable          Code = "unavailable"            // a needed part is not there: ledger, server, engine, disk
-	Pending              Code = "pending"                // only plan: something would be done
+	Unavailable          Code = "unavailable"            // a needed part cannot be reached: ledger, server, engine, disk
+	Pending              Code = "pending"                // only plan: something would change
 	Interrupted          Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
 	Internal             Code = "internal"               // a bug
 	NoSuchAction         Code = "no_such_action"         // unknown action id
 	Terminal             Code = "terminal"               // the action has ended
-	StaleClaim           Code = "stale_claim"            // another instance has the claim by now
+	StaleClaim           Code = "stale_claim"            // another instance has the claim now
 	IllegalTransition    Code = "illegal_transition"
 	NotReady             Code = "not_ready" // not due, or claimed
 	OwnedByDeployment    Code = "owned_by_deployment"
 	NoSuchHandler        Code = "no_such_handler"
 	InvalidParameters    Code = "invalid_parameters"
-	BackoffWithoutTime   Code = "backoff_without_time" // a handler put its action off, and did not say until when: a bug
+	BackoffWithoutTime   Code = "backoff_without_time" // a handler deferred its action without a time: a bug
 	DuplicateKey         Code = "duplicate_key"
 	NoSuchProcess        Code = "no_such_process"
 	IdempotencyKeyReused Code = "idempotency_key_reused"
 	LedgerUnavailable    Code = "ledger_unavailable"
-	StaleEpoch           Code = "stale_epoch" // another instance holds the lease of the pipeline by now
+	StaleEpoch           Code = "stale_epoch" // another instance has the lease of the pipeline now
 	Corrupt              Code = "corrupt"     // a stored file is damaged, or of a newer version
 )
 
@@ -43,13 +43,13 @@ const (
 	ExitDone        = 0   // done, or nothing to do
 	ExitFailed      = 1   // the work failed
 	ExitUsage       = 2   // usage, file or configuration is wrong
-	ExitUnavailable = 3   // a needed part is not there
+	ExitUnavailable = 3   // a needed part cannot be reached
 	ExitRefused     = 4   // canceled, superseded or refused
-	ExitPending     = 5   // plan only: something would be done
+	ExitPending     = 5   // only plan: something would change
 	ExitInterrupted = 130 // ended by Ctrl-C, SIGTERM or a closed terminal
 )
 
-// status is one row of the table from code to the outside.
+// status is the HTTP status and the exit status of a code.
 type status struct{ http, exit int }
 
 var statuses = map[Code]status{
@@ -84,7 +84,7 @@ var statuses = map[Code]status{
 	Corrupt:              {http.StatusInternalServerError, ExitUnavailable},
 }
 
-// HTTP is the response status for the code; 500 for one that is not in the table.
+// HTTP returns the response status of the code; 500 for an unknown one.
 func (c Code) HTTP() int {
 	if s, ok := statuses[c]; ok {
 		return s.http
@@ -92,7 +92,7 @@ func (c Code) HTTP() int {
 	return http.StatusInternalServerError
 }
 
-// Exit is the exit status for the code; 1 for one that is not in the table, 0 for none.
+// Exit returns the exit status of the code; 1 for an unknown one, 0 for "".
 func (c Code) Exit() int {
 	if c == "" {
 		return ExitDone

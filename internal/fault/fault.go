@@ -1,8 +1,8 @@
-// Package fault gives errors the few properties that callers act on: a code, a
-// hint for the reader, and what a loop should do with the error.
+// Package fault gives errors the few properties that callers act on: a code, a hint for the reader, and what a loop should do
+// with the error.
 //
-// One table maps codes to HTTP and exit statuses (see codes.go). Everything
-// else about an error is its text, wrapped with %w as usual.
+// One table maps codes to HTTP and exit statuses (see codes.go). Everything else about an error is its text, wrapped with %w as
+// usual.
 package fault
 
 import (
@@ -33,12 +33,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error with a code. The format may use %w.
+// New returns an error with a code. The format may use %w.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Wrap gives err a code and keeps its text.
+// Wrap returns err with a code and the same text.
 func Wrap(code Code, err error) *Error {
 	return &Error{Code: code, Err: err}
 }
@@ -49,8 +49,16 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// CodeOf is the code of the outermost coded error in err's chain; Invalid for bare Problems, Internal when there is
-// none, "" for nil.
+// WithNearest sets the hint to the known name that is nearest to name. Without one near enough it keeps the hint.
+func (e *Error) WithNearest(name string, known []string) *Error {
+	if near := Nearest(name, known); near != "" {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e
+}
+
+// CodeOf returns the code of the outermost coded error in err's chain: Invalid for Problems without a code, Internal for any
+// other error without one, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -67,7 +75,7 @@ func CodeOf(err error) Code {
 // Is reports whether err carries the code.
 func Is(err error, code Code) bool { return CodeOf(err) == code }
 
-// HintOf is the hint of the outermost error in err's chain that has one.
+// HintOf returns the hint of the outermost error in err's chain that has one.
 func HintOf(err error) string {
 	for err != nil {
 		if coded, ok := errors.AsType[*Error](err); ok {
@@ -82,12 +90,12 @@ func HintOf(err error) string {
 	return ""
 }
 
-// permanent marks an error that another attempt would not fix.
+// permanent is an error that another attempt does not fix.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks err as one that a loop must not try again.
+// Permanent returns err marked as one that a loop must not retry.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -101,7 +109,7 @@ func IsPermanent(err error) bool {
 	return ok
 }
 
-// retryAfter marks an error with the time at which to try again.
+// retryAfter is an error with the time at which to retry.
 type retryAfter struct {
 	error
 	at time.Time
@@ -109,7 +117,7 @@ type retryAfter struct {
 
 func (r retryAfter) Unwrap() error { return r.error }
 
-// RetryAfter marks err as passing at the named time.
+// RetryAfter returns err marked with the time at which to retry.
 func RetryAfter(err error, at time.Time) error {
 	if err == nil {
 		return nil
@@ -117,8 +125,8 @@ func RetryAfter(err error, at time.Time) error {
 	return retryAfter{err, at}
 }
 
-// RetryAt is the time that RetryAfter put into err's chain. Without one, and
-// unless IsPermanent, the loop backs off by its own policy.
+// RetryAt returns the time that RetryAfter put into err's chain. Without one, and unless IsPermanent, the loop backs off by its
+// own policy.
 func RetryAt(err error) (time.Time, bool) {
 	r, ok := errors.AsType[retryAfter](err)
 	return r.at, ok

@@ -14,6 +14,7 @@ type Position struct {
 	Column int    `json:"column,omitempty"`
 }
 
+// String returns FILE:LINE:COLUMN, or FILE without a line.
 func (p Position) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -29,10 +30,10 @@ type Problem struct {
 	Text       string `json:"text"`                 // what is wrong, for people
 	Suggestion string `json:"suggestion,omitempty"` // the nearest known name, or what to write instead
 	Warning    bool   `json:"warning,omitempty"`    // true: reported, never blocking
-	More       int    `json:"more,omitempty"`       // of the last one: how many further problems it counts without naming them
+	More       int    `json:"more,omitempty"`       // of the last problem: the number of further problems, which are only counted
 }
 
-// String is FILE:LINE:COLUMN: [scope: ]text.
+// String returns FILE:LINE:COLUMN: [scope: ]text.
 func (p Problem) String() string {
 	var b strings.Builder
 	if where := p.Position.String(); where != "" {
@@ -63,13 +64,13 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Bounds of a list of problems, so that a hostile file costs neither memory nor an endless answer.
+// Bounds of a list of problems, so that a hostile file causes neither high memory use nor a long answer.
 const (
-	mostProblems = 100  // that are named, of each kind: blocking ones and warnings
+	mostProblems = 100  // listed problems of each kind (blocking or warning)
 	longestText  = 1000 // bytes of a text, a scope or a suggestion
 )
 
-// Add appends problems. Beyond the first hundred it only counts them, in a last problem "and N more".
+// Add appends problems. After the first hundred of a kind it only counts them, in a last problem "and N more".
 func (ps *Problems) Add(more ...Problem) {
 	for _, p := range more {
 		named, counter := ps.named(p.Warning)
@@ -85,7 +86,7 @@ func (ps *Problems) Add(more ...Problem) {
 	}
 }
 
-// named returns how many problems of a kind there are, or, once they are only counted, where; -1: not yet.
+// named returns the number of listed problems of a kind, and the index of the problem that counts further ones; -1: none.
 func (ps *Problems) named(warning bool) (n, counter int) {
 	for i := len(*ps) - 1; i >= 0; i-- {
 		switch p := (*ps)[i]; {
@@ -99,19 +100,19 @@ func (ps *Problems) named(warning bool) (n, counter int) {
 	return n, -1
 }
 
-// Few returns the problems as Add lists them: at most a hundred of each kind by name.
+// Few returns the problems as Add keeps them: at most a hundred of each kind, and the count of the rest.
 func (ps Problems) Few() Problems {
 	var few Problems
 	few.Add(ps...)
 	return few
 }
 
-// further is the problem that counts n others like p.
+// further returns the problem that counts n more problems of p's kind.
 func further(p Problem, n int) Problem {
 	return Problem{Position: Position{File: p.File}, Code: "more", Text: fmt.Sprintf("and %d more", n), Warning: p.Warning, More: n}
 }
 
-// shorten cuts a text that a file made too long.
+// shorten returns a text of at most longestText bytes.
 func shorten(text string) string {
 	if len(text) <= longestText {
 		return text
@@ -119,7 +120,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:longestText], "") + "…"
 }
 
-// Sort orders by file, line, column, then text; what counts further problems comes last.
+// Sort orders the problems by file, line, column, then text. Problems that count further ones come last.
 func (ps Problems) Sort() {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.More, b.More), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
@@ -127,7 +128,7 @@ func (ps Problems) Sort() {
 	})
 }
 
-// Err is the problems that block, sorted, or nil when there are only warnings.
+// Err returns the problems that block, sorted, or nil if all are warnings.
 func (ps Problems) Err() error {
 	blocking := ps.only(false)
 	if len(blocking) == 0 {
@@ -136,7 +137,7 @@ func (ps Problems) Err() error {
 	return blocking
 }
 
-// Warnings is the problems that do not block, sorted.
+// Warnings returns the problems that do not block, sorted.
 func (ps Problems) Warnings() Problems {
 	return ps.only(true)
 }
@@ -153,7 +154,7 @@ func (ps Problems) only(warning bool) Problems {
 	return all.Few()
 }
 
-// Nearest is the known name closest to name, at an edit distance of at most 2; "" when none is.
+// Nearest returns the known name with the smallest edit distance to name, if that is at most 2; else "".
 func Nearest(name string, known []string) string {
 	best, found := 3, ""
 	for _, k := range known {
@@ -164,7 +165,7 @@ func Nearest(name string, known []string) string {
 	return found
 }
 
-// distance is the Levenshtein distance of a and b, or limit when it is not below.
+// distance returns the Levenshtein distance of a and b, at most limit.
 func distance(a, b string, limit int) int {
 	if abs(len(a)-len(b)) >= limit {
 		return limit

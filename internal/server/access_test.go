@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
-// TestFollowersEndWithTheirAccess: a stream ends once its token was revoked or has expired, or its session has ended, and
-// another client's resumes.
+// TestFollowersEndWithTheirAccess: a stream ends when its token is revoked or expires, or its session ends. Streams of other
+// clients continue.
 func TestFollowersEndWithTheirAccess(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "0.0.0.0:7070")
@@ -56,8 +56,8 @@ func TestFollowersEndWithTheirAccess(t *testing.T) {
 	<-kept
 }
 
-// builds stores a build whose only step has printed a line and is running.
-func (s *served) builds(t *testing.T) {
+// builds stores a build whose only step is running and has printed a line.
+func (s *testServer) builds(t *testing.T) {
 	t.Helper()
 	store, err := results.Create(filepath.Join(s.logs, "7.1"), 1<<20)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *served) builds(t *testing.T) {
 	}
 }
 
-// follow begins an answer that does not end, and returns how it ended; nil: the server ended it.
-func (s *served) follow(t *testing.T, path, header, value string) (ended <-chan error, leave func()) {
+// follow requests an endless answer. ended receives its error when it ends; nil: the server ended it.
+func (s *testServer) follow(t *testing.T, path, header, value string) (ended <-chan error, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -102,7 +102,7 @@ func (s *served) follow(t *testing.T, path, header, value string) (ended <-chan 
 	end := make(chan error, 1)
 	go func() {
 		defer response.Body.Close()
-		_, _ = io.Copy(io.Discard, response.Body) // a log in plain text is cut off
+		_, _ = io.Copy(io.Discard, response.Body) // reading a plain-text log ends with an error
 		end <- ctx.Err()
 	}()
 	return end, cancel

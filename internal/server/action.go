@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,46 +13,43 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// Handlers makes actions of parameters, by the name of the handler that does them. The function checks the parameters
-// (fault.Problems) and says how often the action is tried, and in which lane.
+// Handlers maps the name of a handler to a function that makes an action of parameters. The function checks the parameters
+// (fault.Problems) and sets the action's policy and lane.
 type Handlers map[string]func(parameters json.RawMessage) (action.Action, error)
 
-// NewAction is an action that a caller wants done.
+// NewAction is a request for an action.
 type NewAction struct {
 	Handler    string          `json:"handler"`
 	Parameters json.RawMessage `json:"parameters,omitempty"` // a JSON object
-	At         time.Time       `json:"at,omitzero"`          // not before; at most a year ahead
+	At         time.Time       `json:"at,omitzero"`          // earliest start; at most a year ahead
 	Priority   *int            `json:"priority,omitempty"`   // 0..1000, lower goes first; nil: 100
-	UniqueKey  string          `json:"uniqueKey,omitempty"`  // unique among live actions; OnConflict says what becomes of a second one
+	UniqueKey  string          `json:"uniqueKey,omitempty"`  // unique among live actions; OnConflict handles a second one
 	Deadline   string          `json:"deadline,omitempty"`   // such as 2h or 7d from now, or never; "": the handler's
 	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see queue.OnConflict
 	By         string          `json:"-"`
-	OwnOnly    bool            `json:"-"` // replace no action that another one than By created
-	// IdempotencyKey stands for this order for a day: who sends it again gets the same action; "": none.
+	OwnOnly    bool            `json:"-"` // only replace actions that By created
+	// IdempotencyKey identifies this request for a day: repeating it returns the same action; "": none.
 	IdempotencyKey string `json:"-"`
 }
 
-// AddedAction is an action that was stored for a caller.
+// AddedAction is an action that a request created or found.
 type AddedAction struct {
-	queue.ActionState
-	Created bool `json:"created"` // false: the order's unique key is that of a live action, and this is it
+	ledger.ActionState
+	Created bool `json:"created"` // false: this live action already has the unique key
 }
 
-// AddAction stores an action. fault.NoSuchHandler when nobody knows the handler; fault.InvalidParameters with every fault of
-// the parameters (fault.Problems).
+// AddAction stores an action. Errors are fault.NoSuchHandler for an unknown handler, and fault.InvalidParameters with every
+// fault of the parameters (fault.Problems).
 func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, error) {
 	handlers := s.offers.Handlers()
 	prepare, ok := handlers[o.Handler]
 	if !ok {
-		unknown := fault.New(fault.NoSuchHandler, "there is no handler %q", o.Handler)
-		if near := fault.Nearest(o.Handler, slices.Sorted(maps.Keys(handlers))); near != "" {
-			return AddedAction{}, unknown.WithHint("did you mean %q?", near)
-		}
-		return AddedAction{}, unknown.WithHint("handlers are described in server.yaml; waybill config check reads it")
+		return AddedAction{}, fault.New(fault.NoSuchHandler, "handler %q not found", o.Handler).
+			WithHint("handlers are described in server.yaml; waybill config check reads it").
+			WithNearest(o.Handler, slices.Sorted(maps.Keys(handlers)))
 	}
 	a, err := prepare(o.Parameters)
 	if err != nil {
@@ -63,7 +59,7 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 		return AddedAction{}, err
 	}
 	if len(a.Parameters) > blob.Inline {
-		if a, err = s.putAside(ctx, a); err != nil {
+		if a, err = s.offloadParameters(ctx, a); err != nil {
 			return AddedAction{}, err
 		}
 	}
@@ -79,18 +75,10 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	if o.OwnOnly && way == queue.ReplaceWaiting {
 		way = queue.ReplaceOwn
 	}
-	return s.enqueue(ctx, a, queue.EnqueueOptions{OnConflict: way, Idempotency: once})
+	return s.enqueueOnce(ctx, once, a, way)
 }
 
-// BadParameters gives the faults of what somebody wants done their code; other errors stay as they are.
-func BadParameters(err error) error {
-	if problems, ok := errors.AsType[fault.Problems](err); ok {
-		return fault.Wrap(fault.InvalidParameters, problems)
-	}
-	return err
-}
-
-// complete puts the rest of the order into the action.
+// complete sets the fields of the action that the request determines besides its parameters.
 func (o NewAction) complete(a *action.Action, now time.Time) error {
 	a.RunAt, a.UniqueKey, a.CreatedBy, a.Priority = o.At, o.UniqueKey, o.By, o.Priority
 	if o.OnConflict != "" && !slices.Contains(queue.OnConflicts(), o.OnConflict) {
@@ -114,22 +102,11 @@ func (o NewAction) complete(a *action.Action, now time.Time) error {
 	return nil
 }
 
-// enqueue stores an action and reads it back.
-func (s *Service) enqueue(ctx context.Context, a action.Action, o queue.EnqueueOptions) (AddedAction, error) {
-	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueWith(ctx, a, o)
-	if err != nil {
-		return AddedAction{}, err
-	}
-	state, err := s.ledger.Action(ctx, made.ID)
-	return AddedAction{state, made.Created}, err
-}
-
-// CancelAction ends an action: at once when nobody works on it, else as soon as its attempt lets go. The answer is
-// where it stands now; asking again changes nothing. fault.Terminal when it has ended otherwise, fault.OwnedByDeployment
-// for a deployment's step.
-func (s *Service) CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error) {
-	refused := s.ledger.Cancel(ctx, id, queue.CancelNow)
+// CancelAction cancels an action: at once if no attempt is running, else as soon as its attempt stops. It returns the state
+// after that, and is idempotent. Errors are fault.Terminal if the action has ended in another way, and
+// fault.OwnedByDeployment for a deployment's step.
+func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error) {
+	refused := s.ledger.Cancel(ctx, id, ledger.CancelNow)
 	if refused != nil && !fault.Is(refused, fault.Terminal) {
 		return queue.ActionState{}, refused
 	}
@@ -140,16 +117,16 @@ func (s *Service) CancelAction(ctx context.Context, id action.ID) (queue.ActionS
 	return state, err
 }
 
-// SnoozeAction lets an action that waits do so until another time. See ledger.Ledger.Snooze for the errors.
-func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
+// SnoozeAction makes a waiting action wait until another time. See ledger.Ledger.Snooze for the errors.
+func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error) {
 	if err := s.ledger.Snooze(ctx, id, until, by); err != nil {
 		return queue.ActionState{}, err
 	}
 	return s.ledger.Action(ctx, id)
 }
 
-// RetryAction makes a new action that does what an ended one should have done: same parameters, key and priority.
-// fault.NotReady while it lives, fault.OwnedByDeployment for a deployment's step.
+// RetryAction creates a new action with the parameters, key and priority of an ended one. Errors are fault.NotReady while the
+// old action is live, and fault.OwnedByDeployment for a deployment's step.
 func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (AddedAction, error) {
 	old, err := s.ledger.Action(ctx, id)
 	if err != nil {
@@ -162,5 +139,5 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
-	return s.enqueue(ctx, old.Again(action.ID{}, by), queue.EnqueueOptions{})
+	return s.enqueueAction(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)
 }

@@ -17,106 +17,77 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// serveOrders is a world whose people may order actions of the handler "work", which nobody serves.
-func serveOrders(t *testing.T) *served {
+// serveWork starts a server with the handler "work", which no conductor serves.
+func serveWork(t *testing.T) *testServer {
 	t.Helper()
 	w := servertest.Start(t)
-	orders := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
+	handlers := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
 		if strings.Contains(string(raw), "bad") {
 			return action.Action{}, fault.Problems{{Code: "parameter-invalid", Scope: "n", Text: "it is bad"}}
 		}
 		return action.Action{Kind: "action", Name: "work", Handler: "work", Parameters: raw, Policy: action.DefaultPolicy()}, nil
 	}}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{Handlers: func() server.Handlers { return orders }})
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{Handlers: func() server.Handlers { return handlers }})
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return &served{World: w, Server: s, api: api}
+	return &testServer{World: w, Server: s, api: api}
 }
 
-func TestOrdersOverHTTP(t *testing.T) {
-	t.Parallel()
-	s := serveOrders(t)
-	const at = "/api/v1/actions"
-	post := func(path, body string) (int, server.AddedAction, string) {
-		t.Helper()
-		status, answer, header := s.ask(t, "POST", path, body, "Authorization", bearer, "Content-Type", "application/json")
-		var made server.AddedAction
-		if status < 300 {
-			if err := json.Unmarshal([]byte(answer), &made); err != nil {
-				t.Fatal(err)
-			}
-			return status, made, header.Get("Location")
-		}
+const actionsPath = "/api/v1/actions"
+
+// postAction sends a request with the home's token. It returns the action of a successful answer, and the answer or, if that has
+// one, its Location.
+func (s *testServer) postAction(t *testing.T, path, body string, headers ...string) (status int, made server.AddedAction, answer string) {
+	t.Helper()
+	headers = append(headers, "Authorization", bearer, "Content-Type", "application/json")
+	status, answer, header := s.ask(t, "POST", actionsPath+path, body, headers...)
+	if status >= 300 {
 		return status, made, answer
 	}
-	status, made, location := post(at, `{"handler": "work", "parameters": {"n": 12345678901234567890}, "priority": 7, "uniqueKey": "k", "deadline": "2d"}`)
-	if status != 201 || !made.Created || location != at+"/"+made.ID.String() || made.CreatedBy == "" || *made.Priority != 7 ||
+	if err := json.Unmarshal([]byte(answer), &made); err != nil {
+		t.Fatal(err)
+	}
+	if location := header.Get("Location"); location != "" {
+		answer = location
+	}
+	return status, made, answer
+}
+
+// wantError fails the test unless a request is refused with a status and a text.
+func (s *testServer) wantError(t *testing.T, path, body string, status int, text string) {
+	t.Helper()
+	if got, _, answer := s.postAction(t, path, body); got != status || !strings.Contains(answer, text) {
+		t.Errorf("%s %s: %d %s; want %d with %s", path, body, got, answer, status, text)
+	}
+}
+
+func TestActionsAreAddedOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
+	status, made, location := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 12345678901234567890}, "priority": 7, "uniqueKey": "k", "deadline": "2d"}`)
+	if status != 201 || !made.Created || location != actionsPath+"/"+made.ID.String() || made.CreatedBy == "" || *made.Priority != 7 ||
 		!strings.Contains(string(made.Parameters), "12345678901234567890") || made.Policy.Deadline != action.Duration(48*time.Hour) {
 		t.Errorf("%d %+v %s", status, made, location)
 	}
-	if status, again, _ := post(at, `{"handler": "work", "uniqueKey": "k"}`); status != 200 || again.Created || again.ID != made.ID {
+	if status, again, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "k"}`); status != 200 || again.Created || again.ID != made.ID {
 		t.Errorf("%d %+v", status, again)
 	}
-	if status, _, answer := post(at, `{"handler": "work", "uniqueKey": "k", "onConflict": "reject"}`); status != 409 || !strings.Contains(answer, "waybill:duplicate_key") {
-		t.Errorf("rejected: %d %s", status, answer)
-	}
-	if status, urgent, _ := post(at, `{"handler": "work", "uniqueKey": "u", "priority": 0}`); status != 201 || *urgent.Priority != 0 {
+	s.wantError(t, "", `{"handler": "work", "uniqueKey": "k", "onConflict": "reject"}`, 409, "waybill:duplicate_key")
+	if status, urgent, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "u", "priority": 0}`); status != 201 || *urgent.Priority != 0 {
 		t.Errorf("priority 0: %d %+v", status, urgent)
 	}
-	if status, replaced, _ := post(at, `{"handler": "work", "uniqueKey": "u", "onConflict": "replace"}`); status != 201 || *replaced.Priority != action.DefaultPriority {
+	if status, replaced, _ := s.postAction(t, "", `{"handler": "work", "uniqueKey": "u", "onConflict": "replace"}`); status != 201 || *replaced.Priority != action.DefaultPriority {
 		t.Errorf("replaced: %d %+v", status, replaced)
 	}
-	if status, later, answer := post(at+"/"+made.ID.String()+"/snooze", `{"until": "`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`); status != 202 || later.Thread.Status != action.Backoff {
-		t.Errorf("snooze: %d %+v %s", status, later, answer)
-	}
-	if status, _, answer := post(at+"/"+made.ID.String()+"/retry", ""); status != 409 || !strings.Contains(answer, "waybill:not_ready") {
-		t.Errorf("a live action is retried: %d %s", status, answer)
-	}
-	if status, _, answer := post(at+"/"+made.ID.String()+"/cancel", ""); status != 202 {
-		t.Errorf("cancel: %d %s", status, answer)
-	}
-	if status, again, answer := post(at+"/"+made.ID.String()+"/cancel", ""); status != 202 || again.Thread.Status != action.Canceled {
-		t.Errorf("cancel again: %d %s", status, answer)
-	}
-	if status, _, answer := post(at+"/"+made.ID.String()+"/snooze", `{"until": "2030-01-01T00:00:00Z"}`); status != 409 || !strings.Contains(answer, "waybill:terminal") {
-		t.Errorf("snooze when it has ended: %d %s", status, answer)
-	}
-	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": ["canceled"], "dryRun": true}`, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
-		t.Errorf("replay, dry: %d %s", status, answer)
-	}
-	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"dryRun": true, "status": [`+strings.Repeat(`"canceled",`, 1000)+`"canceled"]}`, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
-		t.Errorf("replay of a status that is repeated: %d %s", status, answer)
-	}
-	if status, answer, _ := s.ask(t, "GET", at+"?"+strings.Repeat("status=canceled&", 1000), ""); status != 200 {
-		t.Errorf("a list with a status that is repeated: %d %s", status, answer)
-	}
-	for _, body := range []string{`{"handler": ` + strings.Repeat("9", 100_000) + `}`, `{"handler": {"x": "` + strings.Repeat("x", 100_000) + `"}}`, `{"status": [` + strings.Repeat("1,", 20_000) + `1]}`} {
-		if status, answer, _ := s.ask(t, "POST", at+"/replay", body, "Authorization", bearer, "Content-Type", "application/json"); status != 400 || len(answer) > 4_000 {
-			t.Errorf("a bad body of %d bytes: %d with %d bytes: %.300s", len(body), status, len(answer), answer)
-		}
-	}
-	if status, answer, _ := s.ask(t, "POST", at+"/replay", `{"status": []}`, "Authorization", bearer, "Content-Type", "application/json"); status < 400 || status >= 500 {
-		t.Errorf("replay of nothing: %d %s", status, answer)
-	}
-	status, retried, _ := post(at+"/"+made.ID.String()+"/retry", "")
-	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || *retried.Priority != 7 || string(retried.Parameters) != string(made.Parameters) {
-		t.Errorf("retry: %d %+v", status, retried)
-	}
-	once := func(body string) (int, string, string) {
-		status, answer, header := s.ask(t, "POST", at, body, "Authorization", bearer, "Content-Type", "application/json", "Idempotency-Key", "i")
-		return status, answer, header.Get("Location")
-	}
-	_, _, first := once(`{"handler": "work", "parameters": {"n": 1}}`)
-	if status, _, again := once(`{"parameters": {"n": 1}, "handler": "work"}`); status != 201 || again != first {
-		t.Errorf("the same order again: %d, %s after %s", status, again, first)
-	}
-	if status, answer, _ := once(`{"handler": "work", "parameters": {"n": 2}}`); status != 422 || !strings.Contains(answer, "waybill:idempotency_key_reused") {
-		t.Errorf("another order with the key: %d %s", status, answer)
-	}
+}
+
+func TestFaultyActionsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
 	for body, want := range map[string]string{
 		`{"handler": "work", "onConflict": "perhaps"}`: "onConflict",
 		`{"handler": "wrk"}`:                           "waybill:no_such_handler", `{"handler": "work", "parameters": {"bad": 1}}`: "it is bad",
@@ -124,18 +95,81 @@ func TestOrdersOverHTTP(t *testing.T) {
 		`{"handler": "work", "deadline": "soon"}`:       "want a duration", `{"handler": "work", "priority": 2000}`: "1000",
 		`{"handler": "work", "at": "2030-01-01T00:00:00Z", "deadline": "never"}`: "more than a year ahead", `{}`: "handler",
 	} {
-		if status, _, answer := post(at, body); status < 400 || status >= 500 || !strings.Contains(answer, want) {
+		if status, _, answer := s.postAction(t, "", body); status < 400 || status >= 500 || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
 	}
-	if status, _, _ := s.ask(t, "POST", at, `{"handler": "work"}`); status != 401 {
+	if status, _, _ := s.ask(t, "POST", actionsPath, `{"handler": "work"}`); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}
 }
 
-func TestClientOrdersAsAServiceDoes(t *testing.T) {
+func TestARepeatedRequestReturnsItsAction(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
+	_, _, first := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 1}}`, "Idempotency-Key", "i")
+	if status, _, again := s.postAction(t, "", `{"parameters": {"n": 1}, "handler": "work"}`, "Idempotency-Key", "i"); status != 201 || again != first {
+		t.Errorf("the same request again: %d, %s after %s", status, again, first)
+	}
+	if status, _, answer := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 2}}`, "Idempotency-Key", "i"); status != 422 || !strings.Contains(answer, "waybill:idempotency_key_reused") {
+		t.Errorf("another request with the key: %d %s", status, answer)
+	}
+}
+
+func TestActionsAreSnoozedCanceledAndRetried(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
+	_, made, _ := s.postAction(t, "", `{"handler": "work", "parameters": {"n": 1}, "priority": 7, "uniqueKey": "k"}`)
+	at := "/" + made.ID.String()
+	if status, later, answer := s.postAction(t, at+"/snooze", `{"until": "`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`); status != 202 || later.Thread.Status != action.Backoff {
+		t.Errorf("snooze: %d %+v %s", status, later, answer)
+	}
+	s.wantError(t, at+"/retry", "", 409, "waybill:not_ready")
+	for range 2 { // canceling is idempotent
+		if status, canceled, answer := s.postAction(t, at+"/cancel", ""); status != 202 || canceled.Thread.Status != action.Canceled {
+			t.Errorf("cancel: %d %s", status, answer)
+		}
+	}
+	s.wantError(t, at+"/snooze", `{"until": "2030-01-01T00:00:00Z"}`, 409, "waybill:terminal")
+	status, retried, _ := s.postAction(t, at+"/retry", "")
+	if status != 202 || retried.RetryOf != made.ID || retried.UniqueKey != "k" || *retried.Priority != 7 || string(retried.Parameters) != string(made.Parameters) {
+		t.Errorf("retry: %d %+v", status, retried)
+	}
+}
+
+func TestReplaysAndListsTakeRepeatedStatuses(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
+	for range 2 {
+		_, made, _ := s.postAction(t, "", `{"handler": "work"}`)
+		s.postAction(t, "/"+made.ID.String()+"/cancel", "")
+	}
+	for _, body := range []string{`{"status": ["canceled"], "dryRun": true}`, `{"dryRun": true, "status": [` + strings.Repeat(`"canceled",`, 1000) + `"canceled"]}`} {
+		if status, answer, _ := s.ask(t, "POST", actionsPath+"/replay", body, "Authorization", bearer, "Content-Type", "application/json"); status != 202 || !strings.Contains(answer, `"found":2,"created":0`) {
+			t.Errorf("%.60s: %d %s", body, status, answer)
+		}
+	}
+	if status, answer, _ := s.ask(t, "GET", actionsPath+"?"+strings.Repeat("status=canceled&", 1000), ""); status != 200 {
+		t.Errorf("a list with a repeated status: %d %s", status, answer)
+	}
+}
+
+func TestFaultyReplaysAreRefusedInFewWords(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
+	for _, body := range []string{`{"handler": ` + strings.Repeat("9", 100_000) + `}`, `{"handler": {"x": "` + strings.Repeat("x", 100_000) + `"}}`, `{"status": [` + strings.Repeat("1,", 20_000) + `1]}`} {
+		if status, _, answer := s.postAction(t, "/replay", body); status != 400 || len(answer) > 4_000 {
+			t.Errorf("a bad body of %d bytes: %d with %d bytes: %.300s", len(body), status, len(answer), answer)
+		}
+	}
+	if status, _, answer := s.postAction(t, "/replay", `{"status": []}`); status < 400 || status >= 500 {
+		t.Errorf("replay of nothing: %d %s", status, answer)
+	}
+}
+
+func TestClientAddsCancelsAndReplaysLikeAService(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
 	c := s.client()
 	made, err := c.AddAction(t.Context(), server.NewAction{Handler: "work", Parameters: json.RawMessage(`{"a": 1}`)})
 	if err != nil || made.CreatedBy != "ana" {
@@ -145,6 +179,28 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.InvalidParameters) {
 		t.Error(err)
 	}
+	for range 2 { // canceling is idempotent
+		if state, err := c.CancelAction(t.Context(), made.ID); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
+			t.Errorf("%+v %v", state, err)
+		}
+	}
+	since := made.CreatedAt
+	if done, err := c.ReplayActions(t.Context(), server.ReplayOrder{Status: []string{"canceled"}, Since: since}); err != nil || done.Created != 1 || !done.Next.IsZero() {
+		t.Errorf("replay: %+v %v", done, err)
+	}
+	if _, err := c.SnoozeAction(t.Context(), made.ID, time.Now().Add(time.Hour), "ana"); !fault.Is(err, fault.Terminal) {
+		t.Errorf("snooze: %v", err)
+	}
+}
+
+func TestClientFollowsAnActionToItsEnd(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
+	c := s.client()
+	made, err := c.AddAction(t.Context(), server.NewAction{Handler: "work"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := make(chan action.Status, 8)
 	followed := make(chan error, 1)
 	go func() {
@@ -153,18 +209,8 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	if got := <-seen; got != action.Pending {
 		t.Errorf("first %s", got)
 	}
-	if state, err := c.CancelAction(t.Context(), made.ID); err != nil || state.Thread.Status != action.Canceled {
-		t.Errorf("%+v %v", state, err)
-	}
-	if again, err := c.CancelAction(t.Context(), made.ID); err != nil || again.Thread.Seq != 1 {
-		t.Errorf("canceled once more: %+v %v", again, err)
-	}
-	since := made.CreatedAt
-	if done, err := c.ReplayActions(t.Context(), server.ReplayOrder{Status: []string{"canceled"}, Since: since}); err != nil || done.Created != 1 || !done.Next.IsZero() {
-		t.Errorf("replay: %+v %v", done, err)
-	}
-	if _, err := c.SnoozeAction(t.Context(), made.ID, time.Now().Add(time.Hour), "ana"); !fault.Is(err, fault.Terminal) {
-		t.Errorf("snooze: %v", err)
+	if _, err := c.CancelAction(t.Context(), made.ID); err != nil {
+		t.Error(err)
 	}
 	if err := <-followed; err != nil {
 		t.Error(err)
@@ -174,10 +220,10 @@ func TestClientOrdersAsAServiceDoes(t *testing.T) {
 	}
 }
 
-// What a deployment owns is retried and canceled with it.
-func TestStepsAreNotOrdered(t *testing.T) {
+// A deployment's step can only be retried and canceled with its deployment.
+func TestStepsAreNotRetriedOrCanceledAlone(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	s.Apply(t, servertest.Definition)
 	if _, err := s.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "one"}, true, ""); err != nil {
 		t.Fatal(err)

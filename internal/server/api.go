@@ -1,22 +1,18 @@
 package server
 
 import (
-	"context"
 	"net/http"
-	"net/url"
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
-// prefix of everything that is Waybill's own.
+// prefix begins the path of every operation of Waybill's own API.
 const prefix = "/api/v1"
 
 // tokenScheme is the name of the only security scheme in the API's description.
@@ -26,13 +22,13 @@ const tokenScheme = "token"
 type api struct {
 	service     *Service
 	huma        huma.API
-	definitions *semaphore.Semaphore // for those that are read out of requests
+	definitions *semaphore.Semaphore // bounds how many definitions are read at a time
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
 func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	config := huma.DefaultConfig("Waybill", version)
-	config.CreateHooks = nil // no $schema in answers: they are the same as the commands' -o json
+	config.CreateHooks = nil // no $schema in answers: they equal the output of the commands with -o json
 	config.OpenAPIPath = prefix + "/openapi"
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
@@ -42,19 +38,20 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	}
 	a := &api{service: s, huma: humago.New(mux, config), definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read")}
 	a.huma.UseMiddleware(a.admit)
-	a.pipelines()
-	a.revisions()
-	a.deployments()
-	a.log()
-	a.actions()
-	a.orders()
-	a.limits()
-	a.status()
-	a.replays()
-	a.listSchedules()
+	a.registerPipelines()
+	a.registerRevisions()
+	a.registerDeployments()
+	a.registerLog()
+	a.registerActions()
+	a.registerActionCommands()
+	a.registerLimits()
+	a.registerStatus()
+	a.registerReplay()
+	a.registerSchedules()
 }
 
-// schemaName puts the package before the names of other packages' types: several have an Artifact.
+// schemaName returns the name of a type's schema. A type of another package has the package in front, since several
+// packages have an Artifact.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
@@ -65,80 +62,4 @@ func schemaName(t reflect.Type, hint string) string {
 		return name
 	}
 	return strings.ToUpper(owner[:1]) + owner[1:] + name
-}
-
-// admit refuses an operation without its scope, and query parameters that it does not know.
-func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
-	op := ctx.Operation()
-	for _, scope := range scopesOf(op) {
-		if _, err := Require(ctx.Context(), scope); err != nil {
-			a.refuse(ctx, err)
-			return
-		}
-	}
-	address := ctx.URL()
-	if err := unknownParameter(op, address.Query()); err != nil {
-		a.refuse(ctx, err)
-		return
-	}
-	next(&inputContext{anyContext: ctx})
-}
-
-func (a *api) refuse(ctx huma.Context, err error) {
-	request, writer := humago.Unwrap(ctx)
-	WriteProblem(writer, request, err)
-}
-
-func unknownParameter(op *huma.Operation, query url.Values) error {
-	var known []string
-	for _, p := range op.Parameters {
-		if p.In == "query" {
-			known = append(known, p.Name)
-		}
-	}
-	for name := range query {
-		if slices.Contains(known, name) {
-			continue
-		}
-		unknown := fault.New(fault.Invalid, "unknown query parameter %q", name)
-		if nearest := fault.Nearest(name, known); nearest != "" {
-			return unknown.WithHint("did you mean %q?", nearest)
-		}
-		return unknown
-	}
-	return nil
-}
-
-func scopesOf(op *huma.Operation) []Scope {
-	var scopes []Scope
-	for _, requirement := range op.Security {
-		for _, scope := range requirement[tokenScheme] {
-			scopes = append(scopes, Scope(scope))
-		}
-	}
-	return scopes
-}
-
-// read describes an operation that changes nothing.
-func read(id, at, summary string) huma.Operation {
-	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + at, Summary: summary}
-}
-
-// write describes an operation that needs a scope.
-func write(id, method, at string, scope Scope, summary string) huma.Operation {
-	return huma.Operation{
-		OperationID: id, Method: method, Path: prefix + at, Summary: summary, DefaultStatus: http.StatusOK,
-		Security: []map[string][]string{{tokenScheme: {string(scope)}}},
-	}
-}
-
-// nothing is the input of an operation without parameters.
-type nothing struct{}
-
-// handle registers an operation whose handler returns a plain value.
-func handle[I, O any](a *api, op huma.Operation, ask func(context.Context, *I) (O, error)) {
-	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*Out[O], error) {
-		value, err := ask(ctx, in)
-		return answer(value, err)
-	})
 }

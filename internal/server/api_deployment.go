@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// DeploymentPath is the part of a path that names a deployment.
 type DeploymentPath struct {
 	ID string `path:"id" doc:"greeter#7 (the # as %23), or the deployment's id"`
 }
@@ -23,15 +24,15 @@ type deploymentQuery struct {
 
 type whyInput struct {
 	DeploymentPath
-	Target string `query:"target" doc:"only this target and what is below it"`
+	Target string `query:"target" doc:"only this target and those below it"`
 }
 
-// commandInput is a person's intent.
+// commandInput is a command of a person on a deployment.
 type commandInput struct {
 	DeploymentPath
-	Body *struct { // may be left out
-		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the stage to go no further than; left out: to the end"`
-		Event  string `json:"event,omitempty" doc:"narrows the target to one step"`
+	Body *struct { // optional
+		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
+		Event  string `json:"event,omitempty" doc:"only this step of the target"`
 		Reason string `json:"reason,omitempty"`
 		Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
 	}
@@ -41,18 +42,18 @@ type deployInput struct {
 	PipelinePath
 	Body struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
-		Until    string `json:"until,omitempty" doc:"stage to go no further than; left out: to the end"`
+		Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
 	}
 }
 
-func (a *api) deployments() {
-	handle(a, read("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
-	handle(a, write("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
+func (a *api) registerDeployments() {
+	handle(a, readOperation("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
+	handle(a, writeOperation("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"),
 		func(ctx context.Context, in *deployInput) (journal.Deployment, error) {
 			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Until, IdentityOf(ctx).Name})
 		})
-	handle(a, read("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
+	handle(a, readOperation("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -60,7 +61,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Deployment(ctx, ref)
 		})
-	handle(a, read("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
+	handle(a, readOperation("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
 		func(ctx context.Context, in *DeploymentPath) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -68,7 +69,7 @@ func (a *api) deployments() {
 			}
 			return a.service.Steps(ctx, ref)
 		})
-	handle(a, read("why", "/deployments/{id}/why", "What each open step waits for"),
+	handle(a, readOperation("why", "/deployments/{id}/why", "What each open step waits for"),
 		func(ctx context.Context, in *whyInput) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -77,8 +78,8 @@ func (a *api) deployments() {
 			return a.service.Why(ctx, ref, in.Target)
 		})
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "cancel"} {
-		handle(a, write(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
-			"Record the wish to "+kind), a.command(kind))
+		handle(a, writeOperation(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
+			"Record the command "+kind), a.command(kind))
 	}
 }
 
@@ -95,9 +96,9 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]journ
 	return a.service.Deployments(ctx, q)
 }
 
-// command answers with the deployment as it stands afterwards.
-func (a *api) command(kind string) func(context.Context, *commandInput) (journal.Deployment, error) {
-	return func(ctx context.Context, in *commandInput) (journal.Deployment, error) {
+// command returns the handler of a kind of command. It answers with the state of the deployment after the command.
+func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.Deployment, error) {
+	return func(ctx context.Context, in *commandInput) (ledger.Deployment, error) {
 		ref, err := a.service.Resolve(ctx, in.ID)
 		if err != nil {
 			return journal.Deployment{}, err
@@ -109,6 +110,6 @@ func (a *api) command(kind string) func(context.Context, *commandInput) (journal
 		if err := a.service.Command(ctx, ref, intent); err != nil {
 			return journal.Deployment{}, err
 		}
-		return a.service.deployment(ctx, ref)
+		return a.service.readDeployment(ctx, ref)
 	}
 }

@@ -15,21 +15,21 @@ type laneInput struct {
 	Body limitBody
 }
 
-// limitBody says what to do with a lane.
+// limitBody is a command on a lane, without the lane.
 type limitBody struct {
 	Command string          `json:"command" enum:"pause,resume,enable,reset"`
 	Reason  string          `json:"reason,omitempty" maxLength:"1000" doc:"of a pause, for people"`
-	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until somebody resumes"`
+	For     action.Duration `json:"for,omitempty" doc:"of a pause: how long, such as 30m; then the target is probed. Default: until it is resumed"`
 }
 
-func (a *api) limits() {
-	handle(a, read("list-limits", "/limits", "Lanes that are limited, slowed, paused or disabled, and why"),
-		func(ctx context.Context, _ *nothing) ([]queue.Limiter, error) {
+func (a *api) registerLimits() {
+	handle(a, readOperation("list-limits", "/limits", "Lanes that are limited, slowed, paused or disabled, and why"),
+		func(ctx context.Context, _ *nothing) ([]ledger.Limiter, error) {
 			limits, err := a.service.Limits(ctx)
 			return nonNil(limits), err
 		})
-	handle(a, write("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable or reset a lane"),
-		func(ctx context.Context, in *laneInput) (queue.Limiter, error) {
-			return a.service.Limit(ctx, in.Lane, queue.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
+	handle(a, writeOperation("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable or reset a lane"),
+		func(ctx context.Context, in *laneInput) (ledger.Limiter, error) {
+			return a.service.Limit(ctx, in.Lane, ledger.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
 		})
 }

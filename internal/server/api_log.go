@@ -19,15 +19,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// logInput selects entries; as text/event-stream they follow live.
+// logInput selects entries of a log, or a live stream of them.
 type logInput struct {
 	PipelinePath
 	After       int64  `query:"after" minimum:"0" doc:"only entries with a greater seq"`
 	Deployment  int64  `query:"deployment" minimum:"0" doc:"the number in greeter#7; 0: all"`
-	Target      string `query:"target" doc:"only this target and what is below it"`
+	Target      string `query:"target" doc:"only this target and those below it"`
 	Class       string `query:"class" enum:"fact,note,change"`
 	Limit       int    `query:"limit" minimum:"0" maximum:"10000" doc:"0: all"`
-	Newest      bool   `query:"newest" doc:"the last entries, still in ascending order"`
+	Newest      bool   `query:"newest" doc:"the newest entries, in ascending order"`
 	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event the class"`
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
@@ -37,7 +37,7 @@ func (in *logInput) query() (journal.EntryQuery, error) {
 		Pipeline: in.Pipeline, After: in.After, Deployment: in.Deployment, Limit: in.Limit, Newest: in.Newest,
 	}
 	if in.Target != "" {
-		q.Target = full(in.Pipeline, in.Target)
+		q.Target = fullTarget(in.Pipeline, in.Target)
 	}
 	for _, class := range []pipeline.Class{pipeline.Fact, pipeline.Note, pipeline.Change} {
 		if class.String() == in.Class {
@@ -55,8 +55,8 @@ func (in *logInput) query() (journal.EntryQuery, error) {
 	return q, nil
 }
 
-func (a *api) log() {
-	op := read("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
+func (a *api) registerLog() {
+	op := readOperation("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
 	a.streams(&op, reflect.TypeFor[[]pipeline.Entry]())
 	huma.Register(a.huma, op, func(ctx context.Context, in *logInput) (*huma.StreamResponse, error) {
 		q, err := in.query()
@@ -67,15 +67,15 @@ func (a *api) log() {
 			return a.followLog(ctx, q)
 		}
 		entries, err := a.service.Entries(ctx, q)
-		return whole(nonNil(entries), err)
+		return jsonResponse(nonNil(entries), err)
 	})
 }
 
-func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
-	if _, err := a.service.head(ctx, q.Pipeline); err != nil {
+func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamResponse, error) {
+	if _, err := a.service.readHead(ctx, q.Pipeline); err != nil {
 		return nil, problemOf(err)
 	}
-	return stream(func(ctx context.Context, w *EventStream) error {
+	return eventResponse(func(ctx context.Context, w *EventStream) error {
 		return a.service.Follow(ctx, q, func(e pipeline.Entry) error {
 			return w.JSON(strconv.FormatInt(e.Seq, 10), e.Class.String(), e)
 		})
@@ -85,25 +85,25 @@ func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.Stream
 // actionQuery selects actions.
 type actionQuery struct {
 	Kind       string    `query:"kind" doc:"action, job, callback, step, build, …"`
-	Name       string    `query:"name" doc:"of a job its process"`
+	Name       string    `query:"name" doc:"of a job: its process"`
 	Handler    string    `query:"handler"`
 	Lane       string    `query:"lane"`
 	Status     []string  `query:"status,explode" doc:"any of these; may be repeated" enum:"pending,queued,running,backoff,successful,failed,canceled,timed_out,invalid,retries_exhausted"`
-	Parent     string    `query:"parent" doc:"only what this action asked for"`
+	Parent     string    `query:"parent" doc:"only the children of this action"`
 	RetryOf    string    `query:"retryOf" doc:"only retries of this action"`
 	Since      time.Time `query:"since" doc:"created at this time or later"`
 	Until      time.Time `query:"until" doc:"created before this time"`
 	Pipeline   string    `query:"pipeline"`
 	Deployment int64     `query:"deployment" minimum:"0"`
 	Target     string    `query:"target"`
-	Live       bool      `query:"live" doc:"only those that may still do something"`
+	Live       bool      `query:"live" doc:"only actions that have not ended"`
 	After      string    `query:"after" doc:"keyset: only actions older than this id"`
 	Limit      int       `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
-// ledgerQuery is the query for the ledger.
-func (in *actionQuery) ledgerQuery() (queue.ActionQuery, error) {
-	q := queue.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
+// ledgerQuery returns the ledger's form of the query.
+func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
+	q := ledger.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
 		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
 	for _, text := range in.Status {
 		status, err := action.ParseStatus(text)
@@ -143,9 +143,9 @@ type exchangePath struct {
 	Attempt int `path:"attempt" minimum:"1" doc:"counts claims from 1"`
 }
 
-// allEventsInput says where a stream of all events begins.
+// allEventsInput is the position from which a stream of all events starts.
 type allEventsInput struct {
-	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it, it begins now"`
+	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it the stream begins now"`
 }
 
 type eventsInput struct {
@@ -154,9 +154,9 @@ type eventsInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
 
-func (a *api) actions() {
-	handle(a, read("list-actions", "/actions", "Actions, newest first"),
-		func(ctx context.Context, in *actionQuery) ([]queue.ActionState, error) {
+func (a *api) registerActions() {
+	handle(a, readOperation("list-actions", "/actions", "Actions, newest first"),
+		func(ctx context.Context, in *actionQuery) ([]ledger.ActionState, error) {
 			q, err := in.ledgerQuery()
 			if err != nil {
 				return nil, err
@@ -164,7 +164,7 @@ func (a *api) actions() {
 			actions, err := a.service.Actions(ctx, q)
 			return nonNil(actions), err
 		})
-	handle(a, read("get-action", "/actions/{id}", "Everything about one action, with its events, what it asked for and what its attempts saw"),
+	handle(a, readOperation("get-action", "/actions/{id}", "One action with its events, its children and what its attempts saw"),
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := in.id()
 			if err != nil {
@@ -172,22 +172,22 @@ func (a *api) actions() {
 			}
 			return a.service.Action(ctx, id)
 		})
-	all := read("watch-events", "/events", "What happens to all actions, as a live stream: each event at least once, in the order in which events were recorded")
+	all := readOperation("watch-events", "/events", "The events of all actions, as a live stream: each event at least once, in the order in which they were recorded")
 	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
 	huma.Register(a.huma, all, func(ctx context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
-		from, err := a.service.eventsFrom(ctx, in.LastEventID) // before the client reads that the stream has begun
+		from, err := a.service.eventsFrom(ctx, in.LastEventID) // before the answer begins, so that an error has a status
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		return stream(func(ctx context.Context, w *EventStream) error {
+		return eventResponse(func(ctx context.Context, w *EventStream) error {
 			return a.service.followEvents(ctx, from, eventSink{
 				event:   func(e queue.RecordedEvent) error { return w.JSON(e.Position.String(), "event", e.Event) },
 				comment: w.Comment,
 			})
 		}), nil
 	})
-	exchange := read("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: request and answer, or output")
+	exchange := readOperation("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: the request and its answer, or the output")
 	handle(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
 		id, err := in.id()
 		if err != nil {
@@ -195,7 +195,7 @@ func (a *api) actions() {
 		}
 		return a.service.Exchange(ctx, id, in.Attempt)
 	})
-	op := read("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
+	op := readOperation("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
 	a.streams(&op, reflect.TypeFor[[]action.Event]())
 	huma.Register(a.huma, op, a.events)
 }
@@ -210,7 +210,7 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 		return nil, problemOf(err)
 	}
 	if !wantsStream(in.Accept) {
-		return whole(view.Events, nil)
+		return jsonResponse(view.Events, nil)
 	}
 	after := -1
 	if in.LastEventID != "" {
@@ -218,7 +218,7 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 			return nil, problemOf(fault.New(fault.Invalid, "Last-Event-ID: want a seq, found %q", in.LastEventID))
 		}
 	}
-	return stream(func(ctx context.Context, w *EventStream) error {
+	return eventResponse(func(ctx context.Context, w *EventStream) error {
 		return a.service.FollowAction(ctx, id, after, func(e action.Event) error {
 			return w.JSON(strconv.Itoa(e.Seq), "event", e)
 		}, func() error { return w.JSON("", "end", struct{}{}) })
@@ -227,7 +227,7 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 
 func wantsStream(accept string) bool { return strings.Contains(accept, "text/event-stream") }
 
-// streams describes an operation that answers with JSON or with a stream.
+// streams adds to an operation that it answers with JSON or with a stream.
 func (a *api) streams(op *huma.Operation, body reflect.Type) {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(body, true, op.OperationID)
 	op.Responses = map[string]*huma.Response{"200": {
@@ -239,28 +239,21 @@ func (a *api) streams(op *huma.Operation, body reflect.Type) {
 	}}
 }
 
-// whole answers with all of it as JSON.
-func whole(value any, err error) (*huma.StreamResponse, error) {
+// jsonResponse returns a response that writes value as JSON, or the Problem of err.
+func jsonResponse(value any, err error) (*huma.StreamResponse, error) {
 	if err != nil {
 		return nil, problemOf(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", "application/json")
-		_ = json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that went away needs no answer
+		_ = json.NewEncoder(ctx.BodyWriter()).Encode(value) // a client that has gone needs no answer
 	}}, nil
 }
 
-// stream answers with server-sent events until send ends.
-func stream(send func(context.Context, *EventStream) error) *huma.StreamResponse {
+// eventResponse returns a response that writes server-sent events until send ends.
+func eventResponse(send func(context.Context, *EventStream) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		request, writer := humago.Unwrap(ctx)
 		ServeEvents(writer, request, send)
 	}}
-}
-
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

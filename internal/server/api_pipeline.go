@@ -25,21 +25,21 @@ type PipelinePath struct {
 // definitionInput is a waybill.yaml, as YAML or JSON.
 type definitionInput struct {
 	PipelinePath
-	Yes     bool   `query:"yes" doc:"apply although deployments inside skip or lose work"`
+	Yes     bool   `query:"yes" doc:"apply even if active deployments skip or lose work"`
 	File    string `query:"file" doc:"name of the file, for positions in problems"`
 	IfMatch string `header:"If-Match" doc:"the definition version that must be in force, 0 for none; left out or *: any"`
 	RawBody []byte `contentType:"application/yaml"`
 }
 
-// planInput may hold a waybill.yaml.
+// planInput is an optional waybill.yaml.
 type planInput struct {
 	PipelinePath
 	File     string `query:"file" doc:"name of the file, for positions in problems"`
-	Simulate bool   `query:"simulate" default:"true" doc:"false: only what the edit does, no steps"`
-	source   []byte // the body, which may be left out
+	Simulate bool   `query:"simulate" default:"true" doc:"false: only the effects of the edit, no steps"`
+	source   []byte // the body, which is optional
 }
 
-// Resolve reads the body; huma calls it before the handler.
+// Resolve reads the body. huma calls it before the handler.
 func (in *planInput) Resolve(ctx huma.Context) []error {
 	source, err := io.ReadAll(io.LimitReader(ctx.BodyReader(), maxDefinition+1))
 	in.source = source
@@ -60,30 +60,30 @@ type pipelineOut struct {
 	Body PipelineView
 }
 
-func (a *api) pipelines() {
-	handle(a, read("list-pipelines", "/pipelines", "Every pipeline as it stands"),
+func (a *api) registerPipelines() {
+	handle(a, readOperation("list-pipelines", "/pipelines", "The current state of every pipeline"),
 		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
-	huma.Register(a.huma, read("get-pipeline", "/pipelines/{pipeline}", "One pipeline, whole"), a.getPipeline)
-	handle(a, read("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
-		func(ctx context.Context, in *PipelinePath) ([]journal.Version, error) {
+	huma.Register(a.huma, readOperation("get-pipeline", "/pipelines/{pipeline}", "One pipeline with its hosts, revisions and deployments"), a.getPipeline)
+	handle(a, readOperation("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
+		func(ctx context.Context, in *PipelinePath) ([]ledger.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
-	handle(a, read("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
-		func(ctx context.Context, in *versionPath) (journal.Version, error) {
+	handle(a, readOperation("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
+		func(ctx context.Context, in *versionPath) (ledger.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
-	apply := write("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
+	apply := writeOperation("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
 	apply.MaxBodyBytes = maxDefinition
 	handle(a, apply, a.applyDefinition)
-	plan := read("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
+	plan := readOperation("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
 	plan.Method = http.MethodPost
 	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, plan, a.plan)
-	log := read("read-service-log", "/pipelines/{pipeline}/service-log", "What the service on a host printed last, at most 1 MiB; needs a token also on the server's machine")
+	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")
 	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, log, a.serviceLog)
-	handle(a, read("list-resources", "/resources", "What runs where"), a.resources)
+	handle(a, readOperation("list-resources", "/resources", "What runs where"), a.resources)
 }
 
 func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, error) {
@@ -100,7 +100,7 @@ func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditVie
 		return EditView{}, err
 	}
 	defer release()
-	proposal, err := propose(in.Pipeline, in.File, in.RawBody)
+	proposal, err := readNamedProposal(in.Pipeline, in.File, in.RawBody)
 	if err != nil {
 		return EditView{}, inSource(err, in.RawBody)
 	}
@@ -121,7 +121,7 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 		return PlanView{}, err
 	}
 	defer release()
-	proposal, err := propose(in.Pipeline, in.File, in.source)
+	proposal, err := readNamedProposal(in.Pipeline, in.File, in.source)
 	if err != nil {
 		return PlanView{}, inSource(err, in.source)
 	}
@@ -134,12 +134,12 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 }
 
 const (
-	mostDefinitions    = 2 // read at a time; a file of the largest size costs some 100 MB meanwhile
+	mostDefinitions    = 2 // read at a time; the largest file needs about 100 MB of memory
 	definitionPatience = 10 * time.Second
 )
 
-// propose reads a definition that a client sent.
-func propose(name, file string, source []byte) (Proposal, error) {
+// readNamedProposal returns a definition that a client sent for a pipeline.
+func readNamedProposal(name, file string, source []byte) (Proposal, error) {
 	if file == "" {
 		file = "waybill.yaml"
 	}
@@ -154,7 +154,7 @@ func propose(name, file string, source []byte) (Proposal, error) {
 	return proposal, nil
 }
 
-// ifVersion reads an If-Match header: a version in quotes or without.
+// ifVersion parses an If-Match header: a version, with or without quotes.
 func ifVersion(header string) (*int, error) {
 	if header == "" || header == "*" {
 		return nil, nil

@@ -12,18 +12,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// LabelPath is the part of a path that names a revision.
 type LabelPath struct {
 	PipelinePath
 	Label string `path:"label" doc:"the revision's label"`
 }
 
-// Upload is a body of any size, which is read as it comes.
+// Upload is a body of any size, which is read as it arrives.
 type Upload struct {
 	LabelPath
 	body io.Reader
 }
 
-// Resolve keeps the body; huma calls it before the handler.
+// Resolve keeps the body. huma calls it before the handler.
 func (u *Upload) Resolve(ctx huma.Context) []error {
 	u.body = ctx.BodyReader()
 	return nil
@@ -35,7 +36,7 @@ type artifactUpload struct {
 	Name     string `query:"name" doc:"file name; default: the label"`
 }
 
-// Stored says where a snapshot is kept.
+// Stored is the place of a stored snapshot.
 type Stored struct {
 	Key string `json:"key" doc:"blob key, for the revision's registration"`
 }
@@ -49,8 +50,8 @@ type revisionInput struct {
 		Subject     string    `json:"subject,omitempty"`
 		CommittedAt time.Time `json:"committedAt,omitempty"`
 		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
-		Deploy      *bool     `json:"deploy,omitempty" doc:"make its forward deployment; default true"`
-		Until       string    `json:"until,omitempty" doc:"stage that its forward deployment goes no further than; left out: to the end"`
+		Deploy      *bool     `json:"deploy,omitempty" doc:"create its forward deployment; default true"`
+		Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
 	}
 }
 
@@ -59,28 +60,28 @@ type limitInput struct {
 	Limit int `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
-func (a *api) revisions() {
-	handle(a, read("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
-		func(ctx context.Context, in *limitInput) ([]pipeline.RegisteredRevision, error) {
+func (a *api) registerRevisions() {
+	handle(a, readOperation("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
+		func(ctx context.Context, in *limitInput) ([]ledger.Revision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
-	handle(a, read("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
-		func(ctx context.Context, in *LabelPath) (pipeline.RegisteredRevision, error) {
+	handle(a, readOperation("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
+		func(ctx context.Context, in *LabelPath) (ledger.Revision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
-	handle(a, write("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
-		"Register a revision and make its forward deployment; repeatable"), a.register)
-	handle(a, write("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
+	handle(a, writeOperation("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
+		"Register a revision and create its forward deployment; idempotent"), a.register)
+	handle(a, writeOperation("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
 		"Store a revision's files, one archive, before it is registered"),
 		func(ctx context.Context, in *Upload) (Stored, error) {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
 			return Stored{key}, err
 		})
-	handle(a, read("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
+	handle(a, readOperation("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
 		func(ctx context.Context, in *LabelPath) (SnapshotView, error) {
 			return a.service.Snapshot(ctx, in.Pipeline, in.Label)
 		})
-	handle(a, write("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
+	handle(a, writeOperation("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store a result of a build that ran elsewhere"),
 		func(ctx context.Context, in *artifactUpload) (pipeline.RevisionArtifact, error) {
 			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name}

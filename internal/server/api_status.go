@@ -2,22 +2,22 @@ package server
 
 import "context"
 
-// status registers the questions that say whether everything keeps up, and which processes work.
-func (a *api) status() {
-	handle(a, read("status", "/status", "Whether everything keeps up, and if not, who is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
+// registerStatus registers the status and the list of processes.
+func (a *api) registerStatus() {
+	handle(a, readOperation("status", "/status", "Whether everything keeps up and, if not, what is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
 		return a.service.Status(ctx)
 	})
-	handle(a, read("instances", "/instances", "The processes that run roles"), func(ctx context.Context, _ *nothing) ([]InstanceView, error) {
+	handle(a, readOperation("instances", "/instances", "The processes that run roles"), func(ctx context.Context, _ *nothing) ([]InstanceView, error) {
 		return a.service.Instances(ctx)
 	})
 }
 
 // Status is Service.Status.
 func (c *Client) Status(ctx context.Context) (v StatusView, err error) {
-	return v, c.get(ctx, "/status", nil, &v)
+	return v, c.getJSON(ctx, "/status", nil, &v)
 }
 
 // Instances is Service.Instances.
 func (c *Client) Instances(ctx context.Context) (all []InstanceView, err error) {
-	return all, c.get(ctx, "/instances", nil, &all)
+	return all, c.getJSON(ctx, "/instances", nil, &all)
 }

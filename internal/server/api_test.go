@@ -26,30 +26,30 @@ import (
 
 const homeToken = "wb_the-token-of-the-home"
 
-// served is a world behind HTTP.
-type served struct {
+// testServer is a world behind HTTP.
+type testServer struct {
 	*servertest.World
 	*httptest.Server
 	api  *server.Server
 	logs string // the folder of builds
 }
 
-func serve(t *testing.T, listen string) *served {
+func serve(t *testing.T, listen string) *testServer {
 	t.Helper()
 	w, logs := servertest.Start(t), t.TempDir()
 	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3", Builds: logs})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // followers never end by themselves
+		s.CloseClientConnections() // streams never end by themselves
 		s.Close()
 	})
-	return &served{w, s, api, logs}
+	return &testServer{w, s, api, logs}
 }
 
-func (s *served) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
+func (s *testServer) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }
 
-// ask sends a request; headers come in pairs.
-func (s *served) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
+// ask sends a request with headers in pairs of name and value.
+func (s *testServer) ask(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -79,7 +79,7 @@ const bearer = "Bearer " + homeToken
 func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	local, open := serve(t, "127.0.0.1:7070"), serve(t, "0.0.0.0:7070")
-	for _, s := range []*served{local, open} {
+	for _, s := range []*testServer{local, open} {
 		s.Apply(t, servertest.Definition)
 		storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
 		storeToken(t, s.Ledger, "operator", "an-operating-token", "read", "operate")
@@ -91,7 +91,7 @@ func TestAccessIsFreeForReadingOnLoopbackOnly(t *testing.T) {
 	const read, hold = "/api/v1/pipelines", "/api/v1/deployments/greeter%239/hold"
 	tests := []struct {
 		name         string
-		on           *served
+		on           *testServer
 		method, path string
 		headers      []string
 		want         int
@@ -147,7 +147,7 @@ func TestErrorsAreProblems(t *testing.T) {
 		status                   int
 		kind, detail, hint       string
 	}{
-		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `there is no pipeline "greetr"`, `did you mean "greeter"?`},
+		{"unknown pipeline", "GET", "/api/v1/pipelines/greetr", "", 404, "waybill:not_found", `pipeline "greetr" not found`, `did you mean "greeter"?`},
 		{"unknown parameter", "GET", "/api/v1/actions?stauts=failed", "", 400, "waybill:invalid", `unknown query parameter "stauts"`, `did you mean "status"?`},
 		{"bad value", "GET", "/api/v1/deployments?limit=many", "", 400, "waybill:invalid", "validation failed; invalid integer (query.limit: many)", ""},
 		{"bad id", "GET", "/api/v1/actions/7", "", 400, "waybill:invalid", `"7" is not an id such as 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77`, ""},
@@ -189,33 +189,62 @@ func TestFaultyDefinitionComesBackWithPlaces(t *testing.T) {
 	}
 }
 
-// TestClientAsksWhatAServiceAnswers ships over HTTP and compares every answer with the service's own.
-func TestClientAsksWhatAServiceAnswers(t *testing.T) {
+// TestClientShipsLikeAService applies, stores and registers over HTTP.
+func TestClientShipsLikeAService(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()
+	c := s.client()
+	proposal, revision, first := s.shipByClient(t)
+	if view, err := c.Apply(ctx, proposal); err != nil || view.Applied || !view.Unchanged {
+		t.Errorf("apply again: %+v, %v; want no change", view, err)
+	}
+	if again, err := c.Register(ctx, revision, true, ""); err != nil || again.Created {
+		t.Errorf("register again: %+v, %v; want the existing one", again, err)
+	}
+	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
+		t.Errorf("other content under the same label: %v, want a conflict", err)
+	}
+	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
+	s.Until(t, ref, "ends", servertest.Ended)
+	made, err := c.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	if err != nil || made.Number != 2 || made.By != "ana" {
+		t.Errorf("deploy again: %+v, %v", made, err)
+	}
+	view, err := c.Deployment(ctx, ref)
+	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
+		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
+	}
+}
+
+// shipByClient applies a definition and registers a revision with its deployment, over HTTP.
+func (s *testServer) shipByClient(t *testing.T) (server.Proposal, ledger.Revision, ledger.Registered) {
+	t.Helper()
 	c := s.client()
 	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view, err := c.Apply(ctx, proposal); err != nil || !view.Applied || view.Version != 1 {
+	if view, err := c.Apply(t.Context(), proposal); err != nil || !view.Applied || view.Version != 1 {
 		t.Fatalf("apply: %+v, %v", view, err)
 	}
-	key, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("the files"))
+	key, err := c.PutSnapshot(t.Context(), "greeter", "3f2c9a1", strings.NewReader("the files"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
-	first, err := c.Register(ctx, revision, true, "")
+	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
+	first, err := c.Register(t.Context(), revision, true, "")
 	if err != nil || !first.Created || first.Revision.By != "ana" {
 		t.Fatalf("register: %+v, %v", first, err)
 	}
-	if again, err := c.Register(ctx, revision, true, ""); err != nil || again.Created {
-		t.Errorf("register again: %+v, %v; want what is there", again, err)
-	}
-	if _, err := c.PutSnapshot(ctx, "greeter", "3f2c9a1", strings.NewReader("other files")); !fault.Is(err, fault.Conflict) {
-		t.Errorf("other content under the same label: %v, want a conflict", err)
-	}
+	return proposal, revision, first
+}
+
+// TestClientAsksWhatAServiceAnswers compares every answer over HTTP with the service's own.
+func TestClientAsksWhatAServiceAnswers(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	c := s.client()
+	proposal, _, first := s.shipByClient(t)
 	ref := server.Ref{Pipeline: "greeter", Number: first.Deployment.Number}
 	s.Until(t, ref, "ends", servertest.Ended)
 
@@ -255,18 +284,9 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		t.Fatalf("got %d actions, %v; want 1", len(actions), err)
 	}
 	same("action", func(o operations) (any, error) { return o.Action(ctx, actions[0].ID) })
-
-	made, err := c.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
-	if err != nil || made.Number != 2 || made.By != "ana" {
-		t.Errorf("deploy again: %+v, %v", made, err)
-	}
-	view, err := c.Deployment(ctx, ref)
-	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
-		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)
-	}
 }
 
-// operations is what Service and Client share.
+// operations are the methods that Service and Client share.
 type operations interface {
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
@@ -340,8 +360,8 @@ func TestLogStreamResumesWithoutLossOrRepeat(t *testing.T) {
 	}
 }
 
-// stream reads n events and cuts the connection; it returns their ids.
-func (s *served) stream(t *testing.T, path, last string, n int) []string {
+// stream reads n events, breaks the connection and returns the events' ids.
+func (s *testServer) stream(t *testing.T, path, last string, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -430,10 +450,10 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAddressesAreText: what no database stores is refused before any is asked, on pages and in the API alike.
+// TestAddressesAreText: text that a database cannot store is refused before the database is asked, by pages and by the API.
 func TestAddressesAreText(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	for _, path := range []string{"/api/v1/actions?handler=%00", "/api/v1/actions?lane=%ff", "/api/v1/actions?%ff=x", "/api/v1/pipelines/%ff",
 		"/api/v1/pipelines/a%00b/log", "/pipelines/%ff"} {
 		if status, answer, _ := s.ask(t, "GET", path, ""); status != http.StatusBadRequest || strings.Contains(answer, "SQLSTATE") {
@@ -446,10 +466,10 @@ func TestAddressesAreText(t *testing.T) {
 	}
 }
 
-// TestAnswersSayWhenToAskAgain: while the ledger is away every answer is a 503 that says so, and a client need not guess.
+// TestAnswersSayWhenToAskAgain: while the ledger is unreachable every answer is a 503 with Retry-After.
 func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	if err := s.Ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +480,7 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 		}
 	}
 	if _, answer, _ := s.ask(t, "GET", "/readyz", ""); !strings.Contains(answer, `"detail":"the ledger does not answer"`) {
-		t.Errorf("/readyz says more than it should to whoever asks: %s", answer)
+		t.Errorf("/readyz reveals too much to a client without credentials: %s", answer)
 	}
 	status, answer, header := s.ask(t, "POST", "/api/v1/actions", `{"handler": "work"}`, "Authorization", bearer, "Content-Type", "application/json")
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {

@@ -35,16 +35,36 @@ func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
 	}
 }
 
-// TestNoCookieIsGoodForTheWholeMachine logs in on loopback: cookies know no ports, so one of 127.0.0.1 would go to every
-// server there.
+// TestNoCookieIsGoodForTheWholeMachine logs in on loopback. Browsers send a cookie to every port of a host, so one for 127.0.0.1
+// would reach every server there.
 func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
+	own, cookie := s.loginOnLoopback(t)
+	const hold = "/api/v1/deployments/greeter%239/hold"
+	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401, "waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
+		if status, body, _ := s.ask(t, "POST", hold, "", "Cookie", cookie, "Host", host); status != want {
+			t.Errorf("a change by the cookie at %s: %d, want %d: %s", host, status, want, body)
+		}
+	}
+	if status, _, _ := s.ask(t, "POST", hold, "", "Authorization", bearer); status != 404 {
+		t.Errorf("a change by a token at 127.0.0.1: %d, want 404", status)
+	}
+	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
+		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
+			t.Errorf("%s shows the home's own name to a client without a token", path)
+		}
+	}
+}
+
+// loginOnLoopback logs in by a token at localhost. It returns the home's own name, to which the browser is sent, and the cookie.
+func (s *testServer) loginOnLoopback(t *testing.T) (own, cookie string) {
+	t.Helper()
 	u, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := u.Hostname()
+	own = u.Hostname()
 	if !strings.HasPrefix(own, "waybill-") || !strings.HasSuffix(own, ".localhost") || len(own) < len("waybill-.localhost")+16 {
 		t.Fatalf("the login address is %s, want a name of the home's own below .localhost", u)
 	}
@@ -62,21 +82,8 @@ func TestNoCookieIsGoodForTheWholeMachine(t *testing.T) {
 	if status != http.StatusSeeOther || header.Get("Location") != "/actions" || header.Get("Set-Cookie") == "" {
 		t.Fatalf("its code at the home's name: %d to %q with cookie %q", status, header.Get("Location"), header.Get("Set-Cookie"))
 	}
-	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
-	const hold = "/api/v1/deployments/greeter%239/hold"
-	for host, want := range map[string]int{own: 404, own + ":7070": 404, "127.0.0.1:7070": 401, "localhost": 401, "waybill-0123456789abcdef.localhost": 403, "evil." + own: 403} {
-		if status, body, _ := s.ask(t, "POST", hold, "", "Cookie", cookie, "Host", host); status != want {
-			t.Errorf("a change by the cookie at %s: %d, want %d: %s", host, status, want, body)
-		}
-	}
-	if status, _, _ := s.ask(t, "POST", hold, "", "Authorization", bearer); status != 404 {
-		t.Errorf("a change by a token at 127.0.0.1: %d, want 404", status)
-	}
-	for path, asked := range map[string]string{"/healthz": "", "/login": "", "/": "text/html", "/api/v1/status": ""} {
-		if _, body, header := s.ask(t, "GET", path, "", "Accept", asked); strings.Contains(body, own) || strings.Contains(header.Get("Location"), own) {
-			t.Errorf("%s tells the home's own name to who has no token", path)
-		}
-	}
+	cookie, _, _ = strings.Cut(header.Get("Set-Cookie"), ";")
+	return own, cookie
 }
 
 func TestARedirectAfterTheLoginStaysHere(t *testing.T) {
@@ -108,7 +115,7 @@ func TestARedirectAfterTheLoginStaysHere(t *testing.T) {
 	}
 }
 
-func TestWhatAProxyPassesOnIsNotThisMachines(t *testing.T) {
+func TestForwardedRequestsAreNotThisMachines(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	for _, header := range [][2]string{
@@ -127,7 +134,7 @@ func TestWhatAProxyPassesOnIsNotThisMachines(t *testing.T) {
 	}
 }
 
-// TestRequestsOfHTTP10AreNotThisMachines: nginx speaks HTTP/1.0 and sends no header of its own unless it is told to.
+// TestRequestsOfHTTP10AreNotThisMachines: by default nginx uses HTTP/1.0 and adds no headers.
 func TestRequestsOfHTTP10AreNotThisMachines(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -144,7 +151,7 @@ func TestRequestsOfHTTP10AreNotThisMachines(t *testing.T) {
 	}
 }
 
-// TestBrowsersOfThisMachineRead: no header that a browser or a program here sends is taken for a proxy's.
+// TestBrowsersOfThisMachineRead: headers of browsers and programs on this machine are not mistaken for those of a proxy.
 func TestBrowsersOfThisMachineRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -159,7 +166,7 @@ func TestBrowsersOfThisMachineRead(t *testing.T) {
 	}
 }
 
-// TestBehindAProxy puts a reverse proxy with the headers of docs/operate.md, and one with none, before a server on loopback.
+// TestBehindAProxy puts a reverse proxy in front of a server on loopback, with the headers of docs/operate.md and without any.
 func TestBehindAProxy(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
@@ -171,13 +178,13 @@ func TestBehindAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := func(rewrite func(*httputil.ProxyRequest)) *served {
+	proxy := func(rewrite func(*httputil.ProxyRequest)) *testServer {
 		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			rewrite(r)
 		}})
 		t.Cleanup(front.Close)
-		return &served{World: w, Server: front, api: api}
+		return &testServer{World: w, Server: front, api: api}
 	}
 	silent := proxy(func(*httputil.ProxyRequest) {})
 	if status, _, _ := silent.ask(t, "GET", "/api/v1/pipelines", ""); status != 401 {
@@ -242,7 +249,7 @@ func TestTextCannotEndItsOwnEvent(t *testing.T) {
 
 func TestReplacingTheActionOfAnotherNeedsOperate(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	storeToken(t, s.Ledger, "ann", "the-token-of-ann-1", "execute")
 	storeToken(t, s.Ledger, "ben", "the-token-of-ben-1", "execute")
 	storeToken(t, s.Ledger, "ops", "the-token-of-ops-1", "execute", "operate")
@@ -281,7 +288,7 @@ func TestUploadsAreBoundedAndBelongToAPipeline(t *testing.T) {
 	}
 }
 
-// TestAnUploadOfARegisteredRevisionStoresWhatIsLost: it answers with the registered key, and the bytes are there again.
+// TestAnUploadOfARegisteredRevisionStoresWhatIsLost: the answer has the registered key, under which the bytes are stored again.
 func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "")
@@ -291,7 +298,7 @@ func TestAnUploadOfARegisteredRevisionStoresWhatIsLost(t *testing.T) {
 		t.Helper()
 		status, body, _ := s.ask(t, "PUT", path, content, "Authorization", bearer)
 		var answer struct{ Key string }
-		_ = json.Unmarshal([]byte(body), &answer) // a refusal has none
+		_ = json.Unmarshal([]byte(body), &answer) // a refusal has no key
 		return status, answer.Key
 	}
 	_, key := ask("files")

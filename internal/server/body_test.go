@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener whose connections are in memory, so that synctest sees them wait.
+// pipes is a listener with connections in memory, so that synctest sees when they wait.
 type pipes struct {
 	waiting chan net.Conn
 	closed  chan struct{}
@@ -31,7 +31,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.closed); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7070} }
 
-// onPipes runs a server with a handler in the bubble of a test; dial opens a connection to it.
+// onPipes runs a server with a handler in the bubble of a test. dial opens a connection to it.
 func onPipes(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 	t.Helper()
 	listener := pipes{make(chan net.Conn), make(chan struct{})}

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// buildID is what a build may be called: one folder of the home's builds.
+// buildID matches the name of a build, which is a folder of the home's builds.
 var buildID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // BuildLine is one entry of a build's log.
@@ -25,12 +25,12 @@ type BuildLine struct {
 	Step    string    `json:"step"`
 	ID      int64     `json:"logId"`
 	At      time.Time `json:"at"`
-	Stream  string    `json:"stream"`            // stdout, stderr, or waybill: what the worker said
+	Stream  string    `json:"stream"`            // stdout, stderr, or waybill (a message of the worker)
 	Partial bool      `json:"partial,omitempty"` // the line continues in the next entry
 	Text    string    `json:"text"`              // bytes that are not UTF-8 are replaced
 }
 
-// LineOf returns an entry as it is sent and printed.
+// LineOf returns an entry of a step's log in the form that is sent and printed.
 func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
 	line := BuildLine{Step: step.Path(), ID: id, At: e.At, Stream: "stdout", Partial: e.Partial, Text: strings.ToValidUTF8(string(e.Text), "\ufffd")}
 	switch {
@@ -42,8 +42,8 @@ func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
 	return line
 }
 
-// buildLog serves what a build of this machine has printed: as text, that of one step, or all of it with the step in front; or
-// as a stream of events, each of them a BuildLine.
+// buildLog serves the log of a build of this machine, of one step or of all. As text, the lines of several steps have the
+// step's name in front. As a stream, each event is a BuildLine.
 func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 	reader, steps, err := s.openLog(r)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "sandbox") // it is foreign text on this origin
+	w.Header().Set("Content-Security-Policy", "sandbox") // the text is foreign content on this origin
 	var out io.Writer = w
 	if follow {
 		out = flushed{w, http.NewResponseController(w)}
@@ -74,16 +74,16 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 			prefix = steps[i].Path() + " | "
 		}
 		if err := writeStepLog(r.Context(), out, reader, steps[i].ID, prefix, follow); err != nil {
-			panic(http.ErrAbortHandler) // the status is sent: the client sees that the answer was cut
+			panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
 		}
 	}
 }
 
-// openLog finds the build and the steps that a request names.
+// openLog returns the results of the build that a request names, and its steps.
 func (s *Server) openLog(r *http.Request) (*results.Reader, []build.PlanStep, error) {
 	id := r.PathValue("build")
 	missing := fault.New(fault.NotFound, "build %s not found on this server", id).
-		WithHint("its results are on the machine that built: waybill action show names it")
+		WithHint("its results are on the machine that ran it, which waybill action show names")
 	if !buildID.MatchString(id) {
 		return nil, nil, missing
 	}
@@ -98,7 +98,7 @@ func (s *Server) openLog(r *http.Request) (*results.Reader, []build.PlanStep, er
 	return reader, steps, err
 }
 
-// parseLogCursor reads the id of an event of a build's log, STEP:ENTRY; "" is its start.
+// parseLogCursor parses the id of an event of a build's log, STEP:ENTRY; "" is the start of the log.
 func parseLogCursor(text string) (step int, after int64, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -114,7 +114,7 @@ func parseLogCursor(text string) (step int, after int64, err error) {
 	return step, after, nil
 }
 
-// laterSteps returns the steps from the one with an id on; 0 is all of them.
+// laterSteps returns the steps from the one with an id on; 0 is all steps.
 func laterSteps(steps []build.PlanStep, from int) []build.PlanStep {
 	for i := range steps {
 		if steps[i].ID == from {
@@ -124,7 +124,7 @@ func laterSteps(steps []build.PlanStep, from int) []build.PlanStep {
 	return steps
 }
 
-// sendLog sends the entries of steps, of the first one those behind after, then an event "end".
+// sendLog sends the entries of steps and then an event "end". Of the first step it sends only the entries after one.
 func sendLog(ctx context.Context, events *EventStream, r *results.Reader, steps []build.PlanStep, after int64, follow bool) error {
 	for i := range steps {
 		step := &steps[i]
@@ -138,7 +138,7 @@ func sendLog(ctx context.Context, events *EventStream, r *results.Reader, steps 
 	return events.JSON("", "end", struct{}{})
 }
 
-// flushed sends what is written at once.
+// flushed flushes each write to the client.
 type flushed struct {
 	io.Writer
 	control *http.ResponseController
@@ -152,7 +152,7 @@ func (f flushed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// stepsOf returns the step that is named, or all steps.
+// stepsOf returns the step with a name, or all steps if it is "".
 func stepsOf(r *results.Reader, name string) ([]build.PlanStep, error) {
 	b, err := r.Build()
 	if err != nil || name == "" {
@@ -165,7 +165,7 @@ func stepsOf(r *results.Reader, name string) ([]build.PlanStep, error) {
 	return []build.PlanStep{*step}, nil
 }
 
-// BuildStep finds a step by stage/step or by number; 0 is the build itself.
+// BuildStep returns the step named stage/step or by its number; 0 is the build itself.
 func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
 	var known []string
 	for i := range p.Steps {
@@ -177,14 +177,10 @@ func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
 	if name == "0" {
 		return &build.PlanStep{}, nil
 	}
-	err := fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", "))
-	if near := fault.Nearest(name, known); near != "" {
-		return nil, err.WithHint("%s", near)
-	}
-	return nil, err
+	return nil, fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", ")).WithNearest(name, known)
 }
 
-// writeStepLog writes a step's lines as they were printed.
+// writeStepLog writes a step's lines as they were printed, each after the prefix.
 func writeStepLog(ctx context.Context, w io.Writer, r *results.Reader, step int, prefix string, follow bool) error {
 	begins := true
 	return r.Log(ctx, step, 0, follow, func(_ int64, e build.Entry) error {
@@ -200,20 +196,20 @@ func writeStepLog(ctx context.Context, w io.Writer, r *results.Reader, step int,
 	})
 }
 
-// BuildLog returns as text what a build of the server's machine has printed, and with follow also what it prints until it ends;
-// step "" is all steps. The caller closes it.
+// BuildLog returns the log of a build of the server's machine as text, of one step or of all (""). With follow it continues
+// until the build ends. The caller closes it.
 func (c *Client) BuildLog(ctx context.Context, id, step string, follow bool) (io.ReadCloser, error) {
-	response, err := c.send(ctx, request{method: http.MethodGet, path: at("builds", id, "log"), query: logQuery(step, follow)})
+	response, err := c.sendRequest(ctx, request{method: http.MethodGet, path: apiPath("builds", id, "log"), query: logQuery(step, follow)})
 	if err != nil {
 		return nil, fmt.Errorf("read the log of build %s: %w", id, err)
 	}
 	return response.Body, nil
 }
 
-// BuildLines calls each for every entry that BuildLog would return. A cut connection is resumed without loss or repeat.
+// BuildLines calls each for every entry that BuildLog returns. A broken connection is resumed without loss or repetition.
 func (c *Client) BuildLines(ctx context.Context, id, step string, follow bool, each func(BuildLine) error) error {
-	ask := request{method: http.MethodGet, path: at("builds", id, "log"), query: logQuery(step, follow), accept: "text/event-stream"}
-	return c.stream(ctx, ask, func(kind, data string) (bool, error) {
+	ask := request{method: http.MethodGet, path: apiPath("builds", id, "log"), query: logQuery(step, follow), accept: "text/event-stream"}
+	return c.followStream(ctx, ask, func(kind, data string) (bool, error) {
 		if kind == "end" {
 			return false, nil
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// TestACutLogIsResumed cuts the connection after every two events of a log that two steps have printed.
+// TestACutLogIsResumed breaks the connection after every two events of a log of two steps.
 func TestACutLogIsResumed(t *testing.T) {
 	t.Parallel()
 	w, builds := servertest.Start(t), t.TempDir()
@@ -74,7 +74,7 @@ func TestACutLogIsResumed(t *testing.T) {
 	}
 }
 
-// cut ends an answer after so many events.
+// cut ends an answer after a number of events.
 type cut struct {
 	http.ResponseWriter
 	left int

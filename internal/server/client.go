@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,16 +18,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Client asks another process what a Service answers, with the same methods and the same fault codes.
-// fault.Unavailable when it cannot be reached.
+// Client asks a server over HTTP, with the methods and fault codes of a Service. The error is fault.Unavailable if the
+// server cannot be reached.
 type Client struct {
 	base  string // http://127.0.0.1:7070
 	token string
-	by    string // who asks, told to the server when the token is the home's
+	by    string // name of the user, which the server takes if the token is the home's
 	http  *http.Client
 }
 
-// NewClient makes a client of the server at address (http://host:port). token may be "" for reading on loopback.
+// NewClient returns a client of the server at address (http://host:port). token may be "" for reading on loopback.
 func NewClient(address, token, by string) *Client {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -35,25 +37,25 @@ func NewClient(address, token, by string) *Client {
 
 // Pipelines is Service.Pipelines.
 func (c *Client) Pipelines(ctx context.Context) (views []PipelineView, err error) {
-	return views, c.get(ctx, "/pipelines", nil, &views)
+	return views, c.getJSON(ctx, "/pipelines", nil, &views)
 }
 
 // Pipeline is Service.Pipeline.
 func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, err error) {
-	return view, c.get(ctx, at("pipelines", name), nil, &view)
+	return view, c.getJSON(ctx, apiPath("pipelines", name), nil, &view)
 }
 
 // Versions is Service.Versions.
-func (c *Client) Versions(ctx context.Context, name string) (versions []journal.Version, err error) {
-	return versions, c.get(ctx, at("pipelines", name, "versions"), nil, &versions)
+func (c *Client) Versions(ctx context.Context, name string) (versions []ledger.Version, err error) {
+	return versions, c.getJSON(ctx, apiPath("pipelines", name, "versions"), nil, &versions)
 }
 
 // Version is Service.Version.
-func (c *Client) Version(ctx context.Context, name string, version int) (found journal.Version, err error) {
-	return found, c.get(ctx, at("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
+func (c *Client) Version(ctx context.Context, name string, version int) (found ledger.Version, err error) {
+	return found, c.getJSON(ctx, apiPath("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
-// PlanEdit is Service.PlanEdit; Source is what is sent.
+// PlanEdit is Service.PlanEdit. Of the proposal's definition it sends the Source.
 func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	view, err := c.plan(ctx, p.Definition.Pipeline, &p, false)
 	if err != nil || view.Edit == nil {
@@ -62,18 +64,18 @@ func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	return *view.Edit, nil
 }
 
-// Apply is Service.Apply; Source is what is sent.
+// Apply is Service.Apply. Of the proposal's definition it sends the Source.
 func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err error) {
 	query := url.Values{"file": {p.File}}
 	if p.Yes {
 		query.Set("yes", "true")
 	}
-	q := request{method: http.MethodPut, path: at("pipelines", p.Definition.Pipeline), query: query, body: strings.NewReader(p.Source), kind: yamlType}
+	q := request{method: http.MethodPut, path: apiPath("pipelines", p.Definition.Pipeline), query: query, body: strings.NewReader(p.Source), kind: yamlType}
 	if p.IfVersion != nil {
 		q.ifMatch = strconv.Quote(strconv.Itoa(*p.IfVersion))
 	}
-	err = c.do(ctx, q, &view)
-	if fault.Is(err, fault.Refused) { // the view says what would be lost
+	err = c.doJSON(ctx, q, &view)
+	if fault.Is(err, fault.Refused) { // a refusal has no view: ask what would be lost
 		if planned, planErr := c.PlanEdit(ctx, p); planErr == nil {
 			view = planned
 		}
@@ -87,27 +89,27 @@ func (c *Client) Plan(ctx context.Context, name string, proposal *Proposal) (Pla
 }
 
 func (c *Client) plan(ctx context.Context, name string, p *Proposal, simulate bool) (view PlanView, err error) {
-	q := request{method: http.MethodPost, path: at("pipelines", name, "plan"), query: url.Values{}}
+	q := request{method: http.MethodPost, path: apiPath("pipelines", name, "plan"), query: url.Values{}}
 	q.query.Set("simulate", strconv.FormatBool(simulate))
 	if p != nil {
 		q.query.Set("file", p.File)
 		q.body, q.kind = strings.NewReader(p.Source), yamlType
 	}
-	return view, c.do(ctx, q, &view)
+	return view, c.doJSON(ctx, q, &view)
 }
 
 // PutSnapshot is Service.PutSnapshot.
 func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
 	var stored Stored
-	err = c.do(ctx, request{
-		method: http.MethodPut, path: at("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
+	err = c.doJSON(ctx, request{
+		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
 	}, &stored)
 	return stored.Key, err
 }
 
 // Snapshot is Service.Snapshot.
 func (c *Client) Snapshot(ctx context.Context, name, label string) (view SnapshotView, err error) {
-	return view, c.get(ctx, at("pipelines", name, "revisions", label, "snapshot"), nil, &view)
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label, "snapshot"), nil, &view)
 }
 
 // Register is Service.Register.
@@ -118,29 +120,29 @@ func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, de
 	if !r.CommittedAt.IsZero() {
 		body["committedAt"] = r.CommittedAt
 	}
-	return done, c.post(ctx, at("pipelines", r.Pipeline, "revisions"), body, &done)
+	return done, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "revisions"), body, &done)
 }
 
 // Revisions is Service.Revisions.
-func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []pipeline.RegisteredRevision, err error) {
-	return found, c.get(ctx, at("pipelines", name, "revisions"), numbers("limit", int64(limit)), &found)
+func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []ledger.Revision, err error) {
+	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions"), numberQuery("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
-func (c *Client) Revision(ctx context.Context, name, label string) (found pipeline.RegisteredRevision, err error) {
-	return found, c.get(ctx, at("pipelines", name, "revisions", label), nil, &found)
+func (c *Client) Revision(ctx context.Context, name, label string) (found ledger.Revision, err error) {
+	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
-// Deploy is Service.Deploy; the server takes who did it from the token.
-func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
-	return made, c.post(ctx, at("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
+// Deploy is Service.Deploy. The server takes By from the token.
+func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made ledger.Deployment, err error) {
+	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
 
 // Deployments is Service.Deployments.
-func (c *Client) Deployments(ctx context.Context, q journal.DeploymentQuery) (found []journal.Deployment, err error) {
-	query := numbers("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
-	texts(query, "pipeline", q.Pipeline, "status", string(q.Status))
-	return found, c.get(ctx, "/deployments", query, &found)
+func (c *Client) Deployments(ctx context.Context, q ledger.DeploymentQuery) (found []ledger.Deployment, err error) {
+	query := numberQuery("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
+	addTexts(query, "pipeline", q.Pipeline, "status", string(q.Status))
+	return found, c.getJSON(ctx, "/deployments", query, &found)
 }
 
 // Resolve is Service.Resolve.
@@ -149,42 +151,42 @@ func (c *Client) Resolve(ctx context.Context, text string) (Ref, error) {
 		return ParseRef(text)
 	}
 	var view DeploymentView
-	err := c.get(ctx, at("deployments", text), nil, &view)
+	err := c.getJSON(ctx, apiPath("deployments", text), nil, &view)
 	return Ref{view.Pipeline, view.Number}, err
 }
 
 // Deployment is Service.Deployment.
 func (c *Client) Deployment(ctx context.Context, ref Ref) (view DeploymentView, err error) {
-	return view, c.get(ctx, at("deployments", ref.String()), nil, &view)
+	return view, c.getJSON(ctx, apiPath("deployments", ref.String()), nil, &view)
 }
 
 // Steps is Service.Steps.
 func (c *Client) Steps(ctx context.Context, ref Ref) (steps []pipeline.StepState, err error) {
-	return steps, c.get(ctx, at("deployments", ref.String(), "steps"), nil, &steps)
+	return steps, c.getJSON(ctx, apiPath("deployments", ref.String(), "steps"), nil, &steps)
 }
 
 // Why is Service.Why.
 func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeline.StepState, err error) {
 	query := url.Values{}
-	texts(query, "target", target)
-	return open, c.get(ctx, at("deployments", ref.String(), "why"), query, &open)
+	addTexts(query, "target", target)
+	return open, c.getJSON(ctx, apiPath("deployments", ref.String(), "why"), query, &open)
 }
 
-// Command is Service.Command; the server takes who did it from the token.
+// Command is Service.Command. The server takes By from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
-	return c.post(ctx, at("deployments", ref.String(), k.Kind), body, nil)
+	return c.postJSON(ctx, apiPath("deployments", ref.String(), k.Kind), body, nil)
 }
 
 // Entries is Service.Entries.
-func (c *Client) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
-	return rows, c.get(ctx, at("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
+func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []pipeline.Entry, err error) {
+	return rows, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 
 // Actions is Service.Actions.
-func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queue.ActionState, err error) {
-	query := numbers("deployment", q.Deployment, "limit", int64(q.Limit))
-	texts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
+func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
+	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
+	addTexts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
 	for key, id := range map[string]action.ID{"parent": q.Parent, "retryOf": q.RetryOf, "after": q.After} {
 		if !id.IsZero() {
 			query.Set(key, id.String())
@@ -201,17 +203,17 @@ func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queu
 	if q.LiveOnly {
 		query.Set("live", "true")
 	}
-	return found, c.get(ctx, "/actions", query, &found)
+	return found, c.getJSON(ctx, "/actions", query, &found)
 }
 
 // Action is Service.Action.
 func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err error) {
-	return view, c.get(ctx, at("actions", id.String()), nil, &view)
+	return view, c.getJSON(ctx, apiPath("actions", id.String()), nil, &view)
 }
 
-func entryQuery(q journal.EntryQuery) url.Values {
-	query := numbers("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
-	texts(query, "target", q.Target)
+func entryQuery(q ledger.EntryQuery) url.Values {
+	query := numberQuery("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
+	addTexts(query, "target", q.Target)
 	if q.Class != 0 {
 		query.Set("class", q.Class.String())
 	}
@@ -221,31 +223,14 @@ func entryQuery(q journal.EntryQuery) url.Values {
 	return query
 }
 
-// at joins a path, escaping its parts.
-func at(parts ...string) string {
-	var b strings.Builder
-	for _, part := range parts {
-		b.WriteString("/" + url.PathEscape(part))
-	}
-	return b.String()
-}
-
-// numbers is a query of the pairs whose number is not 0.
-func numbers(pairs ...any) url.Values {
-	query := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if n := pairs[i+1].(int64); n != 0 {
-			query.Set(pairs[i].(string), strconv.FormatInt(n, 10))
+// Follow is Service.Follow. A broken connection is resumed without loss or repetition.
+func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+	ask := request{method: http.MethodGet, path: apiPath("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
+	return c.followStream(ctx, ask, func(_, data string) (bool, error) {
+		var entry pipeline.Entry
+		if err := json.Unmarshal([]byte(data), &entry); err != nil {
+			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)
 		}
-	}
-	return query
-}
-
-// texts adds the pairs whose text is not "".
-func texts(query url.Values, pairs ...string) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
-		}
-	}
+		return true, each(entry)
+	})
 }

@@ -13,39 +13,39 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// AddAction is Service.AddAction; the server takes who ordered it from the token.
+// AddAction is Service.AddAction. The server takes By from the token.
 func (c *Client) AddAction(ctx context.Context, o NewAction) (made AddedAction, err error) {
 	content, err := json.Marshal(o)
 	if err != nil {
-		return made, fmt.Errorf("encode the order: %w", err)
+		return made, fmt.Errorf("encode the action: %w", err)
 	}
-	return made, c.do(ctx, request{method: http.MethodPost, path: "/actions", body: bytes.NewReader(content), kind: "application/json",
+	return made, c.doJSON(ctx, request{method: http.MethodPost, path: "/actions", body: bytes.NewReader(content), kind: "application/json",
 		once: o.IdempotencyKey}, &made)
 }
 
 // CancelAction is Service.CancelAction.
-func (c *Client) CancelAction(ctx context.Context, id action.ID) (state queue.ActionState, err error) {
-	return state, c.post(ctx, at("actions", id.String(), "cancel"), struct{}{}, &state)
+func (c *Client) CancelAction(ctx context.Context, id action.ID) (state ledger.ActionState, err error) {
+	return state, c.postJSON(ctx, apiPath("actions", id.String(), "cancel"), struct{}{}, &state)
 }
 
-// SnoozeAction is Service.SnoozeAction; the server takes who did it from the token.
-func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time, _ string) (state queue.ActionState, err error) {
+// SnoozeAction is Service.SnoozeAction. The server takes the user from the token.
+func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time, _ string) (state ledger.ActionState, err error) {
 	body := struct {
 		Until time.Time `json:"until"`
 	}{until}
-	return state, c.post(ctx, at("actions", id.String(), "snooze"), body, &state)
+	return state, c.postJSON(ctx, apiPath("actions", id.String(), "snooze"), body, &state)
 }
 
-// RetryAction is Service.RetryAction; the server takes who did it from the token.
+// RetryAction is Service.RetryAction. The server takes the user from the token.
 func (c *Client) RetryAction(ctx context.Context, id action.ID, _ string) (made AddedAction, err error) {
-	return made, c.post(ctx, at("actions", id.String(), "retry"), struct{}{}, &made)
+	return made, c.postJSON(ctx, apiPath("actions", id.String(), "retry"), struct{}{}, &made)
 }
 
-// FollowAction is Service.FollowAction; a cut connection is resumed without loss or repeat.
+// FollowAction is Service.FollowAction. A broken connection is resumed without loss or repetition.
 func (c *Client) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
-	ask := request{method: http.MethodGet, path: at("actions", id.String(), "events"), accept: "text/event-stream",
+	ask := request{method: http.MethodGet, path: apiPath("actions", id.String(), "events"), accept: "text/event-stream",
 		lastEvent: strconv.Itoa(after)}
-	return c.stream(ctx, ask, func(kind, data string) (bool, error) {
+	return c.followStream(ctx, ask, func(kind, data string) (bool, error) {
 		if kind == "end" {
 			return false, end()
 		}

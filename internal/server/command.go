@@ -8,17 +8,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Command is a person's intent on a deployment.
+// Command is what a person wants of a deployment.
 type Command struct {
 	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | cancel
-	Target string `json:"target,omitempty"` // full path, or without the pipeline's name; "": the whole deployment, or for until: to the end
-	Event  string `json:"event,omitempty"`  // narrows Target to one step
+	Target string `json:"target,omitempty"` // with or without the pipeline's name; "": the whole deployment, or for until: all stages
+	Event  string `json:"event,omitempty"`  // only this step of Target
 	Reason string `json:"reason,omitempty"`
 	Now    bool   `json:"now,omitempty"` // cancel: also interrupt builds and replication
 	By     string `json:"by,omitempty"`
 }
 
-// noteOf is the note that records a kind of command; "" for an unknown one.
+// noteOf returns the event of the note that records a kind of command; "" for an unknown kind.
 func noteOf(kind string) string {
 	switch kind {
 	case "retry":
@@ -37,25 +37,25 @@ func noteOf(kind string) string {
 	return ""
 }
 
-// Command records an intent, or says why it is refused.
+// Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	note := noteOf(c.Kind)
 	if note == "" {
 		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until or cancel", c.Kind)
 	}
-	if _, err := s.deployment(ctx, ref); err != nil {
+	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return err
 	}
 	intent := pipeline.Command{
-		Kind: note, Deployment: ref.Number, Target: full(ref.Pipeline, c.Target), Event: c.Event,
+		Kind: note, Deployment: ref.Number, Target: fullTarget(ref.Pipeline, c.Target), Event: c.Event,
 		By: c.By, Reason: c.Reason, Now: c.Now,
 	}
 	if c.Target == "" {
 		intent.Target = ref.Pipeline
 	}
-	f := s.folds.get(ref.Pipeline)
-	return s.decided(ctx, f, func() error {
-		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
+	f := s.folds.foldOf(ref.Pipeline)
+	return s.decideOnFold(ctx, f, func() error {
+		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked ledger.Locked) (ledger.Change, error) {
 			if err := f.applyLocked(locked.Newer); err != nil {
 				return journal.Change{}, err
 			}

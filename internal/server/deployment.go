@@ -11,15 +11,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// DeploymentView is a deployment as it stands.
+// DeploymentView is the current state of a deployment.
 type DeploymentView struct {
-	journal.Deployment
-	State    pipeline.DeploymentState    `json:"state"`
-	Snapshot pipeline.RegisteredRevision `json:"revisionDetail"` // the revision, whole
-	Seq      int64                       `json:"seq"`            // of the last entry seen
-	Now      time.Time                   `json:"now"`            // the ledger's time of this view
-	Stages   []StageRun                  `json:"stages"`         // in definition order
-	Failures []Failure                   `json:"failures"`
+	ledger.Deployment
+	State    pipeline.DeploymentState `json:"state"`
+	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision with all of its fields
+	Seq      int64                    `json:"seq"`            // of the last entry in this view
+	Now      time.Time                `json:"now"`            // the ledger's time of this view
+	Stages   []StageRun               `json:"stages"`         // in definition order
+	Failures []Failure                `json:"failures"`
 }
 
 // StageRun is a stage of a deployment.
@@ -41,24 +41,24 @@ type GroupRun struct {
 // HostRun is a host in a deployment.
 type HostRun struct {
 	Name string `json:"name"`
-	URL  string `json:"url,omitempty"` // "" once the host left the definition
-	// Runs is the release of this deployment when the host runs it although the deployment has ended unfinished.
+	URL  string `json:"url,omitempty"` // "": the host is not in the definition in force
+	// Runs is set if the host still runs the release of this deployment, which ended unfinished.
 	Runs *Running `json:"runs,omitempty"`
 	Run
 	Steps []StepRun `json:"steps"` // the chain, in order
 }
 
-// Run is where a stage, group or host of a deployment stands.
+// Run is the progress of a stage, group or host of a deployment.
 type Run struct {
 	Target    string    `json:"target"`
 	State     RunState  `json:"state"`
-	Reason    string    `json:"reason,omitempty"` // what it waits for, why it is skipped or failed
-	Who       string    `json:"who,omitempty"`    // who can change that
+	Reason    string    `json:"reason,omitempty"` // why it waits, is skipped or failed
+	Who       string    `json:"who,omitempty"`    // command or party that can change it
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
 
-// RunState says how far a Run is.
+// RunState is the state of a Run.
 type RunState string
 
 // The states of a stage, group or host.
@@ -69,28 +69,28 @@ const (
 	RunFailed    RunState = "failed"
 	RunTolerated RunState = "tolerated" // failed within maxFailed
 	RunSkipped   RunState = "skipped"   // elided or excluded
-	RunStopped   RunState = "stopped"   // begun, and its deployment ended, or failed elsewhere, before it did
+	RunStopped   RunState = "stopped"   // begun, but its deployment ended or failed elsewhere first
 )
 
-// StepRun is a step that takes work, or an artifact's arrival, with its action.
+// StepRun is a step that needs an action, or an artifact's arrival.
 type StepRun struct {
 	pipeline.StepState
-	Name      string                     `json:"name"`               // deploy, build, amd64
-	Word      string                     `json:"word"`               // for people: deployed, deploying, waits, failed, …
-	Action    action.ID                  `json:"action,omitzero"`    // its newest action
-	Status    action.Status              `json:"status,omitzero"`    // of the action
-	Attempt   int                        `json:"attempt,omitempty"`  // claims so far
-	Spent     int                        `json:"spent,omitempty"`    // attempts that count
-	Attempts  int                        `json:"attempts,omitempty"` // that the policy allows
-	RunAt     time.Time                  `json:"runAt,omitzero"`     // backing off: not before
-	StartedAt time.Time                  `json:"startedAt,omitzero"`
-	EndedAt   time.Time                  `json:"endedAt,omitzero"`
-	Error     string                     `json:"error,omitempty"`  // of the last attempt that failed
-	Output    string                     `json:"output,omitempty"` // what it said, for people
-	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
+	Name      string           `json:"name"`               // deploy, build, amd64
+	Word      string           `json:"word"`               // for people: deployed, deploying, waits, failed, …
+	Action    action.ID        `json:"action,omitzero"`    // its newest action
+	Status    action.Status    `json:"status,omitzero"`    // of the action
+	Attempt   int              `json:"attempt,omitempty"`  // claims so far
+	Spent     int              `json:"spent,omitempty"`    // attempts that count
+	Attempts  int              `json:"attempts,omitempty"` // how many the policy allows
+	RunAt     time.Time        `json:"runAt,omitzero"`     // while backing off: earliest start of the next attempt
+	StartedAt time.Time        `json:"startedAt,omitzero"`
+	EndedAt   time.Time        `json:"endedAt,omitzero"`
+	Error     string           `json:"error,omitempty"`  // of the last failed attempt
+	Output    string           `json:"output,omitempty"` // text of its output, for people
+	Artifact  *ledger.Artifact `json:"artifact,omitempty"`
 }
 
-// Failure says what failed, why, and what to do.
+// Failure is a failed step, the reason, and what to do about it.
 type Failure struct {
 	Target string    `json:"target"`
 	Event  string    `json:"event"`
@@ -99,20 +99,21 @@ type Failure struct {
 	Todo   string    `json:"todo"` // such as: waybill deployment retry greeter#7
 }
 
-// Deployment is one deployment with its stages, groups, hosts and steps.
+// Deployment returns one deployment with its stages, groups, hosts and steps.
 func (s *Service) Deployment(ctx context.Context, ref Ref) (DeploymentView, error) {
-	return s.view(ctx, ref, true)
+	return s.deploymentView(ctx, ref, true)
 }
 
-// Outline is a deployment without what its steps' actions say: no attempts, no durations, no errors of attempts.
+// Outline returns a deployment without the actions of its steps: no attempts, no durations, no errors of attempts.
 func (s *Service) Outline(ctx context.Context, ref Ref) (DeploymentView, error) {
-	return s.view(ctx, ref, false)
+	return s.deploymentView(ctx, ref, false)
 }
 
-func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
+// deploymentView returns the view of a deployment, with the actions of its steps only if actions is set.
+func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (DeploymentView, error) {
 	view := DeploymentView{Stages: []StageRun{}, Failures: []Failure{}}
 	var err error
-	if view.Deployment, err = s.deployment(ctx, ref); err != nil {
+	if view.Deployment, err = s.readDeployment(ctx, ref); err != nil {
 		return view, err
 	}
 	if view.Snapshot, err = s.ledger.Revision(ctx, ref.Pipeline, "", view.Revision); err != nil {
@@ -122,8 +123,8 @@ func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentVi
 		return view, err
 	}
 	b := runBuilder{view: &view}
-	// The fold comes before the actions: an action that is newer than the fold is shown at worst as not yet claimed.
-	if err := s.folded(ctx, ref.Pipeline, func(f *fold) error { b.read(ctx, s, f, ref.Number); return nil }); err != nil {
+	// The fold is read before the actions. A step whose action is newer than the fold is at worst shown as not yet claimed.
+	if err := s.withFold(ctx, ref.Pipeline, func(f *fold) error { b.readFold(ctx, s, f, ref.Number); return nil }); err != nil {
 		return view, err
 	}
 	if actions {
@@ -131,11 +132,11 @@ func (s *Service) view(ctx context.Context, ref Ref, actions bool) (DeploymentVi
 			return view, err
 		}
 	}
-	b.build()
+	b.buildStages()
 	return view, nil
 }
 
-// Resolve reads greeter#7, or finds a deployment by its id.
+// Resolve returns the deployment that a text names: greeter#7, or a deployment's id.
 func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 	id, err := action.ParseID(text)
 	if err != nil {
@@ -150,12 +151,12 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 			return Ref{d.Pipeline, d.Number}, nil
 		}
 	}
-	return Ref{}, fault.New(fault.NotFound, "there is no deployment %s", text)
+	return Ref{}, fault.New(fault.NotFound, "deployment %s not found", text)
 }
 
-// Steps lists every step of a deployment, breadth-first, each with its state and reason.
+// Steps returns every step of a deployment, breadth-first, each with its state and reason.
 func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
-	if _, err := s.deployment(ctx, ref); err != nil {
+	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return nil, err
 	}
 	now, err := s.ledger.Now(ctx)
@@ -163,7 +164,7 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 		return nil, err
 	}
 	var steps []pipeline.StepState
-	err = s.folded(ctx, ref.Pipeline, func(f *fold) error {
+	err = s.withFold(ctx, ref.Pipeline, func(f *fold) error {
 		steps = f.engine.Explain(ref.Number, now)
 		for i, step := range steps {
 			if step.State == pipeline.StateClaimed {
@@ -175,33 +176,34 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 	return nonNil(steps), err
 }
 
-// Why lists the open steps of a deployment, each with its reason; target narrows it to one and what is below.
+// Why returns the open steps of a deployment, each with its reason. A target selects those at it and below it.
 func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
 	steps, err := s.Steps(ctx, ref)
 	open := []pipeline.StepState{}
 	for _, step := range steps {
-		if step.State != pipeline.StateComplete && (target == "" || within(step.Target, full(ref.Pipeline, target))) {
+		if step.State != pipeline.StateComplete && (target == "" || isWithin(step.Target, fullTarget(ref.Pipeline, target))) {
 			open = append(open, step)
 		}
 	}
 	return open, err
 }
 
-func (s *Service) deployment(ctx context.Context, ref Ref) (journal.Deployment, error) {
-	if _, err := s.head(ctx, ref.Pipeline); err != nil {
-		return journal.Deployment{}, err
+// readDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.
+func (s *Service) readDeployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
+	if _, err := s.readHead(ctx, ref.Pipeline); err != nil {
+		return ledger.Deployment{}, err
 	}
 	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
 	if fault.Is(err, fault.NotFound) {
-		return d, fault.New(fault.NotFound, "there is no deployment %s", ref).
-			WithHint("waybill deployment list %s shows what is there", ref.Pipeline)
+		return d, fault.New(fault.NotFound, "deployment %s not found", ref).
+			WithHint("waybill deployment list %s shows its deployments", ref.Pipeline)
 	}
 	return d, err
 }
 
-// full puts the pipeline's name before a target that lacks it.
-func full(name, target string) string {
-	if within(target, name) {
+// fullTarget returns a target with the pipeline's name in front.
+func fullTarget(name, target string) string {
+	if isWithin(target, name) {
 		return target
 	}
 	return pipeline.Path(name, target)
@@ -239,7 +241,7 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 	return newest, nil
 }
 
-// lastError is what the newest event with an error says.
+// lastError returns the error of the newest event that has one.
 func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	events, err := s.ledger.Events(ctx, id)
 	if err != nil {

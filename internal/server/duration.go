@@ -11,14 +11,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// How many recorded runs a median is taken of, and how many actions are looked at for them.
+// Bounds of the recorded runs that durations are computed from.
 const (
-	medianOf    = 20
-	lookedAtMax = 1000
+	medianOf    = 20   // runs of a step
+	lookedAtMax = 1000 // actions of a pipeline
 )
 
-// durations says how long each step takes: the median of the last runs of that step on that host, else of the step.
-// A step without a recorded run takes no time here: its time limit says nothing about how long it will take.
+// durations holds the median duration of each step, from its last runs on the same host or else on any host. A step without
+// a recorded run has the duration 0, since its time limit is not an estimate.
 type durations struct {
 	byTarget map[stepName]time.Duration
 	byEvent  map[string]time.Duration
@@ -26,8 +26,8 @@ type durations struct {
 
 type stepName struct{ target, event string }
 
-func (s *Service) durations(ctx context.Context, name string) (*durations, error) {
-	recorded, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
+func (s *Service) recordedDurations(ctx context.Context, name string) (*durations, error) {
+	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", name, err)
 	}
@@ -50,13 +50,13 @@ func (s *Service) durations(ctx context.Context, name string) (*durations, error
 	return times, nil
 }
 
-func (d *durations) of(step pipeline.StepKey) time.Duration {
-	took, _ := d.measured(step)
+func (d *durations) durationOf(step pipeline.StepKey) time.Duration {
+	took, _ := d.measuredDuration(step)
 	return took
 }
 
-// measured reports whether the step has a recorded run, and how long it takes.
-func (d *durations) measured(step pipeline.StepKey) (time.Duration, bool) {
+// measuredDuration returns the median duration of a step, and whether it has a recorded run.
+func (d *durations) measuredDuration(step pipeline.StepKey) (time.Duration, bool) {
 	if took, ok := d.byTarget[stepName{step.Target, step.Event}]; ok {
 		return took, true
 	}
@@ -64,7 +64,7 @@ func (d *durations) measured(step pipeline.StepKey) (time.Duration, bool) {
 	return took, ok
 }
 
-// median of the first medianOf, which are the newest.
+// median returns the median of the first medianOf durations, which are the newest.
 func median(took []time.Duration) time.Duration {
 	newest := slices.Clone(took[:min(medianOf, len(took))])
 	slices.Sort(newest)

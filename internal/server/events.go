@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// keepAlive is how often a silent stream says that it is there.
+// keepAlive is the interval of comments that keep a stream's connection open.
 const keepAlive = 15 * time.Second
 
 // EventStream writes server-sent events (WHATWG HTML, section 9.2). Safe for concurrent use.
@@ -21,13 +21,13 @@ type EventStream struct {
 	flusher *http.ResponseController
 }
 
-// ServeEvents answers a request with a stream: send runs until it ends or the client goes away, and
-// comments keep the connection open meanwhile. What send returns is not shown: a client that was cut off resumes.
+// ServeEvents answers a request with a stream of what send writes. send gets a context that ends with the client. Its error is
+// not sent: the client's connection breaks, and the client resumes.
 func ServeEvents(w http.ResponseWriter, r *http.Request, send func(context.Context, *EventStream) error) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // proxies must not gather what is live
+	header.Set("X-Accel-Buffering", "no") // proxies must not buffer live events
 	stream := &EventStream{w: w, flusher: http.NewResponseController(w)}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -51,7 +51,7 @@ func ServeEvents(w http.ResponseWriter, r *http.Request, send func(context.Conte
 			}
 		}
 	})
-	_ = send(ctx, stream) // it ends with the client, whose reconnect resumes
+	_ = send(ctx, stream) // the client resumes by connecting again
 }
 
 // JSON sends one event whose data is a JSON value.
@@ -63,10 +63,10 @@ func (s *EventStream) JSON(id, event string, value any) error {
 	return s.Text(id, event, string(data))
 }
 
-// lineEnds makes every end of a line that a reader of events knows the same one, so that text cannot end its own event.
+// lineEnds replaces every line end of the format by one, so that a text cannot end its own event.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n") //nolint:gochecknoglobals // it never changes
 
-// Text sends one event; id "" leaves the client's last one.
+// Text sends one event. With id "" the client keeps the last id.
 func (s *EventStream) Text(id, event, data string) error {
 	var b strings.Builder
 	if id != "" {

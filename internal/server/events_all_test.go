@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -21,8 +23,8 @@ type seenEvent struct {
 	action.Event
 }
 
-// watch reads a stream of all events until it is left.
-func (s *served) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
+// watch reads a stream of all events until leave is called.
+func (s *testServer) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/events", nil)
@@ -59,12 +61,12 @@ func (s *served) watch(t *testing.T, last string) (next func() seenEvent, leave 
 			return e
 		}, func() {
 			cancel()
-			_ = response.Body.Close() // it was cut off
+			_ = response.Body.Close() // reading it failed
 		}
 }
 
 // add stores an action of kind and name.
-func (s *served) add(t *testing.T, a action.Action) action.ID {
+func (s *testServer) add(t *testing.T, a action.Action) action.ID {
 	t.Helper()
 	a.Handler, a.Policy = "work", action.DefaultPolicy()
 	made, err := s.Ledger.Enqueue(t.Context(), a)
@@ -76,7 +78,7 @@ func (s *served) add(t *testing.T, a action.Action) action.ID {
 
 func TestAllEventsAreStreamed(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	s.add(t, action.Action{Kind: "job", Name: "before"})
 	next, leave := s.watch(t, "")
 	id := s.add(t, action.Action{Kind: "job", Name: "after"})
@@ -96,7 +98,7 @@ func TestAllEventsAreStreamed(t *testing.T) {
 	}
 	next, leave = s.watch(t, cursor)
 	defer leave()
-	for { // what was around the cut may come again, and nothing is missing
+	for { // events near the break may be repeated, but none is missing
 		if e := next(); e.ActionID == id && e.Status == action.Canceled {
 			break
 		}
@@ -106,10 +108,10 @@ func TestAllEventsAreStreamed(t *testing.T) {
 	}
 }
 
-// TestListsRefuseFiltersWithoutIndex: a filter by which the whole history would be read is refused, with what to add.
+// TestListsRefuseFiltersWithoutIndex: a filter that would read the whole history is refused, with a hint what to add.
 func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	for query, want := range map[string]string{
 		"lane=work/b": "add live", "lane=work/b&status=failed": "add live", "lane=work/b&status=failed&status=pending": "add live",
 		"target=greeter/beta": "add pipeline", "deployment=3": "add pipeline",
@@ -122,7 +124,7 @@ func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
 
 func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	parent := s.add(t, action.Action{Kind: "job", Name: "mirror", Lane: "work/a"})
 	child := s.add(t, action.Action{Kind: "callback", Name: "publish", ParentID: parent, Lane: "work/b"})
 	retry := s.add(t, action.Action{Kind: "job", Name: "mirror", RetryOf: parent})
@@ -139,16 +141,13 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 		var found []queue.ActionState
 		if err := json.Unmarshal([]byte(answer), &found); err != nil || status != 200 {
 			t.Errorf("%s: %d %s", query, status, answer)
-			continue
 		}
-		if len(found) != len(want) {
-			t.Errorf("%s: found %d, want %d", query, len(found), len(want))
-			continue
+		got := []action.ID{}
+		for _, a := range found {
+			got = append(got, a.ID)
 		}
-		for i := range want {
-			if found[i].ID != want[i] {
-				t.Errorf("%s: number %d is %s, want %s", query, i, found[i].ID, want[i])
-			}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 	}
 	for _, query := range []string{"status=done", "parent=x", "after=x", "since=now", "offset=3", "limit=1001"} {
@@ -169,7 +168,7 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 
 func TestExchangesAreLinkedAndRead(t *testing.T) {
 	t.Parallel()
-	s := serveOrders(t)
+	s := serveWork(t)
 	id := s.add(t, action.Action{Kind: "action", Name: "notify"})
 	key := blob.ActionKey(id, "exchange-1.json")
 	if _, _, _, err := s.Blobs.Put(t.Context(), key, strings.NewReader(`{"attempt": 1}`)); err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// folds keeps one folded engine per pipeline, so that a question costs the rows
-// since the last one and not the whole log.
+// folds keeps one folded engine per pipeline, so that a request only reads the rows since the last request and not the
+// whole log.
 type folds struct {
 	mu         sync.Mutex
 	byPipeline map[string]*fold
 }
 
-// get is the fold of a pipeline, empty when it is asked for the first time.
-func (f *folds) get(name string) *fold {
+// foldOf returns the fold of a pipeline, which is empty the first time.
+func (f *folds) foldOf(name string) *fold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byPipeline[name] == nil {
@@ -30,15 +30,15 @@ func (f *folds) get(name string) *fold {
 	return f.byPipeline[name]
 }
 
-// forget throws a fold away; the next question folds anew.
-func (f *folds) forget(name string) {
+// forgetFold removes a fold. The next request folds the log from its start.
+func (f *folds) forgetFold(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byPipeline, name)
 }
 
-// fold is a pipeline's engine with what the views need beside it. mu also
-// guards reading, for an engine is not safe for concurrent use.
+// fold is a pipeline's engine with what views need besides. mu also guards reading, since an engine is not safe for
+// concurrent use.
 type fold struct {
 	mu       sync.Mutex
 	pipeline string
@@ -54,45 +54,46 @@ func newFold(name string) *fold {
 	}
 }
 
-// folded calls ask with the pipeline's fold brought up to date; ask must not keep it.
-// fault.NotFound when there is no such pipeline.
-func (s *Service) folded(ctx context.Context, name string, ask func(*fold) error) error {
-	if _, err := s.head(ctx, name); err != nil {
+// withFold calls ask with the up-to-date fold of a pipeline, which ask must not keep. The error is fault.NotFound if the
+// pipeline does not exist.
+func (s *Service) withFold(ctx context.Context, name string, ask func(*fold) error) error {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return err
 	}
-	f := s.folds.get(name)
+	f := s.folds.foldOf(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.catchUp(ctx, s.ledger); err != nil {
-		s.folds.forget(name)
+		s.folds.forgetFold(name)
 		return fmt.Errorf("read the log of %s: %w", name, err)
 	}
 	return ask(f)
 }
 
-// catchUp applies the rows that were appended since the last time. A pipeline
-// that is not there yet has none: Apply is about to make it.
+// catchUp applies the rows that were appended since the last time. A pipeline that does not exist yet has none, which is not
+// an error: Apply may be about to create it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
-	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.apply)
+	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	return err
 }
 
-func (f *fold) apply(row pipeline.Entry) error {
+// applyEntry applies one row to the engine and to the marks.
+func (f *fold) applyEntry(row pipeline.Entry) error {
 	if err := f.engine.Apply(row); err != nil {
 		return err
 	}
-	f.marks.apply(row)
+	f.marks.applyEntry(row)
 	return nil
 }
 
-// errUnknownVersion asks the caller of a decider to fold again: somebody applied a definition meanwhile.
+// errUnknownVersion asks the caller of a decider to catch up first: a definition was applied since the last time.
 var errUnknownVersion = errors.New("a definition was applied meanwhile")
 
-// applyLocked folds the rows that a decider is handed under the head lock. It may be called
-// again with the same rows when the transaction is retried.
+// applyLocked folds the rows that a decider gets under the lock of the head. A repeated transaction may pass the same rows
+// again.
 func (f *fold) applyLocked(rows []pipeline.Entry) error {
 	for _, row := range rows {
 		if row.Seq <= f.engine.Seq() {
@@ -101,20 +102,21 @@ func (f *fold) applyLocked(rows []pipeline.Entry) error {
 		if row.Event == pipeline.PipelineDefined && !f.engine.HasVersion(row.Version) {
 			return errUnknownVersion
 		}
-		if err := f.apply(row); err != nil {
+		if err := f.applyEntry(row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// decided runs write, which calls the ledger with a decider over the fold, until no definition comes in between.
-func (s *Service) decided(ctx context.Context, f *fold, write func() error) error {
+// decideOnFold calls write, which calls the ledger with a decider that uses the fold. It repeats that if a definition was
+// applied since the fold was read.
+func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range 5 {
 		if err := f.catchUp(ctx, s.ledger); err != nil {
-			s.folds.forget(f.pipeline)
+			s.folds.forgetFold(f.pipeline)
 			return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 		}
 		err := write()
@@ -122,15 +124,15 @@ func (s *Service) decided(ctx context.Context, f *fold, write func() error) erro
 			continue
 		}
 		if fault.Is(err, fault.Internal) {
-			s.folds.forget(f.pipeline) // it may have taken half of a row
+			s.folds.forgetFold(f.pipeline) // the engine may have applied a part of a row
 		}
 		return err
 	}
 	return fault.New(fault.Conflict, "the definition of %s keeps changing: try again", f.pipeline)
 }
 
-// label is a revision's label; its number when the ledger cannot say.
-func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
+// revisionLabel returns a revision's label, or its number if the ledger cannot be read.
+func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) string {
 	if label, ok := f.labels[revision]; ok {
 		return label
 	}
@@ -142,13 +144,13 @@ func (s *Service) label(ctx context.Context, f *fold, revision int64) string {
 	return r.Label
 }
 
-// head reads a pipeline's head, naming the nearest pipeline when there is none.
-func (s *Service) head(ctx context.Context, name string) (journal.Head, error) {
+// readHead returns a pipeline's head. If the pipeline does not exist, the error's hint is the nearest name.
+func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if !fault.Is(err, fault.NotFound) {
 		return head, err
 	}
-	missing := fault.New(fault.NotFound, "there is no pipeline %q", name)
+	missing := fault.New(fault.NotFound, "pipeline %q not found", name).WithHint("waybill pipeline list shows the pipelines")
 	heads, listErr := s.ledger.Heads(ctx)
 	if listErr != nil {
 		return head, missing
@@ -157,8 +159,5 @@ func (s *Service) head(ctx context.Context, name string) (journal.Head, error) {
 	for i, h := range heads {
 		names[i] = h.Pipeline
 	}
-	if nearest := fault.Nearest(name, names); nearest != "" {
-		return head, missing.WithHint("did you mean %q?", nearest)
-	}
-	return head, missing.WithHint("waybill pipeline list shows what is there")
+	return head, missing.WithNearest(name, names)
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -13,16 +12,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// HostView is a host of the definition in force, with what it runs.
+// HostView is a host of the definition in force and the release that it runs.
 type HostView struct {
 	Target  string    `json:"target"`
-	Runs    *Running  `json:"runs,omitempty"`    // the release that was switched to last; left out: none
-	Service *Services `json:"service,omitempty"` // of a host on this machine whose service Waybill supervises
+	Runs    *Running  `json:"runs,omitempty"`    // the newest release on the host; left out: none
+	Service *Services `json:"service,omitempty"` // only on this machine, and only if Waybill supervises it
 
 	place   pipeline.Place
-	service pipeline.Service // that the definition gives the host
-	release string           // name of the release that Runs is, on the host; "": not known
-	stopped bool             // by waybill pipeline stop, and not started since
+	service pipeline.Service // the host's service by the definition
+	release string           // name of the release of Runs on the host; "": not known
+	stopped bool             // waybill pipeline stop ended the service, and nothing has started it since
 }
 
 // Running is the release on a host.
@@ -30,30 +29,30 @@ type Running struct {
 	Deployment int64     `json:"deployment"`
 	Revision   int64     `json:"revision"`
 	Label      string    `json:"label"`
-	At         time.Time `json:"at"`               // when it was switched to
-	Doubt      string    `json:"doubt,omitempty"`  // DoubtUntested or DoubtFailed; left out: it has passed its test, or has none
+	At         time.Time `json:"at"`               // when the host switched to it
+	Doubt      string    `json:"doubt,omitempty"`  // DoubtUntested or DoubtFailed; left out: it passed its test, or has none
 	Status     string    `json:"status,omitempty"` // of its deployment
 }
 
-// Why a release that runs is not one to trust.
+// The reasons not to trust a running release.
 const (
 	DoubtUntested = "untested"
 	DoubtFailed   = "test failed"
 )
 
-// Services is how the supervised service of a host does.
+// Services is the state of the supervised service of a host.
 type Services struct {
-	State    string `json:"state"`           // up | restarting | down | stopped: by waybill pipeline stop
-	Release  string `json:"release"`         // that it runs, or ran last
+	State    string `json:"state"`           // up | restarting | down | stopped (by waybill pipeline stop)
+	Release  string `json:"release"`         // the release that it runs, or ran last
 	Restarts int    `json:"restarts"`        // by its supervisor, since the release was started
 	Exit     string `json:"exit,omitempty"`  // its last exit status
 	Error    string `json:"error,omitempty"` // why the state is not known
 }
 
-// ServiceDown is the state of a service that neither runs nor is restarted, as after a restart of its machine.
+// ServiceDown is the state of a service that neither runs nor is being restarted, as after a restart of its machine.
 const ServiceDown = "down"
 
-// String is such as "up, 3 restarts, last exit status 1".
+// String returns a text such as "up, 3 restarts, last exit status 1".
 func (s Services) String() string {
 	text := s.State
 	switch {
@@ -72,47 +71,9 @@ func (s Services) String() string {
 	return text
 }
 
-// hostMark is what the log says of the release on a host.
-type hostMark struct {
-	seq        int64 // of the row that switched it
-	deployment int64
-	at         time.Time
-	release    string // its name on the host
-	tested     bool
-	failed     bool
-	stopped    bool
-}
-
-// host follows what hosts run.
-func (m *marks) host(row pipeline.Entry) {
-	if row.Event == pipeline.HostFinished {
-		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}
-	}
-	mark := m.hosts[row.Target]
-	detail := detailOf(row)
-	switch {
-	case row.Event == pipeline.ServiceStopped:
-		mark.stopped = true
-	case row.Event == pipeline.HostDeployed:
-		var output step.Output
-		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
-		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
-	case mark.deployment != row.Deployment:
-		return
-	case row.Event == pipeline.HostTested:
-		mark.tested, mark.failed = true, false
-	case row.Event == pipeline.StepFailed && detail.Event == pipeline.HostTested:
-		mark.failed = true
-	case row.Event == pipeline.StepClaimed && detail.Event == pipeline.HostTested:
-		mark.failed = false
-	default:
-		return
-	}
-	m.hosts[row.Target] = mark
-}
-
-// hosts lists the hosts of a definition with what the log says that they run. Targets that share a resource run the same.
-func (s *Service) hosts(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
+// hostViews returns the hosts of a definition with the release that each runs by the log. Targets that share a resource run
+// the same release.
+func (s *Service) hostViews(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
 	last := map[pipeline.Resource]hostMark{}
 	for at := range d.EachHost() {
 		marks := f.marks.hosts
@@ -129,16 +90,17 @@ func (s *Service) hosts(ctx context.Context, f *fold, d *pipeline.Definition) []
 	for at := range d.EachHost() {
 		view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: f.marks.hosts[at.Target].stopped}
 		if mark, known := last[d.ResourceOf(at.Stage, at.Group, at.Host)]; known {
-			view.Runs, view.release = s.running(ctx, f, mark, at.Stage), mark.release
+			view.Runs, view.release = s.runningOn(ctx, f, mark, at.Stage), mark.release
 		}
 		views = append(views, view)
 	}
 	return views
 }
 
-func (s *Service) running(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
+// runningOn returns the release that a host of a stage runs, and whether it can be trusted.
+func (s *Service) runningOn(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
 	state, _ := f.engine.Deployment(mark.deployment)
-	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.label(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
+	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
 	switch tests := hasStep(stage, pipeline.HostTested); {
 	case mark.failed:
 		r.Doubt = DoubtFailed
@@ -157,18 +119,17 @@ func hasStep(stage *pipeline.Stage, event string) bool {
 	return false
 }
 
-// Looking at a service runs a program, so one request looks at so many, all requests together at so many at a time, and
-// what was seen counts for a moment.
+// Bounds of looking at services, since each look runs a program.
 const (
-	mostLooks   = 100
-	looksAtOnce = 8
-	lookLasts   = 3 * time.Second
-	lookTakes   = 5 * time.Second
+	mostLooks   = 100             // of one request
+	looksAtOnce = 8               // of all requests together
+	lookLasts   = 3 * time.Second // other requests reuse a look for this long
+	lookTakes   = 5 * time.Second // time limit of one look
 )
 
 var errUnseen = fmt.Errorf("not seen within %s", lookTakes)
 
-// looks are what was seen of services lately, by host and service, and what is being looked at.
+// looks holds the recent looks at services and those under way, by host and service.
 type looks struct {
 	mu    sync.Mutex
 	all   map[string]*look
@@ -182,8 +143,8 @@ type look struct {
 	found *Services
 }
 
-// inspect fills in how the services of hosts on this machine are.
-func (s *Service) inspect(ctx context.Context, views []HostView) {
+// inspectServices fills in the state of the services on this machine.
+func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 	if s.Inspect == nil {
 		return
 	}
@@ -198,7 +159,7 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 		}
 		left--
 		wait.Go(func() {
-			view.Service = s.look(ctx, *view.place.Host, view.service.Name)
+			view.Service = s.lookAtService(ctx, *view.place.Host, view.service.Name)
 			if view.Service != nil && view.Service.State == ServiceDown && view.stopped {
 				view.Service = &Services{State: "stopped", Release: view.Service.Release}
 			}
@@ -207,20 +168,20 @@ func (s *Service) inspect(ctx context.Context, views []HostView) {
 	wait.Wait()
 }
 
-// look returns how a service is: as it was seen a moment ago, else as it is seen now, by one look for all that ask
-// meanwhile. The error of a look that takes too long is part of the answer.
-func (s *Service) look(ctx context.Context, host pipeline.Host, service string) *Services {
-	l, mine := s.looks.join(host.URL + "\x00" + host.Root + "\x00" + service)
+// lookAtService returns the state of a service, from a recent look or from a new one. Requests that ask at the same time
+// share one look. A look that takes too long is reported inside the state.
+func (s *Service) lookAtService(ctx context.Context, host pipeline.Host, service string) *Services {
+	l, mine := s.looks.joinLook(host.URL + "\x00" + host.Root + "\x00" + service)
 	if mine {
-		// Others may wait for this look: the end of this request does not cut it short.
+		// Other requests may wait for this look, so the end of this request does not cut it short.
 		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
 		defer cancel()
-		l.found = &Services{State: "unknown", Error: "the look at it failed"} // unless it returns
+		l.found = &Services{State: "unknown", Error: "the look at it failed"} // stays if inspectService panics
 		defer func() {
 			l.at = time.Now()
 			close(l.done)
 		}()
-		l.found = s.lookNow(whole, host, service)
+		l.found = s.inspectService(whole, host, service)
 		return l.found
 	}
 	select {
@@ -231,8 +192,8 @@ func (s *Service) look(ctx context.Context, host pipeline.Host, service string) 
 	}
 }
 
-// join returns the look at a service that is young enough or still being made; mine reports that the caller makes it.
-func (k *looks) join(key string) (l *look, mine bool) {
+// joinLook returns a recent look at a service, or one under way. mine reports that the caller must make the look.
+func (k *looks) joinLook(key string) (l *look, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.all, func(_ string, l *look) bool {
@@ -251,8 +212,8 @@ func (k *looks) join(key string) (l *look, mine bool) {
 	return l, true
 }
 
-// lookNow runs the program that looks at a service; nil where the host is another machine's.
-func (s *Service) lookNow(ctx context.Context, host pipeline.Host, service string) *Services {
+// inspectService runs the program that looks at a service. It returns nil for a host of another machine.
+func (s *Service) inspectService(ctx context.Context, host pipeline.Host, service string) *Services {
 	select {
 	case s.looks.slots <- struct{}{}:
 		defer func() { <-s.looks.slots }()
@@ -269,12 +230,12 @@ func (s *Service) lookNow(ctx context.Context, host pipeline.Host, service strin
 	return serviceOf(state)
 }
 
-// unseen is a service that was not looked at in time.
+// unseen returns the state of a service that was not looked at in time.
 func unseen(ctx context.Context) *Services {
 	return &Services{State: "unknown", Error: context.Cause(ctx).Error()}
 }
 
-// serviceOf says what a host's state means.
+// serviceOf returns the state of a service as its host reports it.
 func serviceOf(state step.State) *Services {
 	s := &Services{State: "up", Release: state.Running, Restarts: state.Restarts, Exit: state.Exit}
 	switch {
@@ -286,11 +247,11 @@ func serviceOf(state step.State) *Services {
 	return s
 }
 
-// restless is the number of restarts from which a service is reported.
+// restless is the number of restarts from which a service counts as a trouble.
 const restless = 3
 
-// services are the services on this machine that are down or restart again and again.
-func (s *Service) services(ctx context.Context) ([]Trouble, error) {
+// serviceTroubles returns a trouble for each service on this machine that is down or keeps restarting.
+func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	if s.Inspect == nil {
 		return nil, nil
 	}
@@ -300,16 +261,16 @@ func (s *Service) services(ctx context.Context) ([]Trouble, error) {
 	}
 	var views []HostView
 	for _, head := range heads {
-		if err := s.folded(ctx, head.Pipeline, func(f *fold) error {
+		if err := s.withFold(ctx, head.Pipeline, func(f *fold) error {
 			if _, plan := f.engine.Current(); plan != nil {
-				views = append(views, s.hosts(ctx, f, plan.Definition())...)
+				views = append(views, s.hostViews(ctx, f, plan.Definition())...)
 			}
 			return nil
 		}); err != nil {
 			return nil, err
 		}
 	}
-	s.inspect(ctx, views)
+	s.inspectServices(ctx, views)
 	var all []Trouble
 	for _, v := range views {
 		if v.Service == nil || v.Service.State == "stopped" || v.Service.State == "up" && v.Service.Restarts < restless {

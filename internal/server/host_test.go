@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// supervised is hosts as a pipeline shows them, each with a service that Waybill supervises.
+// supervised returns the views of hosts, each with a service that Waybill supervises.
 func supervised(count int) []HostView {
 	var views []HostView
 	for i := range count {
@@ -37,10 +37,10 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 			return step.State{Service: 1}, true, nil
 		}
 		views := supervised(mostLooks + 50)
-		for range 2 { // the bound on programs is that of all requests
-			go s.inspect(t.Context(), slices.Clone(views[:mostLooks/2]))
+		for range 2 { // one bound on programs for all requests
+			go s.inspectServices(t.Context(), slices.Clone(views[:mostLooks/2]))
 		}
-		go s.inspect(t.Context(), slices.Clone(views[mostLooks/2:]))
+		go s.inspectServices(t.Context(), slices.Clone(views[mostLooks/2:]))
 		synctest.Wait()
 		if n := now.Load(); n != looksAtOnce {
 			t.Errorf("%d programs run at once, want %d", n, looksAtOnce)
@@ -52,7 +52,7 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 		}
 		all.Store(0)
 		s.looks.all = map[string]*look{}
-		s.inspect(t.Context(), views)
+		s.inspectServices(t.Context(), views)
 		if n := all.Load(); n != mostLooks {
 			t.Errorf("one request ran %d programs, want %d", n, mostLooks)
 		}
@@ -75,12 +75,12 @@ func TestRequestsShareALook(t *testing.T) {
 			}
 		}
 		first, leave := context.WithCancel(t.Context())
-		go s.inspect(first, supervised(1))
+		go s.inspectServices(first, supervised(1))
 		synctest.Wait()
 		second := supervised(1)
 		done := make(chan struct{})
 		go func() {
-			s.inspect(t.Context(), second)
+			s.inspectServices(t.Context(), second)
 			close(done)
 		}()
 		synctest.Wait()
@@ -103,7 +103,7 @@ func TestALookThatTakesTooLongIsReported(t *testing.T) {
 			return step.State{}, true, context.Cause(ctx)
 		}
 		views := supervised(2 * looksAtOnce)
-		s.inspect(t.Context(), views)
+		s.inspectServices(t.Context(), views)
 		for _, view := range views {
 			if view.Service == nil || view.Service.State != "unknown" || view.Service.Error != "not seen within 5s" {
 				t.Errorf("%s: %+v, want unknown, not seen within 5s", view.Target, view.Service)
@@ -120,12 +120,12 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 		host := pipeline.Host{Name: "oak", URL: "local://oak"}
 		func() {
 			defer func() { _ = recover() }()
-			s.look(t.Context(), host, "web")
+			s.lookAtService(t.Context(), host, "web")
 		}()
 		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
 			return step.State{Service: 1}, true, nil
 		}
-		if got := s.look(t.Context(), host, "web"); got == nil || got.State != "unknown" {
+		if got := s.lookAtService(t.Context(), host, "web"); got == nil || got.State != "unknown" {
 			t.Errorf("a moment after: %+v, want unknown", got)
 		}
 		s.looks.mu.Lock()
@@ -133,7 +133,7 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 			l.at = l.at.Add(-lookLasts)
 		}
 		s.looks.mu.Unlock()
-		if got := s.look(t.Context(), host, "web"); got == nil || got.State != "up" {
+		if got := s.lookAtService(t.Context(), host, "web"); got == nil || got.State != "up" {
 			t.Errorf("later: %+v, want up", got)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Scope is a right that a token gives.
+// Scope is a right of a token.
 type Scope string
 
 // The scopes.
@@ -20,34 +20,35 @@ const (
 	ScopeWorker  Scope = "worker"
 )
 
-// allScopes is what the home's token gives.
+// allScopes returns the scopes of the home's token.
 func allScopes() []Scope {
 	return []Scope{ScopeRead, ScopeExecute, ScopeOperate, ScopeDefine, ScopeApprove, ScopeWorker}
 }
 
-// Identity is who makes a request. The zero Identity is nobody: it may read on loopback.
+// Identity is the sender of a request. The zero Identity is a sender without credentials, which may read on loopback.
 type Identity struct {
-	Name   string // recorded with what is done
+	Name   string // recorded with each change
 	Scopes []Scope
 }
 
 // Known reports whether the request carried a valid token or session.
 func (i Identity) Known() bool { return len(i.Scopes) > 0 }
 
-// Has reports whether the identity has the scope. Every scope includes reading, so that no token allows less than none.
+// Has reports whether the identity has the scope. Every scope includes reading, so that a token never allows less than
+// sending none.
 func (i Identity) Has(scope Scope) bool {
 	return slices.Contains(i.Scopes, scope) || scope == ScopeRead && i.Known()
 }
 
 type identityKey struct{}
 
-// IdentityOf is who makes the request of this context.
+// IdentityOf returns the sender of the request of this context.
 func IdentityOf(ctx context.Context) Identity {
 	identity, _ := ctx.Value(identityKey{}).(Identity)
 	return identity
 }
 
-// Require returns the identity of a request that may use scope, else fault.Unauthorized or fault.Forbidden.
+// Require returns the identity of a request if it has a scope, else fault.Unauthorized or fault.Forbidden.
 func Require(ctx context.Context, scope Scope) (Identity, error) {
 	identity := IdentityOf(ctx)
 	switch {
@@ -57,6 +58,6 @@ func Require(ctx context.Context, scope Scope) (Identity, error) {
 		return identity, fault.New(fault.Forbidden, "the token of %s lacks the scope %q", identity.Name, scope)
 	default:
 		return identity, fault.New(fault.Unauthorized, "this needs a token with the scope %q", scope).
-			WithHint("send Authorization: Bearer …; the home's file \"token\" holds one, WAYBILL_TOKEN hands it to the commands")
+			WithHint("send Authorization: Bearer …; the home's file \"token\" holds one, WAYBILL_TOKEN passes it to the commands")
 	}
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Limits lists the lanes that are limited, refused, slowed, paused or disabled.
-func (s *Service) Limits(ctx context.Context) ([]queue.Limiter, error) {
+// Limits returns the lanes that are limited, refused, slowed, paused or disabled.
+func (s *Service) Limits(ctx context.Context) ([]ledger.Limiter, error) {
 	return s.ledger.Limits(ctx)
 }
 
-// Limit pauses, resumes, enables or resets a lane; HANDLER/* is all lanes of a handler.
-func (s *Service) Limit(ctx context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error) {
+// Limit pauses, resumes, enables or resets a lane. HANDLER/* is all lanes of a handler.
+func (s *Service) Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error) {
 	return s.ledger.Limit(ctx, lane, c)
 }
 
 // Limits is Service.Limits.
-func (c *Client) Limits(ctx context.Context) (limits []queue.Limiter, err error) {
-	return limits, c.get(ctx, "/limits", nil, &limits)
+func (c *Client) Limits(ctx context.Context) (limits []ledger.Limiter, err error) {
+	return limits, c.getJSON(ctx, "/limits", nil, &limits)
 }
 
-// Limit is Service.Limit; the server takes who did it from the token.
-func (c *Client) Limit(ctx context.Context, lane string, k queue.LimitCommand) (limit queue.Limiter, err error) {
-	return limit, c.post(ctx, at("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
+// Limit is Service.Limit. The server takes By from the token.
+func (c *Client) Limit(ctx context.Context, lane string, k ledger.LimitCommand) (limit ledger.Limiter, err error) {
+	return limit, c.postJSON(ctx, apiPath("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

@@ -9,37 +9,54 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-func TestLimitsAreReadAndChanged(t *testing.T) {
+const pausedLane = "notify/hooks.example.org"
+
+func TestLanesArePausedAndListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
 	if limits, err := c.Limits(ctx); err != nil || len(limits) != 0 {
 		t.Fatalf("at first: %+v, %v", limits, err)
 	}
-	const lane = "notify/hooks.example.org"
-	limit, err := c.Limit(ctx, lane, queue.LimitCommand{Kind: "pause", Reason: "maintenance"})
-	if err != nil || limit.Key != lane || limit.State != "paused" || limit.PausedBy != "ana" || limit.Reason != "maintenance" {
+	limit, err := c.Limit(ctx, pausedLane, ledger.LimitCommand{Kind: "pause", Reason: "maintenance"})
+	if err != nil || limit.Key != pausedLane || limit.State != "paused" || limit.PausedBy != "ana" || limit.Reason != "maintenance" {
 		t.Errorf("paused: %+v, %v", limit, err)
 	}
-	limit, err = c.Limit(ctx, "notify/*", queue.LimitCommand{Kind: "pause", For: time.Hour})
-	if err != nil || limit.PauseUntil.IsZero() || !limit.HalfOpen() {
-		t.Errorf("paused for an hour: %+v, %v", limit, err)
-	}
 	limits, err := c.Limits(ctx)
-	if err != nil || len(limits) != 2 || limits[0].Key != "notify/*" || limits[0].State != "paused" || limits[1].State != "paused" {
+	if err != nil || len(limits) != 1 || limits[0].Key != pausedLane || limits[0].State != "paused" {
 		t.Errorf("listed: %+v, %v", limits, err)
-	}
-	if _, err := c.Limit(ctx, lane, queue.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("an unknown command: %v", err)
-	}
-	if _, err := c.Limit(ctx, "nobody", queue.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
-		t.Errorf("an unknown lane: %v", err)
-	}
-	if status, _, _ := s.ask(t, "POST", "/api/v1/limits/notify%2Fhooks.example.org", `{"command": "resume"}`); status != 401 {
-		t.Errorf("without a token: status %d, want 401", status)
 	}
 	status, answer, _ := s.ask(t, "GET", "/api/v1/limits", "")
 	if status != 200 || !strings.Contains(answer, `"lane":"notify/hooks.example.org"`) || !strings.Contains(answer, `"state":"paused"`) {
 		t.Errorf("status %d: %s", status, answer)
+	}
+}
+
+func TestAllLanesOfAHandlerArePaused(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	c, ctx := s.client(), t.Context()
+	limit, err := c.Limit(ctx, "notify/*", ledger.LimitCommand{Kind: "pause", For: time.Hour})
+	if err != nil || limit.PauseUntil.IsZero() || !limit.HalfOpen() {
+		t.Errorf("paused for an hour: %+v, %v", limit, err)
+	}
+	limits, err := c.Limits(ctx)
+	if err != nil || len(limits) != 1 || limits[0].Key != "notify/*" || limits[0].State != "paused" {
+		t.Errorf("listed: %+v, %v", limits, err)
+	}
+}
+
+func TestFaultyCommandsOnLanesAreRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	c, ctx := s.client(), t.Context()
+	if _, err := c.Limit(ctx, pausedLane, ledger.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unknown command: %v", err)
+	}
+	if _, err := c.Limit(ctx, "unknown", ledger.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an unknown lane: %v", err)
+	}
+	if status, _, _ := s.ask(t, "POST", "/api/v1/limits/notify%2Fhooks.example.org", `{"command": "resume"}`); status != 401 {
+		t.Errorf("without a token: status %d, want 401", status)
 	}
 }

@@ -19,22 +19,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// followPoll bounds how late a follower sees a row whose wake-up was lost.
+// followPoll bounds the delay of a follower whose wake-up was lost.
 const followPoll = 2 * time.Second
 
-// Entries reads a pipeline's log.
-func (s *Service) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
-	if _, err := s.head(ctx, q.Pipeline); err != nil {
+// Entries returns the entries of a pipeline's log that a query selects.
+func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
+	if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
 	return s.ledger.Entries(ctx, q)
 }
 
-// Follow hands every matching entry after q.After to each, in order, those that are there and those to come,
-// until ctx ends (its cause is returned) or each returns an error (which is returned). q.Limit and q.Newest count for
-// the first reading.
-func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
-	head, err := s.head(ctx, q.Pipeline)
+// Follow calls each for every matching entry after q.After, present and future, in order. It ends when ctx ends, with its
+// cause, or with an error of each. q.Limit and q.Newest only apply to the entries that exist at the start.
+func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+	head, err := s.readHead(ctx, q.Pipeline)
 	if err != nil {
 		return err
 	}
@@ -51,17 +50,17 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 			q.After = row.Seq
 		}
 		if len(rows) == 0 {
-			q.After = max(q.After, head.Seq) // rows that the query does not want need not be read again
+			q.After = max(q.After, head.Seq) // skip the rows that the query does not select
 		}
 		q.Limit, q.Newest = 0, false
-		if head, err = s.grown(ctx, waiter, q.Pipeline, q.After); err != nil {
+		if head, err = s.awaitGrowth(ctx, waiter, q.Pipeline, q.After); err != nil {
 			return err
 		}
 	}
 }
 
-// grown waits until the log has a row after the position.
-func (s *Service) grown(ctx context.Context, waiter *Waiter, name string, after int64) (journal.Head, error) {
+// awaitGrowth waits until the log has a row after a position, and returns its head.
+func (s *Service) awaitGrowth(ctx context.Context, waiter *Waiter, name string, after int64) (ledger.Head, error) {
 	for {
 		head, err := s.ledger.Head(ctx, name)
 		if err != nil || head.Seq > after {
@@ -73,38 +72,38 @@ func (s *Service) grown(ctx context.Context, waiter *Waiter, name string, after 
 	}
 }
 
-// Actions lists by query, newest first.
-func (s *Service) Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
+// Actions returns the actions that a query selects, newest first.
+func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
 	if err := refuseUnindexed(q); err != nil {
 		return nil, err
 	}
 	return s.ledger.Actions(ctx, q)
 }
 
-// refuseUnindexed names a filter that would have the whole history read.
-func refuseUnindexed(q queue.ActionQuery) error {
+// refuseUnindexed refuses a filter that no index serves: it would read the whole history.
+func refuseUnindexed(q ledger.ActionQuery) error {
 	live := q.LiveOnly || len(q.Statuses) > 0 && len(q.Ended()) == 0
 	switch {
 	case q.Lane != "" && !live && q.Since.IsZero():
-		return fault.New(fault.Invalid, "the filter lane alone would read every action: want a live status or a time, too").
+		return fault.New(fault.Invalid, "the filter lane alone would read every action: also want a live status or a time").
 			WithHint("add live, a status such as pending, or since")
 	case q.Pipeline == "" && (q.Deployment != 0 || q.Target != ""):
-		return fault.New(fault.Invalid, "the filters deployment and target are of a pipeline, and none is named").WithHint("add pipeline")
+		return fault.New(fault.Invalid, "the filters deployment and target need a pipeline").WithHint("add pipeline")
 	}
 	return nil
 }
 
-// ActionView is everything about one action.
+// ActionView is one action with its events, children and exchanges.
 type ActionView struct {
 	queue.ActionState
 	Events    []action.Event `json:"events"`
-	Children  []Child        `json:"children,omitempty"`  // what it asked for, the oldest first; at most childrenShown
-	Exchanges []string       `json:"exchanges,omitempty"` // paths of what its attempts saw
-	// Limit is what keeps the lane of an action that waits from running freely.
-	Limit *queue.Limiter `json:"limit,omitempty"`
+	Children  []Child        `json:"children,omitempty"`  // oldest first, at most childrenShown
+	Exchanges []string       `json:"exchanges,omitempty"` // paths of what each attempt saw
+	// Limit is the limiter that blocks or slows the lane of a waiting action.
+	Limit *ledger.Limiter `json:"limit,omitempty"`
 }
 
-// Child is an action that another one asked for.
+// Child is an action whose parent is the action of the view.
 type Child struct {
 	ID      action.ID     `json:"id"`
 	Kind    string        `json:"kind"`
@@ -113,20 +112,20 @@ type Child struct {
 	Status  action.Status `json:"status"`
 }
 
-// childrenShown is how many children an action's view has.
+// childrenShown is the largest number of children in an action's view.
 const childrenShown = 100
 
-// Action is one of them with its events, and with why it waits where that is its lane's doing.
+// Action returns one action with its events, and with its lane's limiter if that makes it wait.
 func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
-	view, err := s.history(ctx, id)
+	view, err := s.actionHistory(ctx, id)
 	if err == nil && view.Thread.Status.Live() && view.Thread.ClaimedBy.IsZero() {
 		view.Limit, err = s.ledger.BlockingLimiter(ctx, view.Lane)
 	}
 	return view, err
 }
 
-// history is an action with its events, what it asked for and what its attempts saw.
-func (s *Service) history(ctx context.Context, id action.ID) (ActionView, error) {
+// actionHistory returns an action with its events, its children and the paths of its exchanges.
+func (s *Service) actionHistory(ctx context.Context, id action.ID) (ActionView, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err != nil {
 		return ActionView{}, err
@@ -147,7 +146,7 @@ func (s *Service) history(ctx context.Context, id action.ID) (ActionView, error)
 	return view, err
 }
 
-// exchangePathOf is where what an attempt saw can be read; "" when its event refers to something else.
+// exchangePathOf returns the API's path of what an attempt saw; "" if its event refers to something else.
 func exchangePathOf(e action.Event) string {
 	if e.Ref == "" || e.Ref != evidence.Exchange(e.ActionID, e.Attempt) {
 		return ""
@@ -155,7 +154,7 @@ func exchangePathOf(e action.Event) string {
 	return path.Join(prefix, "actions", e.ActionID.String(), "exchanges", strconv.Itoa(e.Attempt))
 }
 
-// Exchange is what one attempt of an action saw; fault.NotFound when nothing was kept.
+// Exchange returns what one attempt of an action saw, or fault.NotFound if nothing was kept.
 func (s *Service) Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error) {
 	if _, err := s.ledger.Action(ctx, id); err != nil {
 		return nil, err
@@ -167,14 +166,15 @@ func (s *Service) Exchange(ctx context.Context, id action.ID, attempt int) (json
 	return seen, err
 }
 
-// eventsPage is how many events a stream reads at a time.
+// eventsPage is the number of events that a stream reads at a time.
 const eventsPage = 1000
 
-// writerIsLong is the age from which an open transaction is reported to the readers that it delays.
+// writerIsLong is the age from which a stream reports an open transaction that delays it.
 const writerIsLong = 5 * time.Second
 
-// eventsFrom returns where a stream of all events begins: behind the event of a cursor, or with what is recorded from now on.
-func (s *Service) eventsFrom(ctx context.Context, cursor string) (queue.EventPosition, error) {
+// eventsFrom returns the position from which a stream of all events starts: after the event of a cursor, or without one
+// after all events so far.
+func (s *Service) eventsFrom(ctx context.Context, cursor string) (ledger.EventPosition, error) {
 	if cursor == "" {
 		return s.ledger.EventsEnd(ctx)
 	}
@@ -185,15 +185,15 @@ func (s *Service) eventsFrom(ctx context.Context, cursor string) (queue.EventPos
 	return from, nil
 }
 
-// eventSink takes what a stream of all events sends.
+// eventSink receives the events and comments of a stream.
 type eventSink struct {
 	event   func(queue.RecordedEvent) error
 	comment func(text string) error
 }
 
-// followEvents sends the events of all actions after a position, each at least once and in the recorded order, until ctx ends. While a
-// transaction that stays open delays them, it sends a comment from time to time that says so.
-func (s *Service) followEvents(ctx context.Context, after queue.EventPosition, to eventSink) error {
+// followEvents sends the events of all actions after a position, each at least once and in the recorded order, until ctx
+// ends. While a long transaction delays them, it sends a comment about it from time to time.
+func (s *Service) followEvents(ctx context.Context, after ledger.EventPosition, to eventSink) error {
 	waiter := s.Waiter()
 	for commented := time.Now(); ; {
 		events, err := s.ledger.EventsAfter(ctx, after, eventsPage)
@@ -221,7 +221,7 @@ func (s *Service) followEvents(ctx context.Context, after queue.EventPosition, t
 	}
 }
 
-// commentDelay sends how old the oldest writing transaction is, if it is old.
+// commentDelay sends the age of the oldest open transaction that writes, if it is high.
 func (s *Service) commentDelay(ctx context.Context, to eventSink) error {
 	writer, err := s.ledger.OpenWriter(ctx)
 	if err != nil || writer.Since.IsZero() {
@@ -234,8 +234,7 @@ func (s *Service) commentDelay(ctx context.Context, to eventSink) error {
 	return err
 }
 
-// FollowAction hands every event after seq to each, those that are there and those to come, and calls end
-// once the action has ended.
+// FollowAction calls each for every event after a seq, present and future, and calls end once the action has ended.
 func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
 	waiter := s.Waiter()
 	for {
@@ -244,7 +243,7 @@ func (s *Service) FollowAction(ctx context.Context, id action.ID, after int, eac
 			return err
 		}
 		var events []action.Event
-		if state.Thread.Seq > after { // most events are of other actions
+		if state.Thread.Seq > after { // most wake-ups are about other actions
 			if events, err = s.ledger.Events(ctx, id); err != nil {
 				return err
 			}

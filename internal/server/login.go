@@ -17,20 +17,20 @@ import (
 //go:embed login.html
 var loginHTML string
 
-// loginPage is what the form shows.
+// loginPage is the data of the login form.
 type loginPage struct{ Next, Error string }
 
-// codeAge is how long a one-time login code is good.
+// codeAge is how long a one-time login code is valid.
 const codeAge = 15 * time.Minute
 
-// loginCode logs one browser in.
+// loginCode logs in one browser.
 type loginCode struct {
 	visitor
 	until time.Time
 }
 
-// code makes a one-time login code.
-func (a *access) code(v visitor) string {
+// newLoginCode returns a one-time login code for a visitor, and removes expired codes.
+func (a *access) newLoginCode(v visitor) string {
 	code, now := randomHex(), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,8 +43,8 @@ func (a *access) code(v visitor) string {
 	return code
 }
 
-// redeem takes a code, which is good once and for a while.
-func (a *access) redeem(code string) (v visitor, ok bool) {
+// redeemCode returns the visitor of a code and removes the code. ok is false if the code is unknown or has expired.
+func (a *access) redeemCode(code string) (v visitor, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c, ok := a.codes[code]
@@ -52,40 +52,40 @@ func (a *access) redeem(code string) (v visitor, ok bool) {
 	return c.visitor, ok && time.Now().Before(c.until)
 }
 
-// login turns a one-time code, or a token typed into the form, into a cookie.
-func (a *access) login(w http.ResponseWriter, r *http.Request) {
+// serveLogin logs a browser in by a one-time code, or by a token typed into the form.
+func (a *access) serveLogin(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	next := localPath(r.FormValue("next"))
 	switch {
 	case r.Method == http.MethodPost:
 		v, err := a.byToken(r)
 		if err != nil {
-			a.form(w, fault.CodeOf(err).HTTP(), loginPage{next, "Not logged in: " + err.Error() + "."})
+			a.writeLoginForm(w, fault.CodeOf(err).HTTP(), loginPage{next, "Not logged in: " + err.Error() + "."})
 			return
 		}
-		a.enter(w, r, v, next)
+		a.startBrowserSession(w, r, v, next)
 	case r.Method != http.MethodGet || r.FormValue("code") == "" || !a.site.isLogin(r.Host):
-		a.form(w, http.StatusOK, loginPage{Next: next})
+		a.writeLoginForm(w, http.StatusOK, loginPage{Next: next})
 	case r.Header.Get("Sec-Purpose") != "":
-		w.WriteHeader(http.StatusNoContent) // a browser looks ahead: that must not use the code up
+		w.WriteHeader(http.StatusNoContent) // a prefetch by the browser must not use up the code
 	default:
-		v, ok := a.redeem(r.FormValue("code"))
+		v, ok := a.redeemCode(r.FormValue("code"))
 		if !ok {
-			a.form(w, http.StatusUnauthorized, loginPage{next, "This address has been used, has expired, or is of an earlier start."})
+			a.writeLoginForm(w, http.StatusUnauthorized, loginPage{next, "This address was used before, has expired, or is of an earlier start of the server."})
 			return
 		}
-		a.enter(w, r, v, next)
+		a.startBrowserSession(w, r, v, next)
 	}
 }
 
-// logout ends the browser's session, for good: its cookie is worth nothing elsewhere either.
-func (a *access) logout(w http.ResponseWriter, r *http.Request) {
+// serveLogout ends the browser's session. Copies of its cookie become invalid too.
+func (a *access) serveLogout(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	cookie, err := a.sessions.end(r)
+	cookie, err := a.sessions.endSession(r)
 	if err != nil {
 		WriteProblem(w, r, err)
 		return
@@ -94,10 +94,10 @@ func (a *access) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// byToken finds who the token in the form belongs to.
+// byToken returns the visitor whose token is in the form.
 func (a *access) byToken(r *http.Request) (visitor, error) {
 	token := strings.TrimSpace(r.PostFormValue("token"))
-	if same(token, a.token) {
+	if sameSecret(token, a.token) {
 		return visitor{by: "browser"}, nil
 	}
 	hash := sha256.Sum256([]byte(token))
@@ -105,14 +105,15 @@ func (a *access) byToken(r *http.Request) (visitor, error) {
 	return visitor{by: identity.Name, token: hash[:]}, err
 }
 
-// enter gives the browser its cookie, under the name where cookies count: from another name it is sent there with a code.
-func (a *access) enter(w http.ResponseWriter, r *http.Request, v visitor, next string) {
+// startBrowserSession gives the browser its cookie. Cookies are only accepted under the login host: a browser that used
+// another name is redirected there with a code.
+func (a *access) startBrowserSession(w http.ResponseWriter, r *http.Request, v visitor, next string) {
 	if !a.site.isLogin(r.Host) {
-		there := a.site.login(r.Host) + "/login?" + url.Values{"code": {a.code(v)}, "next": {next}}.Encode()
+		there := a.site.loginOrigin(r.Host) + "/login?" + url.Values{"code": {a.newLoginCode(v)}, "next": {next}}.Encode()
 		http.Redirect(w, r, there, http.StatusSeeOther)
 		return
 	}
-	cookie, err := a.sessions.start(r.Context(), v, time.Now(), Encrypted(r))
+	cookie, err := a.sessions.startSession(r.Context(), v, time.Now(), Encrypted(r))
 	if err != nil {
 		WriteProblem(w, r, err)
 		return
@@ -121,22 +122,23 @@ func (a *access) enter(w http.ResponseWriter, r *http.Request, v visitor, next s
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-func (a *access) form(w http.ResponseWriter, status int, page loginPage) {
+// writeLoginForm answers with the login form.
+func (a *access) writeLoginForm(w http.ResponseWriter, status int, page loginPage) {
 	form := template.Must(template.New("login").Parse(loginHTML))
-	action := "form-action 'self'" // browsers hold what the form's answer redirects to against it, too
+	action := "form-action 'self'" // browsers also apply this to the redirect in the form's answer
 	switch {
 	case a.site.public != nil:
-		action += " " + a.site.login("")
+		action += " " + a.site.loginOrigin("")
 	case a.site.loopback:
 		action += " http://*.localhost:*"
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; "+action)
 	w.WriteHeader(status)
-	_ = form.Execute(w, page) // a browser that went away needs no page
+	_ = form.Execute(w, page) // a browser that has gone needs no page
 }
 
-// localPath keeps a redirect on this server. It refuses what browsers read as the start of another host.
+// localPath returns the path of a redirect, or "/" for an address that a browser may read as another host.
 func localPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") ||

@@ -5,57 +5,58 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// marks is what pages show of a log beyond the engine's own answers: which
-// deployments passed each stage and when, and what failed where.
+// marks is what views need of a log beyond the engine's answers: which deployments passed each stage and when, what
+// failed where, and what each host runs.
 type marks struct {
 	stages  map[string]map[int64]*stageMark // stage → deployment
 	targets map[int64]map[string]targetMark // deployment → target
-	reports map[int64]map[stepName]string   // deployment → what a live step met last
-	hosts   map[string]hostMark             // host → what it was switched to last
-	through map[string]hostMark             // host → what it finished last
+	reports map[int64]map[stepName]string   // deployment → the last error that a live step reported
+	hosts   map[string]hostMark             // host → the release it switched to last
+	through map[string]hostMark             // host → the release it finished last
 }
 
-// stageMark is the way of a deployment through one stage.
+// stageMark is the progress of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
 	hosts             int // that finished
 }
 
-// targetMark is the last failure noted of a stage, group or host; a retry clears it.
+// targetMark is the last failure of a stage, group or host. A retry clears it.
 type targetMark struct {
 	event string
 	at    time.Time
 }
 
-// apply takes one row.
-func (m *marks) apply(row pipeline.Entry) {
+// applyEntry updates the marks by one row of the log.
+func (m *marks) applyEntry(row pipeline.Entry) {
 	if row.Event == pipeline.ServiceStopped {
-		m.host(row)
+		m.applyToHost(row)
 	}
 	if row.Deployment == 0 {
 		return
 	}
-	m.report(row)
-	m.host(row)
+	m.applyReport(row)
+	m.applyToHost(row)
 	switch row.Event {
 	case pipeline.StageStarted:
-		m.stage(row).started = row.At
+		m.stageMarkOf(row).started = row.At
 	case pipeline.StageFinished:
-		m.stage(row).finished = row.At
+		m.stageMarkOf(row).finished = row.At
 	case pipeline.HostFinished:
-		m.stage(row).hosts++
+		m.stageMarkOf(row).hosts++
 	case pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.HostFailureTolerated:
-		m.failures(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
+		m.failuresOf(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
 	case pipeline.RetryRequested:
-		m.clear(row)
+		m.clearFailures(row)
 	}
 }
 
-// report keeps what a step has reported until it is claimed again or ends.
-func (m *marks) report(row pipeline.Entry) {
+// applyReport keeps what a step reported until the step is claimed again or ends.
+func (m *marks) applyReport(row pipeline.Entry) {
 	step := stepName{row.Target, row.Event}
 	detail := detailOf(row)
 	if row.Class == pipeline.Note {
@@ -71,7 +72,7 @@ func (m *marks) report(row pipeline.Entry) {
 	m.reports[row.Deployment][step] = detail.Error
 }
 
-// detailOf reads the detail of a note about a step. What cannot be read names no step.
+// detailOf returns the detail of a note about a step. A detail that cannot be read is empty, and so names no step.
 func detailOf(row pipeline.Entry) (detail pipeline.StepDetail) {
 	if row.Class == pipeline.Note {
 		_ = json.Unmarshal(row.Detail, &detail)
@@ -79,7 +80,8 @@ func detailOf(row pipeline.Entry) (detail pipeline.StepDetail) {
 	return detail
 }
 
-func (m *marks) stage(row pipeline.Entry) *stageMark {
+// stageMarkOf returns the mark of the row's deployment in the row's stage, which the caller may change.
+func (m *marks) stageMarkOf(row pipeline.Entry) *stageMark {
 	parts := strings.SplitN(row.Target, "/", 3)
 	if len(parts) < 2 {
 		return &stageMark{}
@@ -95,33 +97,34 @@ func (m *marks) stage(row pipeline.Entry) *stageMark {
 	return byDeployment[row.Deployment]
 }
 
-func (m *marks) failures(deployment int64) map[string]targetMark {
+// failuresOf returns the failures of a deployment by target, which the caller may change.
+func (m *marks) failuresOf(deployment int64) map[string]targetMark {
 	if m.targets[deployment] == nil {
 		m.targets[deployment] = map[string]targetMark{}
 	}
 	return m.targets[deployment]
 }
 
-// failed reports whether a deployment failed at a stage.
-func (m *marks) failed(deployment int64, stage string) bool {
+// failedAt reports whether a deployment failed at a stage.
+func (m *marks) failedAt(deployment int64, stage string) bool {
 	return m.targets[deployment][stage].event == pipeline.StageFailed
 }
 
-// clear forgets failures at, above and below the target of a retry.
-func (m *marks) clear(row pipeline.Entry) {
+// clearFailures removes the failures at, above and below the target of a retry.
+func (m *marks) clearFailures(row pipeline.Entry) {
 	for target := range m.targets[row.Deployment] {
-		if within(target, row.Target) || within(row.Target, target) {
+		if isWithin(target, row.Target) || isWithin(row.Target, target) {
 			delete(m.targets[row.Deployment], target)
 		}
 	}
 }
 
-// within reports whether target is above or something below it.
-func within(target, above string) bool {
+// isWithin reports whether target is above or something below it.
+func isWithin(target, above string) bool {
 	return target == above || strings.HasPrefix(target, above+"/")
 }
 
-// TextOf is what an action's or an entry's JSON says to people: its "text", or a plain string; else "".
+// TextOf returns the text for people in the JSON of an action or an entry: its "text", or the string that it is; else "".
 func TextOf(raw json.RawMessage) string {
 	var plain string
 	if json.Unmarshal(raw, &plain) == nil {
@@ -134,4 +137,43 @@ func TextOf(raw json.RawMessage) string {
 		return ""
 	}
 	return object.Text
+}
+
+// hostMark is the release on a host by the log.
+type hostMark struct {
+	seq        int64 // of the row that switched the host
+	deployment int64
+	at         time.Time
+	release    string // its name on the host
+	tested     bool
+	failed     bool
+	stopped    bool
+}
+
+// applyToHost updates the release that a host runs.
+func (m *marks) applyToHost(row pipeline.Entry) {
+	if row.Event == pipeline.HostFinished {
+		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}
+	}
+	mark := m.hosts[row.Target]
+	detail := detailOf(row)
+	switch {
+	case row.Event == pipeline.ServiceStopped:
+		mark.stopped = true
+	case row.Event == pipeline.HostDeployed:
+		var output step.Output
+		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
+		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
+	case mark.deployment != row.Deployment:
+		return
+	case row.Event == pipeline.HostTested:
+		mark.tested, mark.failed = true, false
+	case row.Event == pipeline.StepFailed && detail.Event == pipeline.HostTested:
+		mark.failed = true
+	case row.Event == pipeline.StepClaimed && detail.Event == pipeline.HostTested:
+		mark.failed = false
+	default:
+		return
+	}
+	m.hosts[row.Target] = mark
 }

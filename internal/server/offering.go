@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// ProcessOffering is a process for people.
+// ProcessOffering is the description of a process for people.
 type ProcessOffering struct {
 	ID          string      `json:"id"`
 	Title       string      `json:"title"`
@@ -31,7 +31,7 @@ type ValueView struct {
 	Schema   map[string]any `json:"schema"`
 }
 
-// ControlsOf are the ways in which a process is executed, as OGC API – Processes names them.
+// ControlsOf returns the ways to execute a process, as OGC API – Processes names them (jobControlOptions).
 func ControlsOf(w config.Process) []string {
 	if w.Sync > 0 {
 		return []string{"sync-execute", "async-execute", "dismiss"}
@@ -39,7 +39,7 @@ func ControlsOf(w config.Process) []string {
 	return []string{"async-execute", "dismiss"}
 }
 
-// ListProcesses lists the processes without their inputs and outputs.
+// ListProcesses returns the processes without their inputs and outputs.
 func (s *Service) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
 	all, err := s.Processes(ctx)
 	views := make([]ProcessOffering, len(all))
@@ -53,7 +53,7 @@ func offeringOf(w config.Process) ProcessOffering {
 	return ProcessOffering{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version), Executed: ControlsOf(w)}
 }
 
-// ShowProcess is one of them with its inputs and outputs; fault.NoSuchProcess when there is none.
+// ShowProcess returns one process with its inputs and outputs, or fault.NoSuchProcess.
 func (s *Service) ShowProcess(ctx context.Context, id string) (ProcessOffering, error) {
 	w, err := s.Process(ctx, id)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) ShowProcess(ctx context.Context, id string) (ProcessOffering, 
 	return view, nil
 }
 
-// RunProcess makes a job, or finds the one that answers for the same payload.
+// RunProcess creates a job, or returns the one that the payload cache has for the same payload.
 func (s *Service) RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (AddedAction, error) {
 	return s.Execute(ctx, Execution{Process: id, Inputs: inputs, By: by})
 }
@@ -79,7 +79,7 @@ func (c *Client) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
 	var list struct {
 		Processes []ProcessOffering `json:"processes"`
 	}
-	err := c.do(ctx, request{method: http.MethodGet, path: "/processes", root: true, query: url.Values{"limit": {"10000"}}}, &list)
+	err := c.doJSON(ctx, request{method: http.MethodGet, path: "/processes", root: true, query: url.Values{"limit": {"10000"}}}, &list)
 	return list.Processes, err
 }
 
@@ -95,7 +95,7 @@ func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, e
 			Schema map[string]any `json:"schema"`
 		} `json:"outputs"`
 	}
-	if err := c.do(ctx, request{method: http.MethodGet, path: at("processes", id), root: true}, &process); err != nil {
+	if err := c.doJSON(ctx, request{method: http.MethodGet, path: apiPath("processes", id), root: true}, &process); err != nil {
 		return ProcessOffering{}, err
 	}
 	view := process.ProcessOffering
@@ -111,13 +111,13 @@ func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, e
 	return view, nil
 }
 
-// RunProcess is Service.RunProcess; the server takes who it was from the token.
+// RunProcess is Service.RunProcess. The server takes the user from the token.
 func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessage, _ string) (AddedAction, error) {
 	body, err := json.Marshal(map[string]json.RawMessage{"inputs": inputs})
 	if err != nil {
 		return AddedAction{}, err
 	}
-	response, err := c.send(ctx, request{method: http.MethodPost, path: at("processes", id, "execution"), root: true,
+	response, err := c.sendRequest(ctx, request{method: http.MethodPost, path: apiPath("processes", id, "execution"), root: true,
 		body: strings.NewReader(string(body)), kind: "application/json", prefer: "respond-async"})
 	if err != nil {
 		return AddedAction{}, err
@@ -130,5 +130,5 @@ func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessa
 		return AddedAction{}, err
 	}
 	view, err := c.Action(ctx, job.JobID)
-	return AddedAction{view.ActionState, response.StatusCode == http.StatusCreated}, err // a job that was there came by a redirect
+	return AddedAction{view.ActionState, response.StatusCode == http.StatusCreated}, err // a redirect led to an existing job
 }

@@ -39,7 +39,7 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 		}
 	}
 	refused(same, `local://oak runs "greeter" for pipeline "greeter" too: set service.name`)
-	w.Apply(t, taken) // its services have another name
+	w.Apply(t, taken) // its services have other names
 
 	w.Script.End("beta/all/oak host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
 	ref := w.Ship(t, "greeter", "3f2c9a1")
@@ -52,5 +52,5 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Until(t, ref, "is canceled", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusCanceled })
-	w.Apply(t, onOak) // greeter has let it go
+	w.Apply(t, onOak) // greeter does not use the host any longer
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// ParsePast reads a moment, or how long ago one is; "" is the zero time.
+// ParsePast parses a time, or a duration before now; "" is the zero time.
 func ParsePast(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

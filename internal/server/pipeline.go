@@ -10,33 +10,33 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// PipelineView is a pipeline as it stands.
+// PipelineView is the current state of a pipeline.
 type PipelineView struct {
-	Name        string                        `json:"name"`
-	Version     int                           `json:"version"` // definition in force; 0: none yet
-	Seq         int64                         `json:"seq"`     // of the last entry seen
-	Definition  *pipeline.Definition          `json:"definition,omitempty"`
-	Stages      []StageView                   `json:"stages"`
-	Active      []pipeline.DeploymentState    `json:"active"` // oldest first
-	Last        *journal.Deployment           `json:"last,omitempty"`
-	Resources   []journal.Resource            `json:"resources"`
-	Hosts       []HostView                    `json:"hosts"` // in definition order
-	Drift       []Drift                       `json:"drift"`
-	Revisions   []pipeline.RegisteredRevision `json:"revisions"`   // newest first, at most RecentLimit
-	Deployments []journal.Deployment          `json:"deployments"` // newest first, at most RecentLimit
+	Name        string                     `json:"name"`
+	Version     int                        `json:"version"` // definition in force; 0: none yet
+	Seq         int64                      `json:"seq"`     // of the last entry in this view
+	Definition  *pipeline.Definition       `json:"definition,omitempty"`
+	Stages      []StageView                `json:"stages"`
+	Active      []pipeline.DeploymentState `json:"active"` // oldest first
+	Last        *ledger.Deployment         `json:"last,omitempty"`
+	Resources   []ledger.Resource          `json:"resources"`
+	Hosts       []HostView                 `json:"hosts"` // in definition order
+	Drift       []Drift                    `json:"drift"`
+	Revisions   []ledger.Revision          `json:"revisions"`   // newest first, at most RecentLimit
+	Deployments []ledger.Deployment        `json:"deployments"` // newest first, at most RecentLimit
 }
 
 // RecentLimit is how many revisions and deployments a PipelineView names.
 const RecentLimit = 50
 
-// StageView is a stage with the revisions at and inside it.
+// StageView is a stage with the deployments that passed it or are inside it.
 type StageView struct {
 	Name    string             `json:"name"`
 	Kind    pipeline.StageKind `json:"kind"`
-	After   []string           `json:"after"`             // its direct predecessors; none: it begins at once
+	After   []string           `json:"after"`             // direct predecessors; none: the stage begins at once
 	Hosts   int                `json:"hosts"`             // 0 for a build
-	Current *Standing          `json:"current,omitempty"` // highest rank that finished the stage
-	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; failed ones until a newer one passed
+	Current *Standing          `json:"current,omitempty"` // newest deployment that finished the stage
+	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; a failed one until a newer one passed
 }
 
 // Standing is a deployment at a stage.
@@ -45,18 +45,18 @@ type Standing struct {
 	Revision   int64           `json:"revision"`
 	Label      string          `json:"label"`
 	Status     pipeline.Status `json:"status"`
-	At         time.Time       `json:"at,omitzero"` // finished, or started when inside
-	HostsDone  int             `json:"hostsDone"`   // finished hosts of Hosts
+	At         time.Time       `json:"at,omitzero"` // when it finished the stage, or started it if it is inside
+	HostsDone  int             `json:"hostsDone"`   // how many of Hosts are finished
 	Hosts      int             `json:"hosts"`
-	FailedHere bool            `json:"failedHere,omitempty"` // the stage itself failed, not only another one of the deployment
+	FailedHere bool            `json:"failedHere,omitempty"` // the deployment failed in this stage and not only in another one
 }
 
-// Drift is a host that does not run what its stage has.
+// Drift is a host that does not run the current release of its stage.
 type Drift struct {
 	Target string `json:"target"`
-	Has    string `json:"has,omitempty"` // label it runs; "": none
+	Has    string `json:"has,omitempty"` // label of the release on the host; "": none
 	Wants  string `json:"wants"`         // label of the stage's current revision
-	Reason string `json:"reason"`        // such as: has no release yet
+	Reason string `json:"reason"`        // such as "has no release yet"
 }
 
 // Pipelines lists every pipeline by name, without Definition, Revisions and Deployments.
@@ -67,7 +67,7 @@ func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
 	}
 	views := make([]PipelineView, 0, len(heads))
 	for _, head := range heads {
-		view, err := s.pipeline(ctx, head.Pipeline, 1)
+		view, err := s.pipelineView(ctx, head.Pipeline, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -77,38 +77,38 @@ func (s *Service) Pipelines(ctx context.Context) ([]PipelineView, error) {
 	return views, nil
 }
 
-// Pipeline is one of them, whole.
+// Pipeline returns one pipeline with all parts of its view.
 func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, error) {
-	view, err := s.pipeline(ctx, name, RecentLimit)
+	view, err := s.pipelineView(ctx, name, RecentLimit)
 	if err != nil {
 		return view, err
 	}
 	if view.Definition != nil {
-		s.inspect(ctx, view.Hosts)
-		view.Drift = append(view.Drift, s.lost(&view)...)
+		s.inspectServices(ctx, view.Hosts)
+		view.Drift = append(view.Drift, s.lostReleases(&view)...)
 	}
 	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
 	return view, err
 }
 
 // Versions lists the definition versions, oldest first.
-func (s *Service) Versions(ctx context.Context, name string) ([]journal.Version, error) {
-	if _, err := s.head(ctx, name); err != nil {
+func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, error) {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
 	}
 	return s.ledger.Versions(ctx, name)
 }
 
-// Version is one definition version; 0: the one in force.
-func (s *Service) Version(ctx context.Context, name string, version int) (journal.Version, error) {
-	if _, err := s.head(ctx, name); err != nil {
-		return journal.Version{}, err
+// Version returns one definition version; 0 is the one in force.
+func (s *Service) Version(ctx context.Context, name string, version int) (ledger.Version, error) {
+	if _, err := s.readHead(ctx, name); err != nil {
+		return ledger.Version{}, err
 	}
 	return s.ledger.Version(ctx, name, version)
 }
 
-// pipeline is a view with the newest deployments, at most recent.
-func (s *Service) pipeline(ctx context.Context, name string, recent int) (PipelineView, error) {
+// pipelineView returns the view of a pipeline with at most recent deployments, the newest.
+func (s *Service) pipelineView(ctx context.Context, name string, recent int) (PipelineView, error) {
 	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
 	var err error
 	if view.Deployments, err = s.ledger.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
@@ -121,7 +121,7 @@ func (s *Service) pipeline(ctx context.Context, name string, recent int) (Pipeli
 	if view.Resources, err = s.ledger.Resources(ctx, name); err != nil {
 		return view, fmt.Errorf("list what runs where for %s: %w", name, err)
 	}
-	return view, s.folded(ctx, name, func(f *fold) error {
+	return view, s.withFold(ctx, name, func(f *fold) error {
 		s.fillPipeline(ctx, f, &view)
 		return nil
 	})
@@ -138,11 +138,11 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 	for _, stage := range view.Definition.Stages {
 		view.Stages = append(view.Stages, s.stageView(ctx, f, stage))
 	}
-	view.Hosts = s.hosts(ctx, f, view.Definition)
-	view.Drift = append(view.Drift, s.drift(f, view)...)
+	view.Hosts = s.hostViews(ctx, f, view.Definition)
+	view.Drift = append(view.Drift, s.drifts(f, view)...)
 }
 
-// stageView says which deployment passed the stage last, and which are in it.
+// stageView returns a stage with the newest deployment that passed it and those inside.
 func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) StageView {
 	view := StageView{Name: stage.Name, Kind: stage.Kind, After: nonNil(stage.After), Inside: []Standing{}}
 	for _, group := range stage.Groups {
@@ -152,13 +152,13 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 		if mark.finished.IsZero() || (view.Current != nil && view.Current.Deployment > number) {
 			continue
 		}
-		current := s.standing(ctx, f, number, mark.finished, mark.hosts, view.Hosts)
+		current := s.standingOf(ctx, f, number, mark.finished, mark.hosts, view.Hosts)
 		view.Current = &current
 	}
 	for number, mark := range f.marks.stages[stage.Name] {
-		at := s.standing(ctx, f, number, mark.started, mark.hosts, view.Hosts)
-		at.FailedHere = f.marks.failed(number, pipeline.Path(f.pipeline, stage.Name))
-		if inside(at, mark, view.Current) {
+		at := s.standingOf(ctx, f, number, mark.started, mark.hosts, view.Hosts)
+		at.FailedHere = f.marks.failedAt(number, pipeline.Path(f.pipeline, stage.Name))
+		if isInside(at, mark, view.Current) {
 			view.Inside = append(view.Inside, at)
 		}
 	}
@@ -166,8 +166,8 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 	return view
 }
 
-// inside reports whether a deployment stands in a stage: on its way, or failed there with nothing newer past it.
-func inside(at Standing, mark *stageMark, current *Standing) bool {
+// isInside reports whether a deployment is in a stage: on its way, or failed there with nothing newer past it.
+func isInside(at Standing, mark *stageMark, current *Standing) bool {
 	if !mark.finished.IsZero() || mark.started.IsZero() {
 		return false
 	}
@@ -175,16 +175,16 @@ func inside(at Standing, mark *stageMark, current *Standing) bool {
 	return at.Status == pipeline.StatusActive || (at.Status == pipeline.StatusFailed && !passed)
 }
 
-func (s *Service) standing(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
+func (s *Service) standingOf(ctx context.Context, f *fold, number int64, at time.Time, done, hosts int) Standing {
 	state, _ := f.engine.Deployment(number)
 	return Standing{
-		Deployment: number, Revision: state.Revision, Label: s.label(ctx, f, state.Revision),
+		Deployment: number, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision),
 		Status: state.Status, At: at, HostsDone: min(done, hosts), Hosts: hosts,
 	}
 }
 
-// drift lists hosts that do not run what their stage has and that no deployment inside is changing.
-func (s *Service) drift(f *fold, view *PipelineView) []Drift {
+// drifts returns the hosts that do not run the current release of their stage, except those that a deployment is changing.
+func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 	current := map[string]*Standing{} // by stage
 	for _, stage := range view.Stages {
 		current[stage.Name] = stage.Current
@@ -203,9 +203,9 @@ func (s *Service) drift(f *fold, view *PipelineView) []Drift {
 	return found
 }
 
-// lost lists the hosts of this machine that have not what they were switched to last, as the log says, since they were changed by
-// hand, lost their files, or serve a log that was restored. A host of a stage that a deployment is in may be changing right now.
-func (s *Service) lost(view *PipelineView) (found []Drift) {
+// lostReleases returns the hosts of this machine whose release is not the one that the log says: they were changed by hand,
+// lost their files, or the log was restored. It leaves out stages with an active deployment, whose hosts may be changing.
+func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
 		changing[stage.Name] = slices.ContainsFunc(stage.Inside, func(in Standing) bool { return in.Status == pipeline.StatusActive })
@@ -233,7 +233,7 @@ func (s *Service) lost(view *PipelineView) (found []Drift) {
 	return found
 }
 
-// driftOf compares the release on a host with what its stage has.
+// driftOf compares the release on a host with the current one of its stage.
 func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	d := Drift{Wants: current.Label}
 	if runs == nil {
@@ -252,15 +252,15 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	case runs.Deployment > current.Deployment && state.Status == pipeline.StatusActive:
 		return d, false // on its way
 	case runs.Deployment > current.Deployment:
-		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, ended(state.Status))
+		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, endedWords(state.Status))
 	default:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, not of #%d", runs.Label, runs.Deployment, doubt, current.Deployment)
 	}
 	return d, true
 }
 
-// ended is how a deployment came to its end, in words.
-func ended(status pipeline.Status) string {
+// endedWords returns how a deployment ended, as the end of a sentence.
+func endedWords(status pipeline.Status) string {
 	switch status {
 	case pipeline.StatusCanceled, pipeline.StatusSuperseded:
 		return "was " + string(status)

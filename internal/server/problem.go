@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,13 +26,13 @@ type Problem struct {
 	Type     string        `json:"type" doc:"waybill: and the error's code"`
 	Title    string        `json:"title"`
 	Status   int           `json:"status"`
-	Detail   string        `json:"detail" doc:"what went wrong here"`
+	Detail   string        `json:"detail" doc:"what went wrong"`
 	Instance string        `json:"instance,omitempty" doc:"the request, as the header X-Request-Id names it"`
 	Hint     string        `json:"hint,omitempty" doc:"what the reader can do"`
 	Problems []FileProblem `json:"problems,omitempty" doc:"every fault of a file"`
 }
 
-// FileProblem is a fault in a file, with the place as a JSON pointer too.
+// FileProblem is a fault in a file, with its place also as a JSON pointer.
 type FileProblem struct {
 	fault.Problem
 	Pointer string `json:"pointer,omitempty"`
@@ -41,7 +40,7 @@ type FileProblem struct {
 
 const problemType = "waybill:"
 
-// problemOf is err as the API shows it. A Problem stays what it is.
+// problemOf returns err as the API shows it. A Problem in its chain is copied.
 func problemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		same := *p
@@ -59,8 +58,8 @@ func problemOf(err error) *Problem {
 	return p
 }
 
-// fault is the error that a Problem was made from.
-func (p *Problem) fault() error {
+// toError returns the error from which a server made the Problem.
+func (p *Problem) toError() error {
 	code := fault.Code(strings.TrimPrefix(p.Type, problemType))
 	if len(p.Problems) == 0 {
 		return &fault.Error{Code: code, Text: p.Detail, Hint: p.Hint}
@@ -80,16 +79,16 @@ func (p *Problem) Error() string             { return p.Detail }
 func (p *Problem) GetStatus() int            { return p.Status }
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// requestHeader names a request in its answer, in problems and in logs.
+// requestHeader identifies a request in its answer, in problems and in logs.
 const requestHeader = "X-Request-Id"
 
 // retryAfterWriter sets Retry-After on every 503.
 type retryAfterWriter struct{ http.ResponseWriter }
 
-// retryAfter is the longest time in seconds that a loop waits for a ledger that is away.
+// retryAfter is in seconds: the longest time that a loop waits for an unreachable ledger.
 const retryAfter = "5"
 
-// WriteHeader begins the answer.
+// WriteHeader begins the answer, with Retry-After if the status is 503.
 func (p retryAfterWriter) WriteHeader(status int) {
 	if status == http.StatusServiceUnavailable {
 		p.Header().Set("Retry-After", retryAfter)
@@ -97,24 +96,22 @@ func (p retryAfterWriter) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the writer below, for http.ResponseController.
 func (p retryAfterWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// nameRequest gives an answer's request a name.
+// nameRequest puts a new id of the request into the header of its answer.
 func nameRequest(header http.Header) {
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	header.Set(requestHeader, "urn:uuid:"+action.NewID(time.Now(), random).String())
+	header.Set(requestHeader, "urn:uuid:"+action.RandomID(time.Now()).String())
 }
 
-// ProblemOf is err as the API shows it in the answer to a request.
+// ProblemOf returns err as the API shows it in the answer to a request.
 func ProblemOf(w http.ResponseWriter, err error) *Problem {
 	p := problemOf(err)
 	p.Instance = w.Header().Get(requestHeader)
 	return p
 }
 
-// WriteProblem answers a request that huma does not handle.
+// WriteProblem answers a request outside of huma with an error.
 func WriteProblem(w http.ResponseWriter, _ *http.Request, err error) {
 	WriteProblemAs(w, ProblemOf(w, err))
 }
@@ -126,10 +123,10 @@ func WriteProblemAs(w http.ResponseWriter, p *Problem) {
 	}
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // a client that went away needs no answer
+	_ = json.NewEncoder(w).Encode(p) // a client that has gone needs no answer
 }
 
-// transformErrors turns what huma reports of bad input into a Problem, and gives every Problem its request and its status.
+// transformErrors makes a Problem of what huma reports about bad input, and gives every Problem its request and its status.
 func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
 	c, _ := ctx.(*inputContext) // nil before the first middleware
 	p, ok := v.(*Problem)
@@ -147,8 +144,8 @@ func transformErrors(ctx huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// problemOfModel converts an error of huma. Bad input is 400, as the specification wants, and not huma's 422; so is a body that
-// the client did not send as it had announced it.
+// problemOfModel converts an error of huma. Bad input is 400 and not huma's 422, and so is a body that the client did not
+// send as announced.
 func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	code, status := fault.Invalid, model.Status
 	switch {
@@ -171,7 +168,7 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	return &Problem{Type: problemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
 }
 
-// Bounds of what a Problem repeats of bad input, which may be long and may hold secrets.
+// Bounds of the bad input that a Problem repeats: the input may be long and may hold secrets.
 const (
 	mostFaults   = 10
 	mostRepeated = 200 // bytes of one fault
@@ -185,19 +182,19 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:mostRepeated], "") + "…"
 }
 
-// inputContext is a request on its way through huma. Its status is that of the Problem that answers it.
+// inputContext is a request on its way through huma. It keeps the status of the Problem that answers the request.
 type inputContext struct {
 	anyContext
-	status     int  // of the Problem; 0 when there is none
+	status     int  // of the Problem; 0 without one
 	unreadable bool // the body could not be read to its end
 }
 
-// anyContext is huma.Context under a name that does not hide its method Context.
+// anyContext is huma.Context under another name, since embedding it as Context would hide its method Context.
 type anyContext huma.Context
 
 func (c *inputContext) Unwrap() huma.Context { return c.anyContext }
 
-// SetStatus writes the Problem's own status where there is one.
+// SetStatus writes the status of the Problem, or code without one.
 func (c *inputContext) SetStatus(code int) {
 	if c.status != 0 {
 		code = c.status
@@ -205,7 +202,7 @@ func (c *inputContext) SetStatus(code int) {
 	c.anyContext.SetStatus(code)
 }
 
-// BodyReader returns the body, whose errors are the client's.
+// BodyReader returns the body. An error of reading it counts as the client's.
 func (c *inputContext) BodyReader() io.Reader { return bodyReader{c.anyContext.BodyReader(), c} }
 
 type bodyReader struct {
@@ -222,8 +219,8 @@ func (b bodyReader) Read(into []byte) (int, error) {
 	return n, fault.New(fault.Invalid, "read the request's body: %w", err)
 }
 
-// answer wraps a handler's end: nil stays nil, every error becomes a Problem.
-func answer[T any](body T, err error) (*Out[T], error) {
+// outputOf returns what a handler of huma returns: a body, or a Problem for any error.
+func outputOf[T any](body T, err error) (*Out[T], error) {
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			err = fault.Wrap(fault.Interrupted, err)
@@ -244,7 +241,7 @@ type sourced struct {
 
 func (s sourced) Unwrap() error { return s.error }
 
-// inSource says which text the problems in err are about, so that they get JSON pointers.
+// inSource attaches the text that the problems in err are about, so that they get JSON pointers.
 func inSource(err error, source []byte) error {
 	if err == nil {
 		return nil
@@ -252,7 +249,7 @@ func inSource(err error, source []byte) error {
 	return sourced{err, source}
 }
 
-// longestPointer is the size in bytes above which a problem goes without its pointer.
+// longestPointer is the size in bytes above which a pointer is left out.
 const longestPointer = 1000
 
 // pointersOf returns the JSON pointers (RFC 6901) of the problems' positions in the file that err is about.
@@ -262,7 +259,7 @@ func pointersOf(err error, problems fault.Problems) map[fault.Position]string {
 		return nil
 	}
 	root, _ := yamltree.Parse("", about.source, yamltree.PipelineFile)
-	if root == nil { // not even a document
+	if root == nil { // the source is not a document
 		return nil
 	}
 	wanted := map[fault.Position]bool{}
@@ -274,15 +271,15 @@ func pointersOf(err error, problems fault.Problems) map[fault.Position]string {
 	return p.found
 }
 
-// pointing walks a document and notes the pointers of the wanted positions.
+// pointing walks a document and keeps the pointers of the wanted positions.
 type pointing struct {
 	wanted map[fault.Position]bool
-	path   []string // from the root to where the walk is
+	path   []string // from the root to the current node
 	found  map[fault.Position]string
 }
 
-// note keeps the pointer of the first node at a position: of several that begin there the outermost, where what a
-// mapping lacks is reported.
+// note keeps the pointer of the first node at a position. If several nodes begin there it is the outermost, where the
+// missing key of a mapping is reported.
 func (p *pointing) note(at fault.Position) {
 	if _, known := p.found[at]; known || !p.wanted[at] {
 		return
@@ -312,7 +309,7 @@ func (p *pointing) node(n *document.Node) {
 	}
 }
 
-// below walks what a key, written at a position, holds.
+// below walks the value of a key that is written at a position.
 func (p *pointing) below(key string, at fault.Position, n *document.Node) {
 	p.path = append(p.path, key)
 	p.note(at)

@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,42 +14,40 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// Execution is a job that somebody wants of a process.
+// Execution is a request for a job of a process.
 type Execution struct {
 	Process     string
-	Inputs      json.RawMessage    // a JSON object
-	Answer      action.Answer      // how its results are wanted
-	Subscriber  *action.Subscriber // whom its beginning and end are told; nil: nobody
-	Idempotency *queue.Idempotency // who sends the same again gets the same job; nil: everybody is new
+	Inputs      json.RawMessage     // a JSON object
+	Answer      action.Answer       // how the client wants the results
+	Subscriber  *action.Subscriber  // addresses that get the job's start and end; nil: none
+	Idempotency *ledger.Idempotency // a repeated request gets the same job; nil: each request is new
 	By          string
 }
 
-// Processes lists what jobs can be made of, by id.
+// Processes returns the processes that can be executed, by id.
 func (s *Service) Processes(context.Context) ([]config.Process, error) {
 	all := slices.Collect(maps.Values(s.offers.Processes()))
 	slices.SortFunc(all, func(a, b config.Process) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-// Process is one of them; fault.NoSuchProcess, with the nearest id as the hint, when there is none.
+// Process returns one process, or fault.NoSuchProcess with the nearest id as the hint.
 func (s *Service) Process(_ context.Context, id string) (config.Process, error) {
 	all := s.offers.Processes()
 	if w, ok := all[id]; ok {
 		return w, nil
 	}
-	unknown := fault.New(fault.NoSuchProcess, "there is no process %q", id)
-	if near := fault.Nearest(id, slices.Sorted(maps.Keys(all))); near != "" {
-		return config.Process{}, unknown.WithHint("did you mean %q?", near)
-	}
-	return config.Process{}, unknown.WithHint("processes are described under workflows in server.yaml")
+	return config.Process{}, fault.New(fault.NoSuchProcess, "process %q not found", id).
+		WithHint("processes are described under workflows in server.yaml").
+		WithNearest(id, slices.Sorted(maps.Keys(all)))
 }
 
-// Execute stores a job, or finds the one that answers for the same payload: then Created is false. fault.InvalidParameters with
-// every fault of the inputs (fault.Problems); fault.IdempotencyKeyReused when the idempotency key stood for another request.
+// Execute stores a job. If the payload cache has one for the same payload it returns that, and Created is false. Errors are
+// fault.InvalidParameters with every fault of the inputs (fault.Problems), and fault.IdempotencyKeyReused if another request
+// had the idempotency key.
 func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error) {
 	w, err := s.Process(ctx, e.Process)
 	if err != nil {
@@ -66,17 +62,17 @@ func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error)
 		job.Answer = &e.Answer
 	}
 	if len(job.Parameters) > blob.Inline {
-		if job, err = s.putAside(ctx, job); err != nil {
+		if job, err = s.offloadParameters(ctx, job); err != nil {
 			return AddedAction{}, err
 		}
 	}
-	return s.enqueue(ctx, job, queue.EnqueueOptions{Idempotency: e.Idempotency})
+	return s.enqueueOnce(ctx, e.Idempotency, job, ledger.ReturnExisting)
 }
 
-// PrepareJob is config.Process.Prepare. What is large enough to be kept beside the log is decoded a few at a time, since that takes
-// many times its size.
+// PrepareJob returns the action of a job (see config.Process.Prepare). Only a few large inputs are decoded at a time, since
+// decoding takes many times their size.
 func (s *Service) PrepareJob(ctx context.Context, w config.Process, inputs json.RawMessage) (action.Action, error) {
-	leave, err := s.decode(ctx, inputs)
+	leave, err := s.acquireDecoding(ctx, inputs)
 	if err != nil {
 		return action.Action{}, err
 	}
@@ -89,52 +85,22 @@ const (
 	decodePatience = 10 * time.Second
 )
 
-// decode waits until inputs may be decoded; the caller calls leave once they are.
-func (s *Service) decode(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
+// acquireDecoding waits until inputs may be decoded. The caller calls leave when they are.
+func (s *Service) acquireDecoding(ctx context.Context, inputs json.RawMessage) (leave func(), err error) {
 	if len(inputs) <= blob.Inline {
 		return func() {}, nil
 	}
 	return s.decoding.Acquire(ctx)
 }
 
-// longestKey is the size in bytes that an Idempotency-Key may have.
-const longestKey = 255
-
-// IdempotencyOf is what a repeated request is known by: its header, who sends it, and a hash of all that it says; nil
-// without the header.
-func IdempotencyOf(key, by string, request [sha256.Size]byte) (*queue.Idempotency, error) {
-	if len(key) > longestKey {
-		return nil, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
-	}
-	if key == "" {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	return &queue.Idempotency{Principal: by, Key: key, Body: request}, nil
-}
-
-// putAside stores an action's parameters beside its evidence, before anybody can see the action.
-func (s *Service) putAside(ctx context.Context, a action.Action) (action.Action, error) {
-	now, err := s.ledger.Now(ctx)
-	if err != nil {
-		return a, err
-	}
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	a.ID = action.NewID(now, random)
-	a.Parameters, a.ParametersRef, err = blob.Offload(ctx, s.blobs, parametersKey(a.ID), a.Parameters)
-	return a, err
-}
-
-func parametersKey(id action.ID) string { return blob.ActionKey(id, "parameters.json") }
-
-// Parameters are an action's, wherever they are kept.
+// Parameters returns an action's parameters, from the log or the blob store.
 func (s *Service) Parameters(ctx context.Context, a action.Action) (json.RawMessage, error) {
 	return blob.Load(ctx, s.blobs, a.Parameters, a.ParametersRef)
 }
 
-// Output is what an ended action made, wherever it is kept; nil: nothing. An end may be recorded while its output cannot be
-// stored: what is not there yet is fault.Unavailable.
-func (s *Service) Output(ctx context.Context, state queue.ActionState) (json.RawMessage, error) {
+// Output returns the output of an ended action, from the log or the blob store; nil: none. An end may be recorded before its
+// output can be stored: until then the error is fault.Unavailable.
+func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.RawMessage, error) {
 	output, err := blob.Load(ctx, s.blobs, state.Output, state.OutputRef)
 	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.Unavailable, "the output of action %s is not stored yet: %w", state.ID, err).WithHint("ask again later")
@@ -142,23 +108,23 @@ func (s *Service) Output(ctx context.Context, state queue.ActionState) (json.Raw
 	return output, err
 }
 
-// Jobs lists jobs by query, whose Kind it sets.
-func (s *Service) Jobs(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
+// Jobs returns the jobs that a query selects. It sets the query's Kind.
+func (s *Service) Jobs(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
 	q.Kind = config.KindJob
 	return s.ledger.Actions(ctx, q)
 }
 
-// Job is one of them; fault.NoSuchAction for an action that is none.
-func (s *Service) Job(ctx context.Context, id action.ID) (queue.ActionState, error) {
+// Job returns one job, or fault.NoSuchAction for any other action.
+func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err == nil && state.Kind != config.KindJob {
-		err = fault.New(fault.NoSuchAction, "there is no job %s", id)
+		err = fault.New(fault.NoSuchAction, "job %s not found", id)
 	}
 	return state, err
 }
 
-// AwaitJob waits until a job has ended, or for some time, and says where it stands then.
-func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (queue.ActionState, error) {
+// AwaitJob waits until a job has ended, at most for patience, and returns its state then.
+func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (ledger.ActionState, error) {
 	waiter, deadline := s.Waiter(), time.Now().Add(patience)
 	for {
 		state, err := s.Job(ctx, id)
@@ -172,9 +138,8 @@ func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Dura
 	}
 }
 
-// DismissJob cancels a job that lives, and deletes the results of one that has ended: the action itself keeps its end.
-// The second time is as good as the first.
-func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (queue.ActionState, error) {
+// DismissJob cancels a live job, or deletes the results of an ended one, whose action keeps its end. It is idempotent.
+func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (ledger.ActionState, error) {
 	state, err := s.Job(ctx, id)
 	if err != nil {
 		return state, err
@@ -191,15 +156,15 @@ func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (queu
 	if err := s.ledger.Dismiss(ctx, id, by); err != nil {
 		return state, err
 	}
-	if err := s.clear(ctx, state.Action); err != nil {
+	if err := s.deleteBlobs(ctx, state.Action); err != nil {
 		return state, err
 	}
 	return s.Job(ctx, id)
 }
 
-// clear deletes what an action's attempts and observers have left in the blob store. Parameters stay, so that the action
-// can be retried.
-func (s *Service) clear(ctx context.Context, a action.Action) error {
+// deleteBlobs deletes what an action's attempts and observers left in the blob store. The parameters stay, so that the
+// action can be retried.
+func (s *Service) deleteBlobs(ctx context.Context, a action.Action) error {
 	parameters, err := s.Parameters(ctx, a)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -214,19 +179,19 @@ func (s *Service) clear(ctx context.Context, a action.Action) error {
 	return err
 }
 
-// CacheEntries lists what the payload cache knows, in the order of keys.
-func (s *Service) CacheEntries(ctx context.Context, q queue.CacheQuery) ([]queue.CacheEntry, error) {
+// CacheEntries returns the entries of the payload cache, in the order of keys.
+func (s *Service) CacheEntries(ctx context.Context, q ledger.CacheQuery) ([]ledger.CacheEntry, error) {
 	return s.ledger.CacheEntries(ctx, q)
 }
 
-// CacheEntry is one of them; fault.NotFound when there is none.
-func (s *Service) CacheEntry(ctx context.Context, key action.ID) (queue.CacheEntry, error) {
+// CacheEntry returns one entry of the payload cache, or fault.NotFound.
+func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEntry, error) {
 	return s.ledger.CacheEntry(ctx, key)
 }
 
-// CacheKey is the key of a process's inputs, whether the cache knows it or not; fault.NotFound for a process without a cache.
+// CacheKey returns the key of a process's inputs, which the cache need not have; fault.NotFound for a process without a cache.
 func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.RawMessage) (action.ID, error) {
-	leave, err := s.decode(ctx, inputs)
+	leave, err := s.acquireDecoding(ctx, inputs)
 	if err != nil {
 		return action.ID{}, err
 	}
@@ -234,7 +199,7 @@ func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.Ra
 	return w.CacheKey(inputs)
 }
 
-// ExpireCache has an entry's job, once it has ended, answer for nothing from a moment on; a zero time: now.
-func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (queue.CacheEntry, error) {
+// ExpireCache makes the ended job of an entry stop answering for its payload from a time on; zero: now.
+func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (ledger.CacheEntry, error) {
 	return s.ledger.ExpireCache(ctx, key, at)
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Proposal is a definition that somebody wants to apply.
+// Proposal is a definition that a caller wants to apply.
 type Proposal struct {
 	Definition pipeline.Definition
-	Source     string // the file as it was written; what a Client sends
-	File       string // its name, for positions in problems
-	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: whatever is
+	Source     string // the text of the file; a Client sends this
+	File       string // name of the file, for positions in problems
+	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: in any case
 	By         string
-	Yes        bool // apply although a deployment inside skips or loses work
+	Yes        bool // apply even if an active deployment skips or loses work
 }
 
-// EditView is what applying a Proposal does, or did.
+// EditView is the effect of applying a Proposal, planned or done.
 type EditView struct {
 	Pipeline  string            `json:"pipeline"`
-	Version   int               `json:"version"`   // it gets, or has
-	Unchanged bool              `json:"unchanged"` // equal to the version in force: nothing to apply
+	Version   int               `json:"version"`   // the version that the definition gets, or has
+	Unchanged bool              `json:"unchanged"` // the definition equals the version in force: nothing to apply
 	Applied   bool              `json:"applied"`
 	Words     []string          `json:"words"`   // the difference, such as "+ host prod/east/ivy"
 	Effects   []pipeline.Effect `json:"effects"` // on deployments that are active or may come back
@@ -41,8 +41,8 @@ func (e EditView) Loses() bool {
 	return slices.ContainsFunc(e.Effects, pipeline.Effect.Loses)
 }
 
-// PlanEdit says what applying would do and changes nothing. Faults of the definition, and edits that are
-// refused while a deployment is inside, are fault.Problems.
+// PlanEdit returns what applying would do, and changes nothing. Faults of the definition, and edits that an active
+// deployment forbids, are fault.Problems.
 func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, err = s.edit(f, plan, p, head, &view, s.ownersBut(ctx, view.Pipeline))
+	_, err = s.planEdit(f, plan, p, head, &view, s.ownersBut(ctx, view.Pipeline))
 	return view, err
 }
 
@@ -66,20 +66,21 @@ func (s *Service) ownersBut(ctx context.Context, name string) owners {
 // owners reads the resources of other pipelines.
 type owners func() (map[pipeline.Resource]journal.Owner, error)
 
-// Apply stores a definition as the next version, unless it equals the one in force. fault.Conflict: IfVersion
-// no longer holds. fault.Refused: it would lose work and Yes is not set; the view says what.
+// Apply stores a definition as the next version, unless it equals the one in force. The error is fault.Conflict if
+// another version than IfVersion is in force, and fault.Refused if the edit would lose work and Yes is not set; then the
+// view has the effects.
 func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	plan, compiled, err := compile(p)
 	if err != nil {
 		return compiled, err
 	}
 	view := compiled
-	f := s.folds.get(view.Pipeline)
-	decide := func(locked journal.Locked) (journal.Change, error) {
+	f := s.folds.foldOf(view.Pipeline)
+	decide := func(locked ledger.Locked) (ledger.Change, error) {
 		view = compiled
-		return s.apply(f, plan, p, locked, &view)
+		return s.decideApply(f, plan, p, locked, &view)
 	}
-	err = s.decided(ctx, f, func() error {
+	err = s.decideOnFold(ctx, f, func() error {
 		_, err := s.ledger.Define(ctx, view.Pipeline, f.engine.Seq(), decide)
 		return err
 	})
@@ -93,19 +94,19 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	return view, nil
 }
 
-// errUnchanged ends a decider that has nothing to store.
+// errUnchanged ends a decider that has nothing to store: it rolls back, and Apply succeeds.
 var errUnchanged = errors.New("the definition is the one in force")
 
-// apply is the decider of Apply, under the head lock.
-func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
+// decideApply returns the change that Apply stores. The ledger calls it under the lock of the pipeline's head.
+func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
 		return journal.Change{}, err
 	}
 	if p.IfVersion != nil && *p.IfVersion != locked.Version {
-		return journal.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
-			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at what was applied meanwhile: waybill pipeline show %s", view.Pipeline)
+		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
+			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
-	edit, err := s.edit(f, plan, p, locked.Head, view, locked.Owners)
+	edit, err := s.planEdit(f, plan, p, locked.Head, view, locked.Owners)
 	if err != nil {
 		return journal.Change{}, err
 	}
@@ -119,11 +120,11 @@ func (s *Service) apply(f *fold, plan *pipeline.Graph, p Proposal, locked journa
 	return journal.Change{Definition: plan.Definition(), Source: p.Source, By: p.By, Entries: edit.Entries}, nil
 }
 
-// edit asks the engine and fills the view. An edit that the engine allows is refused all the same when another pipeline
-// has a resource of it.
-func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head journal.Head, view *EditView, others owners) (pipeline.Edit, error) {
+// planEdit asks the engine for the effects of a definition and fills the view. It also refuses an edit that takes a
+// resource of another pipeline, of which the engine knows nothing.
+func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
-	if current != nil && equal(current.Definition(), plan.Definition()) {
+	if current != nil && equalDefinitions(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
 		return pipeline.Edit{}, nil
 	}
@@ -136,11 +137,11 @@ func (s *Service) edit(f *fold, plan *pipeline.Graph, p Proposal, head journal.H
 		return edit, err
 	}
 	refused := append(edit.Refused, ownedTwice(plan.Definition(), owned)...)
-	return edit, locate(p, refused).Err()
+	return edit, locateProblems(p, refused).Err()
 }
 
-// ownedTwice returns a problem for each host that runs what another pipeline has.
-func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]journal.Owner) (problems fault.Problems) {
+// ownedTwice returns a problem for each host of a definition whose resource another pipeline owns.
+func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner) (problems fault.Problems) {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
 		for g := range stage.Groups {
@@ -156,8 +157,8 @@ func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]journal.Owne
 	return problems
 }
 
-// ownerWords says which pipeline has a resource, and what to do.
-func ownerWords(o journal.Owner) string {
+// ownerWords returns which pipeline owns a resource, and what to do about it.
+func ownerWords(o ledger.Owner) string {
 	switch o.Status {
 	case pipeline.StatusActive:
 		return fmt.Sprintf("%s#%d, which is active: wait until it has ended, or set service.name", o.Pipeline, o.Deployment)
@@ -167,23 +168,24 @@ func ownerWords(o journal.Owner) string {
 	return fmt.Sprintf("pipeline %q too: set service.name", o.Pipeline)
 }
 
-// equal compares definitions as they are stored.
-func equal(a, b *pipeline.Definition) bool {
+// equalDefinitions reports whether definitions are the same in the form in which they are stored.
+func equalDefinitions(a, b *pipeline.Definition) bool {
 	left, leftErr := json.Marshal(a)
 	right, rightErr := json.Marshal(b)
 	return leftErr == nil && rightErr == nil && bytes.Equal(left, right)
 }
 
+// compile returns the graph of a proposal and a view with its warnings. The error is all of its faults.
 func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
-	problems = locate(p, problems)
+	problems = locateProblems(p, problems)
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
 }
 
-// foldOrNew is a pipeline's head and fold, or empty ones when it is not there yet.
-func (s *Service) foldOrNew(ctx context.Context, name string) (journal.Head, *fold, error) {
+// foldOrNew returns a pipeline's head and fold, or empty ones if the pipeline does not exist yet.
+func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fold, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if fault.Is(err, fault.NotFound) {
 		return journal.Head{Pipeline: name}, newFold(name), nil
@@ -191,29 +193,28 @@ func (s *Service) foldOrNew(ctx context.Context, name string) (journal.Head, *fo
 	if err != nil {
 		return head, nil, err
 	}
-	err = s.folded(ctx, name, func(*fold) error { return nil })
-	return head, s.folds.get(name), err
+	err = s.withFold(ctx, name, func(*fold) error { return nil })
+	return head, s.folds.foldOf(name), err
 }
 
-// PlanView is what shipping a revision would do.
+// PlanView is the simulation of one more deployment.
 type PlanView struct {
 	Pipeline string              `json:"pipeline"`
-	Edit     *EditView           `json:"edit,omitempty"` // when a definition was proposed
+	Edit     *EditView           `json:"edit,omitempty"` // only if a definition was proposed
 	Steps    []pipeline.PlanStep `json:"steps"`
-	Total    action.Duration     `json:"total"` // at least, where some step is not measured
+	Total    action.Duration     `json:"total"` // a lower bound if some step is not measured
 }
 
-// Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations: under the
-// version in force, or under a proposed definition when that is not nil (the pipeline need not be there then).
-// It changes nothing.
+// Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations. It uses the
+// definition in force, or a proposed one; then the pipeline need not exist. It changes nothing.
 func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
 	view := PlanView{Pipeline: name, Steps: []pipeline.PlanStep{}}
-	scratch, head, err := s.scratch(ctx, name, proposal)
+	scratch, head, err := s.newScratchFold(ctx, name, proposal)
 	if err != nil {
 		return view, err
 	}
 	if proposal != nil {
-		if view.Edit, err = s.propose(scratch, head, *proposal, s.ownersBut(ctx, name)); err != nil {
+		if view.Edit, err = s.applyToScratch(scratch, head, *proposal, s.ownersBut(ctx, name)); err != nil {
 			return view, err
 		}
 	}
@@ -221,16 +222,16 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	if plan == nil {
 		return view, fault.New(fault.NotFound, "%s has no definition yet", name)
 	}
-	times, err := s.durations(ctx, name)
+	times, err := s.recordedDurations(ctx, name)
 	if err != nil {
 		return view, err
 	}
-	steps, err := scratch.engine.Simulate(head.Newest+1, times.of)
+	steps, err := scratch.engine.Simulate(head.Newest+1, times.durationOf)
 	if err != nil {
 		return view, fmt.Errorf("simulate %s: %w", name, err)
 	}
 	for _, step := range steps {
-		_, measured := times.measured(step.StepKey)
+		_, measured := times.measuredDuration(step.StepKey)
 		step.Unmeasured = step.Work && !measured
 		view.Steps = append(view.Steps, step)
 		view.Total = max(view.Total, action.Duration(step.End))
@@ -238,10 +239,10 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	return view, nil
 }
 
-// scratch folds a pipeline anew, for a simulation that applies rows which are never stored.
-func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) (*fold, journal.Head, error) {
+// newScratchFold folds a pipeline from its start, for a simulation that applies rows that are never stored.
+func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
 	f := newFold(name)
-	head, err := s.head(ctx, name)
+	head, err := s.readHead(ctx, name)
 	if fault.Is(err, fault.NotFound) && proposal != nil {
 		return f, journal.Head{Pipeline: name}, nil
 	}
@@ -254,13 +255,13 @@ func (s *Service) scratch(ctx context.Context, name string, proposal *Proposal) 
 	return f, head, nil
 }
 
-// propose applies a proposal to a scratch fold.
-func (s *Service) propose(f *fold, head journal.Head, p Proposal, others owners) (*EditView, error) {
+// applyToScratch applies a proposal to a scratch fold.
+func (s *Service) applyToScratch(f *fold, head ledger.Head, p Proposal, others owners) (*EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
 		return nil, err
 	}
-	edit, err := s.edit(f, plan, p, head, &view, others)
+	edit, err := s.planEdit(f, plan, p, head, &view, others)
 	if err != nil || view.Unchanged {
 		return &view, err
 	}

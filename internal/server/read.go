@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// ReadProposal reads a waybill.yaml (YAML, or JSON, which is YAML). Faults are fault.Problems with positions in file.
+// ReadProposal returns the definition in a waybill.yaml (YAML, and so JSON). Faults are fault.Problems with positions in file.
 func ReadProposal(file string, source []byte) (Proposal, error) {
 	proposal := Proposal{File: file, Source: string(source)}
 	root, problems := yamltree.Parse(file, source, yamltree.PipelineFile)
@@ -18,9 +18,9 @@ func ReadProposal(file string, source []byte) (Proposal, error) {
 	return proposal, found.Err()
 }
 
-// locate gives problems that name a field of the proposal their position in its file.
-func locate(p Proposal, problems fault.Problems) fault.Problems {
-	root, _ := yamltree.Parse(p.File, []byte(p.Source), yamltree.PipelineFile) // it has been read before; nil leaves positions out
+// locateProblems returns problems with positions: those that name a field of the proposal get its place in the file.
+func locateProblems(p Proposal, problems fault.Problems) fault.Problems {
+	root, _ := yamltree.Parse(p.File, []byte(p.Source), yamltree.PipelineFile) // it was parsed before; a nil root leaves positions out
 	located := make(fault.Problems, len(problems))
 	for i, problem := range problems {
 		if problem.Line == 0 && root != nil {

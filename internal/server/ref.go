@@ -14,7 +14,7 @@ type Ref struct {
 	Number   int64
 }
 
-// ParseRef reads greeter#7 (also greeter/7, which needs no quotes in a shell).
+// ParseRef parses greeter#7 (also greeter/7, which needs no quotes in a shell).
 func ParseRef(text string) (Ref, error) {
 	name, number, found := strings.Cut(text, "#")
 	if !found {

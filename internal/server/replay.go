@@ -12,21 +12,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// ReplayOrder asks for one step of a replay: see queue.Replay.
+// ReplayOrder is a request for one step of a replay: see ledger.Replay.
 type ReplayOrder struct {
-	ID      action.ID `json:"id,omitzero" doc:"of a replay that is to go on; default: a new one"`
+	ID      action.ID `json:"id,omitzero" doc:"of the replay to continue; default: a new one"`
 	Handler string    `json:"handler,omitempty" doc:"only actions of this handler"`
-	Status  []string  `json:"status" minItems:"1" doc:"how they ended, such as failed or retries_exhausted"`
-	Since   time.Time `json:"since,omitzero" doc:"only those created then or later"`
-	Until   time.Time `json:"until,omitzero" doc:"only those created before"`
-	After   action.ID `json:"after,omitzero" doc:"the answer's next; leave it out at first"`
-	DryRun  bool      `json:"dryRun,omitempty" doc:"only count"`
+	Status  []string  `json:"status" minItems:"1" doc:"how the actions ended, such as failed or retries_exhausted"`
+	Since   time.Time `json:"since,omitzero" doc:"only actions created at this time or later"`
+	Until   time.Time `json:"until,omitzero" doc:"only actions created before this time"`
+	After   action.ID `json:"after,omitzero" doc:"next of the previous answer; left out in the first request"`
+	DryRun  bool      `json:"dryRun,omitempty" doc:"only count the actions"`
 	By      string    `json:"-"`
 }
 
-// ReplayActions takes one step of a replay, at most 500 actions; the answer's Next says where the next one begins.
-func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Replayed, error) {
-	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
+// ReplayActions makes one step of a replay, at most 500 actions. The next step begins after Next.
+func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Replayed, error) {
+	r := ledger.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
 	for _, name := range o.Status {
 		status, err := action.ParseStatus(name)
 		if err != nil {
@@ -37,20 +37,20 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Repla
 	return s.ledger.Replay(ctx, r)
 }
 
-// ReplayActions is Service.ReplayActions; the server takes who asks from the token.
-func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done queue.Replayed, err error) {
-	return done, c.post(ctx, "/actions/replay", o, &done)
+// ReplayActions is Service.ReplayActions. The server takes By from the token.
+func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done ledger.Replayed, err error) {
+	return done, c.postJSON(ctx, "/actions/replay", o, &done)
 }
 
 type replayInput struct{ Body ReplayOrder }
 
-// replays registers the replay of a range.
-func (a *api) replays() {
-	op := write("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "New actions that do what ended ones should have done, 500 a request")
+// registerReplay registers the replay of ended actions.
+func (a *api) registerReplay() {
+	op := writeOperation("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "Create new actions with the parameters of ended ones, 500 per request")
 	op.DefaultStatus = http.StatusAccepted
 	huma.Register(a.huma, op, func(ctx context.Context, in *replayInput) (*Out[queue.Replayed], error) {
 		in.Body.By = IdentityOf(ctx).Name
 		done, err := a.service.ReplayActions(ctx, in.Body)
-		return answer(done, err)
+		return outputOf(done, err)
 	})
 }

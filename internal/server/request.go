@@ -10,17 +10,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 const yamlType = "application/yaml"
 
-// resumeAfter is how long a Client waits before it takes up a stream that was cut.
+// resumeAfter is how long a Client waits before it resumes a broken stream.
 const resumeAfter = time.Second
 
 // request is one request of a Client.
@@ -33,25 +32,25 @@ type request struct {
 	ifMatch      string
 	prefer       string
 	once         string // Idempotency-Key
-	root         bool   // the path stands at the root, and not under /api/v1
+	root         bool   // the path begins at the root and not below /api/v1
 	lastEvent    string
 }
 
-func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.do(ctx, request{method: http.MethodGet, path: path, query: query}, into)
+func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
+	return c.doJSON(ctx, request{method: http.MethodGet, path: path, query: query}, into)
 }
 
-func (c *Client) post(ctx context.Context, path string, body, into any) error {
+func (c *Client) postJSON(ctx context.Context, path string, body, into any) error {
 	content, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode the request to %s: %w", path, err)
 	}
-	return c.do(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
+	return c.doJSON(ctx, request{method: http.MethodPost, path: path, body: bytes.NewReader(content), kind: "application/json"}, into)
 }
 
-// do asks and reads the answer into a value; nil reads nothing.
-func (c *Client) do(ctx context.Context, q request, into any) error {
-	response, err := c.send(ctx, q)
+// doJSON sends a request and decodes the answer into a value, unless that is nil.
+func (c *Client) doJSON(ctx context.Context, q request, into any) error {
+	response, err := c.sendRequest(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -66,8 +65,8 @@ func (c *Client) do(ctx context.Context, q request, into any) error {
 	return nil
 }
 
-// send asks; an answer that is no success becomes its fault.
-func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
+// sendRequest sends a request and returns its answer, or an error if the status is 400 or above. The caller closes the body.
+func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, error) {
 	address := c.base + prefix + q.path
 	if q.root {
 		address = c.base + q.path
@@ -103,12 +102,12 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	return response, nil
 }
 
-// standardTypes are what the standard's own types of problems mean, by the ends of their URIs.
-var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a table that nobody changes
+// standardTypes maps the last part of a problem type of OGC API – Processes to a code.
+var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a constant table
 	"no-such-process": fault.NoSuchProcess, "no-such-job": fault.NoSuchAction,
 }
 
-// faultOf reads the problem that a server answered with.
+// faultOf returns the error of a problem that a server answered with.
 func faultOf(response *http.Response) error {
 	var p Problem
 	if json.NewDecoder(response.Body).Decode(&p) == nil {
@@ -116,32 +115,20 @@ func faultOf(response *http.Response) error {
 			p.Type = problemType + string(code)
 		}
 		if strings.HasPrefix(p.Type, problemType) {
-			return p.fault()
+			return p.toError()
 		}
 	}
 	return fault.New(fault.Unavailable, "%s answered %s", response.Request.URL.Host, response.Status).
 		WithHint("is it a Waybill of the same version?")
 }
 
-// Follow is Service.Follow; a cut connection is resumed without loss or repeat.
-func (c *Client) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
-	ask := request{method: http.MethodGet, path: at("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
-	return c.stream(ctx, ask, func(_, data string) (bool, error) {
-		var entry pipeline.Entry
-		if err := json.Unmarshal([]byte(data), &entry); err != nil {
-			return false, fmt.Errorf("read an entry of %s: %w", q.Pipeline, err)
-		}
-		return true, each(entry)
-	})
-}
-
-// stream reads server-sent events until each, which gets their kind and data, wants no more or returns an error. A
-// cut connection is taken up behind the last event.
-func (c *Client) stream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
+// followStream calls each with the kind and data of every server-sent event, until each returns false or an error. A broken
+// connection is resumed after the last event.
+func (c *Client) followStream(ctx context.Context, ask request, each func(kind, data string) (more bool, err error)) error {
 	for reached := false; ; {
-		response, err := c.send(ctx, ask)
+		response, err := c.sendRequest(ctx, ask)
 		if err != nil && (!reached || !fault.Is(err, fault.Unavailable)) {
-			return err // never there, or refused: nothing to resume
+			return err // never reached, or refused: not a broken stream
 		}
 		if err == nil {
 			reached = true
@@ -157,7 +144,8 @@ func (c *Client) stream(ctx context.Context, ask request, each func(kind, data s
 	}
 }
 
-// readStream hands on events until the stream is cut, which is no error; ask then says where to resume.
+// readStream calls each for the events of one connection until that breaks, which is not an error: more is then true, and
+// ask.lastEvent is set to resume from.
 func readStream(response *http.Response, ask *request, each func(kind, data string) (bool, error)) (more bool, err error) {
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
@@ -165,7 +153,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return true, nil // the cut connection of a stream is taken up again
+			return true, nil //nolint:nilerr // a broken stream is resumed
 		}
 		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch field {
@@ -176,7 +164,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 		case "data":
 			data += value
 		case "":
-			if value != "" || data == "" { // a comment, or nothing gathered
+			if value != "" || data == "" { // a comment, or an event without data
 				continue
 			}
 			if more, err := each(kind, data); err != nil || !more {
@@ -186,6 +174,35 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 				ask.lastEvent = id
 			}
 			kind, data = "", ""
+		}
+	}
+}
+
+// apiPath joins the parts of a path and escapes each.
+func apiPath(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString("/" + url.PathEscape(part))
+	}
+	return b.String()
+}
+
+// numberQuery returns a query of name and number pairs, without the numbers that are 0.
+func numberQuery(pairs ...any) url.Values {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if n := pairs[i+1].(int64); n != 0 {
+			query.Set(pairs[i].(string), strconv.FormatInt(n, 10))
+		}
+	}
+	return query
+}
+
+// addTexts adds name and text pairs to a query, without the texts that are "".
+func addTexts(query url.Values, pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
 		}
 	}
 }

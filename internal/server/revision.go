@@ -11,39 +11,39 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// LargestUpload is the size in bytes above which a snapshot or an artifact is refused, unless Service.LargestUpload says otherwise.
+// LargestUpload is the default of Service.LargestUpload, in bytes.
 const LargestUpload = 1 << 30
 
-// upload reads what a client sends; more than the service takes is fault.TooLarge.
-type upload struct {
+// limitedReader reads an upload. Reading more than most bytes is fault.TooLarge.
+type limitedReader struct {
 	io.Reader
 	left, most int64
 }
 
-func (u *upload) Read(p []byte) (int, error) {
+func (u *limitedReader) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p[:min(int64(len(p)), u.left+1)])
 	if u.left -= int64(n); u.left < 0 {
-		return 0, fault.New(fault.TooLarge, "there are more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
+		return 0, fault.New(fault.TooLarge, "the upload has more than %d bytes", u.most).WithHint("server.largestUpload in server.yaml is the limit")
 	}
 	return n, err
 }
 
-// bounded is a reader of at most as many bytes as the service takes.
-func (s *Service) bounded(r io.Reader) io.Reader {
+// limitUpload returns a reader of an upload that fails above the service's limit.
+func (s *Service) limitUpload(r io.Reader) io.Reader {
 	most := s.LargestUpload
 	if most <= 0 {
 		most = LargestUpload
 	}
-	return &upload{r, most, most}
+	return &limitedReader{r, most, most}
 }
 
-// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. fault.Conflict when the label is
-// registered with other content; fault.NotFound, before anything is read, when the pipeline does not exist.
+// PutSnapshot stores a revision's files (one archive) and returns the blob key for Register. The error is fault.Conflict if
+// the label is registered with other content, and fault.NotFound, before anything is read, if the pipeline does not exist.
 func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
-	if _, err := s.head(ctx, name); err != nil {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return "", err
 	}
-	key, digest, _, err := s.upload(ctx, r)
+	key, digest, _, err := s.storeUpload(ctx, r)
 	if err != nil {
 		return "", fmt.Errorf("store the snapshot of %s %s: %w", name, label, err)
 	}
@@ -61,15 +61,15 @@ func (s *Service) PutSnapshot(ctx context.Context, name, label string, r io.Read
 	return registered.Snapshot, s.storeAgain(ctx, registered.Snapshot, key)
 }
 
-// upload stores what a client sends. Until a revision refers to its key, it may be deleted after a day.
-func (s *Service) upload(ctx context.Context, r io.Reader) (key, digest string, size int64, err error) {
+// storeUpload stores an upload. Unless a revision refers to its key within a day, it may be deleted.
+func (s *Service) storeUpload(ctx context.Context, r io.Reader) (key, digest string, size int64, err error) {
 	if key, err = s.ledger.UploadKey(ctx); err != nil {
 		return "", "", 0, err
 	}
-	return s.blobs.Put(ctx, key, s.bounded(r))
+	return s.blobs.Put(ctx, key, s.limitUpload(r))
 }
 
-// storeAgain stores the bytes of an upload under a registered key that the blob store has lost.
+// storeAgain copies an upload to a registered key, if the blob store has lost the blob of that key.
 func (s *Service) storeAgain(ctx context.Context, registered, uploaded string) error {
 	if has, err := s.blobs.Has(ctx, registered); has || err != nil {
 		return err
@@ -83,13 +83,13 @@ func (s *Service) storeAgain(ctx context.Context, registered, uploaded string) e
 	return err
 }
 
-// SnapshotView says where a revision's files are kept.
+// SnapshotView is the place of a revision's files.
 type SnapshotView struct {
 	Key    string `json:"key" doc:"blob key; empty: the revision was registered without files"`
-	Stored bool   `json:"stored" doc:"false: the blob store has lost them, or is another one than that in which they were stored"`
+	Stored bool   `json:"stored" doc:"false: the blob store has lost the files, or they were stored in another one"`
 }
 
-// Snapshot says whether a revision's files are in the blob store.
+// Snapshot returns the place of a revision's files, and whether they are in the blob store.
 func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotView, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil || revision.Snapshot == "" {
@@ -99,21 +99,18 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 	return SnapshotView{Key: revision.Snapshot, Stored: stored}, err
 }
 
-// Register stores a revision and, when deploy is set, its forward deployment, which goes no further than the stage
-// until; "" is to the end. Repeatable; the same label with another snapshot is fault.Conflict.
-func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
-	if r.Label == "" {
-		return journal.Registered{}, fault.New(fault.Invalid, "a revision needs a label")
-	}
-	if _, err := s.head(ctx, r.Pipeline); err != nil {
-		return journal.Registered{}, err
+// Register stores a revision and, if deploy is set, its forward deployment, whose last stage is until ("": all stages). It is
+// idempotent. The same label with another snapshot is fault.Conflict.
+func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {
+	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
+		return ledger.Registered{}, err
 	}
 	return s.ledger.Register(ctx, r, deploy, until)
 }
 
-// Revisions lists the newest first; limit 0: RecentLimit.
-func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
-	if _, err := s.head(ctx, name); err != nil {
+// Revisions returns the revisions of a pipeline, newest first; limit 0 is RecentLimit.
+func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledger.Revision, error) {
+	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
 	}
 	if limit <= 0 {
@@ -122,10 +119,10 @@ func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]pipe
 	return s.ledger.Revisions(ctx, name, limit)
 }
 
-// Revision is one by label.
-func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.RegisteredRevision, error) {
-	if _, err := s.head(ctx, name); err != nil {
-		return pipeline.RegisteredRevision{}, err
+// Revision returns the revision with a label.
+func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revision, error) {
+	if _, err := s.readHead(ctx, name); err != nil {
+		return ledger.Revision{}, err
 	}
 	r, err := s.ledger.Revision(ctx, name, label, 0)
 	if fault.Is(err, fault.NotFound) {
@@ -135,28 +132,28 @@ func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.Re
 	return r, err
 }
 
-// PutArtifact stores one result of a build that ran elsewhere. Repeatable; other content is fault.Conflict.
-func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
+// PutArtifact stores one result of a build that ran elsewhere. It is idempotent; other content is fault.Conflict.
+func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return a, err
 	}
-	if a.Blob, a.Digest, a.Size, err = s.upload(ctx, r); err != nil {
+	if a.Blob, a.Digest, a.Size, err = s.storeUpload(ctx, r); err != nil {
 		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, name, label, err)
 	}
 	return a, s.ledger.RegisterArtifact(ctx, name, revision.Seq, a)
 }
 
-// NewDeployment asks for one more deployment of a registered revision.
+// NewDeployment is a request for one more deployment of a registered revision.
 type NewDeployment struct {
 	Pipeline string
 	Revision string // its label
-	Until    string // name of the stage to go no further than; "": to the end
-	By       string // who asks
+	Until    string // name of the last stage; "": all stages
+	By       string // name of the user
 }
 
-// Deploy makes one more deployment, of kind manual, of a registered revision.
-func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deployment, error) {
+// Deploy creates one more deployment, of kind manual, of a registered revision.
+func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deployment, error) {
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
 		return journal.Deployment{}, err
@@ -166,18 +163,18 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deplo
 	})
 }
 
-// Deployments lists by query, newest first.
-func (s *Service) Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error) {
+// Deployments returns the deployments that a query selects, newest first.
+func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
 	if q.Pipeline != "" {
-		if _, err := s.head(ctx, q.Pipeline); err != nil {
+		if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 			return nil, err
 		}
 	}
 	return s.ledger.Deployments(ctx, q)
 }
 
-// Resources lists what runs where; pipeline and host narrow it, "" is all.
-func (s *Service) Resources(ctx context.Context, name, host string) ([]journal.Resource, error) {
+// Resources returns what runs where, of one pipeline and host or of all ("").
+func (s *Service) Resources(ctx context.Context, name, host string) ([]ledger.Resource, error) {
 	all, err := s.ledger.Resources(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("list what runs where: %w", err)

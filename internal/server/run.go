@@ -11,13 +11,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// runBuilder makes a DeploymentView's tree from the engine's flat list of steps.
+// runBuilder makes the tree of a DeploymentView from the engine's flat list of steps.
 type runBuilder struct {
 	view     *DeploymentView
 	steps    []pipeline.StepState
 	failures map[string]targetMark
-	reports  map[stepName]string // what live steps met last
-	left     map[string]*Running // hosts that run the deployment's release although it has ended unfinished
+	reports  map[stepName]string // the last errors that live steps reported
+	left     map[string]*Running // hosts that still run the release although the deployment ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
 	urls     map[string]string               // host's target → URL
@@ -25,8 +25,8 @@ type runBuilder struct {
 	below    map[string][]string             // target → targets right below it, in order
 }
 
-// read copies what is needed out of a fold.
-func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64) {
+// readFold copies from a fold what the view needs, since a fold must not be kept.
+func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number int64) {
 	b.view.State, _ = f.engine.Deployment(number)
 	b.view.Status = b.view.State.Status
 	b.view.Seq = f.engine.Seq()
@@ -39,7 +39,7 @@ func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64
 	if _, plan := f.engine.Current(); plan != nil {
 		b.index(plan.Definition())
 		if b.view.Status != pipeline.StatusActive && b.view.Status != pipeline.StatusFinished {
-			for _, host := range s.hosts(ctx, f, plan.Definition()) {
+			for _, host := range s.hostViews(ctx, f, plan.Definition()) {
 				if host.Runs != nil && host.Runs.Deployment == number {
 					b.left[host.Target] = host.Runs
 				}
@@ -48,7 +48,7 @@ func (b *runBuilder) read(ctx context.Context, s *Service, f *fold, number int64
 	}
 }
 
-// index notes what the view takes from the definition in force.
+// index keeps the order of stages and the URLs of hosts from the definition in force.
 func (b *runBuilder) index(d *pipeline.Definition) {
 	b.places, b.urls = map[string]int{}, map[string]string{}
 	for i, stage := range d.Stages {
@@ -59,8 +59,8 @@ func (b *runBuilder) index(d *pipeline.Definition) {
 	}
 }
 
-// build fills Stages and Failures. Targets say where a step belongs: pipeline/stage/group/host.
-func (b *runBuilder) build() {
+// buildStages fills Stages and Failures. The target of a step is its place in the tree: pipeline/stage/group/host.
+func (b *runBuilder) buildStages() {
 	b.byTarget, b.below = map[string][]pipeline.StepState{}, map[string][]string{}
 	for _, step := range b.steps {
 		if _, known := b.byTarget[step.Target]; !known {
@@ -70,80 +70,93 @@ func (b *runBuilder) build() {
 		b.byTarget[step.Target] = append(b.byTarget[step.Target], step)
 	}
 	for _, target := range b.below[b.view.Pipeline] {
-		b.view.Stages = append(b.view.Stages, b.stage(target))
+		b.view.Stages = append(b.view.Stages, b.stageRun(target))
 	}
-	// People know the definition's order; breadth-first mixes branches.
+	// In the definition's order, which people know: breadth-first order mixes branches.
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
 }
 
-func (b *runBuilder) stage(target string) StageRun {
-	stage := StageRun{Name: last(target), Kind: pipeline.HostStage, Steps: b.work(b.byTarget[target])}
+// stageRun returns a stage with its groups and hosts, or with its steps if it is a build.
+func (b *runBuilder) stageRun(target string) StageRun {
+	stage := StageRun{Name: lastPart(target), Kind: pipeline.HostStage, Steps: b.workOf(b.byTarget[target])}
 	if len(stage.Steps) > 0 {
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
-		group := GroupRun{Name: last(t), Hosts: []HostRun{}}
+		group := GroupRun{Name: lastPart(t), Hosts: []HostRun{}}
 		var below []Run
 		for _, h := range b.below[t] {
-			host := b.host(h)
+			host := b.hostRun(h)
 			group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
 		}
-		group.Run = b.run(t, below, nil)
+		group.Run = b.runOf(t, below, nil)
 		stage.Groups = append(stage.Groups, group)
 	}
 	var below []Run
 	for _, g := range stage.Groups {
 		below = append(below, g.Run)
 	}
-	stage.Run = b.run(target, below, stage.Steps)
+	stage.Run = b.runOf(target, below, stage.Steps)
 	return stage
 }
 
-func (b *runBuilder) host(target string) HostRun {
-	host := HostRun{Name: last(target), URL: b.urls[target], Runs: b.left[target], Steps: b.work(b.byTarget[target])}
-	host.Run = b.run(target, nil, host.Steps)
+func (b *runBuilder) hostRun(target string) HostRun {
+	host := HostRun{Name: lastPart(target), URL: b.urls[target], Runs: b.left[target], Steps: b.workOf(b.byTarget[target])}
+	host.Run = b.runOf(target, nil, host.Steps)
 	return host
 }
 
-// run says where a target stands from its own markers, what is below, and its work.
-func (b *runBuilder) run(target string, below []Run, work []StepRun) Run {
-	run := Run{Target: target, State: RunWaiting}
-	var start, finish pipeline.StepState
-	for _, step := range b.byTarget[target] {
-		switch {
-		case starts(step.Event):
-			start = step
-		case finishes(step.Event):
-			finish = step
-		}
-	}
-	started := start.State == pipeline.StateComplete
-	if started {
-		run.StartedAt = start.At
-	}
-	switch {
-	case finish.State == pipeline.StateComplete:
-		run.State, run.EndedAt = RunFinished, finish.At
-	case b.failures[target].event == pipeline.HostFailureTolerated:
-		run.State, run.EndedAt = RunTolerated, b.failures[target].at
-	case b.failures[target].event != "" || anyBroken(work):
-		run.State, run.EndedAt = RunFailed, b.failures[target].at
-	case start.State == pipeline.StateElided || start.State == pipeline.StateExcluded:
-		run.State, run.Reason = RunSkipped, start.Reason
-	case b.view.Status != pipeline.StatusActive:
-		run.State = RunWaiting
-		if started {
-			run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
-		}
-	case started || anyBegan(below):
-		run.State = RunRunning
-	default:
-		run.Reason, run.Who = start.Reason, start.Who
-	}
+// runOf returns how far a target is, from its own markers, the runs below it, and its work.
+func (b *runBuilder) runOf(target string, below []Run, work []StepRun) Run {
+	run := b.progressOf(target, below, work)
 	if run.State == RunRunning || run.State == RunFailed {
 		run.Reason, run.Who = firstReason(work)
 	}
 	return run
+}
+
+// progressOf returns the state of a target with its times. What ended it comes first: its own finish, a failure, and
+// then the end of its deployment.
+func (b *runBuilder) progressOf(target string, below []Run, work []StepRun) Run {
+	run := Run{Target: target}
+	start, finish := b.markersOf(target)
+	started := start.State == pipeline.StateComplete
+	if started {
+		run.StartedAt = start.At
+	}
+	failure := b.failures[target]
+	switch {
+	case finish.State == pipeline.StateComplete:
+		run.State, run.EndedAt = RunFinished, finish.At
+	case failure.event == pipeline.HostFailureTolerated:
+		run.State, run.EndedAt = RunTolerated, failure.at
+	case failure.event != "" || anyBroken(work):
+		run.State, run.EndedAt = RunFailed, failure.at
+	case start.State == pipeline.StateElided || start.State == pipeline.StateExcluded:
+		run.State, run.Reason = RunSkipped, start.Reason
+	case b.view.Status != pipeline.StatusActive && started:
+		run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
+	case b.view.Status != pipeline.StatusActive:
+		run.State = RunWaiting // it waits for nothing anymore
+	case started || anyBegan(below):
+		run.State = RunRunning
+	default:
+		run.State, run.Reason, run.Who = RunWaiting, start.Reason, start.Who
+	}
+	return run
+}
+
+// markersOf returns the steps that record the start and the finish of a stage, group or host.
+func (b *runBuilder) markersOf(target string) (start, finish pipeline.StepState) {
+	for _, step := range b.byTarget[target] {
+		switch {
+		case isStart(step.Event):
+			start = step
+		case isFinish(step.Event):
+			finish = step
+		}
+	}
+	return start, finish
 }
 
 func anyBegan(below []Run) bool {
@@ -154,14 +167,14 @@ func anyBroken(work []StepRun) bool {
 	return slices.ContainsFunc(work, func(s StepRun) bool { return s.State == pipeline.StateFailed })
 }
 
-// firstReason is that of the first step that is not through: why the target is where it is.
+// firstReason returns the reason of the first step that is not complete, and who can change it.
 func firstReason(work []StepRun) (reason, who string) {
 	for _, step := range work {
 		if step.State == pipeline.StateComplete {
 			continue
 		}
 		if step.State == pipeline.StateClaimed {
-			return "", "" // at work: it waits for nothing
+			return "", "" // it runs, so it waits for nothing
 		}
 		if step.Error != "" && step.State == pipeline.StateFailed {
 			return step.Error, step.Who
@@ -171,19 +184,20 @@ func firstReason(work []StepRun) (reason, who string) {
 	return "", ""
 }
 
-// work is the steps of a target that take an action, or receive an artifact.
-func (b *runBuilder) work(steps []pipeline.StepState) []StepRun {
+// workOf returns the steps of a target that need an action or receive an artifact.
+func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 	runs := []StepRun{}
 	for _, step := range steps {
-		if starts(step.Event) || finishes(step.Event) {
+		if isStart(step.Event) || isFinish(step.Event) {
 			continue
 		}
-		runs = append(runs, b.step(step))
+		runs = append(runs, b.stepRun(step))
 	}
 	return runs
 }
 
-func (b *runBuilder) step(step pipeline.StepState) StepRun {
+// stepRun returns a step with its action. A failed one is added to the failures of the view.
+func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
 	a, known := b.actions[stepName{step.Target, step.Event}]
 	if known {
@@ -200,17 +214,17 @@ func (b *runBuilder) step(step pipeline.StepState) StepRun {
 	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
 	}
-	run.Word = word(run)
+	run.Word = stepWord(run)
 	if step.State == pipeline.StateWaiting && b.view.Status != pipeline.StatusActive {
-		run.Word = "not done" // it waits for nothing any more
+		run.Word = "not done" // its deployment has ended
 	}
 	if step.State == pipeline.StateFailed {
-		b.fail(run)
+		b.addFailure(run)
 	}
 	return run
 }
 
-func (b *runBuilder) fail(run StepRun) {
+func (b *runBuilder) addFailure(run StepRun) {
 	failure := Failure{Target: run.Target, Event: run.Event, Action: run.Action, Why: run.Error}
 	if failure.Why == "" {
 		failure.Why = run.Reason
@@ -220,21 +234,21 @@ func (b *runBuilder) fail(run StepRun) {
 	case pipeline.StatusSuperseded, pipeline.StatusCanceled, pipeline.StatusFinished:
 		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
 	default:
-		failure.Todo = todo(run.Event, ref)
+		failure.Todo = remedyOf(run.Event, ref)
 	}
 	b.view.Failures = append(b.view.Failures, failure)
 }
 
-// todo says how to go on after a failure. A revision's files never change, so a build that fails by them fails again.
-func todo(event string, ref Ref) string {
+// remedyOf returns what to do about a failure. A revision's files never change, so a build that they break fails again.
+func remedyOf(event string, ref Ref) string {
 	if event == pipeline.BuildCompleted {
-		return fmt.Sprintf("mend the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
+		return fmt.Sprintf("fix the source and ship it; to build the same files once more: waybill deployment retry %s", ref)
 	}
-	return fmt.Sprintf("mend the revision and ship it; when the cause lay elsewhere and is mended: waybill deployment retry %s", ref)
+	return fmt.Sprintf("fix the revision and ship it; if the cause was elsewhere and is fixed: waybill deployment retry %s", ref)
 }
 
-// artifact is the registered artifact that an event announces.
-func (b *runBuilder) artifact(event string) *pipeline.RevisionArtifact {
+// artifact returns the registered artifact that an event announces; nil without one.
+func (b *runBuilder) artifact(event string) *ledger.Artifact {
 	for _, a := range b.view.Snapshot.Artifacts {
 		if pipeline.ArtifactEvent(a.Label) == event {
 			return &a
@@ -243,12 +257,13 @@ func (b *runBuilder) artifact(event string) *pipeline.RevisionArtifact {
 	return nil
 }
 
-func starts(event string) bool {
+func isStart(event string) bool {
 	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.HostStarted
 }
 
-func finishes(event string) bool {
+func isFinish(event string) bool {
 	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.HostFinished
 }
 
-func last(target string) string { return target[strings.LastIndex(target, "/")+1:] }
+// lastPart returns the name at the end of a target.
+func lastPart(target string) string { return target[strings.LastIndex(target, "/")+1:] }

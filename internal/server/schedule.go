@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// ScheduleView is a schedule: what it does, when it did so last, and when it will next.
+// ScheduleView is a schedule with its last tick and its next times.
 type ScheduleView struct {
 	Name     string      `json:"name"`
 	Cron     string      `json:"cron"`
@@ -20,21 +20,21 @@ type ScheduleView struct {
 	Overlap  string      `json:"overlap"`
 	CatchUp  string      `json:"catchUp"`
 	Last     *TickView   `json:"last,omitempty"`
-	Waiting  int         `json:"waiting"` // ticks that wait until the last one's work has ended
+	Waiting  int         `json:"waiting"` // ticks that wait until the last tick's action has ended
 	Next     []time.Time `json:"next"`    // the next three, in the schedule's zone
 }
 
-// TickView is what a tick led to.
+// TickView is a tick and its action.
 type TickView struct {
 	At     time.Time     `json:"at"`
 	Action action.ID     `json:"action"`
 	Status action.Status `json:"status"`
 }
 
-// shownTicks is how many of the times to come are told.
+// shownTicks is the number of next times in a view.
 const shownTicks = 3
 
-// Schedules lists what is done again and again, by name.
+// Schedules returns the schedules, by name.
 func (s *Service) Schedules(ctx context.Context) ([]ScheduleView, error) {
 	now, err := s.ledger.Now(ctx)
 	if err != nil {
@@ -71,12 +71,12 @@ func (s *Service) scheduleView(ctx context.Context, c config.Schedule, now time.
 
 // Schedules is Service.Schedules.
 func (c *Client) Schedules(ctx context.Context) (views []ScheduleView, err error) {
-	return views, c.get(ctx, "/schedules", nil, &views)
+	return views, c.getJSON(ctx, "/schedules", nil, &views)
 }
 
-// listSchedules registers what is done again and again.
-func (a *api) listSchedules() {
-	handle(a, read("list-schedules", "/schedules", "What is done again and again: when last, when next"),
+// registerSchedules registers the list of schedules.
+func (a *api) registerSchedules() {
+	handle(a, readOperation("list-schedules", "/schedules", "The schedules, with their last and next times"),
 		func(ctx context.Context, _ *nothing) ([]ScheduleView, error) {
 			views, err := a.service.Schedules(ctx)
 			return nonNil(views), err

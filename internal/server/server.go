@@ -28,39 +28,39 @@ import (
 // Options of a Server.
 type Options struct {
 	Listen string // host:port; "" is DefaultListen
-	// URL is where clients reach the server when that is not where it listens, as behind a proxy. A server that has one takes no
-	// request for this machine's own: reading needs a token.
+	// URL is where clients reach the server if that is not where it listens, as behind a proxy. With a URL no request counts
+	// as this machine's own, so reading needs a token too.
 	URL     *url.URL
-	Token   string // the home's token (see HomeToken): every scope. "": nobody may change anything
+	Token   string // the home's token (see HomeToken), which has every scope; "": only stored tokens give scopes
 	Version string // of the program, for the API's description and /healthz
-	Builds  string // the folder of this machine's builds, whose logs are served; "": none
-	// Pages answers everything that is not the API; nil: 404. See web.New. Its requests carry an Identity.
+	Builds  string // folder of this machine's builds, whose logs are served; "": none
+	// Pages answers everything outside the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
 	Gatherer prometheus.Gatherer  // for /metrics; nil: 404
-	Log      *slog.Logger         // nil: nothing is logged
-	Tracing  trace.TracerProvider // of requests; nil: spans go nowhere
-	// OperationsOnly leaves /healthz, /readyz and /metrics alone: for an instance without the role api.
+	Log      *slog.Logger         // nil: logging is off
+	Tracing  trace.TracerProvider // makes spans of requests; nil: none are made
+	// OperationsOnly serves nothing but /healthz, /readyz and /metrics: for an instance without the role api.
 	OperationsOnly bool
 }
 
 // DefaultListen is where the API listens unless the configuration says otherwise.
 const DefaultListen = "127.0.0.1:7070"
 
-// Time limits of a connection. Answers have none, since followers stay.
+// Time limits of a connection. Answers have no limit, since clients follow streams for days.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	drainTimeout  = 5 * time.Second // for requests in flight, once the process ends
+	drainTimeout  = 5 * time.Second // for requests in flight when the process ends
 )
 
 // Bounds of connections.
 const (
 	mostHeader = 64 << 10 // bytes
-	mostOpen   = 4096     // connections at a time, where the process may open twice as many files
+	mostOpen   = 4096     // connections at a time, if the process may open twice as many files
 )
 
-// mostConnections is how many connections are served at a time: at most half of the files that this process may open, so that
-// clients never keep it from its log. More wait to be accepted.
+// mostConnections returns how many connections are served at a time: at most half of the files that this process may open,
+// so that clients cannot keep it from opening its log. Further connections wait to be accepted.
 func mostConnections() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -77,26 +77,26 @@ type Server struct {
 	access   *access
 }
 
-// New makes a server; nothing listens before Listen.
+// New returns a server. It does not listen before Listen.
 func New(s *Service, o Options) *Server {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
 	}
 	if o.Token == "" {
-		o.Token = randomHex() // known to nobody
+		o.Token = randomHex() // a token that no client knows
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	server := &Server{service: s, options: o}
-	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, traced(server.routes(), o.Tracing))
+	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
 	return server
 }
 
-// Handler is the whole HTTP face, with its access rules; for tests and other listeners.
+// Handler returns everything that the server answers, with its access rules, for tests and other listeners.
 func (s *Server) Handler() http.Handler { return s.access }
 
-// routes is the mux behind the access rules.
+// routes returns the handlers behind the access rules.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.health)
@@ -114,17 +114,18 @@ func (s *Server) routes() *http.ServeMux {
 	registerAPI(mux, s.service, s.options.Version)
 	mux.HandleFunc("GET /api/v1/builds/{build}/log", s.buildLog)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		WriteProblem(w, r, fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).
+		WriteProblem(w, r, fault.New(fault.NotFound, "operation %s %s not found", r.Method, r.URL.Path).
 			WithHint("/api/v1/openapi.json describes the API"))
 	})
 	if s.options.Pages != nil {
 		mux.Handle("/", s.options.Pages)
-		mux.Handle("/api", s.options.Pages) // the job API's own document, not a redirect to what is below
+		mux.Handle("/api", s.options.Pages) // the document of the job API; without this line a redirect to /api/
 	}
 	return mux
 }
 
-// Listen takes the port. fault.Unavailable, with a hint, when somebody else has it; fault.Invalid when it is none.
+// Listen opens the port. The error is fault.Unavailable, with a hint, if another process has it, and fault.Invalid if the
+// address is not valid.
 func (s *Server) Listen(ctx context.Context) error {
 	if _, err := net.ResolveTCPAddr("tcp", s.options.Listen); err != nil {
 		return fault.New(fault.Invalid, "listen on %s: %w", s.options.Listen, err).WithHint("--listen or server.listen, such as 127.0.0.1:7070")
@@ -143,7 +144,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// URL is where the server listens, such as http://127.0.0.1:7070; "" before Listen.
+// URL returns the address on which the server listens, such as http://127.0.0.1:7070; "" before Listen.
 func (s *Server) URL() string {
 	if s.listener == nil {
 		return ""
@@ -151,21 +152,21 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String()
 }
 
-// LoginURL returns an address that logs one browser in once, as by, within codeAge.
+// LoginURL returns an address that logs in one browser, once and within codeAge, as the user by.
 func (s *Server) LoginURL(by string) string {
 	host := strings.TrimPrefix(s.URL(), "http://")
-	return s.access.site.login(host) + "/login?code=" + s.access.code(visitor{by: by})
+	return s.access.site.loginOrigin(host) + "/login?code=" + s.access.newLoginCode(visitor{by: by})
 }
 
-// LoginPage returns the address of the form that takes a token.
+// LoginPage returns the address of the form into which a person types a token.
 func (s *Server) LoginPage() string {
 	if s.options.URL != nil {
-		return s.access.site.login("") + "/login"
+		return s.access.site.loginOrigin("") + "/login"
 	}
 	return s.URL() + "/login"
 }
 
-// Run serves until ctx ends, then lets requests end for a few seconds. Listen must have been called.
+// Run serves until ctx ends, and then gives requests a few seconds to end. Listen must have been called.
 func (s *Server) Run(ctx context.Context) error {
 	streams, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
@@ -181,7 +182,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serve %s: %w", s.URL(), err)
 	case <-ctx.Done():
 	}
-	cut(context.Cause(ctx)) // followers end at once; their clients resume elsewhere, or later
+	cut(context.Cause(ctx)) // streams end at once; their clients resume elsewhere or later
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	err := server.Shutdown(closing)
@@ -189,7 +190,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// health is what /healthz says.
+// health is the answer of /healthz.
 type health struct {
 	Program string `json:"program"`
 	Version string `json:"version"`
@@ -198,10 +199,10 @@ type health struct {
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // whoever asked and left needs no answer
+	_ = json.NewEncoder(w).Encode(health{"waybill", s.options.Version, os.Getpid()}) // a client that has gone needs no answer
 }
 
-// ready answers without a token, so it says nothing about the database; the log has the reason.
+// ready answers /readyz. It needs no token, so it reports no details of the database; those are in the log.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	switch err := s.service.ledger.Ready(r.Context()); {
 	case errors.Is(err, store.ErrOutdated):
@@ -214,7 +215,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// whoListens says who has an address, as far as it tells.
+// whoListens returns which program uses an address, as far as it answers /healthz.
 func whoListens(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

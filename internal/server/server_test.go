@@ -44,7 +44,7 @@ func TestHomeTokenIsMadeOnceAndForItsOwnerAlone(t *testing.T) {
 	}
 }
 
-func TestPortInUseNamesWhoHasIt(t *testing.T) {
+func TestPortInUseNamesItsProcess(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
 	first := server.New(w.Service, server.Options{Listen: "127.0.0.1:0", Token: homeToken})
@@ -66,7 +66,7 @@ func TestPortInUseNamesWhoHasIt(t *testing.T) {
 	}
 }
 
-// TestServerEndsWithFollowersConnected is guarantee 2 from the other side: a process that ends waits for no stream.
+// TestServerEndsWithFollowersConnected: a process that ends does not wait for streams.
 func TestServerEndsWithFollowersConnected(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
@@ -94,8 +94,8 @@ func TestServerEndsWithFollowersConnected(t *testing.T) {
 	}
 }
 
-// loginPath is the path of a fresh login address.
-func (s *served) loginPath(t *testing.T) string {
+// loginPath returns the path of a new login address.
+func (s *testServer) loginPath(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *served) loginPath(t *testing.T) string {
 	return u.RequestURI()
 }
 
-func TestLogin(t *testing.T) {
+func TestABrowserLogsInByItsAddressOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "0.0.0.0:7070")
 	status, _, header := s.ask(t, "GET", "/pipelines/greeter?x=1", "", "Accept", "text/html")
@@ -122,15 +122,22 @@ func TestLogin(t *testing.T) {
 			t.Errorf("login answers %d with cookie %q, want %s", status, cookie, want)
 		}
 	}
-	cookie, _, _ = strings.Cut(cookie, ";")
-	if status, body, _ := s.ask(t, "GET", "/api/v1/pipelines", "", "Cookie", cookie); status != 200 {
+	if status, _, _ = s.ask(t, "GET", login, ""); status != 401 {
+		t.Errorf("the same address again: %d, want 401", status)
+	}
+}
+
+func TestASessionLastsUntilTheLogout(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "0.0.0.0:7070")
+	_, _, header := s.ask(t, "GET", s.loginPath(t), "")
+	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
+	status, body, _ := s.ask(t, "GET", "/api/v1/pipelines", "", "Cookie", cookie)
+	if status != 200 {
 		t.Errorf("with the cookie: %d %s", status, body)
 	}
 	if status, _, _ = s.ask(t, "GET", "/api/v1/pipelines", "", "Cookie", cookie[:len(cookie)-2]+"xx"); status != 401 {
 		t.Errorf("with a forged cookie: %d, want 401", status)
-	}
-	if status, _, _ = s.ask(t, "GET", login, ""); status != 401 {
-		t.Errorf("the same address again: %d, want 401", status)
 	}
 	if status, _, _ = s.ask(t, "POST", "/logout", "", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"); status != 403 {
 		t.Errorf("a foreign page logs out: %d, want 403", status)
@@ -142,14 +149,18 @@ func TestLogin(t *testing.T) {
 	if status, _, _ = s.ask(t, "GET", "/api/v1/pipelines", "", "Cookie", cookie); status != 401 {
 		t.Errorf("with the cookie of a browser that has logged out: %d, want 401", status)
 	}
+}
 
+func TestASessionByATokenHasItsRights(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "0.0.0.0:7070")
 	storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
 	form := url.Values{"token": {"a-reading-token-1"}, "next": {"//evil.example/"}}.Encode()
-	status, _, header = s.ask(t, "POST", "/login", form, "Content-Type", "application/x-www-form-urlencoded")
+	status, _, header := s.ask(t, "POST", "/login", form, "Content-Type", "application/x-www-form-urlencoded")
 	if status != http.StatusSeeOther || header.Get("Location") != "/" {
 		t.Errorf("login by a token: %d to %q, want home and not elsewhere", status, header.Get("Location"))
 	}
-	cookie, _, _ = strings.Cut(header.Get("Set-Cookie"), ";")
+	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
 	if status, _, _ = s.ask(t, "POST", "/api/v1/deployments/greeter%239/hold", "", "Cookie", cookie); status != 403 {
 		t.Errorf("a reader holds: %d, want 403", status)
 	}
@@ -161,7 +172,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestSessionsEndWithTheHomesToken logs in, and starts the server again with another token on the same log.
+// TestSessionsEndWithTheHomesToken logs in, and then restarts the server with another token on the same log.
 func TestSessionsEndWithTheHomesToken(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "0.0.0.0:7070")
@@ -182,7 +193,7 @@ func TestSessionsEndWithTheHomesToken(t *testing.T) {
 	}
 }
 
-// cookieNameOf logs in to learn the name of a server's cookie.
+// cookieNameOf logs in and returns the name of the server's cookie.
 func cookieNameOf(t *testing.T, s *server.Server) string {
 	t.Helper()
 	u, err := url.Parse(s.LoginURL("ana"))

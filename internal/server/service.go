@@ -1,9 +1,3 @@
-// Package server is what people and programs ask of a running Waybill: the
-// questions and commands once (Service), the HTTP API over them (Server), and a
-// Client that asks the same of another process.
-//
-// A Service decides nothing itself. It folds the log with pipeline.Engine to
-// answer, and records intents as notes; the deployer acts on them.
 package server
 
 import (
@@ -18,41 +12,41 @@ import (
 	"github.com/waybill-dev/waybill/internal/semaphore"
 )
 
-// Service answers what people ask of one ledger. Safe for concurrent use.
-// Errors carry fault codes: NotFound for what is not there (with the nearest
-// name as the hint), Conflict, Refused, Invalid.
+// Service answers requests about one ledger. It is safe for concurrent use. Errors carry fault codes: NotFound (with the
+// nearest name as the hint), Conflict, Refused, Invalid.
 type Service struct {
 	ledger *ledger.Ledger
 	blobs  blob.Store
 	offers Offers
 	folds  folds
-	pulse  pulse
+	pulse  statusCache
 	looks  looks
 
-	decoding *semaphore.Semaphore // for large inputs
+	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
 
-	// Retention is how long ended actions are kept; 0: for ever.
+	// Retention is how long ended actions are kept; 0: forever.
 	Retention time.Duration
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
-	// Idle reports that no process runs roles on this log, whatever its rows say; nil: the rows are right.
+	// Idle reports whether no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
 	Idle func() bool
-	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
+	// Inspect returns the state of a service on a host; known is false for a host of another machine. nil: no host is on this
+	// machine.
 	Inspect func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
-	// Current returns the name of the release that a host has switched to, "" for none; known and nil as those of Inspect.
+	// Current returns the name of the release that a host has switched to, "" for none; known and nil as for Inspect.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
-	// ReadLog reads what a service on a host has printed last, at most that many bytes; known and nil as those of Inspect.
+	// ReadLog returns the last output of a service on a host, at most that many bytes; known and nil as for Inspect.
 	ReadLog func(host pipeline.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
 }
 
-// Offers are what people can have done: those that there are at the time of asking. A nil function offers nothing.
+// Offers are the handlers, processes and schedules of the configuration in force. A nil function offers nothing.
 type Offers struct {
 	Handlers  func() Handlers
 	Processes func() map[string]config.Process
 	Schedules func() map[string]config.Schedule
 }
 
-// NewService makes the service of a ledger and its blob store.
+// NewService returns the service of a ledger and its blob store.
 func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 	if offers.Handlers == nil {
 		offers.Handlers = func() Handlers { return nil }

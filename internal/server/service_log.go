@@ -8,19 +8,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// mostOfLog is the number of bytes of a service's log that are read, the newest.
+// mostOfLog is the number of bytes that are read of the end of a service's log.
 const mostOfLog = 1 << 20
 
-// ServiceLogView is the end of what the service on a host has printed.
+// ServiceLogView is the end of the output of the service on a host.
 type ServiceLogView struct {
 	Target  string `json:"target"`  // such as greeter/beta/all/oak
 	Service string `json:"service"` // its name
-	Cut     bool   `json:"cut"`     // earlier lines are left out
-	Text    string `json:"text"`    // control characters too; bytes that are not UTF-8 are replaced
+	Cut     bool   `json:"cut"`     // the beginning of the output is left out
+	Text    string `json:"text"`    // includes control characters; bytes that are not UTF-8 are replaced
 }
 
-// ServiceLog returns what the service on a host of this machine has printed last. fault.NotFound when the definition in force has
-// no such host; fault.Unavailable when the host is another machine, or no service was started there.
+// ServiceLog returns the last output of the service on a host of this machine. The error is fault.NotFound if the definition
+// in force does not have the host, and fault.Unavailable if the host is another machine or never started a service.
 func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceLogView, error) {
 	version, err := s.Version(ctx, name, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceL
 	if service.Manager != "process" {
 		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", target, service.Manager)
 	}
-	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not on this machine, or there is none yet", target).
+	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not on this machine, or does not exist yet", target).
 		WithHint("with several processes ask the one whose home has the host: --server URL")
 	if s.ReadLog == nil {
 		return view, elsewhere
@@ -52,7 +52,7 @@ func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceL
 
 // ServiceLog is Service.ServiceLog.
 func (c *Client) ServiceLog(ctx context.Context, name, target string) (view ServiceLogView, err error) {
-	return view, c.get(ctx, at("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
 }
 
 type serviceLogInput struct {
@@ -60,7 +60,7 @@ type serviceLogInput struct {
 	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
 }
 
-// serviceLog needs a token also on this machine: what services print may be confidential, and nothing is redacted.
+// serviceLog needs a token even on this machine: the output of a service may be confidential, and it is not redacted.
 func (a *api) serviceLog(ctx context.Context, in *serviceLogInput) (ServiceLogView, error) {
 	if _, err := Require(ctx, ScopeRead); err != nil {
 		return ServiceLogView{}, err

@@ -27,7 +27,7 @@ func stores() map[string]func(testing.TB) *servertest.World {
 	return all
 }
 
-func TestDeploymentTellsWhatItDid(t *testing.T) {
+func TestDeploymentShowsWhatItDid(t *testing.T) {
 	t.Parallel()
 	for name, start := range stores() {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func tellsWhatItDid(t *testing.T, w *servertest.World) {
 	}
 }
 
-func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
+func TestFailureSaysWhereWhyAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
 	w.Apply(t, servertest.Definition)
@@ -86,7 +86,7 @@ func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
 	got.Action = action.ID{}
 	want := server.Failure{
 		Target: "greeter/prod/east/elm", Event: "host-deployed", Why: "not healthy within 60s: exit 1",
-		Todo: "mend the revision and ship it; when the cause lay elsewhere and is mended: waybill deployment retry greeter#1",
+		Todo: "fix the revision and ship it; if the cause was elsewhere and is fixed: waybill deployment retry greeter#1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failure (-want +got):\n%s", diff)
@@ -102,7 +102,7 @@ func TestFailureTellsWhereWhyAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestPipelineTellsWhatIsAtAndInsideEachStage(t *testing.T) {
+func TestPipelineShowsWhatIsAtAndInsideEachStage(t *testing.T) {
 	t.Parallel()
 	for name, start := range stores() {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestPlanChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(plan.Steps) != 36 || plan.Total != 0 || unmeasured(plan) != 13 {
-		t.Errorf("got %d steps, %d of them unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan), server.Took(time.Duration(plan.Total)))
+		t.Errorf("got %d steps, %d unmeasured, in %s; want 36, 13 and no expectation", len(plan.Steps), unmeasured(plan), server.Took(time.Duration(plan.Total)))
 	}
 	if _, err := w.Service.Pipeline(t.Context(), "greeter"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after a plan the pipeline answers %v, want not found", err)
@@ -214,7 +214,7 @@ func TestUnknownNamesSayWhatIsNear(t *testing.T) {
 	}
 }
 
-// TestAnOutputThatIsNotStoredYetIsUnavailable: an end does not wait for the blob store, so who asks may be early.
+// TestAnOutputThatIsNotStoredYetIsUnavailable: an end does not wait for the blob store, so a client may ask too early.
 func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
@@ -230,8 +230,8 @@ func TestAnOutputThatIsNotStoredYetIsUnavailable(t *testing.T) {
 	}
 }
 
-// What bounds a deployment is in the row that creates it, whoever creates it and however soon the creator dies.
-func TestDeploymentIsBornWithItsBound(t *testing.T) {
+// The last stage of a deployment is in the row that creates it, even if its creator dies right after that.
+func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 	t.Parallel()
 	type commands interface {
 		Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
@@ -283,8 +283,8 @@ func TestDeploymentIsBornWithItsBound(t *testing.T) {
 	}
 }
 
-// What a host runs is what was switched to last, and how its service does is asked where it is this machine's.
-func TestPipelineTellsWhatHostsRunAndHowTheirServicesDo(t *testing.T) {
+// A host runs the release that it switched to last, and the state of its service is read if the host is on this machine.
+func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
 	w.Service.Inspect = func(_ context.Context, host pipeline.Host, service string) (step.State, bool, error) {

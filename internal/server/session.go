@@ -15,13 +15,13 @@ import (
 // sessionAge is how long a browser stays logged in.
 const sessionAge = 12 * time.Hour
 
-// Encrypted reports whether a client asked by https, here or at the proxy that stands before this server and says so
-// (X-Forwarded-Proto). Who forges that gets links and a cookie of no use to them.
+// Encrypted reports whether a client used https, with this server or with a proxy in front of it (X-Forwarded-Proto). A client
+// that forges the header only gets links and a cookie that do not work for it.
 func Encrypted(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-// sessions are the browsers that are logged in. A browser keeps a secret in a cookie; the ledger keeps a hash of it, made
+// sessions manages the sessions of logged-in browsers. A browser keeps a secret in a cookie; the ledger keeps its hash, made
 // with a key from the home's token, so that a new token ends all sessions.
 type sessions struct {
 	stored sessionStore
@@ -29,7 +29,7 @@ type sessions struct {
 	name   string // of the cookie and, below .localhost, of the home's own host
 }
 
-// sessionStore is what sessions need of the ledger.
+// sessionStore is the part of the ledger that sessions use.
 type sessionStore interface {
 	StartSession(ctx context.Context, s token.Session) error
 	SessionByHash(ctx context.Context, hash [32]byte) (token.Session, error)
@@ -42,23 +42,24 @@ func newSessions(token string, stored sessionStore) sessions {
 	return s
 }
 
+// keyed returns the HMAC-SHA-256 of a text.
 func keyed(key []byte, text string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
 }
 
-// hash is what the ledger knows of a cookie's secret.
+// hash returns the key under which the ledger keeps the session of a cookie's secret.
 func (s sessions) hash(secret string) [32]byte { return [32]byte(keyed(s.key, secret)) }
 
-// visitor is who logs in.
+// visitor is a person who logs in.
 type visitor struct {
 	by    string
 	token []byte // SHA-256 of the stored token; nil: the home's
 }
 
-// start logs a browser in and returns its cookie.
-func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bool) (*http.Cookie, error) {
+// startSession stores a new session and returns its cookie.
+func (s sessions) startSession(ctx context.Context, v visitor, now time.Time, secure bool) (*http.Cookie, error) {
 	secret := randomHex()
 	session := token.Session{Hash: s.hash(secret), By: v.by, Token: v.token, ExpiresAt: now.Add(sessionAge)}
 	if err := s.stored.StartSession(ctx, session); err != nil {
@@ -67,8 +68,8 @@ func (s sessions) start(ctx context.Context, v visitor, now time.Time, secure bo
 	return s.cookie(secret, secure, sessionAge), nil
 }
 
-// find returns the session of the request's cookie; ok is false without a valid one.
-func (s sessions) find(r *http.Request) (session token.Session, ok bool, err error) {
+// findSession returns the session of the request's cookie; ok is false without a valid one.
+func (s sessions) findSession(r *http.Request) (session ledger.Session, ok bool, err error) {
 	cookie, err := r.Cookie(s.name)
 	if err != nil {
 		return session, false, nil //nolint:nilerr // no cookie
@@ -80,8 +81,8 @@ func (s sessions) find(r *http.Request) (session token.Session, ok bool, err err
 	return session, err == nil, err
 }
 
-// end logs the request's browser out and returns the cookie that deletes its own.
-func (s sessions) end(r *http.Request) (*http.Cookie, error) {
+// endSession ends the session of the request's cookie. It returns the cookie that makes the browser delete it.
+func (s sessions) endSession(r *http.Request) (*http.Cookie, error) {
 	if cookie, err := r.Cookie(s.name); err == nil {
 		if err := s.stored.EndSession(r.Context(), s.hash(cookie.Value)); err != nil {
 			return nil, err

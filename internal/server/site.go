@@ -9,33 +9,33 @@ import (
 	"strings"
 )
 
-// site is where a server is reached, and so which requests are this machine's own, and where browsers log in.
+// site is the set of addresses of a server. It decides which requests come from this machine, and where browsers log in.
 //
-// A cookie knows no port: one for 127.0.0.1 would go to every other server on this machine. So on loopback browsers log in
-// under a name that is the home's alone, below .localhost, which they resolve to this machine. Only
-// a client with the home's token can learn the name.
+// Browsers send a cookie to every port of a host: one for 127.0.0.1 would reach every other server on this machine. So on
+// loopback browsers log in under a name below .localhost that only this home uses, and which they resolve to this machine.
+// Only a client with the home's token can learn the name.
 type site struct {
-	loopback bool     // it listens on this machine only
-	own      string   // the home's own host name; used while it listens on loopback
-	public   *url.URL // where clients reach it, as behind a proxy; nil: where it listens
+	loopback bool     // the server listens only on this machine
+	own      string   // the home's own host name, used on loopback
+	public   *url.URL // where clients reach the server, as behind a proxy; nil: where it listens
 }
 
-// local reports whether a request comes from this machine, as far as it can be known: nothing has passed it on, and no
-// proxy is configured.
-func (s site) local(r *http.Request) bool {
+// isLocal reports whether a request comes from this machine, as far as the server can see: no proxy is configured, and none
+// forwarded the request.
+func (s site) isLocal(r *http.Request) bool {
 	return s.loopback && s.public == nil && !forwarded(r)
 }
 
-// name has a request that came by the public address say by which scheme, whatever the proxy says.
-func (s site) name(r *http.Request) {
+// setScheme gives a request to the public address the scheme of that address, whatever the proxy sent.
+func (s site) setScheme(r *http.Request) {
 	if s.public != nil && s.isLogin(r.Host) {
 		r.Header.Set("X-Forwarded-Proto", s.public.Scheme)
 	}
 }
 
-// forwarded reports whether a proxy has passed a request on, as far as the request shows it. A proxy that says so names
-// itself (Via, CDN-Loop) or the client: by Forwarded and its relatives, or by an address, under any name. One that says nothing
-// may still speak HTTP/1.0, as nginx does unless it is configured otherwise.
+// forwarded reports whether the request shows that a proxy forwarded it. Proxies add their own name (Via, CDN-Loop) or the
+// client's: in Forwarded or a header like it, or as an address in any header. A proxy that adds nothing may still use
+// HTTP/1.0, as nginx does by default.
 func forwarded(r *http.Request) bool {
 	if !r.ProtoAtLeast(1, 1) {
 		return true
@@ -61,13 +61,13 @@ func isAddress(value string) bool {
 	return err == nil
 }
 
-// knows reports whether a host is one of the server's names. A server on loopback refuses others, so that a page whose name is
-// pointed at this machine cannot read what is here.
-func (s site) knows(host string) bool {
+// isOwnHost reports whether a host is a name of the server. A server on loopback refuses other names, so that a foreign page
+// whose name resolves to this machine cannot read anything.
+func (s site) isOwnHost(host string) bool {
 	return !s.loopback || isLoopback(host) || s.isLogin(host)
 }
 
-// isLogin reports whether browsers log in under a host, and so whether a cookie counts there.
+// isLogin reports whether browsers log in under a host. Cookies are only accepted there.
 func (s site) isLogin(host string) bool {
 	switch {
 	case s.public != nil:
@@ -78,8 +78,8 @@ func (s site) isLogin(host string) bool {
 	return true
 }
 
-// login is the origin under which a browser logs in that has reached the server at a host.
-func (s site) login(host string) string {
+// loginOrigin returns the origin under which a browser logs in, for a browser that reached the server at a host.
+func (s site) loginOrigin(host string) string {
 	switch {
 	case s.public != nil:
 		return s.public.Scheme + "://" + s.public.Host
@@ -92,13 +92,13 @@ func (s site) login(host string) string {
 	return "http://" + s.own
 }
 
-// sameHost compares hosts with ports; the scheme's own port may be left out.
+// sameHost reports whether hosts with ports are equal. The default port of the scheme may be left out.
 func sameHost(a, b, scheme string) bool {
 	port := map[string]string{"http": ":80", "https": ":443"}[scheme]
 	return strings.EqualFold(strings.TrimSuffix(a, port), strings.TrimSuffix(b, port))
 }
 
-// hostName is a host without its port.
+// hostName returns a host without its port.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -106,7 +106,7 @@ func hostName(host string) string {
 	return host
 }
 
-// isLoopback reports whether host (with or without a port) is what every machine calls itself.
+// isLoopback reports whether host, with or without a port, is localhost or a loopback address.
 func isLoopback(host string) bool {
 	name := hostName(host)
 	ip := net.ParseIP(strings.Trim(name, "[]"))

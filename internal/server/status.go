@@ -14,52 +14,53 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// StatusView says whether everything keeps up, and if not, who is slow.
+// StatusView is the state of the whole system: whether it keeps up and, if not, what is slow.
 type StatusView struct {
-	Now       time.Time       `json:"now"`     // the ledger's
-	KeepsUp   bool            `json:"keepsUp"` // nothing waits that should not
-	Troubles  []Trouble       `json:"troubles"`
-	Processes []InstanceView  `json:"processes"`
-	Handlers  []HandlerView   `json:"handlers"` // those with live actions, and those that are served
-	Lanes     []queue.Limiter `json:"lanes"`    // slowed, paused or disabled
-	NextDue   time.Time       `json:"nextDue,omitzero"`
-	Rescues   map[string]int  `json:"rescues"` // of the last hour, by code
-	Strain    store.Strain    `json:"strain"`
-	// Partitions is how history is kept; nil: the log has none.
-	Partitions *queue.Partitions `json:"partitions,omitempty"`
+	Now       time.Time        `json:"now"`     // the ledger's
+	KeepsUp   bool             `json:"keepsUp"` // no trouble blocks any work
+	Troubles  []Trouble        `json:"troubles"`
+	Processes []InstanceView   `json:"processes"`
+	Handlers  []HandlerView    `json:"handlers"` // those with live actions or with a conductor
+	Lanes     []ledger.Limiter `json:"lanes"`    // slowed, paused or disabled
+	NextDue   time.Time        `json:"nextDue,omitzero"`
+	Rescues   map[string]int   `json:"rescues"` // in the last hour, by code
+	Strain    ledger.Strain    `json:"strain"`
+	// Partitions is the state of the history's partitions; nil: the log has none.
+	Partitions *ledger.Partitions `json:"partitions,omitempty"`
 }
 
 // InstanceView is a process that runs roles.
 type InstanceView struct {
-	Name     string        `json:"name"`
-	Version  string        `json:"version"`
-	Roles    []string      `json:"roles"`
-	Handlers []string      `json:"handlers"` // that it serves
-	Since    time.Time     `json:"since"`
-	State    string        `json:"state"` // alive | draining | dead: nobody has taken it out yet
-	Guard    string        `json:"guard"` // lock: its end is seen at once; lease: within 20 s; home: by waybill.lock
-	Reload   *queue.Reload `json:"reload,omitempty"`
+	Name     string         `json:"name"`
+	Version  string         `json:"version"`
+	Roles    []string       `json:"roles"`
+	Handlers []string       `json:"handlers"` // handlers that it serves
+	Since    time.Time      `json:"since"`
+	State    string         `json:"state"` // alive | draining | dead (no instance has removed it yet)
+	Guard    string         `json:"guard"` // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
+	Reload   *ledger.Reload `json:"reload,omitempty"`
 }
 
-// HandlerView is what lives at a handler, and how many processes serve it.
+// HandlerView is the live actions of a handler, and the number of processes that serve it.
 type HandlerView struct {
 	queue.Backlog
 	Served int `json:"served"`
 }
 
-// statusPart is the part of the time that reading the status may take, however many ask: it counts every live row.
+// statusPart bounds the cost of reading the status, which counts every live row: reading it may take a 20th of the time,
+// with any number of clients.
 const statusPart = 20
 
-// pulse is the last status that was read.
-type pulse struct {
+// statusCache keeps the last status.
+type statusCache struct {
 	mu   sync.Mutex
 	read time.Time
 	took time.Duration
 	last queue.Status
 }
 
-// now reads the status, or answers with the last one while reading again would cost too much.
-func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (queue.Status, error) {
+// readStatus returns the status. It returns the last one again as long as reading it would exceed statusPart.
+func (k *statusCache) readStatus(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.read.IsZero() && time.Since(k.read) < statusPart*k.took {
@@ -74,9 +75,9 @@ func (k *pulse) now(ctx context.Context, l *ledger.Ledger) (queue.Status, error)
 	return last, nil
 }
 
-// Status says whether everything keeps up, and if not, who is slow.
+// Status returns whether everything keeps up and, if not, what is slow.
 func (s *Service) Status(ctx context.Context) (StatusView, error) {
-	now, err := s.pulse.now(ctx, s.ledger)
+	now, err := s.pulse.readStatus(ctx, s.ledger)
 	if err != nil {
 		return StatusView{}, err
 	}
@@ -97,23 +98,23 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 		}
 		v.Partitions = &partitions
 	}
-	v.Processes = s.processes(now.Instances, now.Now)
-	v.Handlers = served(now.Backlogs, v.Processes)
-	services, err := s.services(ctx)
+	v.Processes = s.instanceViews(now.Instances, now.Now)
+	v.Handlers = handlerViews(now.Backlogs, v.Processes)
+	services, err := s.serviceTroubles(ctx)
 	if err != nil {
 		return StatusView{}, err
 	}
-	away, err := s.hostsAway(ctx, now)
+	away, err := s.hostTroubles(ctx, now)
 	if err != nil {
 		return StatusView{}, err
 	}
-	v.Troubles = slices.Concat([]Trouble{}, v.Troubles, services, away, v.unserved(), v.laneTroubles(), v.late(lanes), blobTroubles(s.reports(now)), v.strained(), v.partitioned(), told(s.reports(now)))
+	v.Troubles = slices.Concat([]Trouble{}, v.Troubles, services, away, v.unservedTroubles(), v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(), reportTroubles(s.allReports(now)))
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil
 }
 
-// Instances lists the processes that run roles. It reads nothing else, and costs little.
+// Instances returns the processes that run roles. Unlike Status it is cheap: it reads only their rows.
 func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 	rows, err := s.ledger.Instances(ctx)
 	if err != nil {
@@ -123,13 +124,13 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.processes(rows, now), nil
+	return s.instanceViews(rows, now), nil
 }
 
-// processes puts the instances of each process together: every role is one.
-func (s *Service) processes(instances []queue.InstanceRow, now time.Time) []InstanceView {
+// instanceViews merges the rows of each process, which has one for every role.
+func (s *Service) instanceViews(instances []ledger.InstanceRow, now time.Time) []InstanceView {
 	if s.Idle != nil && s.Idle() {
-		return []InstanceView{} // what stands there is of one that was killed
+		return []InstanceView{} // the rows are those of a killed process
 	}
 	byName := map[string]*InstanceView{}
 	for _, i := range instances {
@@ -166,8 +167,8 @@ func (s *Service) processes(instances []queue.InstanceRow, now time.Time) []Inst
 	return all
 }
 
-// served puts beside what lives at handlers how many processes serve them.
-func served(backlogs []queue.Backlog, processes []InstanceView) []HandlerView {
+// handlerViews returns the backlog of each handler with the number of processes that serve it.
+func handlerViews(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
 	by := map[string]*HandlerView{}
 	for _, b := range backlogs {
 		by[b.Handler] = &HandlerView{Backlog: b}

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// kinds are the troubles of a status, without their times and texts.
+// kinds returns the troubles of a status without their times and texts.
 func kinds(v server.StatusView) (all []string) {
 	for _, t := range v.Troubles {
 		all = append(all, t.Kind+" "+t.Subject)
@@ -27,7 +27,26 @@ func kinds(v server.StatusView) (all []string) {
 	return all
 }
 
-func TestStatusSaysWhoIsSlow(t *testing.T) {
+// awaitTroubles returns the status once it has the wanted troubles.
+func (s *testServer) awaitTroubles(t *testing.T, want []string) (v server.StatusView) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, ledger.TopicAction) {
+		var err error
+		if v, err = s.client().Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if cmp.Equal(want, kinds(v)) {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, kinds(v)); diff != "" {
+		t.Fatal(diff)
+	}
+	return v
+}
+
+func TestStatusSaysWhatIsSlow(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
@@ -40,7 +59,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	if err != nil || !v.KeepsUp || len(v.Troubles) != 0 {
 		t.Fatalf("at first: %+v, %v", v, err)
 	}
-	// An action that waits for ever, one that waits long, a lane that somebody paused, and what processes tell.
+	// An action without a conductor, one that waits for long, a lane that a person paused, and the reports of processes.
 	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,23 +73,12 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 			Faults: []string{"server.yaml:3:5: unknown key"}, Restart: []string{"ledger"}}
 	})
 	want := []string{"stopped greeter", "unserved mail", "lane notify/hooks.example.org", "undeletable flows/x", "reload server.yaml", "restart server.yaml"}
-	deadline := time.Now().Add(time.Minute)
-	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(ctx, 100*time.Millisecond, store.TopicAction) {
-		if v, err = c.Status(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if cmp.Equal(want, kinds(v)) {
-			break
-		}
-	}
-	if diff := cmp.Diff(want, kinds(v)); diff != "" {
-		t.Fatal(diff)
-	}
+	v = s.awaitTroubles(t, want)
 	if v.KeepsUp {
 		t.Error("it keeps up, it says")
 	}
 	unserved := server.Trouble{Kind: "unserved", Subject: "mail", Text: "no process serves handler mail, which has 1 live action",
-		Hint: "describe it in server.yaml of a process that runs the role conductor"}
+		Hint: "describe it in the server.yaml of a process that runs the role conductor"}
 	if diff := cmp.Diff(unserved, v.Troubles[1], cmpopts.IgnoreFields(server.Trouble{}, "Since")); diff != "" {
 		t.Error(diff)
 	}
@@ -79,7 +87,7 @@ func TestStatusSaysWhoIsSlow(t *testing.T) {
 	}
 }
 
-// One target that refuses work, and a lane that a person paused, are no reason to say that everything is late.
+// A target that refuses work and a paused lane do not make everything late.
 func TestStatusKeepsUpBesideATargetThatRefusesWork(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -97,9 +105,9 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	ctx := t.Context()
-	other := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
-	s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: "one", URL: "s3://bucket"} })
-	if err := s.Ledger.Join(ctx, other); err != nil { // with what this process reports
+	other := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
+	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
+	if err := s.Ledger.Join(ctx, other); err != nil { // with the reports of this process
 		t.Fatal(err)
 	}
 	if v, err := s.Service.Status(ctx); err != nil || !v.KeepsUp {
@@ -113,8 +121,8 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	}
 }
 
-// Rows of a process that was killed stay on the embedded log: whoever holds its lock says whether they mean anything.
-func TestStatusKnowsThatNobodyRuns(t *testing.T) {
+// Rows of a killed process stay in the embedded log. The process that has its lock decides whether they count.
+func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	s.Service.Idle = func() bool { return true }
@@ -127,7 +135,7 @@ func TestStatusKnowsThatNobodyRuns(t *testing.T) {
 	}
 }
 
-// What a process ran that has ended, as after a restore, runs nowhere: the status does not say that it waits.
+// The attempts of an ended process, as after a restore, do not run anywhere. The status does not show them as waiting.
 func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -150,7 +158,8 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	}
 }
 
-// TestInstancesAreReadAlone: who works is asked before every command, so that question looks at no service and counts no action.
+// TestInstancesAreReadAlone: every command asks for the instances first, so that must neither look at services nor count
+// actions.
 func TestInstancesAreReadAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
@@ -172,5 +181,27 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	}
 	if got[0].State != "alive" || len(got[0].Roles) == 0 {
 		t.Errorf("instances %+v", got)
+	}
+}
+
+func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
+	t.Parallel()
+	w := servertest.StartShared(t)
+	w.Apply(t, servertest.Definition)
+	ctx := t.Context()
+	away := ledger.HostHome{ID: "a", Place: "m1:/srv/a"}
+	for _, address := range []string{"local://oak", "local://elm", "local://gone"} {
+		if _, err := w.Ledger.BindHost(ctx, address, away); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := w.Service.Status(ctx)
+	want := "no conductor has the home m1:/srv/a with local://elm, local://oak: their steps wait for it"
+	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != want || !v.Troubles[0].Warning {
+		t.Errorf("%+v, %v", v.Troubles, err)
+	}
+	w.Ledger.UpdateReport(func(r *ledger.Report) { r.Home = &ledger.HostHome{ID: "a", Place: "m1:/moved"} })
+	if v, err := w.Service.Status(ctx); err != nil || len(v.Troubles) != 0 {
+		t.Errorf("with a conductor of the home: %+v, %v", v.Troubles, err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// HomeToken reads the token file (0600), making it when it is not there. A file that
-// others may read is refused, since whoever read it may act.
+// HomeToken returns the token in a file (0600), which it creates if necessary. It refuses a file that other users may read,
+// since the token gives every right.
 func HomeToken(path string) (string, error) {
 	token, err := readToken(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -25,7 +25,7 @@ func HomeToken(path string) (string, error) {
 	if err := writeToken(path, "wb_"+randomHex()); err != nil {
 		return "", fault.New(fault.Unavailable, "make the token file: %w", err)
 	}
-	return readToken(path) // another process may have been first: its token counts
+	return readToken(path) // another process may have created the file first: use its token
 }
 
 func readToken(path string) (string, error) {
@@ -34,7 +34,7 @@ func readToken(path string) (string, error) {
 		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fault.New(fault.Invalid, "%s may be read by others (mode %04o)", path, info.Mode().Perm()).
+		return "", fault.New(fault.Invalid, "%s may be read by other users (mode %04o)", path, info.Mode().Perm()).
 			WithHint("chmod 600 %s", path)
 	}
 	text, err := os.ReadFile(path)
@@ -43,14 +43,14 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < 16 {
-		return "", fault.New(fault.Invalid, "%s holds no token", path).WithHint("delete it: the next start makes one")
+		return "", fault.New(fault.Invalid, "%s does not hold a token", path).WithHint("delete it: the next start creates one")
 	}
 	return token, nil
 }
 
-// writeToken makes the file whole or not at all; it leaves one that is there.
+// writeToken creates the file with all of its content or not at all. It leaves an existing file as it is.
 func writeToken(path, token string) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".token-*") // made with 0600
+	file, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -65,15 +65,15 @@ func writeToken(path, token string) error {
 	return nil
 }
 
-// randomHex is 32 random bytes as 64 hex digits.
+// randomHex returns 32 random bytes as 64 hex digits.
 func randomHex() string {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return hex.EncodeToString(random[:])
 }
 
-// same compares secrets in a time that does not depend on where they differ.
-func same(a, b string) bool {
+// sameSecret reports whether secrets are equal, in a time that does not depend on where they differ.
+func sameSecret(a, b string) bool {
 	left, right := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(left[:], right[:]) == 1
 }

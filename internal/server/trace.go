@@ -10,14 +10,14 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// traced makes a span of each request, as a part of its sender's trace. Without a provider no span is made, and the
-// sender's is known all the same: actions that the request orders are linked to it.
-func traced(next http.Handler, provider trace.TracerProvider) http.Handler {
+// withTracing makes a span of each request, as a part of its sender's trace. Without a provider it makes no span, but still
+// passes the sender's trace on: actions that the request creates are linked to it.
+func withTracing(next http.Handler, provider trace.TracerProvider) http.Handler {
 	if provider == nil {
 		provider = noop.NewTracerProvider()
 	}
 	return otelhttp.NewHandler(next, "", otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}),
-		otelhttp.WithFilter(worthASpan), otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
+		otelhttp.WithFilter(wantsSpan), otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
 			if r.Pattern == "" {
 				return r.Method
 			}
@@ -29,8 +29,9 @@ func traced(next http.Handler, provider trace.TracerProvider) http.Handler {
 		}))
 }
 
-// worthASpan leaves out what is asked all the time, and streams, which end when somebody closes a window.
-func worthASpan(r *http.Request) bool {
+// wantsSpan reports whether a request gets a span. Frequent requests get none, and neither do streams, whose duration only
+// says how long a window was open.
+func wantsSpan(r *http.Request) bool {
 	return !isHealth(r.URL.Path) && r.URL.Path != "/metrics" && !strings.HasPrefix(r.URL.Path, "/assets/") &&
 		!strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }

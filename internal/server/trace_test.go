@@ -16,10 +16,10 @@ import (
 
 const sender = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// order has an action stored by a server with these spans, for a sender with a trace; it returns what was stored.
-func rank(t *testing.T, provider trace.TracerProvider) queue.ActionState {
+// addTraced adds an action through a server with these spans, for a sender with a trace, and returns the stored action.
+func addTraced(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
 	t.Helper()
-	w := serveOrders(t)
+	w := serveWork(t)
 	api := server.New(w.Service, server.Options{Token: homeToken, Tracing: provider})
 	s := httptest.NewServer(api.Handler())
 	defer s.Close()
@@ -45,7 +45,7 @@ func rank(t *testing.T, provider trace.TracerProvider) queue.ActionState {
 func TestRequestsAreSpansAndActionsKnowTheirs(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
-	stored := rank(t, sdk.NewTracerProvider(sdk.WithSyncer(spans)))
+	stored := addTraced(t, sdk.NewTracerProvider(sdk.WithSyncer(spans)))
 	all := spans.GetSpans()
 	if len(all) != 1 || all[0].Name != "POST /api/v1/actions" || all[0].SpanKind != trace.SpanKindServer {
 		t.Fatalf("spans: %+v", all)
@@ -60,7 +60,7 @@ func TestRequestsAreSpansAndActionsKnowTheirs(t *testing.T) {
 
 func TestTheSendersTraceIsKeptWithoutTracing(t *testing.T) {
 	t.Parallel()
-	if got := rank(t, nil).Trace; got != sender {
+	if got := addTraced(t, nil).Trace; got != sender {
 		t.Errorf("got %q, want %q", got, sender)
 	}
 }

@@ -12,52 +12,52 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Trouble is one thing that people should look at.
+// Trouble is one thing that a person should look at.
 type Trouble struct {
 	Kind    string    `json:"kind"`              // see the constants
 	Subject string    `json:"subject,omitempty"` // the handler, lane, pipeline, file or workflow
 	Text    string    `json:"text"`
 	Since   time.Time `json:"since,omitzero"`
-	Hint    string    `json:"hint,omitempty"` // what to do
-	Warning bool      `json:"warning"`        // true: nothing waits for it
+	Hint    string    `json:"hint,omitempty"` // what to do about it
+	Warning bool      `json:"warning"`        // true: no work is blocked by it
 }
 
-// The kinds of trouble, in the order in which they are told.
+// The kinds of trouble, in the order in which they are listed.
 const (
 	TroubleStopped     = "stopped"     // a pipeline's decisions stopped at a broken invariant
-	TroubleUnserved    = "unserved"    // actions wait for a handler that nobody serves
+	TroubleUnserved    = "unserved"    // actions wait for a handler that no conductor serves
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
-	TroubleLate        = "late"        // ready actions wait long
-	TroubleBlobs       = "blobs"       // processes do not see each other's blobs
-	TroubleHosts       = "hosts"       // local hosts are in a home that no conductor has
-	TroublePartition   = "partition"   // there is no time ahead to store in, or the past cannot go
-	TroubleUndeletable = "undeletable" // a workflow stays in its cluster
+	TroubleLate        = "late"        // ready actions wait for long
+	TroubleBlobs       = "blobs"       // processes use different blob stores
+	TroubleHosts       = "hosts"       // local hosts belong to a home without a conductor
+	TroublePartition   = "partition"   // partitions for new actions are missing, or an old one cannot be removed
+	TroubleUndeletable = "undeletable" // a workflow cannot be deleted from its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
-	TroubleService     = "service"     // a service on this machine is down, or restarts again and again
+	TroubleService     = "service"     // a service on this machine is down or keeps restarting
 	TroubleReload      = "reload"      // the configuration file has faults
 	TroubleRestart     = "restart"     // a change of the configuration needs a restart
 )
 
-// When something is worth telling.
+// Ages from which something counts as a trouble.
 const (
-	lateAfter = 30 * time.Second
-	heldAfter = 5 * time.Minute
+	lateAfter = 30 * time.Second // of a ready action
+	heldAfter = 5 * time.Minute  // of a transaction that holds dead rows
 )
 
-// rank returns the place of a kind of trouble among the others.
+// rank returns the position of a kind of trouble in the list of kinds.
 func rank(kind string) int {
 	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
 }
 
-// unserved are the handlers with work and nobody to do it.
-func (v StatusView) unserved() (all []Trouble) {
+// unservedTroubles returns a trouble for each handler with live actions that no conductor serves.
+func (v StatusView) unservedTroubles() (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served > 0 || h.Live() == 0 {
 			continue
 		}
 		t := Trouble{Kind: TroubleUnserved, Subject: h.Handler, Since: h.Oldest,
 			Text: fmt.Sprintf("no process serves handler %s, which has %s", h.Handler, liveActions(h.Live())),
-			Hint: "describe it in server.yaml of a process that runs the role conductor"}
+			Hint: "describe it in the server.yaml of a process that runs the role conductor"}
 		if !slices.ContainsFunc(v.Processes, func(p InstanceView) bool { return slices.Contains(p.Roles, "conductor") && p.State == "alive" }) {
 			t.Hint = "start a conductor: waybill up, or waybill serve conductor"
 			if h.Counts[action.Running] > 0 && len(v.Processes) == 0 {
@@ -76,8 +76,8 @@ func liveActions(n int) string {
 	return fmt.Sprintf("%d live actions", n)
 }
 
-// laneTroubles returns the lanes whose targets refuse work, or that a person paused. Only a disabled one needs a person:
-// the others recover by themselves, or are waited for on purpose, and everything else keeps up.
+// laneTroubles returns a trouble for each lane that is slowed, paused or disabled. All but disabled lanes are warnings: a
+// slowed lane recovers by itself, and a person paused a lane on purpose.
 func (v StatusView) laneTroubles() (all []Trouble) {
 	for _, l := range v.Lanes {
 		t := Trouble{Kind: TroubleLane, Subject: l.Key, Text: "lane " + l.Key + " is ", Warning: l.State != "disabled"}
@@ -92,7 +92,7 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 			}
 			t.Hint = "waybill action limits --resume " + l.Key
 		default:
-			t.Since, t.Hint = l.SlowedAt, "it goes faster by itself once its target is well"
+			t.Since, t.Hint = l.SlowedAt, "it speeds up by itself once its target works again"
 			t.Text += fmt.Sprintf("%s to %s of %s", "slowed", action.PerSecond(l.Rate), action.PerSecond(l.Full()))
 		}
 		if l.Reason != "" {
@@ -103,9 +103,9 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 	return all
 }
 
-// late returns the handlers that are served and whose actions wait long all the same. Actions in lanes that are slowed,
-// paused or disabled wait on purpose: laneTroubles names their lanes.
-func (v StatusView) late(lanes []queue.Limiter) (all []Trouble) {
+// lateTroubles returns a trouble for each handler that is served and whose ready actions still wait for long. It leaves out
+// actions in lanes that are slowed, paused or disabled: laneTroubles names those lanes.
+func (v StatusView) lateTroubles(lanes []ledger.Limiter) (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served == 0 || h.Free.IsZero() || v.Now.Sub(h.Free) < lateAfter {
 			continue
@@ -121,8 +121,8 @@ func (v StatusView) late(lanes []queue.Limiter) (all []Trouble) {
 	return all
 }
 
-// blobTroubles returns a trouble when processes keep blobs in different stores: what one of them has stored, another cannot read.
-func blobTroubles(reports []queue.Report) []Trouble {
+// blobTroubles returns a trouble if processes keep blobs in different stores, since they cannot read each other's blobs.
+func blobTroubles(reports []ledger.Report) []Trouble {
 	urls := map[string]string{} // by the store's id
 	for _, r := range reports {
 		if r.Blobs != nil {
@@ -134,11 +134,11 @@ func blobTroubles(reports []queue.Report) []Trouble {
 	}
 	return []Trouble{{Kind: TroubleBlobs, Text: "processes keep blobs in different stores, and cannot read each other's: " +
 		strings.Join(slices.Sorted(maps.Values(urls)), ", "),
-		Hint: "name one store that all of them reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
+		Hint: "name one store that all processes reach in each server.yaml: blob: {url: s3://… or a shared folder}; then ship again"}}
 }
 
-// hostsAway returns a trouble for each home that has local hosts of a definition in force and no conductor.
-func (s *Service) hostsAway(ctx context.Context, now queue.Status) (all []Trouble, err error) {
+// hostTroubles returns a trouble for each home that has local hosts of a definition in force and no conductor.
+func (s *Service) hostTroubles(ctx context.Context, now ledger.Status) (all []Trouble, err error) {
 	homes, err := s.ledger.HostHomes(ctx)
 	if err != nil || len(homes) == 0 {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *Service) hostsAway(ctx context.Context, now queue.Status) (all []Troubl
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range s.reports(now) {
+	for _, r := range s.allReports(now) {
 		if r.Home != nil {
 			maps.DeleteFunc(homes, func(_ string, home queue.HostHome) bool { return home.ID == r.Home.ID })
 		}
@@ -166,7 +166,7 @@ func (s *Service) hostsAway(ctx context.Context, now queue.Status) (all []Troubl
 			named += fmt.Sprintf(" and %d more", more)
 		}
 		all = append(all, Trouble{Kind: TroubleHosts, Subject: home.Place, Warning: !waiting,
-			Text: fmt.Sprintf("no conductor has the home %s, which holds %s: their steps wait for it", home.Place, named),
+			Text: fmt.Sprintf("no conductor has the home %s with %s: their steps wait for it", home.Place, named),
 			Hint: "start waybill serve conductor with that home, or give the hosts new names in waybill.yaml"})
 	}
 	slices.SortFunc(all, func(a, b Trouble) int { return strings.Compare(a.Text, b.Text) })
@@ -176,38 +176,38 @@ func (s *Service) hostsAway(ctx context.Context, now queue.Status) (all []Troubl
 // namedHosts is the number of hosts that a trouble names.
 const namedHosts = 5
 
-// strained is what slows the database.
-func (v StatusView) strained() []Trouble {
+// strainTroubles returns a trouble if a long transaction slows the database.
+func (v StatusView) strainTroubles() []Trouble {
 	if v.Strain.HeldSince.IsZero() || v.Now.Sub(v.Strain.HeldSince) < heldAfter {
 		return nil
 	}
 	return []Trouble{{Kind: TroubleSnapshot, Since: v.Strain.HeldSince, Warning: true,
 		Text: "a transaction keeps dead rows from being removed: " + v.Strain.HeldBy,
-		Hint: "end it, or everything slows down by and by"}}
+		Hint: "end that transaction: until then everything slows down"}}
 }
 
-// fewAhead is how many partitions ahead are so few that something keeps them from being made: there should be four.
+// fewAhead is the number of future partitions below which something must be wrong: there should be four.
 const fewAhead = 2
 
-// partitioned is what keeps actions from being stored, or old ones from going.
-func (v StatusView) partitioned() (all []Trouble) {
+// partitionTroubles returns what may stop actions from being stored, or old ones from being removed.
+func (v StatusView) partitionTroubles() (all []Trouble) {
 	if v.Partitions == nil {
 		return nil
 	}
 	if n := v.Partitions.Ahead; n < fewAhead {
 		all = append(all, Trouble{Kind: TroublePartition, Warning: n > 0,
-			Text: fmt.Sprintf("%d of 4 partitions stand ready for the time to come; without one, actions cannot be stored", n),
-			Hint: "a process with the role conductor makes them hourly; its log says what keeps it from that"})
+			Text: fmt.Sprintf("%d of 4 future partitions exist; without one, actions cannot be stored", n),
+			Hint: "a process with the role conductor makes them hourly; its log has the reason why it does not"})
 	}
 	for _, p := range v.Partitions.Pinned {
 		all = append(all, Trouble{Kind: TroublePartition, Subject: p.Name, Warning: true,
-			Text: fmt.Sprintf("partition %s is past its time, and stays since action %s lives", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
+			Text: fmt.Sprintf("partition %s is past its retention, and stays because action %s has not ended", p.Name, p.Action), Hint: "waybill action show " + p.Action.String()})
 	}
 	return all
 }
 
-// told is what processes tell that no row says, each thing once.
-func told(reports []queue.Report) (all []Trouble) {
+// reportTroubles returns the troubles that only the processes' reports have, each once.
+func reportTroubles(reports []ledger.Report) (all []Trouble) {
 	seen := map[[2]string]bool{}
 	add := func(t Trouble) {
 		if key := [2]string{t.Kind, t.Text}; !seen[key] {
@@ -218,31 +218,31 @@ func told(reports []queue.Report) (all []Trouble) {
 	for _, r := range reports {
 		for _, name := range slices.Sorted(maps.Keys(r.Stopped)) {
 			add(Trouble{Kind: TroubleStopped, Subject: name, Text: fmt.Sprintf("pipeline %s is stopped: %s", name, r.Stopped[name]),
-				Hint: "its log breaks a rule that nothing should break; please report it, with waybill log " + name + " -o json"})
+				Hint: "its log breaks an invariant; please report it, with waybill log " + name + " -o json"})
 		}
 		for _, workflow := range slices.Sorted(maps.Keys(r.Undeletable)) {
 			add(Trouble{Kind: TroubleUndeletable, Subject: workflow, Warning: true,
-				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded, and deleting it is tried again"})
+				Text: fmt.Sprintf("workflow %s stays in its cluster: %s", workflow, r.Undeletable[workflow]), Hint: "it is archived and recorded; deleting it is tried again"})
 		}
 		if r.Reload == nil {
 			continue
 		}
 		if len(r.Reload.Faults) > 0 {
 			add(Trouble{Kind: TroubleReload, Subject: r.Reload.File, Since: r.Reload.TriedAt, Warning: true,
-				Text: "the configuration has faults, and what was in force before stays: " + strings.Join(r.Reload.Faults, "; "),
+				Text: "the configuration has faults, so the earlier one stays in force: " + strings.Join(r.Reload.Faults, "; "),
 				Hint: "waybill config check " + r.Reload.File})
 		}
 		if len(r.Reload.Restart) > 0 {
 			add(Trouble{Kind: TroubleRestart, Subject: r.Reload.File, Since: r.Reload.Since, Warning: true,
-				Text: "changed, and in force after a restart only: " + strings.Join(r.Reload.Restart, ", ")})
+				Text: "changed, but in force only after a restart: " + strings.Join(r.Reload.Restart, ", ")})
 		}
 	}
 	return all
 }
 
-// reports are those of all processes, and this one's.
-func (s *Service) reports(now queue.Status) []queue.Report {
-	all := []queue.Report{s.ledger.Report()}
+// allReports returns the reports of this process and of all instances.
+func (s *Service) allReports(now ledger.Status) []ledger.Report {
+	all := []ledger.Report{s.ledger.Report()}
 	if s.Idle != nil && s.Idle() {
 		return all
 	}

@@ -8,15 +8,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Waiter is one follower's ear: Wait misses nothing that happens between two of its calls.
+// Waiter is one follower's place in the changes of topics. Wait misses no change between two of its calls.
 type Waiter struct{ ledger *ledger.Ledger }
 
-// Waiter makes one; each follower needs its own.
-func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.NewWaiter()} }
+// Waiter returns a new waiter. Each follower needs its own.
+func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.Waiter()} }
 
-// Wait returns when something of the topics may have changed since the last Wait, after at most max, or with the
-// cause when ctx ends.
-func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...store.Topic) error {
+// Wait returns when one of the topics may have changed since the last Wait, or after max. If ctx ends it returns the cause.
+func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...ledger.Topic) error {
 	waiting, cancel := context.WithCancel(ctx)
 	deadline := time.Now().Add(max)
 	ends := make(chan error, len(topics))

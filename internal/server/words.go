@@ -9,10 +9,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// stepWords are a step's name, what it is doing, and what it has done.
+// stepWords are the words for a step: its name, what it does, and what it has done.
 type stepWords struct{ name, doing, done string }
 
-// wordsOf is the three words for an event; own steps have none but their name.
+// wordsOf returns the words for the step with an event. A user-defined step has only its name.
 func wordsOf(event string) stepWords {
 	switch event {
 	case pipeline.BuildCompleted:
@@ -31,11 +31,12 @@ func wordsOf(event string) stepWords {
 	return stepWords{own, "running " + own, own}
 }
 
-// StepName is how people call the step with this event: deploy, build, the own step's name, an artifact's label.
+// StepName returns the name for people of the step with an event: deploy, build, the name of a user-defined step, the label
+// of an artifact.
 func StepName(event string) string { return wordsOf(event).name }
 
-// word says in one or two words where a step stands.
-func word(run StepRun) string {
+// stepWord returns the state of a step in one or two words.
+func stepWord(run StepRun) string {
 	words := wordsOf(run.Event)
 	switch run.State {
 	case pipeline.StateComplete:
@@ -62,7 +63,7 @@ func claimedWord(status action.Status, words stepWords) string {
 	return "queued"
 }
 
-// Took is a duration for people: 0.2s, 42.0s, 3m04s, 2h05m, 2d4h.
+// Took returns a duration for people: 0.2s, 42.0s, 3m04s, 2h05m, 2d4h.
 func Took(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -76,7 +77,7 @@ func Took(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// Size is a number of bytes for people, in powers of 1000: 4.1 MB.
+// Size returns a number of bytes for people, in powers of 1000: 4.1 MB.
 func Size(bytes int64) string {
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)

@@ -1,5 +1,5 @@
-// Package servertest runs a small Waybill for tests of its faces: a real log,
-// deployer and conductor, and a handler whose attempts do what the test says.
+// Package servertest runs a small Waybill for tests of the server, the pages and the commands: a real log, deployer and
+// conductor, and a handler whose attempts end as the test decides.
 package servertest
 
 import (
@@ -153,21 +153,22 @@ func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(serv
 // Ended reports whether a deployment has ended, for Until.
 func Ended(v server.DeploymentView) bool { return v.Status != pipeline.StatusActive }
 
-// Script is a handler that asks the test: attempts at a step wait while it is held, and end as it says.
+// Script is a handler under the control of a test: attempts at a step wait while the step is held, and end with the outcome that
+// the test sets.
 type Script struct {
 	ledger *ledger.Ledger
 
 	mu      sync.Mutex
 	ends    map[string]action.Outcome
 	held    map[string]bool
-	changed chan struct{} // closed and made anew by each change
+	changed chan struct{} // closed and replaced by each change
 }
 
 func newScript(l *ledger.Ledger) *Script {
 	return &Script{ledger: l, ends: map[string]action.Outcome{}, held: map[string]bool{}, changed: make(chan struct{})}
 }
 
-// End makes attempts at a step, such as "prod/east/elm host-deployed", end with an outcome; the zero one is done again.
+// End makes attempts at a step, such as "prod/east/elm host-deployed", end with an outcome. The zero outcome is success.
 func (s *Script) End(step string, outcome action.Outcome) {
 	s.change(func() { s.ends[step] = outcome })
 }
@@ -192,7 +193,7 @@ func (s *Script) look(step string) (outcome action.Outcome, held bool, changed <
 	return s.ends[step], s.held[step], s.changed
 }
 
-// Do waits while the step is held and ends as the test says; a build that is done registers its artifact.
+// Do waits while the step is held and returns the outcome that the test set. A successful build registers its artifact.
 func (s *Script) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	_, target, _ := strings.Cut(a.Action.Step.Target, "/")
 	for {

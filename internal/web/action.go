@@ -9,22 +9,22 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// actionsLength is how many actions a page shows.
+// actionsLength is the number of actions on a page.
 const actionsLength = 100
 
-// actionsPage is a list of actions.
+// actionsPage is the data of a page of actions.
 type actionsPage struct {
 	Status   string
 	Pipeline string
 	Handler  string
 	Live     bool
 	Statuses []action.Status // to choose from
-	Actions  []queue.ActionState
-	Older    string          // address of the next part; "": there is none
-	Troubled []queue.Limiter // lanes that are slowed, paused or disabled
+	Actions  []ledger.ActionState
+	Older    string           // address of the page with older actions; "": none
+	Troubled []ledger.Limiter // lanes that are slowed, paused or disabled
 }
 
-// actions is the page of all actions.
+// actions returns a page of actions.
 func (p *Pages) actions(r *http.Request) (content, error) {
 	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
 	for s := action.Pending; s <= action.RetriesExhausted; s++ {
@@ -44,7 +44,7 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 			return content{}, fault.Wrap(fault.Invalid, err)
 		}
 	}
-	if page.Troubled, err = p.troubled(r.Context()); err != nil {
+	if page.Troubled, err = p.troubledLanes(r.Context()); err != nil {
 		return content{}, err
 	}
 	page.Actions, err = p.service.Actions(r.Context(), q)
@@ -55,7 +55,7 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 	return content{Title: "Actions", Template: "actions", Nav: "actions", Data: page}, err
 }
 
-// action is the page of one action.
+// action returns the page of one action.
 func (p *Pages) action(r *http.Request) (content, error) {
 	id, err := actionOf(r)
 	if err != nil {
@@ -65,27 +65,27 @@ func (p *Pages) action(r *http.Request) (content, error) {
 	return content{Title: view.Name, Template: "action", Nav: "actions", Data: actionPage{view}}, err
 }
 
-// actionPage is one action.
+// actionPage is the data of the page of one action.
 type actionPage struct{ server.ActionView }
 
-// Text is what the action said for people; "" when its output is for programs.
+// Text returns the text for people in the action's output; "" if the output is for programs.
 func (a actionPage) Text() string { return server.TextOf(a.Output) }
 
-// Allowed is how many attempts may be spent.
+// Allowed returns how many attempts the policy allows.
 func (a actionPage) Allowed() int { return a.Policy.Retries + 1 }
 
-// Ended, CanSnooze and CanCancel say which buttons make sense now; the ledger judges again.
+// Ended, CanSnooze and CanCancel report which buttons make sense now. The ledger checks again.
 func (a actionPage) Ended() bool     { return a.Thread.Status.Ended() }
 func (a actionPage) CanCancel() bool { return a.Thread.Status.Live() }
 func (a actionPage) CanSnooze() bool { return a.CanCancel() && a.Thread.Status != action.Running }
 
-// eventRow is an event of an action's page.
+// eventRow is an event on an action's page.
 type eventRow struct {
 	action.Event
 	SameAs int // the seq of an earlier event with the same error; -1: the action's own, at the top of the page; 0: its error is new
 }
 
-// Rows lists the events so that every error is there once.
+// Rows returns the events such that the page shows each error once.
 func (a actionPage) Rows() (rows []eventRow) {
 	seen := map[string]int{a.Error: -1}
 	for _, e := range a.Events {

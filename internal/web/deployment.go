@@ -13,28 +13,28 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// tailLength is how many of the last entries a deployment's page shows.
+// tailLength is the number of newest entries on a deployment's page.
 const tailLength = 12
 
-// deploymentPage is one deployment with the end of its log.
+// deploymentPage is the data of the page of one deployment, with the end of its log.
 type deploymentPage struct {
 	server.DeploymentView
 	Tail []pipeline.Entry // newest first
 }
 
-// Ref is greeter#7.
+// Ref returns the name of the deployment, such as greeter#7.
 func (d deploymentPage) Ref() server.Ref { return server.Ref{Pipeline: d.Pipeline, Number: d.Number} }
 
-// Path is the address of its page.
+// Path returns the address of the deployment's page.
 func (d deploymentPage) Path() string { return deploymentPath(d.Ref()) }
 
-// cause is one error with the steps that it failed.
+// cause is an error with the steps that failed by it.
 type cause struct {
 	server.Failure
 	Where []server.Failure
 }
 
-// Causes groups the failures by what they say, so that the page says it once.
+// Causes groups the failures by their text, so that the page shows each text once.
 func (d deploymentPage) Causes() (causes []*cause) {
 	by := map[[2]string]*cause{}
 	for _, f := range d.Failures {
@@ -60,21 +60,21 @@ func (d deploymentPage) Brief(raw json.RawMessage) string {
 	})
 }
 
-// CanHold, CanResume, CanRetry and CanCancel say which buttons make sense now; the server judges again.
+// CanHold, CanResume, CanRetry and CanCancel report which buttons make sense now. The server checks again.
 func (d deploymentPage) CanHold() bool {
 	return d.Status == pipeline.StatusActive && d.State.Held == ""
 }
 func (d deploymentPage) CanResume() bool {
 	return d.State.Held != "" && d.Status == pipeline.StatusActive
 }
-func (d deploymentPage) CanRetry() bool  { return len(d.Failures) > 0 && d.mayGoOn() }
-func (d deploymentPage) CanCancel() bool { return d.mayGoOn() }
+func (d deploymentPage) CanRetry() bool  { return len(d.Failures) > 0 && d.mayContinue() }
+func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 
-func (d deploymentPage) mayGoOn() bool {
+func (d deploymentPage) mayContinue() bool {
 	return d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed
 }
 
-// deployment is the page of one deployment.
+// deployment returns the page of one deployment.
 func (p *Pages) deployment(r *http.Request) (content, error) {
 	ref, err := refOf(r)
 	if err != nil {
@@ -100,7 +100,7 @@ func refOf(r *http.Request) (server.Ref, error) {
 	return server.Ref{Pipeline: r.PathValue("pipeline"), Number: number}, nil
 }
 
-// deploymentPath is the address of a deployment's page.
+// deploymentPath returns the address of a deployment's page.
 func deploymentPath(ref server.Ref) string {
 	return "/deployments/" + url.PathEscape(ref.Pipeline) + "/" + strconv.FormatInt(ref.Number, 10)
 }

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,30 +10,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
-// Pages show the documents of the job API too.
 var _ ogc.Pages = (*Pages)(nil)
 
-// titles are what the documents' pages are called; a job, a process and the like have their own names besides.
-var titles = map[string]string{ //nolint:gochecknoglobals // a table that nobody changes
+// titles are the titles of the documents' pages. A job or a process has its own name as the title.
+var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process", "schema": "Schema",
 	"jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result", "cache": "Payload cache", "cache-entry": "Payload",
 }
 
 // Document writes a document of the job API as a page.
 func (p *Pages) Document(w http.ResponseWriter, r *http.Request, name string, doc any) {
-	secure(w)
-	p.write(w, r, http.StatusOK, documentPage(r, name, doc))
+	setPageHeaders(w)
+	p.writePage(w, r, http.StatusOK, documentPage(r, name, doc))
 }
 
 // Fail writes an error as a page.
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	secure(w)
-	p.fail(w, r, err)
+	setPageHeaders(w)
+	p.writeError(w, r, err)
 }
 
-// Follow sends a document's page anew whenever it has changed.
+// Follow sends a document's page again whenever it has changed.
 func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
-	p.live(w, r, func(r *http.Request) (content, error) {
+	p.serveLive(w, r, func(r *http.Request) (content, error) {
 		name, doc, err := load(r)
 		if err != nil {
 			return content{}, err
@@ -44,7 +41,7 @@ func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.R
 	})
 }
 
-// documentPage is a page's content. Its data has the filters that the address names beside the document.
+// documentPage returns the content of a document's page. Its data also has the filters in the address.
 func documentPage(r *http.Request, name string, doc any) content {
 	nav, title := "jobs", titles[name]
 	switch d := doc.(type) {
@@ -65,15 +62,15 @@ func documentPage(r *http.Request, name string, doc any) content {
 	return content{Title: title, Template: "ogc-" + name, Nav: nav, Data: shownDocument{Doc: doc, Query: func(key string) string { return query.Get(key) }}}
 }
 
-// shownDocument is what a document's template gets.
+// shownDocument is the data of a document's template.
 type shownDocument struct {
 	Doc   any
 	Query func(key string) string
 }
 
-// raw is a document that has no links of its own.
+// raw is a document without links.
 type raw struct {
-	Up      string // what it belongs to
+	Up      string // address of the resource that it belongs to
 	Text    string
 	Methods []method // of the API's definition
 }
@@ -81,15 +78,16 @@ type raw struct {
 // method is one operation of the API's definition.
 type method struct{ Method, Path, Summary, Scope string }
 
+// rawPage returns the data of the page of a raw document.
 func rawPage(name, path string, content []byte) raw {
-	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: pretty(content)}
+	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: prettyJSON(content)}
 	if name == "definition" {
-		page.Up, page.Methods = "/", methods(content)
+		page.Up, page.Methods = "/", apiOperations(content)
 	}
 	return page
 }
 
-// resultsPage is a job's results with a link to each.
+// resultsPage returns the data of the page of a job's results, with a link to each.
 func resultsPage(path string, results ogc.Results) any {
 	type output struct{ Name, Path, Text string }
 	page := struct {
@@ -97,17 +95,18 @@ func resultsPage(path string, results ogc.Results) any {
 		Outputs []output
 	}{Up: strings.TrimSuffix(path, "/results")}
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		page.Outputs = append(page.Outputs, output{name, path, pretty(results[name])})
+		page.Outputs = append(page.Outputs, output{name, path, prettyJSON(results[name])})
 	}
 	return page
 }
 
-func methods(openAPI []byte) []method {
+// apiOperations returns the operations in the API's definition.
+func apiOperations(openAPI []byte) []method {
 	var document struct {
 		Paths map[string]map[string]struct{ Summary, Description string }
 	}
 	if json.Unmarshal(openAPI, &document) != nil {
-		return nil // the page shows its text all the same
+		return nil // the page still shows the text
 	}
 	var all []method
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
@@ -119,18 +118,7 @@ func methods(openAPI []byte) []method {
 	return all
 }
 
-// mustJSON is a value that was read from JSON.
-func mustJSON(value any) []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return fmt.Append(nil, err)
-	}
-	return b.Bytes()
-}
-
-// linkOf is the address of a document's link; "" without one.
+// linkOf returns the address of a document's link with a relation; "" without one.
 func linkOf(links []ogc.Link, rel string) string {
 	for _, l := range links {
 		if l.Rel == rel {

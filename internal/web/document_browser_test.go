@@ -23,7 +23,7 @@ const processes = `
 workflows:
   mirror:
     title: Mirror items
-    description: Copies every feature of a collection into another catalog, and tells the publisher.
+    description: Copies every feature of a collection into another catalog, and notifies the publisher.
     version: 2
     handler: noop
     sync: 30s
@@ -38,10 +38,10 @@ workflows:
   reproject-everything-into-another-coordinate-system: {handler: noop}
 `
 
-// serveJobs is a site with processes, and a job in every state.
+// serveJobs starts a site with processes, and with a job in every state.
 func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	t.Helper()
-	w := alone(t) // no conductor, which would take back what this test claims
+	w := alone(t) // no conductor, which would rescue the claims of this test
 	configuration, err := config.Read("server.yaml", []byte(processes))
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,43 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 		s.work(t, host, job.outcome)
 	}
 	return s, jobs
+}
+
+// alone returns a world without a conductor or a deployer.
+func alone(t *testing.T) *servertest.World {
+	t.Helper()
+	dir := t.TempDir()
+	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(driver)
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	blobs, err := blob.Open(t.Context(), filepath.Join(dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &servertest.World{Ledger: l, Blobs: blobs}
+}
+
+// work claims the ready job, and ends its attempt unless the outcome is zero.
+func (s *site) work(t *testing.T, host ledger.Instance, o action.Outcome) {
+	t.Helper()
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: 1}})
+	if err != nil || len(turned.Claimed) != 1 {
+		t.Fatal(turned, err)
+	}
+	if o.Kind == 0 {
+		return
+	}
+	done := ledger.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
+	if _, err := s.Ledger.Turn(t.Context(), host, []ledger.Completion{done}, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestJobPagesFitDeskAndPhone(t *testing.T) {

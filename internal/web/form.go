@@ -18,20 +18,21 @@ const (
 	fieldLimit = 1000
 )
 
-// form serves a form that needs the scope operate: do carries it out and returns the page that shows what came of it.
-// Forms of other sites never get here: server.Server refuses them.
-func (p *Pages) form(pattern string, do func(r *http.Request, by string) (next string, err error)) {
+// handleForm serves a form that needs the scope operate. do executes it and returns the page to show next. Forms on pages of
+// other sites never get here: server.Server refuses them.
+func (p *Pages) handleForm(pattern string, do func(r *http.Request, by string) (next string, err error)) {
 	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		next, err := carryOut(w, r, do)
+		next, err := submitForm(w, r, do)
 		if err != nil {
-			p.fail(w, r, err)
+			p.writeError(w, r, err)
 			return
 		}
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	})
 }
 
-func carryOut(w http.ResponseWriter, r *http.Request, do func(*http.Request, string) (string, error)) (next string, err error) {
+// submitForm checks the scope and the size of a form, and executes it.
+func submitForm(w http.ResponseWriter, r *http.Request, do func(*http.Request, string) (string, error)) (next string, err error) {
 	me, err := server.Require(r.Context(), server.ScopeOperate)
 	if err != nil {
 		return "", err
@@ -50,7 +51,7 @@ func carryOut(w http.ResponseWriter, r *http.Request, do func(*http.Request, str
 	return do(r, me.Name)
 }
 
-// commandDeployment records what a button asks of a deployment.
+// commandDeployment records the command of a button on a deployment.
 func (p *Pages) commandDeployment(r *http.Request, by string) (next string, err error) {
 	ref, err := refOf(r)
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *Pages) commandDeployment(r *http.Request, by string) (next string, err 
 	})
 }
 
-// retryAction leads to the new action.
+// retryAction retries an action and leads to the new one.
 func (p *Pages) retryAction(r *http.Request, by string) (next string, err error) {
 	id, err := actionOf(r)
 	if err != nil {
@@ -106,7 +107,7 @@ func (p *Pages) commandLane(r *http.Request, by string) (next string, err error)
 	return "/lanes", err
 }
 
-// durationOf reads a field such as 30m or 7d.
+// durationOf returns the duration in a field, such as 30m or 7d.
 func durationOf(r *http.Request, field string) (time.Duration, error) {
 	text := strings.TrimSpace(r.PostFormValue(field))
 	d, err := definition.ParseDuration(text)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"html/template"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -15,75 +13,44 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
-	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
-
-// render makes the part of a page that changes.
-func (p *Pages) render(v view) (template.HTML, error) {
-	var body bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&body, v.Template, v); err != nil {
-		return "", fmt.Errorf("render %s: %w", v.Template, err)
-	}
-	return template.HTML(body.String()), nil // its values were escaped by the template
-}
-
-// functions are what templates call.
-func functions() template.FuncMap {
-	return template.FuncMap{
-		"args": args, "path": url.PathEscape, // of templates and addresses
-		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
-		"pretty": pretty, "compact": compact, "short": short, "digest": shortDigest, "below": below, "lower": lower,
-		"tone": tone, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": words, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
-		"waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
-	}
-}
-
-// args passes several values to a template.
-func args(pairs ...any) (map[string]any, error) {
-	if len(pairs)%2 != 0 {
-		return nil, fmt.Errorf("args wants pairs, got %d values", len(pairs))
-	}
-	named := map[string]any{}
-	for i := 0; i < len(pairs); i += 2 {
-		named[fmt.Sprint(pairs[i])] = pairs[i+1]
-	}
-	return named, nil
-}
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// clock is the time of day, in UTC: the script turns it into the reader's own.
+// clock returns the time of day in UTC, which the script replaces by the reader's time zone.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
-// when is the day and the time.
+// when returns the day and the time.
 func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04") }
 
-// moment is the day and the time with seconds.
+// moment returns the day and the time with seconds.
 func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") }
 
-// attemptOf is the number at the end of an exchange's path.
+// attemptOf returns the attempt of an exchange, from the number at the end of its path.
 func attemptOf(exchange string) string { return "attempt " + path.Base(exchange) }
 
-// took is how long something took, for people.
-func took(from, to time.Time) string { return server.Took(to.Sub(from)) }
+// tookText returns the time between two moments for people.
+func tookText(from, to time.Time) string { return server.Took(to.Sub(from)) }
 
-// short is the part of an action's id that tells it from its neighbours: the random end.
+// short returns the random end of an action's id, since actions of the same time begin alike.
 func short(id action.ID) string { return "…" + id.String()[24:] }
 
 func shortDigest(hex string) string { return hex[:min(8, len(hex))] }
 
-// below is a target without its pipeline: prod/east/elm.
-func below(target string) string {
+// belowPipeline returns a target without its pipeline, such as prod/east/elm.
+func belowPipeline(target string) string {
 	if _, rest, found := strings.Cut(target, "/"); found {
 		return rest
 	}
 	return target
 }
 
-func lower(s fmt.Stringer) string { return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ") }
+func lowerWords(s fmt.Stringer) string {
+	return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ")
+}
 
-// pretty is JSON with line breaks.
-func pretty(raw json.RawMessage) string {
+// prettyJSON returns JSON with line breaks.
+func prettyJSON(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
 		return string(raw)
@@ -91,15 +58,15 @@ func pretty(raw json.RawMessage) string {
 	return out.String()
 }
 
-// compact is a value as JSON in one line.
-func compact(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
+// compactJSON returns a value as JSON in one line.
+func compactJSON(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
 
-// detail is an entry's detail in one line.
+// detail returns an entry's detail in one line.
 func detail(raw json.RawMessage) string {
 	return detailWith(raw, func(text string) string { return text })
 }
 
-// detailWith writes errors and reasons by a function of its own.
+// detailWith returns an entry's detail in one line, with why applied to its errors and reasons.
 func detailWith(raw json.RawMessage, why func(string) string) string {
 	var fields struct {
 		Text, Event, Status, Error, Reason, By, Label, Digest string
@@ -121,7 +88,7 @@ func detailWith(raw json.RawMessage, why func(string) string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")
 }
 
-// stepWord is what a step's place says: what it does or did, and the bare name of one that is still to come.
+// stepWord returns the text of a step: what it does or did, or only its name if it has not begun.
 func stepWord(s server.StepRun) string {
 	switch s.State {
 	case pipeline.StateWaiting, pipeline.StateRunnable:
@@ -132,8 +99,8 @@ func stepWord(s server.StepRun) string {
 	return s.Word
 }
 
-// words is a status for people.
-func words(s pipeline.Status) string {
+// statusWords returns a status for people.
+func statusWords(s pipeline.Status) string {
 	if s == pipeline.StatusActive {
 		return "in progress"
 	}
@@ -145,4 +112,15 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// mustJSON returns a value as JSON, which must have been decoded from JSON.
+func mustJSON(value any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Append(nil, err)
+	}
+	return b.Bytes()
 }

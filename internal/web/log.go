@@ -11,21 +11,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// logLength is how many entries a page shows.
+// logLength is the number of entries on a page.
 const logLength = 200
 
-// logPage is a part of a pipeline's log.
+// logPage is the data of a page of a pipeline's log.
 type logPage struct {
 	Pipeline   string
 	Class      string
 	Deployment int64
 	Target     string
 	Entries    []pipeline.Entry // newest first
-	Earlier    string           // address of the part before; "": there is none
-	Newest     string           // address of the newest part; "": this is it
+	Earlier    string           // address of the page with earlier entries; "": none
+	Newest     string           // address of the page with the newest entries; "": this page
 }
 
-// log is the page of a pipeline's log.
+// log returns a page of a pipeline's log.
 func (p *Pages) log(r *http.Request) (content, error) {
 	page := logPage{Pipeline: r.PathValue("pipeline"), Class: r.FormValue("class"), Target: r.FormValue("target")}
 	q := journal.EntryQuery{Pipeline: page.Pipeline, Limit: logLength, Newest: true}
@@ -34,11 +34,11 @@ func (p *Pages) log(r *http.Request) (content, error) {
 		q.Target = pipeline.Path(page.Pipeline, page.Target)
 	}
 	var err error
-	if page.Deployment, err = number(r, "deployment"); err != nil {
+	if page.Deployment, err = queryNumber(r, "deployment"); err != nil {
 		return content{}, err
 	}
 	q.Deployment = page.Deployment
-	before, err := number(r, "before")
+	before, err := queryNumber(r, "before")
 	if err != nil {
 		return content{}, err
 	}
@@ -57,7 +57,7 @@ func (p *Pages) log(r *http.Request) (content, error) {
 	return content{Title: "Log of " + page.Pipeline, Template: "log", Nav: "pipelines", Data: page}, err
 }
 
-// earliest is the seq before which the part before ends.
+// earliest returns the seq before which the page with earlier entries ends; 0 without one.
 func earliest(entries []pipeline.Entry, after int64) int64 {
 	if len(entries) < logLength && after > 0 {
 		return after + 1
@@ -77,7 +77,7 @@ func classOf(name string) pipeline.Class {
 	return 0
 }
 
-func number(r *http.Request, name string) (int64, error) {
+func queryNumber(r *http.Request, name string) (int64, error) {
 	text := r.FormValue(name)
 	if text == "" {
 		return 0, nil
@@ -89,7 +89,7 @@ func number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// withQuery is this page's address with one parameter set, or without it when value is "".
+// withQuery returns this page's address with a parameter set to value, or without the parameter if value is "".
 func withQuery(r *http.Request, name, value string) string {
 	query := url.Values{}
 	for key, values := range r.URL.Query() {

@@ -15,52 +15,50 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Live pages look at least this often for what no wake-up tells, such as an attempt that began, and let
-// changes that come together gather first.
+// The pace of live pages.
 const (
-	lookAgain = 2 * time.Second
-	gather    = 120 * time.Millisecond
-
-	restPerLook = 4
+	lookAgain   = 2 * time.Second        // longest time between two looks: some changes, such as the start of an attempt, wake no waiter
+	gather      = 120 * time.Millisecond // shortest rest after a look, so that changes at the same time are sent together
+	restPerLook = 4                      // shortest rest, as a multiple of the time of a look: a page uses at most a fifth of a core
 )
 
 // content is what a page shows: a template and its data.
 type content struct {
 	Title    string
 	Template string
-	Nav      string // which entry of the navigation is here
+	Nav      string // the current entry of the navigation
 	Data     any
 }
 
 // loader reads a page's content for a request.
 type loader func(r *http.Request) (content, error)
 
-// view is what every template gets.
+// view is the data of every template.
 type view struct {
 	content
 	Me     server.Identity
 	Assets string
-	Path   string    // of this page, with its query
+	Path   string    // path of this page, with its query
 	Now    time.Time // of this process
-	Live   bool      // sent over a stream: the script paints what changes with time
+	Live   bool      // sent over a stream: the script updates what depends on the clock
 }
 
-// CanOperate reports whether the reader may press buttons.
+// CanOperate reports whether the reader may use the buttons.
 func (v view) CanOperate() bool { return v.Me.Has(server.ScopeOperate) }
 
-// page serves a page whole, or live to who accepts a stream.
-func (p *Pages) page(pattern string, load loader) {
+// handlePage serves a page, or a live stream of it to a client that accepts one.
+func (p *Pages) handlePage(pattern string, load loader) {
 	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-			p.live(w, r, load)
+			p.serveLive(w, r, load)
 			return
 		}
 		shown, err := load(r)
 		if err != nil {
-			p.fail(w, r, err)
+			p.writeError(w, r, err)
 			return
 		}
-		p.write(w, r, http.StatusOK, shown)
+		p.writePage(w, r, http.StatusOK, shown)
 	})
 }
 
@@ -70,10 +68,10 @@ func (p *Pages) view(r *http.Request, shown content) view {
 	}
 }
 
-func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, shown content) {
+func (p *Pages) writePage(w http.ResponseWriter, r *http.Request, status int, shown content) {
 	var page bytes.Buffer
 	v := p.view(r, shown)
-	body, err := p.render(v)
+	body, err := p.renderContent(v)
 	if err == nil {
 		err = p.templates.ExecuteTemplate(&page, "page", struct {
 			view
@@ -86,21 +84,21 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, shown 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // a browser that went away needs no page
+	_, _ = w.Write(page.Bytes()) // a browser that has gone needs no page
 }
 
-// live sends the page's content now and whenever it has changed. The event's id is the content's digest, so that
-// a browser that reconnects gets nothing it has.
-func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
+// serveLive sends the page's content now and whenever it has changed. The event's id is the digest of the content, so that a
+// browser that reconnects does not get the same content again.
+func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 	if _, err := load(r); err != nil {
-		server.WriteProblem(w, r, err) // no stream: a browser must not ask again and again
+		server.WriteProblem(w, r, err) // not a stream, which a browser would request again and again
 		return
 	}
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
 		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
-			body, err := p.fragment(r.WithContext(ctx), load)
+			body, err := p.renderFragment(r.WithContext(ctx), load)
 			if err != nil {
 				return err
 			}
@@ -111,42 +109,42 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request, load loader) {
 				}
 				seen = id
 			}
-			rest := max(gather, restPerLook*time.Since(begun)) // a big page takes at most a fifth of one core
-			if err := waiter.Wait(ctx, lookAgain, store.TopicEntry, store.TopicAction); err != nil {
+			rest := max(gather, restPerLook*time.Since(begun))
+			if err := waiter.Wait(ctx, lookAgain, ledger.TopicEntry, ledger.TopicAction); err != nil {
 				return err
 			}
-			if err := pause(ctx, rest); err != nil {
+			if err := pauseFor(ctx, rest); err != nil {
 				return err
 			}
 		}
 	})
 }
 
-func (p *Pages) fragment(r *http.Request, load loader) (string, error) {
+func (p *Pages) renderFragment(r *http.Request, load loader) (string, error) {
 	shown, err := load(r)
 	if err != nil {
 		return "", err
 	}
 	v := p.view(r, shown)
 	v.Live = true
-	body, err := p.render(v)
+	body, err := p.renderContent(v)
 	return string(body), err
 }
 
-// fail shows an error: what went wrong, and what the reader can do. Its status is the one that programs get.
-func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+// writeError shows an error and its hint as a page, with the status that the API has for the error.
+func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	problem := server.ProblemOf(w, err)
-	p.write(w, r, problem.Status, content{
+	p.writePage(w, r, problem.Status, content{
 		Title: problem.Title, Template: "error",
 		Data: struct{ Text, Hint string }{problem.Detail, problem.Hint},
 	})
 }
 
-func (p *Pages) missing(w http.ResponseWriter, r *http.Request) {
-	p.fail(w, r, fault.New(fault.NotFound, "there is no page %s", r.URL.Path).WithHint("the list of pipelines is a good start"))
+func (p *Pages) writeNotFound(w http.ResponseWriter, r *http.Request) {
+	p.writeError(w, r, fault.New(fault.NotFound, "page %s not found", r.URL.Path).WithHint("start from the list of pipelines"))
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func pauseFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -155,4 +153,12 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// setPageHeaders restricts a page to content of this server, and keeps other sites from framing it.
+func setPageHeaders(w http.ResponseWriter) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
+		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	header.Set("Cache-Control", "no-store")
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// pipelines is the page of all pipelines.
+// pipelines returns the page of all pipelines.
 func (p *Pages) pipelines(r *http.Request) (content, error) {
 	all, err := p.service.Pipelines(r.Context())
 	return content{Title: "Pipelines", Template: "pipelines", Nav: "pipelines", Data: all}, err
 }
 
-// matrixWidth is how many deployments a pipeline's page shows side by side.
+// matrixWidth is the number of deployments that a pipeline's page shows side by side.
 const matrixWidth = 6
 
-// pipelinePage is one pipeline.
+// pipelinePage is the data of the page of one pipeline.
 type pipelinePage struct {
 	server.PipelineView
 	Columns  []column
-	Waits    map[int64]string // what a deployment on its way waits for first; nothing for one at work
+	Waits    map[int64]string // by number: what an active deployment waits for first; "" while it works
 	Rows     []row
 	Versions []journal.Version // newest first
 }
@@ -34,18 +34,18 @@ type column struct {
 	Status pipeline.Status
 }
 
-// row is a host and what each deployment did to it.
+// row is a host with the progress of each deployment on it.
 type row struct {
 	Stage, Group, Host, URL string
-	First                   bool   // of its group
-	Runs                    string // label it runs; "": nothing yet
+	First                   bool   // first host of its group
+	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
-	Doubt                   string           // why what runs is not one to trust
-	Service                 *server.Services // on this machine
+	Doubt                   string           // why the release is not to be trusted
+	Service                 *server.Services // only of a host on this machine
 	Cells                   []server.HostRun
 }
 
-// pipeline is the page of one pipeline.
+// pipeline returns the page of one pipeline.
 func (p *Pages) pipeline(r *http.Request) (content, error) {
 	name := r.PathValue("pipeline")
 	view, err := p.service.Pipeline(r.Context(), name)
@@ -61,7 +61,7 @@ func (p *Pages) pipeline(r *http.Request) (content, error) {
 	return content{Title: name, Template: "pipeline", Nav: "pipelines", Data: page}, err
 }
 
-// matrix fills the table of hosts and the newest deployments.
+// matrix fills the table of hosts and newest deployments.
 func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 	byTarget := map[string][]server.HostRun{}
 	shown := page.Deployments[:min(matrixWidth, len(page.Deployments))]
@@ -88,7 +88,7 @@ func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 	return nil
 }
 
-// waitsFor is the first reason that a deployment's stages, groups and hosts give.
+// waitsFor returns the first reason for which a stage or a host of a deployment waits.
 func waitsFor(d server.DeploymentView) string {
 	for _, stage := range d.Stages {
 		if stage.State == server.RunWaiting && stage.Reason != "" {
@@ -97,7 +97,7 @@ func waitsFor(d server.DeploymentView) string {
 		for _, group := range stage.Groups {
 			for _, host := range group.Hosts {
 				if stage.State == server.RunRunning && host.State != server.RunFinished && host.Reason != "" {
-					return below(host.Target) + ": " + host.Reason
+					return belowPipeline(host.Target) + ": " + host.Reason
 				}
 			}
 		}
@@ -105,7 +105,7 @@ func waitsFor(d server.DeploymentView) string {
 	return ""
 }
 
-// rows lists the hosts of the definition in force, with what runs on each.
+// rows returns the hosts of the definition in force, with the release on each.
 func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 	if page.Definition == nil {
 		return nil

@@ -13,31 +13,31 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// replaySteps bounds how many steps of a replay one request takes, each of at most 500 actions.
+// replaySteps is the largest number of steps of a replay in one request. Each step is at most 500 actions.
 const replaySteps = 20
 
-// replayPage asks which ended actions are to be done once more, says how many there are, and how far a replay is.
+// replayPage is the data of the page of a replay: the range to choose, its size, and the progress.
 type replayPage struct {
 	Handler  string
-	Since    string // as it was written
+	Since    string // as the reader wrote it
 	Until    string
-	Ends     []end
-	Found    int                // actions of the range, as far as they were counted
-	More     bool               // there are more
+	Ends     []endChoice
+	Found    int                // actions of the range that were counted
+	More     bool               // the range has more actions than were counted
 	Asked    bool               // a range was named
-	Begun    bool               // the replay has taken its first steps
+	Begun    bool               // the first steps of the replay are done
 	Replayed int                // new actions so far
-	Order    server.ReplayOrder // what the button asks for
+	Order    server.ReplayOrder // request of the button
 }
 
-// end is how an action may have ended.
-type end struct {
+// endChoice is a status with which an action may have ended.
+type endChoice struct {
 	Name   string
 	Words  string
 	Chosen bool
 }
 
-// replay is the page before a replay, between two parts of a long one, and after it.
+// replay returns the page before a replay, between the parts of a long one, and after it.
 func (p *Pages) replay(r *http.Request) (content, error) {
 	order, err := replayOrder(r.URL.Query(), time.Now())
 	if err != nil {
@@ -48,10 +48,10 @@ func (p *Pages) replay(r *http.Request) (content, error) {
 	for s := action.Successful; s <= action.RetriesExhausted; s++ {
 		name := strings.ToLower(s.String())
 		chosen := slices.Contains(order.Status, name) || !page.Asked && s != action.Successful && s != action.Canceled
-		page.Ends = append(page.Ends, end{name, lower(s), chosen})
+		page.Ends = append(page.Ends, endChoice{name, lowerWords(s), chosen})
 	}
 	page.Begun = query.Get("replayed") != ""
-	page.Replayed, _ = strconv.Atoi(query.Get("replayed")) // shown, and nothing else
+	page.Replayed, _ = strconv.Atoi(query.Get("replayed")) // only shown
 	if page.Asked && (!page.Begun || !order.After.IsZero()) {
 		order.DryRun = true
 		counted, last, err := p.replayPart(r, order)
@@ -63,7 +63,7 @@ func (p *Pages) replay(r *http.Request) (content, error) {
 	return content{Title: "Replay", Template: "replay", Nav: "actions", Data: page}, nil
 }
 
-// replayActions takes a part of a replay. What is left is asked for by the page that it leads to.
+// replayActions executes a part of a replay. It leads to a page from which the reader continues.
 func (p *Pages) replayActions(r *http.Request, by string) (next string, err error) {
 	order, err := replayOrder(r.PostForm, time.Now())
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Pages) replayActions(r *http.Request, by string) (next string, err erro
 	if err != nil {
 		return "", err
 	}
-	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // shown, and nothing else
+	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // only shown
 	query := url.Values{"replayed": {strconv.Itoa(before + done.Created)}}
 	if !last.After.IsZero() {
 		query.Set("id", last.ID.String())
@@ -86,7 +86,7 @@ func (p *Pages) replayActions(r *http.Request, by string) (next string, err erro
 	return "/actions/replay?" + query.Encode(), nil
 }
 
-// replayPart takes at most replaySteps steps, and returns their sum and the order of the step after them.
+// replayPart executes at most replaySteps steps. It returns their sum and the request for the next step.
 func (p *Pages) replayPart(r *http.Request, order server.ReplayOrder) (sum struct{ Found, Created int }, next server.ReplayOrder, err error) {
 	for range replaySteps {
 		step, err := p.service.ReplayActions(r.Context(), order)
@@ -103,7 +103,7 @@ func (p *Pages) replayPart(r *http.Request, order server.ReplayOrder) (sum struc
 	return sum, order, nil
 }
 
-// replayOrder reads a replay from the fields of its page.
+// replayOrder returns the replay in the fields of its page.
 func replayOrder(form url.Values, now time.Time) (order server.ReplayOrder, err error) {
 	order = server.ReplayOrder{Handler: form.Get("handler"), Status: form["status"]}
 	if order.Since, err = server.ParsePast(form.Get("since"), now); err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// tones are the classes of states, by their words: each has a sign and a colour, and its word stands beside it.
-var tones = map[string]string{ //nolint:gochecknoglobals // a table that nobody changes
+// tones are the CSS classes of states, by their words. Each class has a sign and a colour, which are shown beside the word.
+var tones = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"running": "t-running", "active": "t-running", "claimed": "t-running",
 	"finished": "t-finished", "complete": "t-finished", "successful": "t-finished", "alive": "t-finished",
 	"failed": "t-failed", "timed_out": "t-failed", "invalid": "t-failed", "retries_exhausted": "t-failed", "disabled": "t-failed", "dead": "t-failed",
@@ -16,8 +16,8 @@ var tones = map[string]string{ //nolint:gochecknoglobals // a table that nobody 
 	"superseded": "t-ended", "canceled": "t-ended", "dismissed": "t-ended",
 }
 
-// tone is the class of a state of anything: a deployment, a step, an action, a job, a lane, a process. What waits has none.
-func tone(state any) string {
+// toneClass returns the CSS class of a state of a deployment, step, action, job, lane or process. All other states are waiting.
+func toneClass(state any) string {
 	if class, ok := tones[strings.ToLower(fmt.Sprint(state))]; ok {
 		return class
 	}

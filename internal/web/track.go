@@ -9,28 +9,28 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// track is a pipeline's stages drawn as a graph: each stage is in the tier after its last predecessor, and every
-// tier but the first begins with the lines that lead into it.
+// track is the drawing of a pipeline's stages as a graph. Each stage is in the tier after its last predecessor, and every
+// tier but the first begins with the lines into it.
 type track struct {
 	Pipeline string
 	Tiers    []tier
-	Straight bool // a chain, which needs no words about what follows what
+	Straight bool // the stages form a chain, so the order needs no text
 }
 
-// tier is the stages that have the same number of stages before them on their longest path.
+// tier is the stages with the same number of stages before them on their longest path.
 type tier struct {
-	Lines []string // paths of an SVG that is lineWidth wide and lineHeight high
+	Lines []string // paths of an SVG of lineWidth by lineHeight
 	Cells []cell
 }
 
-// cell is a stage, or the place where a line passes that leads from an earlier tier to a later one.
+// cell is a stage, or the place where a line from an earlier tier to a later one passes.
 type cell struct {
-	Stage server.StageView // no name: a line passes
-	from  []string         // the cells of the tier before that lead here
+	Stage server.StageView // without a name: a line passes here
+	from  []string         // cells of the previous tier that lead here
 	name  string
 }
 
-// Tone returns the class of the stage's state: that of the newest deployment inside, else of what it has.
+// Tone returns the class of the stage's state, by the newest deployment inside or else the current one.
 func (c cell) Tone() string {
 	if n := len(c.Stage.Inside); n > 0 {
 		return insideTone(c.Stage.Inside[n-1])
@@ -41,21 +41,21 @@ func (c cell) Tone() string {
 	return "t-waiting"
 }
 
-// insideTone returns the class of a deployment inside a stage. One that failed elsewhere has stopped here.
+// insideTone returns the class of a deployment inside a stage. A deployment that failed elsewhere is stopped here.
 func insideTone(at server.Standing) string {
 	if at.Status == pipeline.StatusFailed && !at.FailedHere {
 		return "t-stopped"
 	}
-	return tone(at.Status)
+	return toneClass(at.Status)
 }
 
-// The size of the drawing between two tiers, in units of its own: the browser stretches it to the tier's height.
+// The size of the drawing between two tiers, in its own units. The browser stretches it to the tier's height.
 const (
 	lineWidth  = 28
 	lineHeight = 1000
 )
 
-// trackOf lays out a pipeline's stages.
+// trackOf returns the layout of a pipeline's stages.
 func trackOf(name string, stages []server.StageView) track {
 	t := track{Pipeline: name, Straight: true}
 	for i, stage := range stages {
@@ -78,7 +78,7 @@ func trackOf(name string, stages []server.StageView) track {
 	return t
 }
 
-// depthsOf counts the stages on the longest path to each stage. It ends on a cycle too, which no definition has.
+// depthsOf returns the number of stages on the longest path to each stage. It also ends on a cycle, which no definition has.
 func depthsOf(stages []server.StageView) map[string]int {
 	depths := map[string]int{}
 	for range stages {
@@ -104,8 +104,8 @@ func deepest(depths map[string]int) (most int) {
 	return most
 }
 
-// cellsAt returns the stages of a tier in their order, then the lines that pass it: one for each stage before it that
-// has a successor behind it.
+// cellsAt returns the stages of a tier in their order, then the lines that pass it: one for each earlier stage with a later
+// successor.
 func cellsAt(at int, stages []server.StageView, depths map[string]int) (cells []cell) {
 	passing := map[string]bool{}
 	for _, stage := range stages {
@@ -119,30 +119,31 @@ func cellsAt(at int, stages []server.StageView, depths map[string]int) (cells []
 		}
 		c := cell{Stage: stage, name: stage.Name}
 		for _, name := range stage.After {
-			c.from = append(c.from, source(name, at, depths))
+			c.from = append(c.from, sourceCell(name, at, depths))
 		}
 		cells = append(cells, c)
 	}
 	for _, stage := range stages {
 		if passing[stage.Name] {
-			cells = append(cells, cell{name: passes(stage.Name), from: []string{source(stage.Name, at, depths)}})
+			cells = append(cells, cell{name: passingCell(stage.Name), from: []string{sourceCell(stage.Name, at, depths)}})
 		}
 	}
 	return cells
 }
 
-// source names the cell right before a tier from which the line of a stage comes: the stage, or where its line passes.
-func source(stage string, at int, depths map[string]int) string {
+// sourceCell returns the name of the cell in the previous tier from which the line of a stage comes: the stage, or the place
+// where its line passes.
+func sourceCell(stage string, at int, depths map[string]int) string {
 	if depths[stage] == at-1 {
 		return stage
 	}
-	return passes(stage)
+	return passingCell(stage)
 }
 
-// passes names the cells through which the line of a stage passes. No stage has such a name.
-func passes(stage string) string { return "past " + stage }
+// passingCell returns the name of the cells through which the line of a stage passes. No stage can have such a name.
+func passingCell(stage string) string { return "past " + stage }
 
-// middle returns where the lines into a cell come from on average, so that few of them cross.
+// middle returns the average position of the sources of a cell. Cells sorted by it have few crossing lines.
 func (c cell) middle(before []cell) float64 {
 	sum := 0
 	for _, name := range c.from {
@@ -151,7 +152,7 @@ func (c cell) middle(before []cell) float64 {
 	return float64(sum) / float64(max(1, len(c.from)))
 }
 
-// linesBetween draws the lines from one tier's cells to the next one's. Cells of a tier are equally high.
+// linesBetween returns the lines from the cells of one tier to those of the next. The cells of a tier have equal heights.
 func linesBetween(left, right []cell) (lines []string) {
 	height := func(i, n int) int { return (2*i + 1) * lineHeight / (2 * n) }
 	for j, to := range right {

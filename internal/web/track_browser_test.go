@@ -30,7 +30,7 @@ stages:
 - {name: e, after: [c, d, build], hosts: ["local://e"]}
 `
 
-// drawn reads the lines of a track as a person does: which stages they join, in the order from left to right.
+// drawn returns which stages the lines of a track join, from left to right.
 const drawn = `(() => {
 	const near = (x, y, side) => {
 		for (const cell of document.querySelectorAll(".station, .past")) {
@@ -64,7 +64,7 @@ func TestPipelineIsDrawnAsItsGraph(t *testing.T) {
 		for _, on := range screens() {
 			look(browser, t, s.URL+page, ".station[data-stage=e]", name, on)
 			if on.name == "phone" {
-				continue // it has words in place of lines
+				continue // it has text instead of lines
 			}
 			if err := chromedp.Run(browser, chromedp.Evaluate(drawn, &lines)); err != nil {
 				t.Fatal(err)

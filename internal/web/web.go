@@ -1,7 +1,6 @@
-// Package web is Waybill's pages: what is where, what waits and why, and the
-// buttons for who may press them. They are HTML made here, work without
-// script, and with a little of it follow the log live: the server renders the
-// page's content anew whenever something changed and sends it as an event.
+// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with the scope operate. The
+// pages are HTML that the server renders, and they work without script. With a small script they follow the log live: the
+// server renders the page's content again after a change and sends it as an event.
 package web
 
 import (
@@ -21,66 +20,58 @@ var templateFiles embed.FS
 //go:embed assets
 var assetFiles embed.FS
 
-// Pages answers browsers. Access rules and identities are server.Server's.
+// Pages answers browsers. A server.Server in front of it enforces the access rules.
 type Pages struct {
 	service   *server.Service
 	templates *template.Template
 	mux       *http.ServeMux
-	assets    string // digest of the assets, in their addresses, so that they may be cached for ever
+	assets    string // digest of the assets; it is in their addresses, so that browsers may cache them forever
 }
 
-// New makes the pages of a service.
+// New returns the pages of a service.
 func New(s *server.Service) *Pages {
 	p := &Pages{service: s, mux: http.NewServeMux(), assets: digest(assetFiles)}
-	p.templates = template.Must(template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html"))
-	p.page("GET /{$}", p.pipelines)
-	p.page("GET /pipelines/{pipeline}", p.pipeline)
-	p.page("GET /pipelines/{pipeline}/log", p.log)
-	p.page("GET /deployments/{pipeline}/{number}", p.deployment)
-	p.page("GET /status", p.status)
-	p.page("GET /actions", p.actions)
-	p.page("GET /actions/{id}", p.action)
-	p.page("GET /actions/replay", p.replay)
-	p.page("GET /lanes", p.lanes)
-	p.page("GET /schedules", p.schedules)
-	p.form("POST /deployments/{pipeline}/{number}/{command}", p.commandDeployment)
-	p.form("POST /actions/{id}/retry", p.retryAction)
-	p.form("POST /actions/{id}/cancel", p.cancelAction)
-	p.form("POST /actions/{id}/snooze", p.snoozeAction)
-	p.form("POST /actions/replay", p.replayActions)
-	p.form("POST /lanes/{command}", p.commandLane)
+	p.templates = template.Must(template.New("").Funcs(templateFunctions()).ParseFS(templateFiles, "templates/*.html"))
+	p.handlePage("GET /{$}", p.pipelines)
+	p.handlePage("GET /pipelines/{pipeline}", p.pipeline)
+	p.handlePage("GET /pipelines/{pipeline}/log", p.log)
+	p.handlePage("GET /deployments/{pipeline}/{number}", p.deployment)
+	p.handlePage("GET /status", p.status)
+	p.handlePage("GET /actions", p.actions)
+	p.handlePage("GET /actions/{id}", p.action)
+	p.handlePage("GET /actions/replay", p.replay)
+	p.handlePage("GET /lanes", p.lanes)
+	p.handlePage("GET /schedules", p.schedules)
+	p.handleForm("POST /deployments/{pipeline}/{number}/{command}", p.commandDeployment)
+	p.handleForm("POST /actions/{id}/retry", p.retryAction)
+	p.handleForm("POST /actions/{id}/cancel", p.cancelAction)
+	p.handleForm("POST /actions/{id}/snooze", p.snoozeAction)
+	p.handleForm("POST /actions/replay", p.replayActions)
+	p.handleForm("POST /lanes/{command}", p.commandLane)
 	p.mux.HandleFunc("GET /assets/{digest}/{file}", p.asset)
-	p.mux.HandleFunc("/", p.missing)
+	p.mux.HandleFunc("/", p.writeNotFound)
 	return p
 }
 
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	secure(w)
+	setPageHeaders(w)
 	p.mux.ServeHTTP(w, r)
 }
 
-// secure keeps a page from loading, and from being shown by, anything but itself.
-func secure(w http.ResponseWriter) {
-	header := w.Header()
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
-		"img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	header.Set("Cache-Control", "no-store")
-}
-
-// asset serves a file of the binary itself.
+// asset serves a file that is embedded in the program.
 func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("digest") != p.assets {
-		p.missing(w, r)
+		p.writeNotFound(w, r)
 		return
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	http.ServeFileFS(w, r, assetFiles, "assets/"+r.PathValue("file"))
 }
 
-// digest is that of every file, so that a new binary has new addresses.
+// digest returns the digest of all files, so that a new version has new addresses.
 func digest(files fs.FS) string {
 	hash := sha256.New()
-	// An embedded file can be read: walking them does not fail.
+	// Embedded files can always be read, so walking them does not fail.
 	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

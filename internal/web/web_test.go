@@ -16,6 +16,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
+// screen is a window in CSS pixels and a colour scheme.
+type screen struct {
+	name   string
+	width  int64
+	scheme string
+}
+
+// screens are a desktop, a phone, and a desktop with a dark scheme.
+func screens() []screen {
+	return []screen{{"desk", 1280, "light"}, {"phone", 390, "light"}, {"night", 1280, "dark"}}
+}
+
 // site is a world with its pages served.
 type site struct {
 	*servertest.World
@@ -29,13 +41,13 @@ func serve(t *testing.T) *site {
 	return listen(t, w, web.New(w.Service))
 }
 
-// listen serves pages of a world until the test ends.
+// listen serves the pages of a world until the test ends.
 func listen(t *testing.T, w *servertest.World, pages http.Handler) *site {
 	t.Helper()
 	api := server.New(w.Service, server.Options{Token: "a-token-of-the-home", Pages: pages, Version: "test"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
-		s.CloseClientConnections() // pages that follow live never end by themselves
+		s.CloseClientConnections() // live pages never end by themselves
 		s.Close()
 	})
 	at := &site{w, s, api}
@@ -43,11 +55,11 @@ func listen(t *testing.T, w *servertest.World, pages http.Handler) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.URL = "http://" + login.Host // the home's own name: cookies count there only
+	s.URL = "http://" + login.Host // the home's own name: cookies are only accepted there
 	return at
 }
 
-// login is an address that logs one browser in.
+// login returns an address that logs in one browser.
 func (s *site) login() string {
 	login, err := url.Parse(s.api.LoginURL("ana"))
 	if err != nil {
@@ -58,7 +70,92 @@ func (s *site) login() string {
 	return login.String()
 }
 
-// A failure's error is on its deployment's page once: not again beside the step, and not in the end of the log.
+// story creates a pipeline with a finished, a failed and an active deployment.
+func story(t *testing.T, s *site) (failed, running server.Ref) {
+	t.Helper()
+	s.Apply(t, servertest.Definition)
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	s.Script.End("prod/west/yew host-deployed", action.Outcome{
+		Kind: action.Retry, Error: "not healthy within 60s: exit status 1\npanic: listen tcp 127.0.0.1:7104: bind: address already in use",
+	})
+	failed = s.Ship(t, "greeter", "5b01c3e+81e05d")
+	s.Until(t, failed, "fails", servertest.Ended)
+	s.Script.End("prod/west/yew host-deployed", action.Outcome{})
+	s.Script.Hold("prod/east/elm host-deployed")
+	running = s.Ship(t, "greeter", "88d0e17+b5d81e")
+	s.Until(t, running, "reaches elm", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done >= 24 })
+	return failed, running
+}
+
+func TestPagesFitDeskAndPhone(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	failed, running := story(t, s)
+	browser := browsertest.Start(t)
+	var first string
+	actions, err := s.Service.Actions(t.Context(), ledger.ActionQuery{Pipeline: failed.Pipeline, Deployment: failed.Number})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range actions {
+		if a.Thread.Status == action.RetriesExhausted {
+			first = a.ID.String()
+		}
+	}
+	for lane, reason := range map[string]string{"step/a-lane": "maintenance", "notify/hooks.example.org": "503: target refuses work"} {
+		if _, err := s.Service.Limit(t.Context(), lane, ledger.LimitCommand{Kind: "pause", By: "ana", Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unwell(t, s)
+	canceled, broken := misfortunes(t, s)
+	pages := []struct{ name, path, selector string }{
+		{"pipelines", "/", "article#pipeline-greeter .station.t-running .coming"},
+		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
+		{"deployment-failed", fmt.Sprintf("/deployments/greeter/%d", failed.Number), ".failure pre"},
+		{"deployment-running", fmt.Sprintf("/deployments/greeter/%d", running.Number), "#stage-prod .chain .t-running"},
+		{"deployment-canceled", canceled, ".title .t-ended"},
+		{"build-failed", broken, ".failure pre"},
+		{"log", "/pipelines/greeter/log", "table.log tr.c-fact"},
+		{"actions", "/actions", "tr[id^=action-] .t-failed"},
+		{"lanes", "/actions?live=1", "#lanes .t-held"},
+		{"action", "/actions/" + first, "#event-1 .state"},
+		{"status", "/status", "#handler-mail .t-failed"},
+		{"missing", "/deployments/greeter/99", ".fault"},
+	}
+	if err := chromedp.Run(browser, chromedp.Navigate(s.login())); err != nil {
+		t.Fatal(err)
+	}
+	for _, on := range screens() {
+		for _, page := range pages {
+			look(browser, t, s.URL+page.path, page.selector, page.name, on)
+		}
+	}
+}
+
+// longError is an error that scrolls.
+var longError = "step test/unit failed: exit status 1\n" + strings.Repeat("    greeter_test.go:31: got \"Hello\", want \"Good morning\"\n", 30) + "whole log: test/unit"
+
+// misfortunes creates a deployment that is canceled half-way and one whose build fails, and returns their pages.
+func misfortunes(t *testing.T, s *site) (canceled, broken string) {
+	t.Helper()
+	s.Apply(t, strings.ReplaceAll(servertest.Definition, "pipeline: greeter", "pipeline: other"))
+	s.Script.Hold("beta/all/oak host-deployed")
+	ref := s.Ship(t, "other", "3f2c9a1")
+	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.State.Done > 3 })
+	if err := s.Service.Command(t.Context(), ref, server.Command{Kind: "cancel", By: "ana", Reason: "wrong branch"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Script.Release("beta/all/oak host-deployed")
+	s.Until(t, ref, "is canceled", servertest.Ended)
+	s.Script.End("build build-completed", action.Outcome{Kind: action.Fatal, Error: longError})
+	failed := s.Ship(t, "other", "5b01c3e")
+	s.Until(t, failed, "fails", servertest.Ended)
+	s.Script.End("build build-completed", action.Outcome{})
+	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
+}
+
+// A failure's error is on its deployment's page once, and not again beside the step or in the end of the log.
 func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -74,5 +171,130 @@ func TestDeploymentSaysAnErrorOnce(t *testing.T) {
 	page, err := io.ReadAll(response.Body)
 	if got := strings.Count(string(page), "no such bucket"); err != nil || got != 1 {
 		t.Errorf("%v: the page says the error %d times", err, got)
+	}
+}
+
+// unwell creates troubles for the status page.
+func unwell(t *testing.T, s *site) {
+	t.Helper()
+	for range 3 {
+		if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Ledger.UpdateReport(func(r *ledger.Report) {
+		r.Undeletable = map[string]string{"flows/01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77": "workflows.argoproj.io is forbidden: exceeded quota"}
+		r.Reload = &ledger.Reload{File: "/etc/waybill/server.yaml", Since: time.Now().Add(-time.Hour), TriedAt: time.Now(),
+			Faults: []string{`/etc/waybill/server.yaml:14:7: unknown key "retires" in handlers.notify.backoff (did you mean "retries"?)`}}
+	})
+}
+
+func TestStatusPageAnswersAndFollows(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	browser := browsertest.Start(t)
+	err := chromedp.Run(browser,
+		chromedp.Navigate(s.URL+"/status"),
+		chromedp.WaitVisible("#verdict .t-finished", chromedp.ByQuery),
+		chromedp.WaitVisible("nav a[href='/status'][aria-current]", chromedp.ByQuery),
+		chromedp.WaitVisible("#link.on", chromedp.ByQuery),
+		chromedp.ActionFunc(func(context.Context) error { unwell(t, s); return nil }),
+		chromedp.WaitVisible("#verdict .t-failed", chromedp.ByQuery),
+		chromedp.WaitVisible(".trouble-unserved, .trouble-reload", chromedp.ByQuery),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look opens a page and saves a screenshot. The test fails if an element is missing, if anything is wider than the window, or if
+// the page breaks a rule of accessibility.
+func look(browser context.Context, t *testing.T, address, selector, name string, on screen) {
+	t.Helper()
+	var png []byte
+	var wide int64
+	err := chromedp.Run(browser,
+		chromedp.EmulateViewport(on.width, 900),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: on.scheme}}),
+		chromedp.Navigate(address),
+		chromedp.WaitVisible(selector, chromedp.ByQuery),
+		chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide),
+		chromedp.FullScreenshot(&png, 100),
+	)
+	if err != nil {
+		t.Fatalf("%s: open %s: %v", name, address, err)
+	}
+	browsertest.Save(t, name+"-"+on.name, png)
+	if wide > on.width {
+		t.Errorf("%s on a %s: the page is %d pixels wide, the window %d", name, on.name, wide, on.width)
+	}
+	browsertest.Accessible(browser, t, name+" on a "+on.name)
+}
+
+func TestPageFollowsWithoutReload(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, running := story(t, s)
+	browser := browsertest.Start(t)
+	var reloaded bool
+	err := chromedp.Run(browser,
+		chromedp.Navigate(fmt.Sprintf("%s/deployments/greeter/%d", s.URL, running.Number)),
+		chromedp.WaitVisible("#link.on", chromedp.ByQuery),
+		chromedp.Evaluate(`window.same = true; document.querySelector("h1 a").focus()`, nil),
+		chromedp.ActionFunc(func(context.Context) error {
+			s.Script.Release("prod/east/elm host-deployed")
+			return nil
+		}),
+		chromedp.WaitVisible("#stage-prod.t-finished", chromedp.ByQuery),
+		chromedp.Evaluate(`window.same !== true || document.activeElement !== document.querySelector("h1 a")`, &reloaded),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reloaded {
+		t.Error("the page was loaded again, or lost the focus")
+	}
+}
+
+func TestLoginAddressWorksOnceAndButtonsAct(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, running := story(t, s)
+	browser := browsertest.Start(t)
+	address, page := s.login(), fmt.Sprintf("%s/deployments/greeter/%d", s.URL, running.Number)
+	var stranger bool
+	err := chromedp.Run(browser,
+		chromedp.Navigate(page),
+		chromedp.WaitVisible("#stage-prod", chromedp.ByQuery),
+		chromedp.Evaluate(`document.querySelector(".buttons") === null`, &stranger),
+		chromedp.Navigate(address),
+		chromedp.WaitVisible(".me .who", chromedp.ByQuery),
+		chromedp.Navigate(page),
+		chromedp.Click("#ask-hold summary", chromedp.ByQuery),
+		chromedp.SendKeys("#reason-hold", "checking dashboards", chromedp.ByQuery),
+		chromedp.Click("#ask-hold button", chromedp.ByQuery),
+		chromedp.WaitVisible(".title .t-held", chromedp.ByQuery),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !stranger {
+		t.Error("a browser that is not logged in sees buttons")
+	}
+	view, err := s.Service.Deployment(t.Context(), running)
+	if err != nil || !strings.Contains(view.State.Held, "ana") || !strings.Contains(view.State.Held, "checking dashboards") {
+		t.Errorf("the deployment is held %q, %v; want by ana, with the reason", view.State.Held, err)
+	}
+	err = chromedp.Run(browser,
+		chromedp.Click(".me button", chromedp.ByQuery),
+		chromedp.WaitVisible(`.me a[href^="/login"]`, chromedp.ByQuery),
+		chromedp.Navigate(address),
+		chromedp.WaitVisible("p.error", chromedp.ByQuery), // the address was used before
+		chromedp.SendKeys("#token", "a-token-of-the-home", chromedp.ByQuery),
+		chromedp.Click("button", chromedp.ByQuery),
+		chromedp.WaitVisible(".me .who", chromedp.ByQuery),
+	)
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,10 +32,8 @@ func (w *World) Order(ctx context.Context, handler, parameters string, n int) er
 	}
 	batch := make([]action.Action, n)
 	for i := range batch {
-		var random [10]byte
-		_, _ = rand.Read(random[:]) // never fails (crypto/rand)
 		batch[i] = made
-		batch[i].ID, batch[i].CreatedBy = action.NewID(now, random), "chaos"
+		batch[i].ID, batch[i].CreatedBy = action.RandomID(now), "chaos"
 	}
 	err = Patiently(ctx, func() error {
 		_, err := w.Ledger.Enqueue(ctx, batch...)

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// cache lists what the payload cache knows, in the order of keys.
+// cache lists the entries of the payload cache, in the order of keys.
 func (a *API) cache(r *http.Request) (reply, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -31,26 +31,28 @@ func (a *API) cache(r *http.Request) (reply, error) {
 	}
 	list := CacheList{Entries: []CacheEntry{}, Links: selfLinks(r)}
 	for _, e := range found[:min(limit, len(found))] {
-		list.Entries = append(list.Entries, entryOf(r, e))
+		list.Entries = append(list.Entries, cacheEntryOf(r, e))
 	}
 	if len(found) > limit {
 		query.Set("after", found[limit-1].Key.String())
-		list.Links = append(list.Links, Link{Href: address(r, "/cache", query), Rel: "next", Type: typeJSON, Title: "more entries"})
+		list.Links = append(list.Links, Link{Href: absoluteURL(r, "/cache", query), Rel: "next", Type: typeJSON, Title: "more entries"})
 	}
 	return reply{name: "cache", doc: list}, nil
 }
 
-func entryOf(r *http.Request, e queue.CacheEntry) CacheEntry {
+// cacheEntryOf returns the document of a cache entry.
+func cacheEntryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
 	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
 	if !e.InvalidAfter.IsZero() {
 		entry.InvalidAfter = &e.InvalidAfter
 	}
-	entry.Links = addLink(nil, r, join("cache", entry.Key), "self", typeJSON, "the entry")
-	entry.Links = addLink(entry.Links, r, join("jobs", entry.JobID), "item", typeJSON, "the job that answers")
+	entry.Links = addLink(nil, r, pathOf("cache", entry.Key), "self", typeJSON, "the entry")
+	entry.Links = addLink(entry.Links, r, pathOf("jobs", entry.JobID), "item", typeJSON, "the job that answers")
 	return entry
 }
 
-func keyOf(r *http.Request) (action.ID, error) {
+// cacheKeyOf returns the key in the path. An invalid key is an entry that is not found.
+func cacheKeyOf(r *http.Request) (action.ID, error) {
 	key, err := action.ParseID(r.PathValue("key"))
 	if err != nil {
 		return key, fault.New(fault.NotFound, "the payload cache has no entry %q", r.PathValue("key"))
@@ -59,7 +61,7 @@ func keyOf(r *http.Request) (action.ID, error) {
 }
 
 func (a *API) cacheEntry(r *http.Request) (reply, error) {
-	key, err := keyOf(r)
+	key, err := cacheKeyOf(r)
 	if err != nil {
 		return reply{}, err
 	}
@@ -67,20 +69,20 @@ func (a *API) cacheEntry(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{name: "cache-entry", doc: entryOf(r, entry)}, nil
+	return reply{name: "cache-entry", doc: cacheEntryOf(r, entry)}, nil
 }
 
-// lookUp finds the entry that answers for inputs, as an execution would have given them.
+// lookUp answers with the entry for some inputs, which are given as in an execution.
 func (a *API) lookUp(r *http.Request) (reply, error) {
 	var asked struct {
 		ProcessID string                     `json:"processID"`
 		Inputs    map[string]json.RawMessage `json:"inputs"`
 	}
-	body, err := read(r)
+	body, err := readBody(r)
 	if err != nil {
 		return reply{}, err
 	}
-	release, err := a.await(r.Context(), body)
+	release, err := a.acquireLarge(r.Context(), body)
 	if err != nil {
 		return reply{}, err
 	}
@@ -92,8 +94,8 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	values, _ := store.MeasureJSON(body)
-	inputs, err := a.resolve(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
+	values, _ := ledger.MeasureJSON(body)
+	inputs, err := a.resolveInputs(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
 	if err != nil {
 		return reply{}, err
 	}
@@ -105,16 +107,16 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{doc: entryOf(r, entry)}, nil
+	return reply{doc: cacheEntryOf(r, entry)}, nil
 }
 
-// invalidate has an entry answer for nothing from now on, or from a time.
+// invalidate makes an entry stop answering for its payload, from now or from another time on.
 func (a *API) invalidate(r *http.Request) (reply, error) {
-	key, err := keyOf(r)
+	key, err := cacheKeyOf(r)
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := read(r)
+	body, err := readBody(r)
 	if err != nil {
 		return reply{}, err
 	}
@@ -130,5 +132,5 @@ func (a *API) invalidate(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{doc: entryOf(r, entry)}, nil
+	return reply{doc: cacheEntryOf(r, entry)}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The documents are the standard's, schema by schema.
+// The documents below have the shapes of the standard's schemas.
 
 // Link is link.yaml.
 type Link struct {
@@ -65,7 +65,7 @@ type Output struct {
 	Schema      map[string]any `json:"schema"`
 }
 
-// StatusInfo is statusInfo.yaml, and where the action behind the job stands.
+// StatusInfo is statusInfo.yaml with the status of the action behind the job.
 type StatusInfo struct {
 	ProcessID     string    `json:"processID"`
 	Type          string    `json:"type"`
@@ -90,13 +90,13 @@ type JobList struct {
 // Results is results.yaml: each output's value.
 type Results map[string]json.RawMessage
 
-// CacheList is what the payload cache knows.
+// CacheList is a list of entries of the payload cache.
 type CacheList struct {
 	Entries []CacheEntry `json:"entries"`
 	Links   []Link       `json:"links"`
 }
 
-// CacheEntry says which job answers for a payload.
+// CacheEntry is the job that answers for a payload.
 type CacheEntry struct {
 	Key          string     `json:"key"`
 	ProcessID    string     `json:"processID"`
@@ -116,25 +116,25 @@ const (
 	relResults     = "http://www.opengis.net/def/rel/ogc/1.0/results"
 )
 
-// selfLinks links a document to itself and to its page.
+// selfLinks returns links from a document to itself and to its page.
 func selfLinks(r *http.Request) []Link {
 	query := r.URL.Query()
-	self := address(r, r.URL.EscapedPath(), query)
+	self := absoluteURL(r, r.URL.EscapedPath(), query)
 	query.Set("f", "html")
-	page := address(r, r.URL.EscapedPath(), query)
+	page := absoluteURL(r, r.URL.EscapedPath(), query)
 	return []Link{
 		{Href: self, Rel: "self", Type: typeJSON, Title: "this document"},
 		{Href: page, Rel: "alternate", Type: typeHTML, Title: "this document as a page"},
 	}
 }
 
-// addLink adds a link to another resource of the API; the path is escaped.
+// addLink returns links with one more, to another resource of the API. The path is escaped.
 func addLink(links []Link, r *http.Request, path, rel, kind, title string) []Link {
-	return append(slices.Clip(links), Link{Href: address(r, path, nil), Rel: rel, Type: kind, Title: title})
+	return append(slices.Clip(links), Link{Href: absoluteURL(r, path, nil), Rel: rel, Type: kind, Title: title})
 }
 
-// join returns the path of the API that has these parts, each escaped.
-func join(parts ...string) string {
+// pathOf returns the path with the parts, each escaped.
+func pathOf(parts ...string) string {
 	path := ""
 	for _, part := range parts {
 		path += "/" + url.PathEscape(part)

@@ -25,20 +25,20 @@ import (
 // Bounds of a request.
 const (
 	largestRequest = 4 << 20  // bytes of its body
-	largestFrame   = 64 << 10 // bytes of it besides the inputs
+	largestFrame   = 64 << 10 // bytes of its body besides the inputs
 )
 
-// execute makes a job of a process, or finds the one that answers for the same payload.
+// execute creates a job of a process, or returns the one that the payload cache has for the same payload.
 func (a *API) execute(r *http.Request) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := read(r)
+	body, err := readBody(r)
 	if err != nil {
 		return reply{}, err
 	}
-	asked, inputs, err := a.understand(r.Context(), body, w)
+	asked, inputs, err := a.readExecution(r.Context(), body, w)
 	if err != nil {
 		return reply{}, err
 	}
@@ -60,12 +60,12 @@ func (a *API) execute(r *http.Request) (reply, error) {
 	if preference.async {
 		header.Set("Preference-Applied", "respond-async")
 	}
-	return created(r, made, header), nil
+	return jobReply(r, made, header), nil
 }
 
-// understand reads an execution's body, and follows the links of its inputs.
-func (a *API) understand(ctx context.Context, body []byte, w config.Process) (asked request, inputs json.RawMessage, err error) {
-	release, err := a.await(ctx, body)
+// readExecution parses the body of an execution and follows the links of its inputs.
+func (a *API) readExecution(ctx context.Context, body []byte, w config.Process) (asked request, inputs json.RawMessage, err error) {
+	release, err := a.acquireLarge(ctx, body)
 	if err != nil {
 		return asked, nil, err
 	}
@@ -73,21 +73,22 @@ func (a *API) understand(ctx context.Context, body []byte, w config.Process) (as
 	if asked, err = parseRequest(body, w); err != nil {
 		return asked, nil, err
 	}
-	inputs, err = a.resolve(ctx, asked, w)
+	inputs, err = a.resolveInputs(ctx, asked, w)
 	return asked, inputs, err
 }
 
-// await waits for the turn of a large body, since reading one takes many times its size; the caller calls release once it is read.
-func (a *API) await(ctx context.Context, body []byte) (release func(), err error) {
+// acquireLarge waits until a large body may be parsed, which takes many times its size in memory. The caller calls release
+// when it is parsed.
+func (a *API) acquireLarge(ctx context.Context, body []byte) (release func(), err error) {
 	if len(body) <= blob.Inline {
 		return func() {}, nil
 	}
 	return a.large.Acquire(ctx)
 }
 
-// created answers with a job that goes on: 201 for a new one, 303 for one that was there.
-func created(r *http.Request, made server.AddedAction, header http.Header) reply {
-	header.Set("Location", address(r, join("jobs", made.ID.String()), nil))
+// jobReply returns the answer with a job that has not ended: 201 for a new one, 303 for an existing one.
+func jobReply(r *http.Request, made server.AddedAction, header http.Header) reply {
+	header.Set("Location", absoluteURL(r, pathOf("jobs", made.ID.String()), nil))
 	status := http.StatusCreated
 	if !made.Created {
 		status = http.StatusSeeOther
@@ -95,7 +96,8 @@ func created(r *http.Request, made server.AddedAction, header http.Header) reply
 	return reply{status: status, doc: statusInfo(r, made.ActionState), header: header}
 }
 
-// executeSync waits for the job's end and answers with what it made. One that takes longer goes on.
+// executeSync waits for the job's end and answers with its outputs. A job that takes too long continues, and the answer is the
+// job.
 func (a *API) executeSync(r *http.Request, w config.Process, asked request, made server.AddedAction, p preference) (reply, error) {
 	patience := w.Sync
 	header := http.Header{}
@@ -109,29 +111,29 @@ func (a *API) executeSync(r *http.Request, w config.Process, asked request, made
 	}
 	if state.Thread.Status.Live() {
 		made.ActionState = state
-		return created(r, made, header), nil
+		return jobReply(r, made, header), nil
 	}
-	outputs, err := a.outputs(r.Context(), state)
+	outputs, err := a.readOutputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
-	answer, err := outputs.answer(r, state.ID, asked.answer())
+	answer, err := outputs.replyAs(r, state.ID, asked.answer())
 	if err != nil {
 		return reply{}, err
 	}
-	header.Add("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, address(r, join("jobs", made.ID.String()), nil), typeJSON))
+	header.Add("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, absoluteURL(r, pathOf("jobs", made.ID.String()), nil), typeJSON))
 	header["Link"] = append(header["Link"], answer.header["Link"]...)
 	answer.name, answer.header = "", header // an execution has no page
 	return answer, nil
 }
 
-// request is execute.yaml as published with version 1.0.
+// request is execute.yaml of version 1.0.
 type request struct {
 	Inputs     map[string]json.RawMessage `json:"inputs"`
 	Outputs    map[string]wanted          `json:"outputs"`
 	Response   string                     `json:"response"`
 	Subscriber *action.Subscriber         `json:"subscriber"`
-	values     int                        // of its JSON
+	values     int                        // number of its JSON values
 }
 
 // wanted is output.yaml.
@@ -140,7 +142,7 @@ type wanted struct {
 	Format           json.RawMessage `json:"format"`
 }
 
-// addresses are those that the subscriber gave.
+// addresses returns the addresses of the subscriber, by their keys.
 func (q request) addresses() map[string]string {
 	given := map[string]string{}
 	if s := q.Subscriber; s != nil {
@@ -153,7 +155,7 @@ func (q request) addresses() map[string]string {
 	return given
 }
 
-// answer is how the results are wanted.
+// answer returns how the client wants the results.
 func (q request) answer() action.Answer {
 	want := action.Answer{Response: q.Response}
 	for name, w := range q.Outputs {
@@ -165,8 +167,8 @@ func (q request) answer() action.Answer {
 	return want
 }
 
-// read returns a request's body, which is JSON and not too long.
-func read(r *http.Request) ([]byte, error) {
+// readBody returns the body of a request, or an error if it is too large or not JSON by its Content-Type.
+func readBody(r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.Contains(kind, "json") {
 		return nil, fault.New(fault.BadMediaType, "Content-Type %s: want %s", kind, typeJSON)
 	}
@@ -184,12 +186,12 @@ func read(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// parseRequest reads the request and reports every fault of its frame at once; the inputs' own are found later.
+// parseRequest parses a request. The error has every fault at once but those of the inputs, which are found later.
 func parseRequest(body []byte, w config.Process) (request, error) {
 	var q request
 	var frame map[string]json.RawMessage
 	if err := json.Unmarshal(body, &frame); err != nil {
-		return q, fault.New(fault.Invalid, "the request is no JSON object: %w", err)
+		return q, fault.New(fault.Invalid, "the request is not a JSON object: %w", err)
 	}
 	if besides := len(body) - len(frame["inputs"]); besides > largestFrame {
 		return q, fault.New(fault.TooLarge, "the request has %d bytes besides its inputs: want at most %d", besides, largestFrame)
@@ -221,16 +223,17 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 			add("subscriber/"+name, "want an address such as https://example.org/done, found %q", address)
 		}
 	}
-	problems = append(problems, q.unknownOutputs(named(w.Output.Values()))...)
+	problems = append(problems, q.unknownOutputs(valueNames(w.Output.Values()))...)
 	problems.Sort()
 	return q, problems.Err()
 }
 
-// unknownOutputs reports wanted outputs that there are not, unless nothing is known of any, and ways in which none is sent.
+// unknownOutputs returns a problem for each wanted output that the process does not have, if its outputs are known, and for
+// each unknown transmission mode.
 func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 	for name, out := range q.Outputs {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("there is no output %q", name),
+			problems = append(problems, fault.Problem{Code: "request", Scope: "outputs", Text: fmt.Sprintf("output %q not found", name),
 				Suggestion: fault.Nearest(name, known)})
 		}
 		if m := out.TransmissionMode; m != "" && m != byValue && m != byReference {
@@ -241,7 +244,7 @@ func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 	return problems
 }
 
-// plainJSON is what encoding/json says, without Go's types in it.
+// plainJSON returns the text of an error of encoding/json without Go's types.
 func plainJSON(err error) string {
 	text := err.Error()
 	if _, rest, ok := strings.Cut(text, "cannot unmarshal "); ok {
@@ -251,7 +254,8 @@ func plainJSON(err error) string {
 	return strings.TrimPrefix(text, "json: ")
 }
 
-func named(values []config.Value) []string {
+// valueNames returns the names of values.
+func valueNames(values []config.Value) []string {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = v.Name

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// form is in which of the two encodings an answer is wanted.
+// form is the encoding in which a client wants an answer.
 type form uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 	typeOpenAPI = "application/vnd.oai.openapi+json;version=3.0"
 )
 
-// formOf is what f= says, else the better one of what Accept takes; JSON where nothing prefers HTML.
+// formOf returns the form in f=, else the one that Accept prefers; JSON if both are equal.
 func formOf(r *http.Request) (form, error) {
 	if values, ok := r.URL.Query()["f"]; ok {
 		switch strings.Join(values, ",") {
@@ -48,7 +48,7 @@ func formOf(r *http.Request) (form, error) {
 	return jsonForm, nil
 }
 
-// weight is how much Accept wants a media type, from 0 to 1; of several ranges that fit the most specific one counts.
+// weight returns the quality of a media type in Accept, from 0 to 1. Of several matching ranges the most specific one counts.
 func weight(r *http.Request, mediaType string) float64 {
 	family, _, _ := strings.Cut(mediaType, "/")
 	found, specific := 0.0, 0
@@ -66,17 +66,18 @@ func weight(r *http.Request, mediaType string) float64 {
 	return found
 }
 
-// reply is what an operation answers.
+// reply is the answer of an operation.
 type reply struct {
 	status int    // 0: 200
-	name   string // of the page that shows it; "": it is sent as it is, whatever was asked for
+	name   string // name of the page that shows it; "": it has no page, and is never sent as HTML
 	doc    any
-	raw    []byte // instead of doc
+	raw    []byte // sent instead of doc
 	kind   string // Content-Type; "": JSON
 	header http.Header
 }
 
-func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked form) {
+// writeReply sends an answer in the form that the client wants.
+func (a *API) writeReply(w http.ResponseWriter, r *http.Request, answer reply, asked form) {
 	for name, values := range answer.header {
 		w.Header()[name] = append(w.Header()[name], values...)
 	}
@@ -93,30 +94,30 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, answer reply, asked 
 		kind = typeJSON
 	}
 	if answer.raw == nil && answer.doc != nil {
-		content = encode(answer.doc)
+		content = encodeJSON(answer.doc)
 	}
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
 		return
 	}
-	secure(w.Header(), kind)
+	setContentHeaders(w.Header(), kind)
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	w.WriteHeader(status)
-	_, _ = w.Write(content) // a client that went away needs no answer
+	_, _ = w.Write(content) // a client that has gone needs no answer
 }
 
-// secure keeps a browser from running what it is sent; every answer of the server carries nosniff already. Inputs and outputs of jobs are foreign content on Waybill's own origin,
-// where a script could act for the person who is logged in.
-func secure(header http.Header, kind string) {
+// setContentHeaders keeps a browser from running an answer. Inputs and outputs of jobs are foreign content on Waybill's own
+// origin, where a script could act for the person who is logged in. The server sets nosniff in every answer.
+func setContentHeaders(header http.Header, kind string) {
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	if !inert(kind) {
+	if !isInert(kind) {
 		header.Set("Content-Disposition", "attachment")
 	}
 }
 
-// inert reports whether browsers only show such content, and never run it.
-func inert(kind string) bool {
+// isInert reports whether browsers only show content of a kind, and never run it.
+func isInert(kind string) bool {
 	name, _, err := mime.ParseMediaType(kind)
 	family, _, _ := strings.Cut(name, "/")
 	switch {
@@ -128,8 +129,8 @@ func inert(kind string) bool {
 	return family == "image" || family == "audio" || family == "video"
 }
 
-// encode is a document as JSON; what stands in it can be written.
-func encode(doc any) []byte {
+// encodeJSON returns a document as JSON. Documents only hold values that can be encoded.
+func encodeJSON(doc any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -139,8 +140,8 @@ func encode(doc any) []byte {
 	return b.Bytes()
 }
 
-// refuse answers with an error: a page for who wants one, else a problem (RFC 7807).
-func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error, asked form) {
+// writeError answers with an error, as a page or as a problem (RFC 7807).
+func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error, asked form) {
 	if asked == htmlForm && r.Method == http.MethodGet {
 		a.pages.Fail(w, r, err)
 		return
@@ -155,11 +156,11 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error, asked fo
 	server.WriteProblemAs(w, p)
 }
 
-// exceptions is what the standard's own types of errors begin with.
+// exceptions begins the standard's own types of errors.
 const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
 
-// address returns where a resource of this API is, as the client reached it. The path is escaped: see join.
-func address(r *http.Request, path string, query url.Values) string {
+// absoluteURL returns the address of a resource under the host that the client used. The path is escaped: see pathOf.
+func absoluteURL(r *http.Request, path string, query url.Values) string {
 	root := url.URL{Scheme: "http", Host: r.Host}
 	if server.Encrypted(r) {
 		root.Scheme = "https"

@@ -23,21 +23,21 @@ import (
 
 // Bounds of a request's inputs.
 const (
-	largestLinked = 16 << 20 // bytes that its links lead to, together
+	largestLinked = 16 << 20 // bytes of all linked content together
 	mostInputs    = 1000
 	mostLinks     = 20
-	mostValues    = 250_000 // of its JSON, with that which its links lead to: decoded, a value takes up to a hundred bytes
+	mostValues    = 250_000 // JSON values, linked content included: decoded, a value takes up to a hundred bytes
 	fetchTimeout  = 30 * time.Second
 	fetchesAtOnce = 4 // of one request
-	linkedAtOnce  = 8 // requests with links
+	linkedAtOnce  = 8 // requests whose links are followed
 	linkPatience  = 10 * time.Second
-	largeAtOnce   = 2 // large requests
+	largeAtOnce   = 2 // large requests that are read
 	largePatience = 10 * time.Second
 )
 
-// resolve makes the inputs' values of what the request says of them: values as they are, qualified values, and what
-// links lead to. The error is every fault at once; nothing is fetched for inputs that the process does not know.
-func (a *API) resolve(ctx context.Context, q request, w config.Process) (json.RawMessage, error) {
+// resolveInputs returns the values of a request's inputs as one JSON object, from plain values, qualified values and links. The
+// error has every fault at once. Nothing is fetched if the process does not know some input.
+func (a *API) resolveInputs(ctx context.Context, q request, w config.Process) (json.RawMessage, error) {
 	if n := len(q.Inputs); n > mostInputs {
 		return nil, fault.New(fault.TooLarge, "the request has %d inputs: want at most %d", n, mostInputs)
 	}
@@ -60,11 +60,12 @@ func (a *API) resolve(ctx context.Context, q request, w config.Process) (json.Ra
 			return nil, err
 		}
 	}
-	return a.assemble(ctx, all, w)
+	return a.assembleInputs(ctx, all, w)
 }
 
-// assemble makes one JSON object of the inputs; the error is what is wrong with any of them.
-func (a *API) assemble(ctx context.Context, all []*input, w config.Process) (json.RawMessage, error) {
+// assembleInputs returns one JSON object of the inputs. The error has the faults of all inputs: those that could not be read,
+// and what the process's schema says of the rest.
+func (a *API) assembleInputs(ctx context.Context, all []*input, w config.Process) (json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(all))
 	unread := map[string]bool{}
 	var problems fault.Problems
@@ -95,23 +96,23 @@ func (a *API) assemble(ctx context.Context, all []*input, w config.Process) (jso
 	return nil, server.BadParameters(problems.Err())
 }
 
-// input is one input on its way from the request to its value, or to a list of values.
+// input is one input while its value, or list of values, is being read.
 type input struct {
 	name   string
 	isList bool
 	pieces []piece
-	links  int // of pieces
+	links  int // number of pieces that are links
 }
 
-// piece is an input's value, or one element of it.
+// piece is the value of an input, or one element of its list.
 type piece struct {
-	value     json.RawMessage // nil: not read
-	link      *qualified      // nil: it is given here
+	value     json.RawMessage // nil: not read yet, or faulty
+	link      *qualified      // nil: the value is in the request
 	described config.Value
 	err       error
 }
 
-// readInput reads what the request says of an input, without what links lead to.
+// readInput reads an input from the request. Links are not followed yet.
 func readInput(name string, raw json.RawMessage, described config.Value) *input {
 	in := &input{name: name}
 	items := []json.RawMessage{raw}
@@ -122,7 +123,7 @@ func readInput(name string, raw json.RawMessage, described config.Value) *input 
 	for i, item := range items {
 		p := &in.pieces[i]
 		p.described = described
-		p.read(item)
+		p.readValue(item)
 		if p.link != nil {
 			in.links++
 		}
@@ -130,7 +131,8 @@ func readInput(name string, raw json.RawMessage, described config.Value) *input 
 	return in
 }
 
-// listOf returns the elements of a list of which some may be links or qualified values; another one is a value as it is.
+// listOf returns the elements of a list that may hold links or qualified values. Any other list is a plain value, for which ok
+// is false.
 func listOf(raw json.RawMessage) ([]json.RawMessage, bool) {
 	var list []json.RawMessage
 	raw = bytes.TrimSpace(raw)
@@ -140,7 +142,7 @@ func listOf(raw json.RawMessage) ([]json.RawMessage, bool) {
 	return list, true
 }
 
-// json is the input's value; nil when a part of it is not read.
+// json returns the input's value; nil if a part of it could not be read.
 func (in *input) json() json.RawMessage {
 	if !in.isList {
 		return in.pieces[0].value
@@ -160,7 +162,7 @@ func (in *input) json() json.RawMessage {
 	return list.Bytes()
 }
 
-// err is the first fault of the input.
+// err returns the first fault of the input.
 func (in *input) err() error {
 	for i, p := range in.pieces {
 		switch {
@@ -173,7 +175,7 @@ func (in *input) err() error {
 	return nil
 }
 
-// qualified is qualifiedInputValue.yaml, and link.yaml.
+// qualified is qualifiedInputValue.yaml or link.yaml.
 type qualified struct {
 	Value     json.RawMessage `json:"value"`
 	Encoding  string          `json:"encoding"`
@@ -182,26 +184,27 @@ type qualified struct {
 	Type      string          `json:"type"`
 }
 
-// read takes a value: what a qualified value holds, or itself; a link is kept for later. An object that is neither is the value
-// that it is.
-func (p *piece) read(raw json.RawMessage) {
+// readValue sets the value of the piece, from a plain or a qualified value, or keeps a link for later. An object that is
+// neither a link nor a qualified value is a plain value.
+func (p *piece) readValue(raw json.RawMessage) {
 	var q qualified
 	var keys map[string]json.RawMessage
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || json.Unmarshal(raw, &keys) != nil || json.Unmarshal(raw, &q) != nil {
-		p.take(raw, "", "")
+		p.setValue(raw, "", "")
 		return
 	}
 	switch {
-	case q.Value != nil && onlyOf(keys, "value", "mediaType", "encoding", "schema"):
-		p.take(q.Value, q.MediaType, q.Encoding)
-	case q.Href != "" && onlyOf(keys, "href", "rel", "type", "hreflang", "title"):
+	case q.Value != nil && hasOnly(keys, "value", "mediaType", "encoding", "schema"):
+		p.setValue(q.Value, q.MediaType, q.Encoding)
+	case q.Href != "" && hasOnly(keys, "href", "rel", "type", "hreflang", "title"):
 		p.link = &q
 	default:
 		p.value = raw
 	}
 }
 
-func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
+// hasOnly reports whether all keys are known.
+func hasOnly(keys map[string]json.RawMessage, known ...string) bool {
 	for key := range keys {
 		if !slices.Contains(known, key) {
 			return false
@@ -210,8 +213,9 @@ func onlyOf(keys map[string]json.RawMessage, known ...string) bool {
 	return true
 }
 
-// take checks a value against what its media type chooses of the schema. A binary value is base64, and stays text: JSON has no other.
-func (p *piece) take(raw json.RawMessage, mediaType, encoding string) {
+// setValue checks a value against the part of the schema that its media type selects, and sets it. A binary value must be
+// base64, and stays a string, since JSON has no binary values.
+func (p *piece) setValue(raw json.RawMessage, mediaType, encoding string) {
 	chosen, err := p.described.Choose(mediaType)
 	if err != nil {
 		p.err = err
@@ -240,7 +244,7 @@ func (p *piece) take(raw json.RawMessage, mediaType, encoding string) {
 	p.value = raw
 }
 
-// fetchAll reads what the links of a request lead to. values is how many the rest of its JSON has.
+// fetchAll follows the links of a request. values is the number of JSON values in the request itself.
 func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
 	release, err := a.linked.Acquire(ctx)
 	if err != nil {
@@ -258,7 +262,7 @@ func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
 			if p.link == nil {
 				continue
 			}
-			slots <- struct{}{} // freed by a fetch, which ends in time
+			slots <- struct{}{} // a fetch frees the slot within its time limit
 			running.Go(func() {
 				defer func() { <-slots }()
 				a.fetch(ctx, p, &budget)
@@ -269,12 +273,12 @@ func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
 	return nil
 }
 
-// budget is what the links of one request may still lead to.
+// budget is how much more content the links of one request may lead to.
 type budget struct{ bytes, values atomic.Int64 }
 
 var errLinked = fmt.Errorf("the links lead to more than %d bytes together", largestLinked)
 
-// fetch reads what a link leads to: JSON as it is, text as a string, everything else as base64.
+// fetch sets the value of a link: JSON as it is, text as a string, everything else as base64.
 func (a *API) fetch(ctx context.Context, p *piece, left *budget) {
 	link := p.link
 	ctx, stop := context.WithTimeoutCause(ctx, fetchTimeout, fmt.Errorf("%s did not answer within %s", link.Href, fetchTimeout))
@@ -303,10 +307,10 @@ func (a *API) fetch(ctx context.Context, p *piece, left *budget) {
 		p.err = fmt.Errorf("fetch %s: %w", link.Href, err)
 		return
 	}
-	p.take(value, kind, "")
+	p.setValue(value, kind, "")
 }
 
-// asJSON is the JSON value of content of a media type.
+// asJSON returns content of a media type as a JSON value.
 func asJSON(content []byte, kind string, left *budget) (json.RawMessage, error) {
 	name, _, _ := mime.ParseMediaType(kind)
 	switch {

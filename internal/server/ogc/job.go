@@ -13,31 +13,31 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// statusInfo is a job as the standard tells it.
-func statusInfo(r *http.Request, state queue.ActionState) StatusInfo {
-	at := join("jobs", state.ID.String())
+// statusInfo returns the standard's description of a job.
+func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
+	at := pathOf("jobs", state.ID.String())
 	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
-		WaybillStatus: state.Thread.Status.String(), Message: message(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
+		WaybillStatus: state.Thread.Status.String(), Message: jobMessage(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
 		Finished: state.FinishedAt, Updated: state.UpdatedAt, Progress: state.Thread.Progress}
 	if state.Thread.Status == action.Successful {
 		info.Progress = 100
 	}
 	info.Links = addLink(nil, r, at, "self", typeJSON, "the job")
 	info.Links = addLink(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
-	info.Links = append(info.Links, Link{Href: address(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
-	info.Links = addLink(info.Links, r, join("processes", state.Name), "up", typeJSON, "its process")
-	if info.Status == string(queue.Successful) {
+	info.Links = append(info.Links, Link{Href: absoluteURL(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
+	info.Links = addLink(info.Links, r, pathOf("processes", state.Name), "up", typeJSON, "its process")
+	if info.Status == string(ledger.Successful) {
 		info.Links = addLink(info.Links, r, at+"/results", relResults, typeJSON, "its results")
 	}
 	info.Links = addLink(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
-	info.Links = addLink(info.Links, r, join("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
-	info.Links = append(info.Links, Link{Href: address(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
+	info.Links = addLink(info.Links, r, pathOf("api", "v1", "actions", state.ID.String(), "events"), "events", typeJSON, "its history, also live")
+	info.Links = append(info.Links, Link{Href: absoluteURL(r, "/api/v1/actions", url.Values{"parent": {state.ID.String()}}), Rel: "callbacks",
 		Type: typeJSON, Title: "what follows from it"})
 	return info
 }
 
-// message says for people where the job stands.
-func message(state queue.ActionState) string {
+// jobMessage returns the state of a job for people.
+func jobMessage(state ledger.ActionState) string {
 	switch status := state.Thread.Status; {
 	case !state.Dismissed.IsZero():
 		return "dismissed after its end"
@@ -53,16 +53,17 @@ func message(state queue.ActionState) string {
 	return state.Error
 }
 
-// jobID is the id in the path; one that is no id belongs to no job.
+// jobID returns the id in the path. An invalid id is a job that is not found.
 func jobID(r *http.Request) (action.ID, error) {
 	id, err := action.ParseID(r.PathValue("jobID"))
 	if err != nil {
-		return id, fault.New(fault.NoSuchAction, "there is no job %q", r.PathValue("jobID"))
+		return id, fault.New(fault.NoSuchAction, "job %q not found", r.PathValue("jobID"))
 	}
 	return id, nil
 }
 
-func (a *API) stateOf(r *http.Request) (queue.ActionState, error) {
+// stateOf returns the job in the path.
+func (a *API) stateOf(r *http.Request) (ledger.ActionState, error) {
 	id, err := jobID(r)
 	if err != nil {
 		return queue.ActionState{}, err
@@ -78,7 +79,7 @@ func (a *API) job(r *http.Request) (reply, error) {
 	return reply{name: "job", doc: statusInfo(r, state)}, nil
 }
 
-// dismiss cancels a job that lives, and deletes the results of one that has ended.
+// dismiss cancels a live job, or deletes the results of an ended one.
 func (a *API) dismiss(r *http.Request) (reply, error) {
 	id, err := jobID(r)
 	if err != nil {
@@ -93,7 +94,7 @@ func (a *API) dismiss(r *http.Request) (reply, error) {
 	return reply{doc: info}, nil
 }
 
-// inputs are what the job was given.
+// inputs answers with the inputs of a job.
 func (a *API) inputs(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
@@ -109,7 +110,7 @@ func (a *API) inputs(r *http.Request) (reply, error) {
 	return reply{name: "inputs", doc: []byte(inputs), raw: inputs}, nil
 }
 
-// results are the outputs of a job, as its own request wants them unless outputs= and response= say otherwise.
+// results answers with the outputs of a job, in the form that its execution asked for, unless outputs= or response= is given.
 func (a *API) results(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
@@ -124,42 +125,42 @@ func (a *API) results(r *http.Request) (reply, error) {
 			return reply{}, fault.New(fault.Invalid, "response=%s: want %s or %s", response, asRaw, asDocument)
 		}
 	}
-	if names := listed(r, "outputs"); len(names) > 0 {
+	if names := listedValues(r, "outputs"); len(names) > 0 {
 		want.Outputs = map[string]string{}
 		for _, name := range names {
 			want.Outputs[name] = byValue
 		}
 	}
-	all, err := a.outputs(r.Context(), state)
+	all, err := a.readOutputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
-	return all.answer(r, state.ID, want)
+	return all.replyAs(r, state.ID, want)
 }
 
 func isResponse(word string) bool { return word == asRaw || word == asDocument }
 
-// result is one output alone, in its own media type.
+// result answers with one output, in its own media type.
 func (a *API) result(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := a.outputs(r.Context(), state)
+	all, err := a.readOutputs(r.Context(), state)
 	if err != nil {
 		return reply{}, err
 	}
 	name := r.PathValue("outputID")
 	if _, ok := all.Values[name]; !ok {
-		return reply{}, all.missing(name)
+		return reply{}, all.unknownOutput(name)
 	}
-	answer := all.raw(name)
+	answer := all.rawOutput(name)
 	answer.name, answer.doc = "result", answer.raw
 	return answer, nil
 }
 
-// listed returns the values of a query parameter that may be repeated and may hold commas, each once.
-func listed(r *http.Request, name string) []string {
+// listedValues returns the distinct values of a query parameter that may be repeated and may hold commas.
+func listedValues(r *http.Request, name string) []string {
 	var all []string
 	known := map[string]bool{"": true}
 	for _, value := range r.URL.Query()[name] {

@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// jobs lists jobs, newest first, a page at a time: after= is the last one of the page before, before= the first one of
-// the page behind.
+// jobs lists jobs, newest first, one page at a time. after= is the last job of the previous page, before= the first job of the
+// next one.
 func (a *API) jobs(r *http.Request) (reply, error) {
 	q, err := jobQuery(r)
 	if err != nil {
 		return reply{}, err
 	}
 	limit := q.Limit
-	q.Limit++ // one more tells whether there is another page
+	q.Limit++ // one more shows whether there is another page
 	found, err := a.service.Jobs(r.Context(), q)
 	if err != nil {
 		return reply{}, err
@@ -35,12 +35,12 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 	for _, state := range found {
 		list.Jobs = append(list.Jobs, statusInfo(r, state))
 	}
-	list.Links = append(list.Links, pages(r, found, more, q)...)
+	list.Links = append(list.Links, pageLinks(r, found, more, q)...)
 	return reply{name: "jobs", doc: list}, nil
 }
 
-// pages links to the pages before and behind. There is one in the direction that was come from.
-func pages(r *http.Request, found []queue.ActionState, more bool, q queue.ActionQuery) []Link {
+// pageLinks returns links to the next and the previous page. The page from which the client came always exists.
+func pageLinks(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
 	if len(found) == 0 {
 		return nil
 	}
@@ -50,7 +50,7 @@ func pages(r *http.Request, found []queue.ActionState, more bool, q queue.Action
 		query.Del("after")
 		query.Del("before")
 		query.Set(key, id.String())
-		links = append(links, Link{Href: address(r, "/jobs", query), Rel: rel, Type: typeJSON, Title: title})
+		links = append(links, Link{Href: absoluteURL(r, "/jobs", query), Rel: rel, Type: typeJSON, Title: title})
 	}
 	if more && !q.Oldest || q.Oldest {
 		link("next", "after", found[len(found)-1].ID, "older jobs")
@@ -61,17 +61,17 @@ func pages(r *http.Request, found []queue.ActionState, more bool, q queue.Action
 	return links
 }
 
-// jobQuery reads the filters.
-func jobQuery(r *http.Request) (queue.ActionQuery, error) {
+// jobQuery returns the ledger's query for the filters of a request.
+func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 	limit, err := limitOf(r)
 	if err != nil {
 		return queue.ActionQuery{}, err
 	}
-	q := queue.ActionQuery{Limit: limit, Names: listed(r, "processID")}
-	if len(q.Names) > queue.MaxNames {
-		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", queue.MaxNames, len(q.Names))
+	q := ledger.ActionQuery{Limit: limit, Names: listedValues(r, "processID")}
+	if len(q.Names) > ledger.MaxNames {
+		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", ledger.MaxNames, len(q.Names))
 	}
-	for _, kind := range listed(r, "type") {
+	for _, kind := range listedValues(r, "type") {
 		if kind != "process" {
 			return q, fault.New(fault.Invalid, "type=%s: every job is of the type process", kind)
 		}
@@ -84,11 +84,12 @@ func jobQuery(r *http.Request) (queue.ActionQuery, error) {
 	return q, nil
 }
 
-func readPhases(r *http.Request) func(url.Values, *queue.ActionQuery) error {
-	return func(_ url.Values, q *queue.ActionQuery) error {
-		for _, text := range listed(r, "status") {
-			phase := queue.Phase(text)
-			if !slices.Contains(queue.Phases(), phase) {
+// readPhases reads status.
+func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
+	return func(_ url.Values, q *ledger.ActionQuery) error {
+		for _, text := range listedValues(r, "status") {
+			phase := ledger.Phase(text)
+			if !slices.Contains(ledger.Phases(), phase) {
 				return fault.New(fault.Invalid, "status=%s: want accepted, running, successful, failed or dismissed", text)
 			}
 			q.Phases = append(q.Phases, phase)
@@ -97,9 +98,10 @@ func readPhases(r *http.Request) func(url.Values, *queue.ActionQuery) error {
 	}
 }
 
-func readStatuses(r *http.Request) func(url.Values, *queue.ActionQuery) error {
-	return func(_ url.Values, q *queue.ActionQuery) error {
-		for _, text := range listed(r, "waybillStatus") {
+// readStatuses reads waybillStatus.
+func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
+	return func(_ url.Values, q *ledger.ActionQuery) error {
+		for _, text := range listedValues(r, "waybillStatus") {
 			status, err := action.ParseStatus(text)
 			if err != nil {
 				return fault.New(fault.Invalid, "waybillStatus=%s: %w", text, err)
@@ -123,7 +125,7 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 		if err != nil {
 			return wrong
 		}
-		q.Since, q.Until = at, at.Add(time.Millisecond) // what created is told to
+		q.Since, q.Until = at, at.Add(time.Millisecond) // the precision of created
 		return nil
 	}
 	var err error
@@ -136,7 +138,7 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 		if q.Until, err = time.Parse(time.RFC3339, to); err != nil {
 			return wrong
 		}
-		q.Until = q.Until.Add(time.Millisecond) // the end belongs to it
+		q.Until = q.Until.Add(time.Millisecond) // the interval includes its end
 	}
 	if q.Since.IsZero() && q.Until.IsZero() || !q.Until.IsZero() && q.Until.Before(q.Since) {
 		return wrong
@@ -144,8 +146,8 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 	return nil
 }
 
-// readDurations reads minDuration and maxDuration in seconds. Without a status they select running and ended jobs only.
-func readDurations(query url.Values, q *queue.ActionQuery) error {
+// readDurations reads minDuration and maxDuration in seconds. Without a status they only select running and ended jobs.
+func readDurations(query url.Values, q *ledger.ActionQuery) error {
 	for name, into := range map[string]*time.Duration{"minDuration": &q.Shortest, "maxDuration": &q.Longest} {
 		text := query.Get(name)
 		if !query.Has(name) {
@@ -155,7 +157,7 @@ func readDurations(query url.Values, q *queue.ActionQuery) error {
 		if err != nil || seconds < 0 || len(query[name]) > 1 {
 			return fault.New(fault.Invalid, "%s=%s: want a whole number of seconds", name, strings.Join(query[name], ","))
 		}
-		*into = max(time.Duration(seconds)*time.Second, time.Nanosecond) // zero would be no bound
+		*into = max(time.Duration(seconds)*time.Second, time.Nanosecond) // zero would mean unbounded
 	}
 	if (q.Shortest > 0 || q.Longest > 0) && len(q.Phases) == 0 {
 		q.Phases = []queue.Phase{queue.Running, queue.Successful, queue.Failed, queue.Dismissed}
@@ -163,9 +165,10 @@ func readDurations(query url.Values, q *queue.ActionQuery) error {
 	return nil
 }
 
-func readPage(query url.Values, q *queue.ActionQuery) error {
+// readPage reads after and before.
+func readPage(query url.Values, q *ledger.ActionQuery) error {
 	if query.Has("after") && query.Has("before") {
-		return fault.New(fault.Invalid, "after and before name two pages")
+		return fault.New(fault.Invalid, "after and before name different pages: want one")
 	}
 	for _, name := range []string{"after", "before"} {
 		if !query.Has(name) {

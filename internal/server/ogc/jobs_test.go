@@ -22,7 +22,7 @@ func httptestServer(t *testing.T, handler http.Handler) string {
 	return s.URL
 }
 
-// listed are the ids of a list of jobs.
+// listed returns the ids of a list of jobs.
 func (w *world) listed(query string) ([]string, ogc.JobList) {
 	w.t.Helper()
 	var list ogc.JobList
@@ -95,8 +95,8 @@ func TestJobsAreFiltered(t *testing.T) {
 	}
 }
 
-// TestPagesStandStillWhileJobsAreAdded: a reader who goes on from page to page sees every job that was there at the start once.
-func TestPagesStandStillWhileJobsAreAdded(t *testing.T) {
+// TestPagesDoNotShiftWhileJobsAreAdded: a reader who pages through the list sees every job that existed at the start once.
+func TestPagesDoNotShiftWhileJobsAreAdded(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	var want []string
@@ -157,7 +157,7 @@ func TestEveryDocumentIsAPageWithItsLinks(t *testing.T) {
 			t.Errorf("%s?f=json is a page", path)
 		}
 	}
-	if page := w.get("/jobs/none?f=html"); page.StatusCode != http.StatusNotFound || !strings.Contains(string(page.body), "there is no job") {
+	if page := w.get("/jobs/none?f=html"); page.StatusCode != http.StatusNotFound || !strings.Contains(string(page.body), "job &#34;none&#34; not found") {
 		t.Errorf("%s: %s", page.Status, page.body)
 	}
 	if page := w.get("/", header{"Accept", "text/html"}).want(t, http.StatusOK); !strings.Contains(string(page.body), "Pipelines") {
@@ -182,4 +182,33 @@ func TestMethodsAndAccess(t *testing.T) {
 	if head.StatusCode != http.StatusOK || head.Header.Get("Content-Length") == "" {
 		t.Errorf("HEAD: %s, %v", head.Status, head.Header)
 	}
+}
+
+// TestTheJobAPIOnPostgreSQL runs the steps of one client on the other driver. All other code is shared.
+func TestTheJobAPIOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	driver, err := postgres.Open(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(driver)
+	if err := l.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := serve(t, l, t.TempDir(), webhook.Guard{})
+	id := w.execute("mirror", `{`+features+`, "output": {"count": 1}}`)
+	w.until(id, "successful")
+	w.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": {`+features+`}}`).want(t, http.StatusSeeOther)
+	if a := w.get("/jobs/"+id+"/results/count").want(t, http.StatusOK); string(a.body) != "1" {
+		t.Errorf("result %s", a.body)
+	}
+	if found, _ := w.listed("?status=successful&processID=mirror&minDuration=0"); !slices.Contains(found, id) {
+		t.Errorf("listed %v", found)
+	}
+	w.ask(http.MethodDelete, "/jobs/"+id, "").want(t, http.StatusOK)
+	if found, _ := w.listed("?status=dismissed"); !slices.Contains(found, id) {
+		t.Errorf("dismissed: %v", found)
+	}
+	w.problem(w.get("/jobs/"+id+"/results"), http.StatusGone, "waybill:dismissed")
+	w.ask(http.MethodPost, "/processes/mirror/execution", `{"inputs": {`+features+`}}`).want(t, http.StatusCreated)
 }

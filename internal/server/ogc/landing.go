@@ -5,7 +5,7 @@ import "net/http"
 func (a *API) landingPage(r *http.Request) (reply, error) {
 	links := selfLinks(r)
 	links = addLink(links, r, "/api", "service-desc", typeOpenAPI, "the API's definition")
-	links = append(links, Link{Href: address(r, "/api", map[string][]string{"f": {"html"}}), Rel: "service-doc", Type: typeHTML, Title: "the API's documentation"})
+	links = append(links, Link{Href: absoluteURL(r, "/api", map[string][]string{"f": {"html"}}), Rel: "service-doc", Type: typeHTML, Title: "the API's documentation"})
 	links = addLink(links, r, "/conformance", relConformance, typeJSON, "what this API conforms to")
 	links = addLink(links, r, "/processes", relProcesses, typeJSON, "the processes")
 	links = addLink(links, r, "/jobs", relJobs, typeJSON, "the jobs")
@@ -13,7 +13,7 @@ func (a *API) landingPage(r *http.Request) (reply, error) {
 	return reply{doc: LandingPage{Title: "Waybill", Description: "Processes, and the jobs that they are executed by.", Links: links}}, nil
 }
 
-// classes are the requirements classes that the API conforms to.
+// classes returns the requirements classes that the API conforms to.
 func classes() []string {
 	all := []string{"core", "ogc-process-description", "json", "html", "oas30", "job-list", "callback", "dismiss"}
 	for i, name := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// counted serves documents and counts how often it is asked: n bytes of text at /text/n, a list of n numbers at /list/n.
+// counted serves documents and counts requests: n bytes of text at /text/n, a list of n numbers at /list/n.
 func counted(t *testing.T) (string, *atomic.Int64) {
 	t.Helper()
 	var asked atomic.Int64
@@ -32,7 +32,7 @@ func counted(t *testing.T) (string, *atomic.Int64) {
 	return httptestServer(t, mux), &asked
 }
 
-// TestNothingIsFetchedForUnknownInputs: a refused request makes no other.
+// TestNothingIsFetchedForUnknownInputs: a refused request does not cause others.
 func TestNothingIsFetchedForUnknownInputs(t *testing.T) {
 	t.Parallel()
 	at, asked := counted(t)
@@ -67,7 +67,7 @@ func TestLinksOfARequestAreBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsAreBounded: what a small request costs is a small multiple of it.
+// TestRequestsAreBounded: the cost of a small request is a small multiple of its size.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})

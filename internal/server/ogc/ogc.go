@@ -1,14 +1,13 @@
 // Package ogc is the job API: OGC API – Processes, part 1, version 1.0 (OGC 18-062r2), with the requirements classes
 // core, ogc-process-description, json, html, oas30, job-list, callback and dismiss, and Waybill's payload cache beside it.
 //
-// A process is one that the configuration describes, a job is an action of kind job. The document at /api
-// says what there is; what it does not name is refused.
+// A process is one that the configuration describes, and a job is an action of kind job. The document at /api describes every
+// operation and parameter; all others are refused.
 package ogc
 
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -17,119 +16,93 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// Pages show documents to people.
+// Pages shows documents to people. It is declared here because package web imports this one.
 type Pages interface {
-	// Document writes a document as a page. name says what it is, such as job; doc is what JSON would have been.
+	// Document writes a document as a page. name is the kind of the document, such as job; doc is what JSON would encode.
 	Document(w http.ResponseWriter, r *http.Request, name string, doc any)
-	// Follow sends a document's page anew whenever it has changed, as server-sent events.
+	// Follow sends a document's page again whenever it has changed, as server-sent events.
 	Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error))
 	// Fail writes an error as a page.
 	Fail(w http.ResponseWriter, r *http.Request, err error)
-	// ServeHTTP answers everything that is not of this API.
+	// ServeHTTP answers every request outside this API.
 	http.Handler
 }
 
-// Config is what the API is made of.
+// Config is the parts of an API.
 type Config struct {
 	Service *server.Service
 	Pages   Pages
 	Version string        // of the program
-	Guard   webhook.Guard // of inputs that are fetched by reference
+	Guard   webhook.Guard // of the links that inputs are fetched from
 }
 
-// API answers requests of clients. Access rules and identities are server.Server's.
+// API answers requests of clients. A server.Server in front of it enforces the access rules.
 type API struct {
 	service *server.Service
 	pages   Pages
 	fetcher *webhook.Client
 	mux     *http.ServeMux
 	openAPI []byte               // the document at /api
-	linked  *semaphore.Semaphore // for requests whose links are followed
-	large   *semaphore.Semaphore // for requests with large bodies
+	linked  *semaphore.Semaphore // bounds how many requests have their links followed at a time
+	large   *semaphore.Semaphore // bounds how many large bodies are parsed at a time
 }
 
-// New makes the API.
+// New returns the API.
 func New(c Config) *API {
-	document := describe(c.Version)
-	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: document.encode(), linked: semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
+	a := &API{service: c.Service, pages: c.Pages, mux: http.NewServeMux(), openAPI: encodeJSON(describe(c.Version)),
+		linked:  semaphore.New(linkedAtOnce, linkPatience, "the links of too many requests are being followed"),
 		large:   semaphore.New(largeAtOnce, largePatience, "too many large requests are being read"),
 		fetcher: webhook.NewClient(webhook.ClientConfig{Guard: c.Guard})}
-	for _, e := range a.endpoints() {
-		a.mux.Handle(e.pattern, a.endpoint(e, document.queryOf(e.pattern)))
+	paths := map[string]bool{}
+	for _, o := range operations() {
+		a.mux.Handle(o.pattern, a.endpoint(o))
+		paths[o.path()] = true
 	}
-	for _, path := range document.paths() {
+	for path := range paths {
 		a.mux.HandleFunc(path, a.wrongMethod)
 	}
 	a.mux.Handle("/", c.Pages)
 	return a
 }
 
-// ServeHTTP answers a request, or has the pages do it.
+// ServeHTTP answers a request of the API, and passes any other one to the pages.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// endpoint is one operation.
-type endpoint struct {
-	pattern string // as http.ServeMux takes it
-	scope   server.Scope
-	answer  func(*http.Request) (reply, error)
-}
-
-func (a *API) endpoints() []endpoint {
-	return []endpoint{
-		{"GET /{$}", "", a.landingPage},
-		{"GET /conformance", "", a.conformance},
-		{"GET /api", "", a.definition},
-		{"GET /processes", "", a.processes},
-		{"GET /processes/{processID}", "", a.process},
-		{"GET /processes/{processID}/inputsschema", "", a.inputsSchema},
-		{"GET /processes/{processID}/outputsschema", "", a.outputsSchema},
-		{"POST /processes/{processID}/execution", server.ScopeExecute, a.execute},
-		{"GET /jobs", "", a.jobs},
-		{"GET /jobs/{jobID}", "", a.job},
-		{"DELETE /jobs/{jobID}", server.ScopeOperate, a.dismiss},
-		{"GET /jobs/{jobID}/results", "", a.results},
-		{"GET /jobs/{jobID}/results/{outputID}", "", a.result},
-		{"GET /jobs/{jobID}/inputs", "", a.inputs},
-		{"GET /cache", "", a.cache},
-		{"POST /cache", "", a.lookUp},
-		{"GET /cache/{key}", "", a.cacheEntry},
-		{"POST /cache/{key}/invalidate", server.ScopeOperate, a.invalidate},
-	}
-}
-
-// endpoint serves one operation: its scope, its query parameters, then its answer in the form that was asked for.
-func (a *API) endpoint(e endpoint, query []string) http.Handler {
+// endpoint returns the handler of one operation, which answers in the form that the client wants.
+func (a *API) endpoint(o operation) http.Handler {
+	query := o.queryNames()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
 		asked, err := formOf(r)
 		if err != nil {
-			a.refuse(w, r, err, jsonForm)
+			a.writeError(w, r, err, jsonForm)
 			return
 		}
 		follows := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 		switch {
-		case e.pattern == "GET /{$}" && (asked == htmlForm || follows):
+		case o.pattern == "GET /{$}" && (asked == htmlForm || follows):
 			a.pages.ServeHTTP(w, r) // Waybill's own first page
 			return
 		case follows:
 			a.pages.Follow(w, r, func(r *http.Request) (string, any, error) {
-				answer, err := a.ask(e, r, query)
+				answer, err := a.callEndpoint(o, r, query)
 				return answer.name, answer.doc, err
 			})
 			return
 		}
-		answer, err := a.ask(e, r, query)
+		answer, err := a.callEndpoint(o, r, query)
 		if err != nil {
-			a.refuse(w, r, err, asked)
+			a.writeError(w, r, err, asked)
 			return
 		}
-		a.write(w, r, answer, asked)
+		a.writeReply(w, r, answer, asked)
 	})
 }
 
-func (a *API) ask(e endpoint, r *http.Request, query []string) (reply, error) {
-	if e.scope != "" {
-		if _, err := server.Require(r.Context(), e.scope); err != nil {
+// callEndpoint returns the answer of an operation, after checking the request's scope and query parameters.
+func (a *API) callEndpoint(o operation, r *http.Request, query []string) (reply, error) {
+	if o.scope != "" {
+		if _, err := server.Require(r.Context(), o.scope); err != nil {
 			return reply{}, err
 		}
 	}
@@ -137,22 +110,15 @@ func (a *API) ask(e endpoint, r *http.Request, query []string) (reply, error) {
 	if err != nil {
 		return reply{}, fault.New(fault.Invalid, "the query is not well-formed: %w", err)
 	}
-	for name := range given {
-		if slices.Contains(query, name) {
-			continue
-		}
-		unknown := fault.New(fault.Invalid, "unknown query parameter %q", name)
-		if near := fault.Nearest(name, query); near != "" {
-			unknown = unknown.WithHint("did you mean %q?", near)
-		}
-		return reply{}, unknown
+	if err := server.RefuseUnknown(given, query); err != nil {
+		return reply{}, err
 	}
-	return e.answer(r)
+	return o.serve(a, r)
 }
 
-// wrongMethod answers a known path with a method that it does not have.
+// wrongMethod answers a request with a method that a known path does not have.
 func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
-	asked, _ := formOf(r) // what is asked for wrongly gets JSON
+	asked, _ := formOf(r) // on a bad form the answer is JSON
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
@@ -161,6 +127,6 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	a.refuse(w, r, &server.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
+	a.writeError(w, r, &server.Problem{Type: "waybill:method_not_allowed", Title: http.StatusText(http.StatusMethodNotAllowed),
 		Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not possible at " + r.URL.Path, Hint: "possible: " + strings.Join(allowed, ", ")}, asked)
 }

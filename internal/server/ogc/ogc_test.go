@@ -68,7 +68,7 @@ func TestTheDefinitionIsOpenAPI(t *testing.T) {
 	}
 }
 
-func TestProcessesAreDescribed(t *testing.T) {
+func TestProcessesAreListedInPages(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	var first, rest ogc.ProcessList
@@ -81,6 +81,11 @@ func TestProcessesAreDescribed(t *testing.T) {
 	if len(rest.Processes) != 1 || rest.Processes[0].ID != "wait" || rest.Links[len(rest.Links)-1].Rel == "next" {
 		t.Errorf("%+v", rest)
 	}
+}
+
+func TestProcessesAreDescribed(t *testing.T) {
+	t.Parallel()
+	w := start(t, webhook.Guard{})
 	var mirror ogc.Process
 	w.get("/processes/mirror").want(t, http.StatusOK).into(t, &mirror)
 	if mirror.Version != "2" || mirror.Title != "Mirror items" || mirror.Inputs["payload"].MinOccurs != 1 || mirror.Inputs["mode"].MinOccurs != 0 {
@@ -150,7 +155,7 @@ func TestJobsAreExecutedPolledAndFetched(t *testing.T) {
 func compactJSON() cmp.Option {
 	return cmp.Transformer("compact", func(raw json.RawMessage) string {
 		var value any
-		_ = json.Unmarshal(raw, &value) // what was decoded once
+		_ = json.Unmarshal(raw, &value) // it was encoded from JSON
 		text, _ := json.Marshal(value)
 		return string(text)
 	})
@@ -303,7 +308,7 @@ func TestRepeatedRequestsAreOneJob(t *testing.T) {
 	w.problem(ask(`{"inputs": {"payload": {"n": 2}}}`), http.StatusUnprocessableEntity, "waybill:idempotency_key_reused")
 }
 
-func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
+func TestEveryFaultOfARequestIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	files := files(t)
 	w := start(t, loopback())
@@ -336,7 +341,7 @@ func TestEveryFaultOfARequestIsToldAtOnce(t *testing.T) {
 	want = []string{
 		`unknown key "inptus" (did you mean "inputs"?)`,
 		`inputs: found array where the schema wants another kind`,
-		`outputs: there is no output "feature" (did you mean "features"?)`,
+		`outputs: output "feature" not found (did you mean "features"?)`,
 		`outputs/count: transmissionMode: want value or reference, found "pigeon"`,
 		`response: want raw or document, found "any"`,
 		`subscriber/successUri: want an address such as https://example.org/done, found "ftp://x"`,
@@ -360,7 +365,7 @@ func sorted(all []string) []string {
 	return some
 }
 
-// files serves documents as somebody else would.
+// files serves documents like another site.
 func files(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -393,7 +398,7 @@ func TestInputsMayBeReferencesQualifiedAndBinary(t *testing.T) {
 	}
 }
 
-func TestLargeInputsStandBesideTheLog(t *testing.T) {
+func TestLargeInputsAreKeptBesideTheLog(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
 	large := `{"payload": {"text": "` + strings.Repeat("x", 100_000) + `"}}`

@@ -1,14 +1,9 @@
 package ogc
 
-import (
-	"strconv"
+import "github.com/waybill-dev/waybill/internal/ledger"
 
-	"github.com/waybill-dev/waybill/internal/queue"
-)
-
-func number(status int) string { return strconv.Itoa(status) }
-
-// schemas are those of the documents, by the standard's names where it has them.
+// schemas returns the schemas of the documents, by the standard's names if it has them. They are written by hand, since the
+// structs do not have what clients need most: enumerations, formats, and which keys a request may leave out.
 func schemas() object {
 	text, flag := object{"type": "string"}, object{"type": "boolean"}
 	moment := object{"type": "string", "format": "date-time"}
@@ -54,6 +49,7 @@ func schemas() object {
 	}
 }
 
+// statusInfoSchema returns statusInfo.yaml with the status of the action.
 func statusInfoSchema(text, moment, links object) object {
 	return structure([]string{"processID", "type", "jobID", "status", "waybillStatus", "created", "updated", "links"}, object{
 		"processID": text, "type": object{"type": "string", "enum": []any{"process"}}, "jobID": object{"type": "string", "format": "uuid"},
@@ -61,14 +57,15 @@ func statusInfoSchema(text, moment, links object) object {
 		"updated": moment, "progress": object{"type": "integer", "minimum": 0, "maximum": 100}, "links": links})
 }
 
+// cacheSchema returns the schema of an entry of the payload cache.
 func cacheSchema(text, moment, links object) object {
-	never := object{"type": "string", "format": "date-time", "nullable": true, "description": "null: it answers for ever"}
+	never := object{"type": "string", "format": "date-time", "nullable": true, "description": "null: it answers forever"}
 	return structure([]string{"key", "processID", "version", "jobID", "created", "invalidAfter", "links"}, object{
 		"key": object{"type": "string", "format": "uuid"}, "processID": text, "version": text, "jobID": object{"type": "string", "format": "uuid"},
 		"created": moment, "invalidAfter": never, "links": links})
 }
 
-// exceptionSchema is exception.yaml with what Waybill adds.
+// exceptionSchema returns exception.yaml with the properties that Waybill adds.
 func exceptionSchema(text, flag object) object {
 	problem := structure([]string{"code", "text"}, object{"code": text, "scope": text, "text": text, "suggestion": text, "warning": flag,
 		"pointer": text, "file": text, "line": object{"type": "integer"}, "column": object{"type": "integer"},
@@ -76,20 +73,3 @@ func exceptionSchema(text, flag object) object {
 	return structure([]string{"type", "title", "status", "detail", "instance"}, object{"type": text, "title": text, "status": object{"type": "integer"},
 		"detail": text, "instance": text, "hint": text, "problems": list(problem)})
 }
-
-// structure is an object with these properties and no others.
-func structure(required []string, properties object) object {
-	schema := object{"type": "object", "properties": properties, "additionalProperties": false}
-	if len(required) > 0 {
-		schema["required"] = required
-	}
-	return schema
-}
-
-func list(items object) object { return object{"type": "array", "items": items} }
-
-func byName(values object) object {
-	return object{"type": "object", "additionalProperties": values}
-}
-
-func uri() object { return object{"type": "string", "format": "uri"} }

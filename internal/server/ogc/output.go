@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// outputs are what a job made.
+// outputs is the outputs of an ended job.
 type outputs struct{ config.Outputs }
 
 // The words of execute.yaml and transmissionMode.yaml.
@@ -34,21 +34,22 @@ const (
 	byReference = "reference"
 )
 
-// outputs reads what an ended job made; the error says why there is nothing, with the failure's own HTTP status.
-func (a *API) outputs(ctx context.Context, state queue.ActionState) (outputs, error) {
-	if err := ready(state); err != nil {
+// readOutputs returns the outputs of a job. The error of a job without results is a problem with the HTTP status of its
+// failure.
+func (a *API) readOutputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
+	if err := requireResults(state); err != nil {
 		return outputs{}, err
 	}
 	raw, err := a.service.Output(ctx, state)
 	if err != nil {
 		return outputs{}, err
 	}
-	w, _ := a.service.Process(ctx, state.Name) // the process may be gone from the configuration
+	w, _ := a.service.Process(ctx, state.Name) // the configuration may not have the process anymore
 	return outputs{w.Outputs(raw)}, nil
 }
 
-// ready returns a problem for a job that has no results.
-func ready(state queue.ActionState) error {
+// requireResults returns a problem if a job has no results.
+func requireResults(state ledger.ActionState) error {
 	none := func(status int, kind, format string, args ...any) error {
 		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	}
@@ -67,8 +68,8 @@ func ready(state queue.ActionState) error {
 
 func (o outputs) names() []string { return slices.Sorted(maps.Keys(o.Values)) }
 
-// only keeps some of the outputs; no names: all. A name that the job has no output of is an error.
-func (o outputs) only(names []string) (outputs, error) {
+// selectOutputs returns the outputs with some names, or all without names. An unknown name is an error.
+func (o outputs) selectOutputs(names []string) (outputs, error) {
 	if len(names) == 0 {
 		return o, nil
 	}
@@ -76,28 +77,25 @@ func (o outputs) only(names []string) (outputs, error) {
 	for _, name := range names {
 		value, ok := o.Values[name]
 		if !ok {
-			return o, o.missing(name)
+			return o, o.unknownOutput(name)
 		}
 		some.Values[name] = value
 	}
 	return some, nil
 }
 
-func (o outputs) missing(name string) error {
+func (o outputs) unknownOutput(name string) error {
 	unknown := fault.New(fault.NotFound, "the job has no output %q", name)
-	if near := fault.Nearest(name, o.names()); near != "" {
-		return unknown.WithHint("did you mean %q?", near)
-	}
 	if len(o.Values) > 0 {
-		return unknown.WithHint("it has %s", strings.Join(o.names(), ", "))
+		unknown = unknown.WithHint("it has %s", strings.Join(o.names(), ", "))
 	}
-	return unknown
+	return unknown.WithNearest(name, o.names())
 }
 
-// answer is what a job made, as its request, or this one, wants it: every output where none is named, raw unless a document is
-// wanted.
-func (o outputs) answer(r *http.Request, job action.ID, want action.Answer) (reply, error) {
-	some, err := o.only(slices.Sorted(maps.Keys(want.Outputs)))
+// replyAs returns the answer with a job's outputs in the form that a request wants: the named outputs or all, as a document or
+// raw.
+func (o outputs) replyAs(r *http.Request, job action.ID, want action.Answer) (reply, error) {
+	some, err := o.selectOutputs(slices.Sorted(maps.Keys(want.Outputs)))
 	if err != nil {
 		return reply{}, err
 	}
@@ -106,14 +104,14 @@ func (o outputs) answer(r *http.Request, job action.ID, want action.Answer) (rep
 	if want.Response == asDocument {
 		return answer, nil
 	}
-	raw := some.raws(r, job, references)
+	raw := some.rawOutputs(r, job, references)
 	answer.status, answer.kind, answer.raw, answer.header = raw.status, raw.kind, raw.raw, raw.header
 	return answer, nil
 }
 
-// raws is the outputs without a document around them: one as it is, several as multipart/related, and links to them as headers
-// of an empty answer when all are wanted by reference.
-func (o outputs) raws(r *http.Request, job action.ID, references []string) reply {
+// rawOutputs returns the answer with raw outputs: one as it is, several as multipart/related. If all are wanted by reference the
+// answer is empty, with links to the outputs as headers.
+func (o outputs) rawOutputs(r *http.Request, job action.ID, references []string) reply {
 	names := o.names()
 	switch {
 	case len(references) == len(names):
@@ -123,18 +121,18 @@ func (o outputs) raws(r *http.Request, job action.ID, references []string) reply
 		}
 		return reply{status: http.StatusNoContent, raw: []byte{}, header: header}
 	case len(names) == 1:
-		return o.raw(names[0])
+		return o.rawOutput(names[0])
 	}
 	return o.multipart(r, job, references)
 }
 
-// multipart is the outputs as multipart/related (RFC 2387), a part for each. The part of one by reference is empty.
+// multipart returns the outputs as multipart/related (RFC 2387), one part each. The part of an output by reference is empty.
 func (o outputs) multipart(r *http.Request, job action.ID, references []string) reply {
 	var body bytes.Buffer
 	parts := multipart.NewWriter(&body)
 	first := ""
 	for _, name := range o.names() {
-		part := o.raw(name)
+		part := o.rawOutput(name)
 		header := textproto.MIMEHeader{"Content-Type": {part.kind}, "Content-ID": {url.PathEscape(name)}}
 		if slices.Contains(references, name) {
 			header.Set("Content-Location", o.link(r, job, name).Href)
@@ -143,38 +141,38 @@ func (o outputs) multipart(r *http.Request, job action.ID, references []string) 
 		if first == "" {
 			first = part.kind
 		}
-		w, _ := parts.CreatePart(header) // a buffer takes everything
+		w, _ := parts.CreatePart(header) // writing to a buffer cannot fail
 		_, _ = w.Write(part.raw)
 	}
 	_ = parts.Close()
 	return reply{raw: body.Bytes(), kind: mime.FormatMediaType("multipart/related", map[string]string{"type": first, "boundary": parts.Boundary()})}
 }
 
-// document is results.yaml: values as they are, objects as qualified values, and links to those in references.
+// document returns results.yaml: plain values, qualified values for objects, and links for the outputs in references.
 func (o outputs) document(r *http.Request, job action.ID, references []string) Results {
 	results := Results{}
 	for name := range o.Values {
 		results[name] = o.Result(name)
 		if slices.Contains(references, name) {
-			results[name] = bytes.TrimSpace(encode(o.link(r, job, name)))
+			results[name] = bytes.TrimSpace(encodeJSON(o.link(r, job, name)))
 		}
 	}
 	return results
 }
 
-// link leads to one output alone.
+// link returns a link to one output.
 func (o outputs) link(r *http.Request, job action.ID, name string) Link {
-	return Link{Href: address(r, join("jobs", job.String(), "results", name), nil), Rel: "item", Type: o.MediaType(name), Title: name}
+	return Link{Href: absoluteURL(r, pathOf("jobs", job.String(), "results", name), nil), Rel: "item", Type: o.MediaType(name), Title: name}
 }
 
-// linkHeader returns a link as a header has it (RFC 8288).
+// linkHeader returns the value of a Link header (RFC 8288).
 func linkHeader(l Link) string {
-	parameters := mime.FormatMediaType("a/link", map[string]string{"rel": l.Rel, "type": l.Type, "title": l.Title}) // encodes what needs it
+	parameters := mime.FormatMediaType("a/link", map[string]string{"rel": l.Rel, "type": l.Type, "title": l.Title}) // escapes the values
 	return "<" + l.Href + ">" + strings.TrimPrefix(parameters, "a/link")
 }
 
-// raw is one output alone: a text that has a media type of its own as its bytes, everything else as JSON.
-func (o outputs) raw(name string) reply {
+// rawOutput returns the answer with one output: a string with a media type of its own as bytes, everything else as JSON.
+func (o outputs) rawOutput(name string) reply {
 	kind, value := o.MediaType(name), o.Values[name]
 	var content string
 	if kind != typeJSON && json.Unmarshal(value, &content) == nil {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// preference is how a client would rather be answered (RFC 7240).
+// preference is how a client prefers to be answered (RFC 7240).
 type preference struct {
 	async bool
 	wait  time.Duration // 0 when the client names none
 }
 
-// preferenceOf reads the headers Prefer of a request: lists of preferences, each with parameters that none of ours has. Of a
-// preference that is repeated the first counts.
+// preferenceOf parses the Prefer headers of a request: lists of preferences, whose parameters it ignores. Of a repeated
+// preference the first one counts.
 func preferenceOf(r *http.Request) preference {
 	var p preference
 	waits := false
 	for _, header := range r.Header.Values("Prefer") {
-		for _, item := range split(header, ',') {
-			name, value, _ := strings.Cut(split(item, ';')[0], "=")
+		for _, item := range splitUnquoted(header, ',') {
+			name, value, _ := strings.Cut(splitUnquoted(item, ';')[0], "=")
 			switch strings.ToLower(strings.TrimSpace(name)) {
 			case "respond-async":
 				p.async = true
@@ -36,11 +36,11 @@ func preferenceOf(r *http.Request) preference {
 	return p
 }
 
-// mostWaited bounds wait in seconds, so that it cannot overflow; a process's own bound is lower.
+// mostWaited bounds wait in seconds, so that it cannot overflow. The bound of a process is lower.
 const mostWaited = 1 << 20
 
-// split cuts a header at a separator that is not within quotes.
-func split(text string, separator byte) []string {
+// splitUnquoted splits a header at each separator outside of quotes.
+func splitUnquoted(text string, separator byte) []string {
 	var parts []string
 	start, quoted := 0, false
 	for i := 0; i < len(text); i++ {

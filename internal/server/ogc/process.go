@@ -15,7 +15,7 @@ const (
 	mostListed   = 10_000
 )
 
-// limitOf is the length that is asked for; a larger one than the greatest is that one.
+// limitOf returns the limit of a request, at most mostListed.
 func limitOf(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("limit")
 	if text == "" {
@@ -28,7 +28,7 @@ func limitOf(r *http.Request) (int, error) {
 	return min(limit, mostListed), nil
 }
 
-// processes lists them in the order of their ids; after= is the last one of the page before.
+// processes lists the processes in the order of their ids. after= is the last process of the previous page.
 func (a *API) processes(r *http.Request) (reply, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *API) processes(r *http.Request) (reply, error) {
 		}
 		if len(list.Processes) == limit {
 			query.Set("after", list.Processes[limit-1].ID)
-			list.Links = append(list.Links, Link{Href: address(r, "/processes", query), Rel: "next", Type: typeJSON, Title: "more processes"})
+			list.Links = append(list.Links, Link{Href: absoluteURL(r, "/processes", query), Rel: "next", Type: typeJSON, Title: "more processes"})
 			break
 		}
 		list.Processes = append(list.Processes, summary(r, w))
@@ -54,43 +54,43 @@ func (a *API) processes(r *http.Request) (reply, error) {
 	return reply{name: "processes", doc: list}, nil
 }
 
-// summary is what a list says of a process.
+// summary returns the description of a process in a list.
 func summary(r *http.Request, w config.Process) Process {
-	at := join("processes", w.Name)
+	at := pathOf("processes", w.Name)
 	return Process{ID: w.Name, Title: w.Title, Description: w.Description, Version: strconv.Itoa(w.Version),
 		JobControlOptions: server.ControlsOf(w), OutputTransmission: []string{"value", "reference"},
 		Links: addLink(nil, r, at, "self", typeJSON, "the description of "+w.Name)}
 }
 
-// process describes one with its inputs and outputs.
+// process describes one process with its inputs and outputs.
 func (a *API) process(r *http.Request) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {
 		return reply{}, err
 	}
-	at := join("processes", w.Name)
+	at := pathOf("processes", w.Name)
 	p := summary(r, w)
 	p.Inputs, p.Outputs = map[string]Input{}, map[string]Output{}
 	for _, v := range w.Inputs() {
-		in := Input{Title: text(v.Schema, "title"), Description: text(v.Schema, "description"), Schema: simplify(v.Schema, w.Input.Document)}
+		in := Input{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"), Schema: simplifySchema(v.Schema, w.Input.Document)}
 		if v.Required {
 			in.MinOccurs = 1
 		}
 		p.Inputs[v.Name] = in
 	}
 	for _, v := range w.Output.Values() {
-		p.Outputs[v.Name] = Output{Title: text(v.Schema, "title"), Description: text(v.Schema, "description"), Schema: simplify(v.Schema, w.Output.Document)}
+		p.Outputs[v.Name] = Output{Title: schemaText(v.Schema, "title"), Description: schemaText(v.Schema, "description"), Schema: simplifySchema(v.Schema, w.Output.Document)}
 	}
 	p.Links = selfLinks(r)
 	p.Links = addLink(p.Links, r, at+"/execution", relExecute, typeJSON, "execute it")
 	p.Links = addLink(p.Links, r, at+"/inputsschema", "describedby", typeSchema, "the schema of its inputs")
 	p.Links = addLink(p.Links, r, at+"/outputsschema", "describedby", typeSchema, "the schema of its outputs")
-	p.Links = append(p.Links, Link{Href: address(r, "/jobs", map[string][]string{"processID": {w.Name}}), Rel: relJobs, Type: typeJSON, Title: "its jobs"})
+	p.Links = append(p.Links, Link{Href: absoluteURL(r, "/jobs", map[string][]string{"processID": {w.Name}}), Rel: relJobs, Type: typeJSON, Title: "its jobs"})
 	return reply{name: "process", doc: p}, nil
 }
 
-// text is a keyword of a schema that is a text.
-func text(schema map[string]any, keyword string) string {
+// schemaText returns the value of a schema's keyword; "" if it is not a string.
+func schemaText(schema map[string]any, keyword string) string {
 	value, _ := schema[keyword].(string)
 	return value
 }
@@ -105,7 +105,7 @@ func (a *API) outputsSchema(r *http.Request) (reply, error) {
 	})
 }
 
-// schema is one of a process's JSON Schemas (2020-12), as it stands in the configuration or made of what is known.
+// schema answers with a JSON Schema (2020-12) of a process: the one in the configuration, or one made of the known values.
 func (a *API) schema(r *http.Request, of func(config.Process) (map[string]any, []config.Value)) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // part is one part of an answer.
 type part struct{ ID, Kind, Location, Body string }
 
-// parts reads an answer that is multipart/related.
+// parts returns the parts of an answer of type multipart/related.
 func parts(t *testing.T, a answer) []part {
 	t.Helper()
 	kind, parameters, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
@@ -45,7 +45,7 @@ func parts(t *testing.T, a answer) []part {
 
 const made = `"inputs": {"output": {"html": "<p>", "note": "hello", "my output": 7, "scan": "SUkqAA=="}}`
 
-// wanted are the ways in which a request may want its results, with what proves that it gets them.
+// wanted are the forms in which a request may want its results, each with a check of the answer.
 var wanted = []struct {
 	name, request string
 	status        int
@@ -114,7 +114,7 @@ func TestResultsAreSentAsTheRequestWants(t *testing.T) {
 	}
 }
 
-// TestAClientOfAnotherRequestsJobSaysHowItWantsTheResults: the job keeps what its own request said.
+// TestAClientOfAnotherRequestsJobSaysHowItWantsTheResults: the job keeps the form of its own request.
 func TestAClientOfAnotherRequestsJobSaysHowItWantsTheResults(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
@@ -139,7 +139,7 @@ func TestAClientOfAnotherRequestsJobSaysHowItWantsTheResults(t *testing.T) {
 	}
 }
 
-// TestBrowsersRunNothingOfAJob: what a job made stands on the origin of the person who is logged in.
+// TestBrowsersRunNothingOfAJob: the outputs of a job have the origin under which the reader is logged in.
 func TestBrowsersRunNothingOfAJob(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
@@ -160,7 +160,7 @@ func TestBrowsersRunNothingOfAJob(t *testing.T) {
 	}
 }
 
-// TestPagesHaveTheStatusOfTheirDocuments compares what people and programs get.
+// TestPagesHaveTheStatusOfTheirDocuments compares the answers for people and for programs.
 func TestPagesHaveTheStatusOfTheirDocuments(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})
@@ -218,7 +218,7 @@ func TestPreferencesAreReadAsTheStandardSays(t *testing.T) {
 	}
 }
 
-// TestRefusedBodiesHaveTheStatusOfHTTP covers what is refused before it is read as a request.
+// TestRefusedBodiesHaveTheStatusOfHTTP covers bodies that are refused before they are parsed.
 func TestRefusedBodiesHaveTheStatusOfHTTP(t *testing.T) {
 	t.Parallel()
 	w := start(t, webhook.Guard{})

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rules are what every answer has to obey: the standard's schemas, and the document that the API itself serves.
+// rules are the schemas that every answer must match: the standard's, and those of the document that the API serves.
 type rules struct {
 	standard openapi3.Schemas
 	router   routers.Router
@@ -42,7 +42,7 @@ func readRules(t testing.TB, w *world) *rules {
 	served.Servers = openapi3.Servers{{URL: w.server.URL}}
 	router, err := legacy.NewRouter(served)
 	if err != nil {
-		t.Fatalf("the served document is no OpenAPI 3.0: %v", err)
+		t.Fatalf("the served document is not OpenAPI 3.0: %v", err)
 	}
 	return &rules{standard: readStandard(t), router: router}
 }
@@ -52,7 +52,7 @@ func readStandard(t testing.TB) openapi3.Schemas {
 	t.Helper()
 	files, err := filepath.Glob("testdata/standard/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatal("there are no schemas", err)
+		t.Fatal("no schemas found", err)
 	}
 	document := &openapi3.T{OpenAPI: "3.0.3", Info: &openapi3.Info{Title: "standard", Version: "1.0"}, Paths: openapi3.NewPaths(),
 		Components: &openapi3.Components{Schemas: openapi3.Schemas{}}}
@@ -80,7 +80,7 @@ func readStandard(t testing.TB) openapi3.Schemas {
 	return document.Components.Schemas
 }
 
-// schemaOf is the standard's schema of an answer that is good; "": it has none.
+// schemaOf returns the standard's schema of a successful answer; "": none.
 func schemaOf(method, path string, status int) string {
 	if path == "/processes/{processID}/execution" && (status == http.StatusCreated || status == http.StatusSeeOther) {
 		return "statusInfo"
@@ -94,12 +94,12 @@ func schemaOf(method, path string, status int) string {
 func (u *rules) check(t testing.TB, r *http.Request, response *http.Response, body []byte) {
 	t.Helper()
 	if strings.HasPrefix(r.URL.Path, "/api/v1/") {
-		return // Waybill's own, which has a document of its own
+		return // Waybill's own API has another document
 	}
 	kind := response.Header.Get("Content-Type")
 	isHTML := strings.HasPrefix(kind, "text/html")
 	route, parameters, err := u.router.FindRoute(r)
-	if err != nil { // no path of this API, or no method of the path
+	if err != nil { // not a path of this API, or not a method of the path
 		if response.StatusCode < http.StatusBadRequest {
 			t.Errorf("%s %s is not described: %v", r.Method, r.URL, err)
 		}
@@ -131,7 +131,7 @@ func (u *rules) check(t testing.TB, r *http.Request, response *http.Response, bo
 	u.obeys(t, name, body)
 }
 
-// obeys checks a document against one of the standard's schemas.
+// obeys fails the test unless a document matches one of the standard's schemas.
 func (u *rules) obeys(t testing.TB, name string, body []byte) {
 	t.Helper()
 	if name == "" {

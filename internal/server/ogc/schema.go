@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// plainKeywords mean the same in JSON Schema 2020-12 and in the standard's schema.yaml, which is OpenAPI 3.0's.
+// plainKeywords are the keywords with the same meaning in JSON Schema 2020-12 and in the standard's schema.yaml, which is that
+// of OpenAPI 3.0.
 var plainKeywords = []string{"title", "multipleOf", "maximum", "minimum", "maxLength", "minLength", "pattern", "maxItems", "minItems",
 	"uniqueItems", "maxProperties", "minProperties", "enum", "description", "format", "default", "readOnly", "writeOnly", "deprecated",
 	"contentMediaType", "contentEncoding"}
 
-// simplify says a JSON Schema (2020-12) as far as OpenAPI 3.0 can; what it cannot say is left out. root is where
-// references lead.
-func simplify(schema, root map[string]any) map[string]any {
+// simplifySchema returns a JSON Schema (2020-12) in the form of OpenAPI 3.0, and leaves out what that cannot express. root is the
+// document of its references.
+func simplifySchema(schema, root map[string]any) map[string]any {
 	return simplifier{root: root}.schema(schema)
 }
 
-// simplifier replaces references by what they lead to, and one that leads into itself by a schema that allows everything.
+// simplifier replaces each reference by its schema, and a reference inside its own schema by one that allows everything.
 type simplifier struct {
 	root map[string]any
 	open []string // references that are being replaced
@@ -56,7 +57,7 @@ func (s simplifier) schema(in map[string]any) map[string]any {
 	return out
 }
 
-// types says type, which may be a list and may have null in it.
+// types converts type, which may be a list and may contain null.
 func (s simplifier) types(in, out map[string]any) {
 	var names []string
 	switch t := in["type"].(type) {
@@ -85,7 +86,7 @@ func (s simplifier) types(in, out map[string]any) {
 	}
 }
 
-// bound says an exclusive bound as OpenAPI 3.0 does: a flag beside the other bound.
+// bound converts an exclusive bound to the form of OpenAPI 3.0: an inclusive bound with a flag.
 func bound(in, out map[string]any, exclusive, inclusive string) {
 	value, ok := in[exclusive].(json.Number)
 	if !ok {
@@ -97,7 +98,7 @@ func bound(in, out map[string]any, exclusive, inclusive string) {
 	out[inclusive], out[exclusive] = value, true
 }
 
-// tighter reports whether the inclusive bound allows less than the exclusive one.
+// tighter reports whether the inclusive bound allows fewer values than the exclusive one.
 func tighter(inclusive, exclusive json.Number, least bool) bool {
 	a, _ := inclusive.Float64()
 	b, _ := exclusive.Float64()
@@ -107,10 +108,10 @@ func tighter(inclusive, exclusive json.Number, least bool) bool {
 	return a < b
 }
 
-// nested simplifies what stands inside.
+// nested simplifies the schemas inside a schema.
 func (s simplifier) nested(in, out map[string]any) {
 	inner := func(value any) map[string]any {
-		below, _ := value.(map[string]any) // true: everything is allowed
+		below, _ := value.(map[string]any) // not an object: true, which allows everything
 		return s.schema(below)
 	}
 	if properties, ok := in["properties"].(map[string]any); ok {
@@ -132,7 +133,7 @@ func (s simplifier) nested(in, out map[string]any) {
 		}
 	}
 	if in["patternProperties"] != nil {
-		delete(out, "additionalProperties") // it would refuse what the patterns allow
+		delete(out, "additionalProperties") // it would refuse properties that the patterns allow
 	}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		list, ok := in[keyword].([]any)
@@ -147,7 +148,8 @@ func (s simplifier) nested(in, out map[string]any) {
 	}
 }
 
-// resolve follows a reference inside the document; one that leads elsewhere allows everything.
+// resolve returns the schema that a reference inside the document leads to; nil, which allows everything, for any other
+// reference.
 func (s simplifier) resolve(ref string) map[string]any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {

@@ -33,7 +33,7 @@ import (
 
 const token = "a-token-of-the-home"
 
-// processes are what the tests execute. Handler held waits until the test lets it go on.
+// processes are the configuration of the tests. Attempts of the handler held wait until the test releases them.
 const processes = `
 handlers:
   held: {type: noop, backoff: {retries: 1, initial: 1h}}
@@ -92,7 +92,7 @@ type world struct {
 	rules   *rules
 }
 
-// held is a handler whose attempts wait until they are let go, and then do what noop does.
+// held is a handler whose attempts wait until they are released, and then do what noop does.
 type held struct {
 	noop.Handler
 	mu      sync.Mutex
@@ -159,7 +159,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	return w
 }
 
-// loopback is a guard that lets requests to this machine through.
+// loopback is a guard that allows requests to this machine.
 func loopback() webhook.Guard {
 	return webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
@@ -170,7 +170,7 @@ type answer struct {
 	body []byte
 }
 
-// into reads the answer's JSON.
+// into decodes the answer's JSON.
 func (a answer) into(t testing.TB, to any) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, to); err != nil {
@@ -178,7 +178,7 @@ func (a answer) into(t testing.TB, to any) {
 	}
 }
 
-// want stops the test unless the answer has a status.
+// want fails the test unless the answer has a status.
 func (a answer) want(t testing.TB, status int) answer {
 	t.Helper()
 	if a.StatusCode != status {
@@ -190,7 +190,7 @@ func (a answer) want(t testing.TB, status int) answer {
 // header is one header of a request.
 type header [2]string
 
-// ask sends a request with the home's token, and checks the answer against the standard and the served document.
+// ask sends a request with the home's token, and checks the answer by the standard and by the served document.
 func (w *world) ask(method, path, body string, headers ...header) answer {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, w.server.URL+path, strings.NewReader(body))
@@ -257,7 +257,7 @@ func (w *world) until(id, status string) ogc.StatusInfo {
 	}
 }
 
-// problem is the problem that an answer has to be.
+// problem is the problem that an answer must be.
 func (w *world) problem(a answer, status int, kind string) server.Problem {
 	w.t.Helper()
 	a.want(w.t, status)
@@ -271,7 +271,7 @@ func (w *world) problem(a answer, status int, kind string) server.Problem {
 
 const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
 
-// The types of problems with what was asked: of the request, and of a process's inputs.
+// Types of problems: of the request, and of a process's inputs.
 var (
 	invalid   = "waybill:" + string(fault.Invalid)
 	badInputs = "waybill:" + string(fault.InvalidParameters)

@@ -1,4 +1,4 @@
-// Follows the page live: the server sends its content anew whenever it changed, and
+// Follows the page live: the server sends its content again whenever it changes, and
 // this puts the difference in place, so that focus, scroll and what is open stay.
 "use strict";
 

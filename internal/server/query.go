@@ -2,12 +2,23 @@ package server
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// refuseNotText refuses an address that has invalid text: not every database stores it, or finds anything by it.
+// RefuseUnknown returns an error that names a query parameter that an operation does not know.
+func RefuseUnknown(query url.Values, known []string) error {
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return fault.New(fault.Invalid, "unknown query parameter %q", name).WithNearest(name, known)
+		}
+	}
+	return nil
+}
+
+// refuseNotText refuses an address with invalid text, which not every database can store or compare.
 func refuseNotText(u *url.URL) error {
 	if !store.IsText(u.Path) {
 		return fault.New(fault.Invalid, "the path of the request has a NUL character or is not valid UTF-8")

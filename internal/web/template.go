@@ -1,0 +1,45 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/url"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/server/ogc"
+)
+
+// renderContent returns the part of a page that changes.
+func (p *Pages) renderContent(v view) (template.HTML, error) {
+	var body bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&body, v.Template, v); err != nil {
+		return "", fmt.Errorf("render %s: %w", v.Template, err)
+	}
+	return template.HTML(body.String()), nil // the template has escaped the values
+}
+
+// templateFunctions returns the functions that templates call.
+func templateFunctions() template.FuncMap {
+	return template.FuncMap{
+		"args": args, "path": url.PathEscape, // for nested templates and for addresses
+		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "size": server.Size, "rate": action.PerSecond, "plural": plural,
+		"pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
+		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
+		"waiting": waiting, "liveCounts": liveCounts, "phases": ledger.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
+	}
+}
+
+// args returns pairs of names and values as a map, to pass several values to a nested template.
+func args(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("args wants pairs, got %d values", len(pairs))
+	}
+	named := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		named[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return named, nil
+}
