@@ -6,9 +6,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // States of a revision.
@@ -138,7 +138,7 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 		return Deployment{}, err
 	}
 	head.Deployed++
-	d := Deployment{ID: store.NewID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
+	d := Deployment{ID: action.RandomID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
 		Label: r.Label, Version: head.Version, Status: pipeline.StatusActive, By: want.By, CreatedAt: t.Now()}
 	if err := t.InsertDeployment(head.ID, d); err != nil {
 		return Deployment{}, err

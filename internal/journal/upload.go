@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -35,7 +36,7 @@ func NewUploads(j *Journal) *Uploads { return &Uploads{journal: j, swept: map[st
 // UploadKey returns a new key for an upload. It ends in a slash: the blob store adds the digest.
 func (u *Uploads) UploadKey(ctx context.Context) (string, error) {
 	now, err := store.Now(ctx, u.journal.db)
-	return path.Join(uploads, now.UTC().Format(uploadHour), store.NewID(now).String()) + "/", err
+	return path.Join(uploads, now.UTC().Format(uploadHour), action.RandomID(now).String()) + "/", err
 }
 
 // checkUpload refuses a key whose upload may be swept already. Other keys are fine.

@@ -116,7 +116,7 @@ func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 func (t *txn) prepare(a action.Action) (action.Action, error) {
 	now := t.Now()
 	if a.ID.IsZero() {
-		a.ID = store.NewID(now)
+		a.ID = action.RandomID(now)
 	}
 	a.CreatedAt = a.ID.Time()
 	if a.Priority == nil {

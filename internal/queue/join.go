@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Registry is where instances stand; Queue is one.
@@ -22,7 +22,7 @@ type Registry interface {
 func Join(ctx context.Context, r Registry, instance Instance, log *slog.Logger) (Instance, error) {
 	var away loop.Backoff
 	for {
-		instance.ID = store.NewID(time.Now())
+		instance.ID = action.RandomID(time.Now())
 		err := r.Join(ctx, instance)
 		if err == nil {
 			return instance, nil

@@ -6,7 +6,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // replayed is how many actions one transaction of a replay takes.
@@ -70,7 +69,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (done Replayed, err error)
 func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 	done := Replayed{ID: r.ID}
 	if done.ID.IsZero() {
-		done.ID = store.NewID(tx.Now())
+		done.ID = action.RandomID(tx.Now())
 	}
 	q := ActionQuery{Handler: r.Handler, Statuses: r.Statuses, Since: r.Since, Until: r.Until, After: r.After, Oldest: true, Limit: replayed}
 	if start := done.ID.Time(); q.Until.IsZero() || q.Until.After(start) {

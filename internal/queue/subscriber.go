@@ -53,7 +53,7 @@ func (q *Queue) foreseeAnswer(ctx context.Context, a *action.Action) (plans, err
 	err := q.read(ctx, "read the job that answers", func(tx rows) error {
 		ends = nil
 		if a.ID.IsZero() {
-			a.ID = store.NewID(tx.Now())
+			a.ID = action.RandomID(tx.Now())
 		}
 		entries, err := tx.CacheEntries([]action.ID{a.CacheKey}, CacheQuery{})
 		if err != nil || len(entries) == 0 {

@@ -106,7 +106,7 @@ func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 		return t.enqueueUnique(a, o)
 	}
 	if a.ID.IsZero() {
-		a.ID = store.NewID(t.Now())
+		a.ID = action.RandomID(t.Now())
 	}
 	first, repeated, err := t.recallRequest(*o.Idempotency, a.ID)
 	if repeated || err != nil {

@@ -104,7 +104,7 @@ func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identi
 
 // watchCredentials cancels a request when its credentials become invalid. A ledger that does not answer cancels nothing.
 func (a *access) watchCredentials(ctx context.Context, cancel context.CancelCauseFunc, credentials *http.Request) {
-	waiter := &Waiter{a.stored.Waiter()}
+	waiter := &Waiter{a.stored.NewWaiter()}
 	for {
 		if err := waiter.Wait(ctx, accessAge, store.TopicAccess); err != nil {
 			return

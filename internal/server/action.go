@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Handlers maps the name of a handler to a function that makes an action of parameters. The function checks the parameters
@@ -37,7 +37,7 @@ type NewAction struct {
 
 // AddedAction is an action that a request created or found.
 type AddedAction struct {
-	ledger.ActionState
+	queue.ActionState
 	Created bool `json:"created"` // false: this live action already has the unique key
 }
 
@@ -75,7 +75,7 @@ func (s *Service) AddAction(ctx context.Context, o NewAction) (AddedAction, erro
 	if o.OwnOnly && way == queue.ReplaceWaiting {
 		way = queue.ReplaceOwn
 	}
-	return s.enqueueOnce(ctx, once, a, way)
+	return s.enqueue(ctx, a, queue.EnqueueOptions{OnConflict: way, Idempotency: once})
 }
 
 // complete sets the fields of the action that the request determines besides its parameters.
@@ -105,8 +105,8 @@ func (o NewAction) complete(a *action.Action, now time.Time) error {
 // CancelAction cancels an action: at once if no attempt is running, else as soon as its attempt stops. It returns the state
 // after that, and is idempotent. Errors are fault.Terminal if the action has ended in another way, and
 // fault.OwnedByDeployment for a deployment's step.
-func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error) {
-	refused := s.ledger.Cancel(ctx, id, ledger.CancelNow)
+func (s *Service) CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error) {
+	refused := s.ledger.Cancel(ctx, id, queue.CancelNow)
 	if refused != nil && !fault.Is(refused, fault.Terminal) {
 		return queue.ActionState{}, refused
 	}
@@ -118,7 +118,7 @@ func (s *Service) CancelAction(ctx context.Context, id action.ID) (ledger.Action
 }
 
 // SnoozeAction makes a waiting action wait until another time. See ledger.Ledger.Snooze for the errors.
-func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error) {
+func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
 	if err := s.ledger.Snooze(ctx, id, until, by); err != nil {
 		return queue.ActionState{}, err
 	}
@@ -139,5 +139,5 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 		return AddedAction{}, fault.New(fault.NotReady, "action %s has not ended: %s", id, old.Thread.Status).
 			WithHint("waybill action watch %s", id)
 	}
-	return s.enqueueAction(ctx, old.Again(action.ID{}, by), ledger.ReturnExisting)
+	return s.enqueue(ctx, old.Again(action.ID{}, by), queue.EnqueueOptions{})
 }

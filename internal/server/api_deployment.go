@@ -97,8 +97,8 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]journ
 }
 
 // command returns the handler of a kind of command. It answers with the state of the deployment after the command.
-func (a *api) command(kind string) func(context.Context, *commandInput) (ledger.Deployment, error) {
-	return func(ctx context.Context, in *commandInput) (ledger.Deployment, error) {
+func (a *api) command(kind string) func(context.Context, *commandInput) (journal.Deployment, error) {
+	return func(ctx context.Context, in *commandInput) (journal.Deployment, error) {
 		ref, err := a.service.Resolve(ctx, in.ID)
 		if err != nil {
 			return journal.Deployment{}, err

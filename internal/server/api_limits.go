@@ -24,12 +24,12 @@ type limitBody struct {
 
 func (a *api) registerLimits() {
 	handle(a, readOperation("list-limits", "/limits", "Lanes that are limited, slowed, paused or disabled, and why"),
-		func(ctx context.Context, _ *nothing) ([]ledger.Limiter, error) {
+		func(ctx context.Context, _ *nothing) ([]queue.Limiter, error) {
 			limits, err := a.service.Limits(ctx)
 			return nonNil(limits), err
 		})
 	handle(a, writeOperation("change-limit", http.MethodPost, "/limits/{lane}", ScopeOperate, "Pause, resume, enable or reset a lane"),
-		func(ctx context.Context, in *laneInput) (ledger.Limiter, error) {
-			return a.service.Limit(ctx, in.Lane, ledger.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
+		func(ctx context.Context, in *laneInput) (queue.Limiter, error) {
+			return a.service.Limit(ctx, in.Lane, queue.LimitCommand{Kind: in.Body.Command, By: IdentityOf(ctx).Name, Reason: in.Body.Reason, For: time.Duration(in.Body.For)})
 		})
 }

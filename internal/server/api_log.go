@@ -71,7 +71,7 @@ func (a *api) registerLog() {
 	})
 }
 
-func (a *api) followLog(ctx context.Context, q ledger.EntryQuery) (*huma.StreamResponse, error) {
+func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
 	if _, err := a.service.readHead(ctx, q.Pipeline); err != nil {
 		return nil, problemOf(err)
 	}
@@ -102,8 +102,8 @@ type actionQuery struct {
 }
 
 // ledgerQuery returns the ledger's form of the query.
-func (in *actionQuery) ledgerQuery() (ledger.ActionQuery, error) {
-	q := ledger.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
+func (in *actionQuery) ledgerQuery() (queue.ActionQuery, error) {
+	q := queue.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
 		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
 	for _, text := range in.Status {
 		status, err := action.ParseStatus(text)
@@ -156,7 +156,7 @@ type eventsInput struct {
 
 func (a *api) registerActions() {
 	handle(a, readOperation("list-actions", "/actions", "Actions, newest first"),
-		func(ctx context.Context, in *actionQuery) ([]ledger.ActionState, error) {
+		func(ctx context.Context, in *actionQuery) ([]queue.ActionState, error) {
 			q, err := in.ledgerQuery()
 			if err != nil {
 				return nil, err

@@ -65,11 +65,11 @@ func (a *api) registerPipelines() {
 		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
 	huma.Register(a.huma, readOperation("get-pipeline", "/pipelines/{pipeline}", "One pipeline with its hosts, revisions and deployments"), a.getPipeline)
 	handle(a, readOperation("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
-		func(ctx context.Context, in *PipelinePath) ([]ledger.Version, error) {
+		func(ctx context.Context, in *PipelinePath) ([]journal.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
 	handle(a, readOperation("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
-		func(ctx context.Context, in *versionPath) (ledger.Version, error) {
+		func(ctx context.Context, in *versionPath) (journal.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
 	apply := writeOperation("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")

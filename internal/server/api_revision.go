@@ -62,11 +62,11 @@ type limitInput struct {
 
 func (a *api) registerRevisions() {
 	handle(a, readOperation("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
-		func(ctx context.Context, in *limitInput) ([]ledger.Revision, error) {
+		func(ctx context.Context, in *limitInput) ([]pipeline.RegisteredRevision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
 	handle(a, readOperation("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
-		func(ctx context.Context, in *LabelPath) (ledger.Revision, error) {
+		func(ctx context.Context, in *LabelPath) (pipeline.RegisteredRevision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
 	handle(a, writeOperation("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,

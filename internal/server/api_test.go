@@ -217,7 +217,7 @@ func TestClientShipsLikeAService(t *testing.T) {
 }
 
 // shipByClient applies a definition and registers a revision with its deployment, over HTTP.
-func (s *testServer) shipByClient(t *testing.T) (server.Proposal, ledger.Revision, ledger.Registered) {
+func (s *testServer) shipByClient(t *testing.T) (server.Proposal, pipeline.RegisteredRevision, journal.Registered) {
 	t.Helper()
 	c := s.client()
 	proposal, err := server.ReadProposal("waybill.yaml", []byte(servertest.Definition))
@@ -231,7 +231,7 @@ func (s *testServer) shipByClient(t *testing.T) (server.Proposal, ledger.Revisio
 	if err != nil {
 		t.Fatal(err)
 	}
-	revision := ledger.Revision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
+	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "3f2c9a1", Subject: "Greet", Snapshot: key}
 	first, err := c.Register(t.Context(), revision, true, "")
 	if err != nil || !first.Created || first.Revision.By != "ana" {
 		t.Fatalf("register: %+v, %v", first, err)

@@ -46,12 +46,12 @@ func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, 
 }
 
 // Versions is Service.Versions.
-func (c *Client) Versions(ctx context.Context, name string) (versions []ledger.Version, err error) {
+func (c *Client) Versions(ctx context.Context, name string) (versions []journal.Version, err error) {
 	return versions, c.getJSON(ctx, apiPath("pipelines", name, "versions"), nil, &versions)
 }
 
 // Version is Service.Version.
-func (c *Client) Version(ctx context.Context, name string, version int) (found ledger.Version, err error) {
+func (c *Client) Version(ctx context.Context, name string, version int) (found journal.Version, err error) {
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
@@ -124,22 +124,22 @@ func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, de
 }
 
 // Revisions is Service.Revisions.
-func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []ledger.Revision, err error) {
+func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []pipeline.RegisteredRevision, err error) {
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions"), numberQuery("limit", int64(limit)), &found)
 }
 
 // Revision is Service.Revision.
-func (c *Client) Revision(ctx context.Context, name, label string) (found ledger.Revision, err error) {
+func (c *Client) Revision(ctx context.Context, name, label string) (found pipeline.RegisteredRevision, err error) {
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
 // Deploy is Service.Deploy. The server takes By from the token.
-func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made ledger.Deployment, err error) {
+func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
 	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
 
 // Deployments is Service.Deployments.
-func (c *Client) Deployments(ctx context.Context, q ledger.DeploymentQuery) (found []ledger.Deployment, err error) {
+func (c *Client) Deployments(ctx context.Context, q journal.DeploymentQuery) (found []journal.Deployment, err error) {
 	query := numberQuery("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
 	addTexts(query, "pipeline", q.Pipeline, "status", string(q.Status))
 	return found, c.getJSON(ctx, "/deployments", query, &found)
@@ -179,12 +179,12 @@ func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 }
 
 // Entries is Service.Entries.
-func (c *Client) Entries(ctx context.Context, q ledger.EntryQuery) (rows []pipeline.Entry, err error) {
+func (c *Client) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
 	return rows, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 
 // Actions is Service.Actions.
-func (c *Client) Actions(ctx context.Context, q ledger.ActionQuery) (found []ledger.ActionState, err error) {
+func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queue.ActionState, err error) {
 	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
 	addTexts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
 	for key, id := range map[string]action.ID{"parent": q.Parent, "retryOf": q.RetryOf, "after": q.After} {
@@ -211,7 +211,7 @@ func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err
 	return view, c.getJSON(ctx, apiPath("actions", id.String()), nil, &view)
 }
 
-func entryQuery(q ledger.EntryQuery) url.Values {
+func entryQuery(q journal.EntryQuery) url.Values {
 	query := numberQuery("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
 	addTexts(query, "target", q.Target)
 	if q.Class != 0 {
@@ -224,7 +224,7 @@ func entryQuery(q ledger.EntryQuery) url.Values {
 }
 
 // Follow is Service.Follow. A broken connection is resumed without loss or repetition.
-func (c *Client) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+func (c *Client) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	ask := request{method: http.MethodGet, path: apiPath("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
 	return c.followStream(ctx, ask, func(_, data string) (bool, error) {
 		var entry pipeline.Entry

@@ -24,12 +24,12 @@ func (c *Client) AddAction(ctx context.Context, o NewAction) (made AddedAction, 
 }
 
 // CancelAction is Service.CancelAction.
-func (c *Client) CancelAction(ctx context.Context, id action.ID) (state ledger.ActionState, err error) {
+func (c *Client) CancelAction(ctx context.Context, id action.ID) (state queue.ActionState, err error) {
 	return state, c.postJSON(ctx, apiPath("actions", id.String(), "cancel"), struct{}{}, &state)
 }
 
 // SnoozeAction is Service.SnoozeAction. The server takes the user from the token.
-func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time, _ string) (state ledger.ActionState, err error) {
+func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time, _ string) (state queue.ActionState, err error) {
 	body := struct {
 		Until time.Time `json:"until"`
 	}{until}

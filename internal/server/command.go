@@ -55,7 +55,7 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	}
 	f := s.folds.foldOf(ref.Pipeline)
 	return s.decideOnFold(ctx, f, func() error {
-		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked ledger.Locked) (ledger.Change, error) {
+		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
 			if err := f.applyLocked(locked.Newer); err != nil {
 				return journal.Change{}, err
 			}

@@ -13,13 +13,13 @@ import (
 
 // DeploymentView is the current state of a deployment.
 type DeploymentView struct {
-	ledger.Deployment
-	State    pipeline.DeploymentState `json:"state"`
-	Snapshot ledger.Revision          `json:"revisionDetail"` // the revision with all of its fields
-	Seq      int64                    `json:"seq"`            // of the last entry in this view
-	Now      time.Time                `json:"now"`            // the ledger's time of this view
-	Stages   []StageRun               `json:"stages"`         // in definition order
-	Failures []Failure                `json:"failures"`
+	journal.Deployment
+	State    pipeline.DeploymentState    `json:"state"`
+	Snapshot pipeline.RegisteredRevision `json:"revisionDetail"` // the revision with all of its fields
+	Seq      int64                       `json:"seq"`            // of the last entry in this view
+	Now      time.Time                   `json:"now"`            // the ledger's time of this view
+	Stages   []StageRun                  `json:"stages"`         // in definition order
+	Failures []Failure                   `json:"failures"`
 }
 
 // StageRun is a stage of a deployment.
@@ -75,19 +75,19 @@ const (
 // StepRun is a step that needs an action, or an artifact's arrival.
 type StepRun struct {
 	pipeline.StepState
-	Name      string           `json:"name"`               // deploy, build, amd64
-	Word      string           `json:"word"`               // for people: deployed, deploying, waits, failed, …
-	Action    action.ID        `json:"action,omitzero"`    // its newest action
-	Status    action.Status    `json:"status,omitzero"`    // of the action
-	Attempt   int              `json:"attempt,omitempty"`  // claims so far
-	Spent     int              `json:"spent,omitempty"`    // attempts that count
-	Attempts  int              `json:"attempts,omitempty"` // how many the policy allows
-	RunAt     time.Time        `json:"runAt,omitzero"`     // while backing off: earliest start of the next attempt
-	StartedAt time.Time        `json:"startedAt,omitzero"`
-	EndedAt   time.Time        `json:"endedAt,omitzero"`
-	Error     string           `json:"error,omitempty"`  // of the last failed attempt
-	Output    string           `json:"output,omitempty"` // text of its output, for people
-	Artifact  *ledger.Artifact `json:"artifact,omitempty"`
+	Name      string                     `json:"name"`               // deploy, build, amd64
+	Word      string                     `json:"word"`               // for people: deployed, deploying, waits, failed, …
+	Action    action.ID                  `json:"action,omitzero"`    // its newest action
+	Status    action.Status              `json:"status,omitzero"`    // of the action
+	Attempt   int                        `json:"attempt,omitempty"`  // claims so far
+	Spent     int                        `json:"spent,omitempty"`    // attempts that count
+	Attempts  int                        `json:"attempts,omitempty"` // how many the policy allows
+	RunAt     time.Time                  `json:"runAt,omitzero"`     // while backing off: earliest start of the next attempt
+	StartedAt time.Time                  `json:"startedAt,omitzero"`
+	EndedAt   time.Time                  `json:"endedAt,omitzero"`
+	Error     string                     `json:"error,omitempty"`  // of the last failed attempt
+	Output    string                     `json:"output,omitempty"` // text of its output, for people
+	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
 }
 
 // Failure is a failed step, the reason, and what to do about it.
@@ -189,9 +189,9 @@ func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.S
 }
 
 // readDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.
-func (s *Service) readDeployment(ctx context.Context, ref Ref) (ledger.Deployment, error) {
+func (s *Service) readDeployment(ctx context.Context, ref Ref) (journal.Deployment, error) {
 	if _, err := s.readHead(ctx, ref.Pipeline); err != nil {
-		return ledger.Deployment{}, err
+		return journal.Deployment{}, err
 	}
 	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
 	if fault.Is(err, fault.NotFound) {

@@ -27,7 +27,7 @@ type durations struct {
 type stepName struct{ target, event string }
 
 func (s *Service) recordedDurations(ctx context.Context, name string) (*durations, error) {
-	recorded, err := s.ledger.Actions(ctx, ledger.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
+	recorded, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", name, err)
 	}

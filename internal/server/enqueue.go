@@ -8,37 +8,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
-
-// enqueueOnce stores an action for a request that a client may repeat with the same idempotency key.
-func (s *Service) enqueueOnce(ctx context.Context, i *ledger.Idempotency, a action.Action, way ledger.OnConflict) (AddedAction, error) {
-	if i == nil {
-		return s.enqueueAction(ctx, a, way)
-	}
-	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueOnce(ctx, *i, a, way)
-	if err != nil {
-		return AddedAction{}, err
-	}
-	state, err := s.ledger.Action(ctx, made.ID)
-	return AddedAction{state, made.Created}, err
-}
 
 // longestKey is the largest size of an Idempotency-Key in bytes.
 const longestKey = 255
 
 // IdempotencyOf returns what identifies a repeated request: its header, its sender and a hash of its content; nil without
 // the header.
-func IdempotencyOf(key, by string, request [sha256.Size]byte) (*ledger.Idempotency, error) {
+func IdempotencyOf(key, by string, request [sha256.Size]byte) (*queue.Idempotency, error) {
 	if len(key) > longestKey {
 		return nil, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
 	}
 	if key == "" {
 		return nil, nil //nolint:nilnil // the header is optional
 	}
-	return &ledger.Idempotency{Principal: by, Key: key, Body: request}, nil
+	return &queue.Idempotency{Principal: by, Key: key, Body: request}, nil
 }
 
 // offloadParameters stores large parameters in the blob store, beside the action's evidence. It gives the action its id, and
@@ -63,10 +49,10 @@ func BadParameters(err error) error {
 	return err
 }
 
-// enqueueAction stores an action with the trace of its request, and returns its state.
-func (s *Service) enqueueAction(ctx context.Context, a action.Action, way ledger.OnConflict) (AddedAction, error) {
+// enqueue stores an action with the trace of its request, and returns its state.
+func (s *Service) enqueue(ctx context.Context, a action.Action, o queue.EnqueueOptions) (AddedAction, error) {
 	a.Trace = obs.Traceparent(ctx)
-	made, err := s.ledger.EnqueueUnique(ctx, a, way)
+	made, err := s.ledger.EnqueueWith(ctx, a, o)
 	if err != nil {
 		return AddedAction{}, err
 	}

@@ -145,7 +145,7 @@ func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) st
 }
 
 // readHead returns a pipeline's head. If the pipeline does not exist, the error's hint is the nearest name.
-func (s *Service) readHead(ctx context.Context, name string) (ledger.Head, error) {
+func (s *Service) readHead(ctx context.Context, name string) (journal.Head, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if !fault.Is(err, fault.NotFound) {
 		return head, err

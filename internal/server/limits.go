@@ -8,21 +8,21 @@ import (
 )
 
 // Limits returns the lanes that are limited, refused, slowed, paused or disabled.
-func (s *Service) Limits(ctx context.Context) ([]ledger.Limiter, error) {
+func (s *Service) Limits(ctx context.Context) ([]queue.Limiter, error) {
 	return s.ledger.Limits(ctx)
 }
 
 // Limit pauses, resumes, enables or resets a lane. HANDLER/* is all lanes of a handler.
-func (s *Service) Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error) {
+func (s *Service) Limit(ctx context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error) {
 	return s.ledger.Limit(ctx, lane, c)
 }
 
 // Limits is Service.Limits.
-func (c *Client) Limits(ctx context.Context) (limits []ledger.Limiter, err error) {
+func (c *Client) Limits(ctx context.Context) (limits []queue.Limiter, err error) {
 	return limits, c.getJSON(ctx, "/limits", nil, &limits)
 }
 
 // Limit is Service.Limit. The server takes By from the token.
-func (c *Client) Limit(ctx context.Context, lane string, k ledger.LimitCommand) (limit ledger.Limiter, err error) {
+func (c *Client) Limit(ctx context.Context, lane string, k queue.LimitCommand) (limit queue.Limiter, err error) {
 	return limit, c.postJSON(ctx, apiPath("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

@@ -18,7 +18,7 @@ func TestLanesArePausedAndListed(t *testing.T) {
 	if limits, err := c.Limits(ctx); err != nil || len(limits) != 0 {
 		t.Fatalf("at first: %+v, %v", limits, err)
 	}
-	limit, err := c.Limit(ctx, pausedLane, ledger.LimitCommand{Kind: "pause", Reason: "maintenance"})
+	limit, err := c.Limit(ctx, pausedLane, queue.LimitCommand{Kind: "pause", Reason: "maintenance"})
 	if err != nil || limit.Key != pausedLane || limit.State != "paused" || limit.PausedBy != "ana" || limit.Reason != "maintenance" {
 		t.Errorf("paused: %+v, %v", limit, err)
 	}
@@ -36,7 +36,7 @@ func TestAllLanesOfAHandlerArePaused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
-	limit, err := c.Limit(ctx, "notify/*", ledger.LimitCommand{Kind: "pause", For: time.Hour})
+	limit, err := c.Limit(ctx, "notify/*", queue.LimitCommand{Kind: "pause", For: time.Hour})
 	if err != nil || limit.PauseUntil.IsZero() || !limit.HalfOpen() {
 		t.Errorf("paused for an hour: %+v, %v", limit, err)
 	}
@@ -50,10 +50,10 @@ func TestFaultyCommandsOnLanesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
-	if _, err := c.Limit(ctx, pausedLane, ledger.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
+	if _, err := c.Limit(ctx, pausedLane, queue.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an unknown command: %v", err)
 	}
-	if _, err := c.Limit(ctx, "unknown", ledger.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
+	if _, err := c.Limit(ctx, "unknown", queue.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown lane: %v", err)
 	}
 	if status, _, _ := s.ask(t, "POST", "/api/v1/limits/notify%2Fhooks.example.org", `{"command": "resume"}`); status != 401 {

@@ -23,7 +23,7 @@ import (
 const followPoll = 2 * time.Second
 
 // Entries returns the entries of a pipeline's log that a query selects.
-func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
+func (s *Service) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Service) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.
 
 // Follow calls each for every matching entry after q.After, present and future, in order. It ends when ctx ends, with its
 // cause, or with an error of each. q.Limit and q.Newest only apply to the entries that exist at the start.
-func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	head, err := s.readHead(ctx, q.Pipeline)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *Service) Follow(ctx context.Context, q ledger.EntryQuery, each func(pip
 }
 
 // awaitGrowth waits until the log has a row after a position, and returns its head.
-func (s *Service) awaitGrowth(ctx context.Context, waiter *Waiter, name string, after int64) (ledger.Head, error) {
+func (s *Service) awaitGrowth(ctx context.Context, waiter *Waiter, name string, after int64) (journal.Head, error) {
 	for {
 		head, err := s.ledger.Head(ctx, name)
 		if err != nil || head.Seq > after {
@@ -73,7 +73,7 @@ func (s *Service) awaitGrowth(ctx context.Context, waiter *Waiter, name string, 
 }
 
 // Actions returns the actions that a query selects, newest first.
-func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+func (s *Service) Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
 	if err := refuseUnindexed(q); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.A
 }
 
 // refuseUnindexed refuses a filter that no index serves: it would read the whole history.
-func refuseUnindexed(q ledger.ActionQuery) error {
+func refuseUnindexed(q queue.ActionQuery) error {
 	live := q.LiveOnly || len(q.Statuses) > 0 && len(q.Ended()) == 0
 	switch {
 	case q.Lane != "" && !live && q.Since.IsZero():
@@ -100,7 +100,7 @@ type ActionView struct {
 	Children  []Child        `json:"children,omitempty"`  // oldest first, at most childrenShown
 	Exchanges []string       `json:"exchanges,omitempty"` // paths of what each attempt saw
 	// Limit is the limiter that blocks or slows the lane of a waiting action.
-	Limit *ledger.Limiter `json:"limit,omitempty"`
+	Limit *queue.Limiter `json:"limit,omitempty"`
 }
 
 // Child is an action whose parent is the action of the view.
@@ -174,7 +174,7 @@ const writerIsLong = 5 * time.Second
 
 // eventsFrom returns the position from which a stream of all events starts: after the event of a cursor, or without one
 // after all events so far.
-func (s *Service) eventsFrom(ctx context.Context, cursor string) (ledger.EventPosition, error) {
+func (s *Service) eventsFrom(ctx context.Context, cursor string) (queue.EventPosition, error) {
 	if cursor == "" {
 		return s.ledger.EventsEnd(ctx)
 	}
@@ -193,7 +193,7 @@ type eventSink struct {
 
 // followEvents sends the events of all actions after a position, each at least once and in the recorded order, until ctx
 // ends. While a long transaction delays them, it sends a comment about it from time to time.
-func (s *Service) followEvents(ctx context.Context, after ledger.EventPosition, to eventSink) error {
+func (s *Service) followEvents(ctx context.Context, after queue.EventPosition, to eventSink) error {
 	waiter := s.Waiter()
 	for commented := time.Now(); ; {
 		events, err := s.ledger.EventsAfter(ctx, after, eventsPage)

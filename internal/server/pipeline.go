@@ -12,18 +12,18 @@ import (
 
 // PipelineView is the current state of a pipeline.
 type PipelineView struct {
-	Name        string                     `json:"name"`
-	Version     int                        `json:"version"` // definition in force; 0: none yet
-	Seq         int64                      `json:"seq"`     // of the last entry in this view
-	Definition  *pipeline.Definition       `json:"definition,omitempty"`
-	Stages      []StageView                `json:"stages"`
-	Active      []pipeline.DeploymentState `json:"active"` // oldest first
-	Last        *ledger.Deployment         `json:"last,omitempty"`
-	Resources   []ledger.Resource          `json:"resources"`
-	Hosts       []HostView                 `json:"hosts"` // in definition order
-	Drift       []Drift                    `json:"drift"`
-	Revisions   []ledger.Revision          `json:"revisions"`   // newest first, at most RecentLimit
-	Deployments []ledger.Deployment        `json:"deployments"` // newest first, at most RecentLimit
+	Name        string                        `json:"name"`
+	Version     int                           `json:"version"` // definition in force; 0: none yet
+	Seq         int64                         `json:"seq"`     // of the last entry in this view
+	Definition  *pipeline.Definition          `json:"definition,omitempty"`
+	Stages      []StageView                   `json:"stages"`
+	Active      []pipeline.DeploymentState    `json:"active"` // oldest first
+	Last        *journal.Deployment           `json:"last,omitempty"`
+	Resources   []journal.Resource            `json:"resources"`
+	Hosts       []HostView                    `json:"hosts"` // in definition order
+	Drift       []Drift                       `json:"drift"`
+	Revisions   []pipeline.RegisteredRevision `json:"revisions"`   // newest first, at most RecentLimit
+	Deployments []journal.Deployment          `json:"deployments"` // newest first, at most RecentLimit
 }
 
 // RecentLimit is how many revisions and deployments a PipelineView names.
@@ -92,7 +92,7 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 }
 
 // Versions lists the definition versions, oldest first.
-func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, error) {
+func (s *Service) Versions(ctx context.Context, name string) ([]journal.Version, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
 	}
@@ -100,9 +100,9 @@ func (s *Service) Versions(ctx context.Context, name string) ([]ledger.Version, 
 }
 
 // Version returns one definition version; 0 is the one in force.
-func (s *Service) Version(ctx context.Context, name string, version int) (ledger.Version, error) {
+func (s *Service) Version(ctx context.Context, name string, version int) (journal.Version, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
-		return ledger.Version{}, err
+		return journal.Version{}, err
 	}
 	return s.ledger.Version(ctx, name, version)
 }

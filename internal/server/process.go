@@ -14,16 +14,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Execution is a request for a job of a process.
 type Execution struct {
 	Process     string
-	Inputs      json.RawMessage     // a JSON object
-	Answer      action.Answer       // how the client wants the results
-	Subscriber  *action.Subscriber  // addresses that get the job's start and end; nil: none
-	Idempotency *ledger.Idempotency // a repeated request gets the same job; nil: each request is new
+	Inputs      json.RawMessage    // a JSON object
+	Answer      action.Answer      // how the client wants the results
+	Subscriber  *action.Subscriber // addresses that get the job's start and end; nil: none
+	Idempotency *queue.Idempotency // a repeated request gets the same job; nil: each request is new
 	By          string
 }
 
@@ -66,7 +67,7 @@ func (s *Service) Execute(ctx context.Context, e Execution) (AddedAction, error)
 			return AddedAction{}, err
 		}
 	}
-	return s.enqueueOnce(ctx, e.Idempotency, job, ledger.ReturnExisting)
+	return s.enqueue(ctx, job, queue.EnqueueOptions{Idempotency: e.Idempotency})
 }
 
 // PrepareJob returns the action of a job (see config.Process.Prepare). Only a few large inputs are decoded at a time, since
@@ -100,7 +101,7 @@ func (s *Service) Parameters(ctx context.Context, a action.Action) (json.RawMess
 
 // Output returns the output of an ended action, from the log or the blob store; nil: none. An end may be recorded before its
 // output can be stored: until then the error is fault.Unavailable.
-func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.RawMessage, error) {
+func (s *Service) Output(ctx context.Context, state queue.ActionState) (json.RawMessage, error) {
 	output, err := blob.Load(ctx, s.blobs, state.Output, state.OutputRef)
 	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.Unavailable, "the output of action %s is not stored yet: %w", state.ID, err).WithHint("ask again later")
@@ -109,13 +110,13 @@ func (s *Service) Output(ctx context.Context, state ledger.ActionState) (json.Ra
 }
 
 // Jobs returns the jobs that a query selects. It sets the query's Kind.
-func (s *Service) Jobs(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error) {
+func (s *Service) Jobs(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
 	q.Kind = config.KindJob
 	return s.ledger.Actions(ctx, q)
 }
 
 // Job returns one job, or fault.NoSuchAction for any other action.
-func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, error) {
+func (s *Service) Job(ctx context.Context, id action.ID) (queue.ActionState, error) {
 	state, err := s.ledger.Action(ctx, id)
 	if err == nil && state.Kind != config.KindJob {
 		err = fault.New(fault.NoSuchAction, "job %s not found", id)
@@ -124,7 +125,7 @@ func (s *Service) Job(ctx context.Context, id action.ID) (ledger.ActionState, er
 }
 
 // AwaitJob waits until a job has ended, at most for patience, and returns its state then.
-func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (ledger.ActionState, error) {
+func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Duration) (queue.ActionState, error) {
 	waiter, deadline := s.Waiter(), time.Now().Add(patience)
 	for {
 		state, err := s.Job(ctx, id)
@@ -139,7 +140,7 @@ func (s *Service) AwaitJob(ctx context.Context, id action.ID, patience time.Dura
 }
 
 // DismissJob cancels a live job, or deletes the results of an ended one, whose action keeps its end. It is idempotent.
-func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (ledger.ActionState, error) {
+func (s *Service) DismissJob(ctx context.Context, id action.ID, by string) (queue.ActionState, error) {
 	state, err := s.Job(ctx, id)
 	if err != nil {
 		return state, err
@@ -180,12 +181,12 @@ func (s *Service) deleteBlobs(ctx context.Context, a action.Action) error {
 }
 
 // CacheEntries returns the entries of the payload cache, in the order of keys.
-func (s *Service) CacheEntries(ctx context.Context, q ledger.CacheQuery) ([]ledger.CacheEntry, error) {
+func (s *Service) CacheEntries(ctx context.Context, q queue.CacheQuery) ([]queue.CacheEntry, error) {
 	return s.ledger.CacheEntries(ctx, q)
 }
 
 // CacheEntry returns one entry of the payload cache, or fault.NotFound.
-func (s *Service) CacheEntry(ctx context.Context, key action.ID) (ledger.CacheEntry, error) {
+func (s *Service) CacheEntry(ctx context.Context, key action.ID) (queue.CacheEntry, error) {
 	return s.ledger.CacheEntry(ctx, key)
 }
 
@@ -200,6 +201,6 @@ func (s *Service) CacheKey(ctx context.Context, w config.Process, inputs json.Ra
 }
 
 // ExpireCache makes the ended job of an entry stop answering for its payload from a time on; zero: now.
-func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (ledger.CacheEntry, error) {
+func (s *Service) ExpireCache(ctx context.Context, key action.ID, at time.Time) (queue.CacheEntry, error) {
 	return s.ledger.ExpireCache(ctx, key, at)
 }

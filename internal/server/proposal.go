@@ -76,7 +76,7 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	}
 	view := compiled
 	f := s.folds.foldOf(view.Pipeline)
-	decide := func(locked ledger.Locked) (ledger.Change, error) {
+	decide := func(locked journal.Locked) (journal.Change, error) {
 		view = compiled
 		return s.decideApply(f, plan, p, locked, &view)
 	}
@@ -98,12 +98,12 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 var errUnchanged = errors.New("the definition is the one in force")
 
 // decideApply returns the change that Apply stores. The ledger calls it under the lock of the pipeline's head.
-func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked ledger.Locked, view *EditView) (ledger.Change, error) {
+func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
 	if err := f.applyLocked(locked.Newer); err != nil {
 		return journal.Change{}, err
 	}
 	if p.IfVersion != nil && *p.IfVersion != locked.Version {
-		return ledger.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
+		return journal.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}
 	edit, err := s.planEdit(f, plan, p, locked.Head, view, locked.Owners)
@@ -122,7 +122,7 @@ func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked 
 
 // planEdit asks the engine for the effects of a definition and fills the view. It also refuses an edit that takes a
 // resource of another pipeline, of which the engine knows nothing.
-func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head ledger.Head, view *EditView, others owners) (pipeline.Edit, error) {
+func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head journal.Head, view *EditView, others owners) (pipeline.Edit, error) {
 	version, current := f.engine.Current()
 	if current != nil && equalDefinitions(current.Definition(), plan.Definition()) {
 		view.Version, view.Unchanged = version, true
@@ -141,7 +141,7 @@ func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head ledge
 }
 
 // ownedTwice returns a problem for each host of a definition whose resource another pipeline owns.
-func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner) (problems fault.Problems) {
+func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]journal.Owner) (problems fault.Problems) {
 	for i := range d.Stages {
 		stage := &d.Stages[i]
 		for g := range stage.Groups {
@@ -158,7 +158,7 @@ func ownedTwice(d *pipeline.Definition, owned map[pipeline.Resource]ledger.Owner
 }
 
 // ownerWords returns which pipeline owns a resource, and what to do about it.
-func ownerWords(o ledger.Owner) string {
+func ownerWords(o journal.Owner) string {
 	switch o.Status {
 	case pipeline.StatusActive:
 		return fmt.Sprintf("%s#%d, which is active: wait until it has ended, or set service.name", o.Pipeline, o.Deployment)
@@ -185,7 +185,7 @@ func compile(p Proposal) (*pipeline.Graph, EditView, error) {
 }
 
 // foldOrNew returns a pipeline's head and fold, or empty ones if the pipeline does not exist yet.
-func (s *Service) foldOrNew(ctx context.Context, name string) (ledger.Head, *fold, error) {
+func (s *Service) foldOrNew(ctx context.Context, name string) (journal.Head, *fold, error) {
 	head, err := s.ledger.Head(ctx, name)
 	if fault.Is(err, fault.NotFound) {
 		return journal.Head{Pipeline: name}, newFold(name), nil
@@ -240,7 +240,7 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 }
 
 // newScratchFold folds a pipeline from its start, for a simulation that applies rows that are never stored.
-func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Proposal) (*fold, ledger.Head, error) {
+func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Proposal) (*fold, journal.Head, error) {
 	f := newFold(name)
 	head, err := s.readHead(ctx, name)
 	if fault.Is(err, fault.NotFound) && proposal != nil {
@@ -256,7 +256,7 @@ func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Pro
 }
 
 // applyToScratch applies a proposal to a scratch fold.
-func (s *Service) applyToScratch(f *fold, head ledger.Head, p Proposal, others owners) (*EditView, error) {
+func (s *Service) applyToScratch(f *fold, head journal.Head, p Proposal, others owners) (*EditView, error) {
 	plan, view, err := compile(p)
 	if err != nil {
 		return nil, err

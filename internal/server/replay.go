@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// ReplayOrder is a request for one step of a replay: see ledger.Replay.
+// ReplayOrder is a request for one step of a replay: see queue.Replay.
 type ReplayOrder struct {
 	ID      action.ID `json:"id,omitzero" doc:"of the replay to continue; default: a new one"`
 	Handler string    `json:"handler,omitempty" doc:"only actions of this handler"`
@@ -25,8 +25,8 @@ type ReplayOrder struct {
 }
 
 // ReplayActions makes one step of a replay, at most 500 actions. The next step begins after Next.
-func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Replayed, error) {
-	r := ledger.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
+func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Replayed, error) {
+	r := queue.Replay{ID: o.ID, Handler: o.Handler, Since: o.Since, Until: o.Until, After: o.After, DryRun: o.DryRun, By: o.By}
 	for _, name := range o.Status {
 		status, err := action.ParseStatus(name)
 		if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (ledger.Repl
 }
 
 // ReplayActions is Service.ReplayActions. The server takes By from the token.
-func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done ledger.Replayed, err error) {
+func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done queue.Replayed, err error) {
 	return done, c.postJSON(ctx, "/actions/replay", o, &done)
 }
 

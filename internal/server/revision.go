@@ -101,15 +101,15 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 
 // Register stores a revision and, if deploy is set, its forward deployment, whose last stage is until ("": all stages). It is
 // idempotent. The same label with another snapshot is fault.Conflict.
-func (s *Service) Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error) {
+func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
 	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
-		return ledger.Registered{}, err
+		return journal.Registered{}, err
 	}
 	return s.ledger.Register(ctx, r, deploy, until)
 }
 
 // Revisions returns the revisions of a pipeline, newest first; limit 0 is RecentLimit.
-func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledger.Revision, error) {
+func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func (s *Service) Revisions(ctx context.Context, name string, limit int) ([]ledg
 }
 
 // Revision returns the revision with a label.
-func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revision, error) {
+func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.RegisteredRevision, error) {
 	if _, err := s.readHead(ctx, name); err != nil {
-		return ledger.Revision{}, err
+		return pipeline.RegisteredRevision{}, err
 	}
 	r, err := s.ledger.Revision(ctx, name, label, 0)
 	if fault.Is(err, fault.NotFound) {
@@ -133,7 +133,7 @@ func (s *Service) Revision(ctx context.Context, name, label string) (ledger.Revi
 }
 
 // PutArtifact stores one result of a build that ran elsewhere. It is idempotent; other content is fault.Conflict.
-func (s *Service) PutArtifact(ctx context.Context, name, label string, a ledger.Artifact, r io.Reader) (ledger.Artifact, error) {
+func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
 	revision, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return a, err
@@ -153,7 +153,7 @@ type NewDeployment struct {
 }
 
 // Deploy creates one more deployment, of kind manual, of a registered revision.
-func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deployment, error) {
+func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deployment, error) {
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
 		return journal.Deployment{}, err
@@ -164,7 +164,7 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (ledger.Deploy
 }
 
 // Deployments returns the deployments that a query selects, newest first.
-func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error) {
+func (s *Service) Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error) {
 	if q.Pipeline != "" {
 		if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 			return nil, err
@@ -174,7 +174,7 @@ func (s *Service) Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]
 }
 
 // Resources returns what runs where, of one pipeline and host or of all ("").
-func (s *Service) Resources(ctx context.Context, name, host string) ([]ledger.Resource, error) {
+func (s *Service) Resources(ctx context.Context, name, host string) ([]journal.Resource, error) {
 	all, err := s.ledger.Resources(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("list what runs where: %w", err)

@@ -248,7 +248,7 @@ func remedyOf(event string, ref Ref) string {
 }
 
 // artifact returns the registered artifact that an event announces; nil without one.
-func (b *runBuilder) artifact(event string) *ledger.Artifact {
+func (b *runBuilder) artifact(event string) *pipeline.RevisionArtifact {
 	for _, a := range b.view.Snapshot.Artifacts {
 		if pipeline.ArtifactEvent(a.Label) == event {
 			return &a

@@ -69,7 +69,7 @@ func (s sessions) startSession(ctx context.Context, v visitor, now time.Time, se
 }
 
 // findSession returns the session of the request's cookie; ok is false without a valid one.
-func (s sessions) findSession(r *http.Request) (session ledger.Session, ok bool, err error) {
+func (s sessions) findSession(r *http.Request) (session token.Session, ok bool, err error) {
 	cookie, err := r.Cookie(s.name)
 	if err != nil {
 		return session, false, nil //nolint:nilerr // no cookie

@@ -16,29 +16,29 @@ import (
 
 // StatusView is the state of the whole system: whether it keeps up and, if not, what is slow.
 type StatusView struct {
-	Now       time.Time        `json:"now"`     // the ledger's
-	KeepsUp   bool             `json:"keepsUp"` // no trouble blocks any work
-	Troubles  []Trouble        `json:"troubles"`
-	Processes []InstanceView   `json:"processes"`
-	Handlers  []HandlerView    `json:"handlers"` // those with live actions or with a conductor
-	Lanes     []ledger.Limiter `json:"lanes"`    // slowed, paused or disabled
-	NextDue   time.Time        `json:"nextDue,omitzero"`
-	Rescues   map[string]int   `json:"rescues"` // in the last hour, by code
-	Strain    ledger.Strain    `json:"strain"`
+	Now       time.Time       `json:"now"`     // the ledger's
+	KeepsUp   bool            `json:"keepsUp"` // no trouble blocks any work
+	Troubles  []Trouble       `json:"troubles"`
+	Processes []InstanceView  `json:"processes"`
+	Handlers  []HandlerView   `json:"handlers"` // those with live actions or with a conductor
+	Lanes     []queue.Limiter `json:"lanes"`    // slowed, paused or disabled
+	NextDue   time.Time       `json:"nextDue,omitzero"`
+	Rescues   map[string]int  `json:"rescues"` // in the last hour, by code
+	Strain    store.Strain    `json:"strain"`
 	// Partitions is the state of the history's partitions; nil: the log has none.
-	Partitions *ledger.Partitions `json:"partitions,omitempty"`
+	Partitions *queue.Partitions `json:"partitions,omitempty"`
 }
 
 // InstanceView is a process that runs roles.
 type InstanceView struct {
-	Name     string         `json:"name"`
-	Version  string         `json:"version"`
-	Roles    []string       `json:"roles"`
-	Handlers []string       `json:"handlers"` // handlers that it serves
-	Since    time.Time      `json:"since"`
-	State    string         `json:"state"` // alive | draining | dead (no instance has removed it yet)
-	Guard    string         `json:"guard"` // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
-	Reload   *ledger.Reload `json:"reload,omitempty"`
+	Name     string        `json:"name"`
+	Version  string        `json:"version"`
+	Roles    []string      `json:"roles"`
+	Handlers []string      `json:"handlers"` // handlers that it serves
+	Since    time.Time     `json:"since"`
+	State    string        `json:"state"` // alive | draining | dead (no instance has removed it yet)
+	Guard    string        `json:"guard"` // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
+	Reload   *queue.Reload `json:"reload,omitempty"`
 }
 
 // HandlerView is the live actions of a handler, and the number of processes that serve it.
@@ -60,7 +60,7 @@ type statusCache struct {
 }
 
 // readStatus returns the status. It returns the last one again as long as reading it would exceed statusPart.
-func (k *statusCache) readStatus(ctx context.Context, l *ledger.Ledger) (ledger.Status, error) {
+func (k *statusCache) readStatus(ctx context.Context, l *ledger.Ledger) (queue.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.read.IsZero() && time.Since(k.read) < statusPart*k.took {
@@ -128,7 +128,7 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 }
 
 // instanceViews merges the rows of each process, which has one for every role.
-func (s *Service) instanceViews(instances []ledger.InstanceRow, now time.Time) []InstanceView {
+func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []InstanceView {
 	if s.Idle != nil && s.Idle() {
 		return []InstanceView{} // the rows are those of a killed process
 	}
@@ -168,7 +168,7 @@ func (s *Service) instanceViews(instances []ledger.InstanceRow, now time.Time) [
 }
 
 // handlerViews returns the backlog of each handler with the number of processes that serve it.
-func handlerViews(backlogs []ledger.Backlog, processes []InstanceView) []HandlerView {
+func handlerViews(backlogs []queue.Backlog, processes []InstanceView) []HandlerView {
 	by := map[string]*HandlerView{}
 	for _, b := range backlogs {
 		by[b.Handler] = &HandlerView{Backlog: b}

@@ -31,7 +31,7 @@ func kinds(v server.StatusView) (all []string) {
 func (s *testServer) awaitTroubles(t *testing.T, want []string) (v server.StatusView) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, ledger.TopicAction) {
+	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, store.TopicAction) {
 		var err error
 		if v, err = s.client().Status(t.Context()); err != nil {
 			t.Fatal(err)
@@ -105,8 +105,8 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	ctx := t.Context()
-	other := ledger.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
-	s.Ledger.UpdateReport(func(r *ledger.Report) { r.Blobs = &ledger.BlobStore{ID: "one", URL: "s3://bucket"} })
+	other := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-b"}
+	s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: "one", URL: "s3://bucket"} })
 	if err := s.Ledger.Join(ctx, other); err != nil { // with the reports of this process
 		t.Fatal(err)
 	}
@@ -181,27 +181,5 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	}
 	if got[0].State != "alive" || len(got[0].Roles) == 0 {
 		t.Errorf("instances %+v", got)
-	}
-}
-
-func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
-	t.Parallel()
-	w := servertest.StartShared(t)
-	w.Apply(t, servertest.Definition)
-	ctx := t.Context()
-	away := ledger.HostHome{ID: "a", Place: "m1:/srv/a"}
-	for _, address := range []string{"local://oak", "local://elm", "local://gone"} {
-		if _, err := w.Ledger.BindHost(ctx, address, away); err != nil {
-			t.Fatal(err)
-		}
-	}
-	v, err := w.Service.Status(ctx)
-	want := "no conductor has the home m1:/srv/a with local://elm, local://oak: their steps wait for it"
-	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != want || !v.Troubles[0].Warning {
-		t.Errorf("%+v, %v", v.Troubles, err)
-	}
-	w.Ledger.UpdateReport(func(r *ledger.Report) { r.Home = &ledger.HostHome{ID: "a", Place: "m1:/moved"} })
-	if v, err := w.Service.Status(ctx); err != nil || len(v.Troubles) != 0 {
-		t.Errorf("with a conductor of the home: %+v, %v", v.Troubles, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 const sender = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 // addTraced adds an action through a server with these spans, for a sender with a trace, and returns the stored action.
-func addTraced(t *testing.T, provider trace.TracerProvider) ledger.ActionState {
+func addTraced(t *testing.T, provider trace.TracerProvider) queue.ActionState {
 	t.Helper()
 	w := serveWork(t)
 	api := server.New(w.Service, server.Options{Token: homeToken, Tracing: provider})

@@ -105,7 +105,7 @@ func (v StatusView) laneTroubles() (all []Trouble) {
 
 // lateTroubles returns a trouble for each handler that is served and whose ready actions still wait for long. It leaves out
 // actions in lanes that are slowed, paused or disabled: laneTroubles names those lanes.
-func (v StatusView) lateTroubles(lanes []ledger.Limiter) (all []Trouble) {
+func (v StatusView) lateTroubles(lanes []queue.Limiter) (all []Trouble) {
 	for _, h := range v.Handlers {
 		if h.Served == 0 || h.Free.IsZero() || v.Now.Sub(h.Free) < lateAfter {
 			continue
@@ -122,7 +122,7 @@ func (v StatusView) lateTroubles(lanes []ledger.Limiter) (all []Trouble) {
 }
 
 // blobTroubles returns a trouble if processes keep blobs in different stores, since they cannot read each other's blobs.
-func blobTroubles(reports []ledger.Report) []Trouble {
+func blobTroubles(reports []queue.Report) []Trouble {
 	urls := map[string]string{} // by the store's id
 	for _, r := range reports {
 		if r.Blobs != nil {
@@ -138,7 +138,7 @@ func blobTroubles(reports []ledger.Report) []Trouble {
 }
 
 // hostTroubles returns a trouble for each home that has local hosts of a definition in force and no conductor.
-func (s *Service) hostTroubles(ctx context.Context, now ledger.Status) (all []Trouble, err error) {
+func (s *Service) hostTroubles(ctx context.Context, now queue.Status) (all []Trouble, err error) {
 	homes, err := s.ledger.HostHomes(ctx)
 	if err != nil || len(homes) == 0 {
 		return nil, err
@@ -207,7 +207,7 @@ func (v StatusView) partitionTroubles() (all []Trouble) {
 }
 
 // reportTroubles returns the troubles that only the processes' reports have, each once.
-func reportTroubles(reports []ledger.Report) (all []Trouble) {
+func reportTroubles(reports []queue.Report) (all []Trouble) {
 	seen := map[[2]string]bool{}
 	add := func(t Trouble) {
 		if key := [2]string{t.Kind, t.Text}; !seen[key] {
@@ -241,8 +241,8 @@ func reportTroubles(reports []ledger.Report) (all []Trouble) {
 }
 
 // allReports returns the reports of this process and of all instances.
-func (s *Service) allReports(now ledger.Status) []ledger.Report {
-	all := []ledger.Report{s.ledger.Report()}
+func (s *Service) allReports(now queue.Status) []queue.Report {
+	all := []queue.Report{s.ledger.Report()}
 	if s.Idle != nil && s.Idle() {
 		return all
 	}

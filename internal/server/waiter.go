@@ -12,10 +12,10 @@ import (
 type Waiter struct{ ledger *ledger.Ledger }
 
 // Waiter returns a new waiter. Each follower needs its own.
-func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.Waiter()} }
+func (s *Service) Waiter() *Waiter { return &Waiter{s.ledger.NewWaiter()} }
 
 // Wait returns when one of the topics may have changed since the last Wait, or after max. If ctx ends it returns the cause.
-func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...ledger.Topic) error {
+func (w *Waiter) Wait(ctx context.Context, max time.Duration, topics ...store.Topic) error {
 	waiting, cancel := context.WithCancel(ctx)
 	deadline := time.Now().Add(max)
 	ends := make(chan error, len(topics))

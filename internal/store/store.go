@@ -8,7 +8,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -172,11 +171,4 @@ func isDecided(err error) bool {
 		return false
 	}
 	return true
-}
-
-// NewID returns a random id at a time.
-func NewID(at time.Time) action.ID {
-	var random [10]byte
-	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-	return action.NewID(at, random)
 }

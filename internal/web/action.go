@@ -19,9 +19,9 @@ type actionsPage struct {
 	Handler  string
 	Live     bool
 	Statuses []action.Status // to choose from
-	Actions  []ledger.ActionState
-	Older    string           // address of the page with older actions; "": none
-	Troubled []ledger.Limiter // lanes that are slowed, paused or disabled
+	Actions  []queue.ActionState
+	Older    string          // address of the page with older actions; "": none
+	Troubled []queue.Limiter // lanes that are slowed, paused or disabled
 }
 
 // actions returns a page of actions.

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
-// alone is a world in which nobody works.
+// alone returns a world without a conductor or a deployer.
 func alone(t *testing.T) *servertest.World {
 	t.Helper()
 	dir := t.TempDir()

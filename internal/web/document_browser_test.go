@@ -73,39 +73,18 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	return s, jobs
 }
 
-// alone returns a world without a conductor or a deployer.
-func alone(t *testing.T) *servertest.World {
-	t.Helper()
-	dir := t.TempDir()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(dir, "waybill.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := ledger.New(driver)
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	blobs, err := blob.Open(t.Context(), filepath.Join(dir, "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &servertest.World{Ledger: l, Blobs: blobs}
-}
-
 // work claims the ready job, and ends its attempt unless the outcome is zero.
-func (s *site) work(t *testing.T, host ledger.Instance, o action.Outcome) {
+func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
 	t.Helper()
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []ledger.Want{{Lane: "noop", N: 1}})
+	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatal(turned, err)
 	}
 	if o.Kind == 0 {
 		return
 	}
-	done := ledger.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
-	if _, err := s.Ledger.Turn(t.Context(), host, []ledger.Completion{done}, nil); err != nil {
+	done := queue.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
+	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{done}, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -24,7 +24,7 @@ schedules:
 `
 
 // serveActions starts a site with schedules and without a conductor. The test claims and ends actions with its own instance.
-func serveActions(t *testing.T) (*site, ledger.Instance) {
+func serveActions(t *testing.T) (*site, queue.Instance) {
 	t.Helper()
 	w := alone(t)
 	configuration, err := config.Read("server.yaml", []byte(scheduled))
@@ -66,106 +66,7 @@ func (s *site) is(t *testing.T, id action.ID, want action.Status) {
 	}
 }
 
-func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
-	t.Parallel()
-	s, host := serveActions(t)
-	const text = "the target has no such collection\nstatus 404"
-	failed := s.add(t)
-	s.work(t, host, action.Outcome{Kind: action.Fatal, Error: text})
-	second := s.add(t)
-	s.work(t, host, action.Outcome{Kind: action.Fatal, Error: "again"})
-	browser := browsertest.Start(t)
-	var said int
-	var retried string
-	err := chromedp.Run(browser,
-		chromedp.Navigate(s.login()),
-		chromedp.Navigate(s.URL+"/actions/"+failed.String()),
-		chromedp.WaitVisible("#error pre", chromedp.ByQuery),
-		chromedp.Evaluate(`document.body.innerText.split("no such collection").length - 1`, &said),
-		chromedp.Click("#ask-retry summary", chromedp.ByQuery),
-		chromedp.WaitVisible("#ask-retry .hint", chromedp.ByQuery),
-		chromedp.Click("#ask-retry button", chromedp.ByQuery),
-		chromedp.WaitVisible(".title .t-waiting", chromedp.ByQuery),
-		chromedp.Location(&retried),
-		chromedp.Click("#ask-snooze summary", chromedp.ByQuery),
-		chromedp.SendKeys("#for-snooze", "2h", chromedp.ByQuery),
-		chromedp.Click("#ask-snooze button", chromedp.ByQuery),
-		chromedp.WaitVisible(".title .t-backoff", chromedp.ByQuery),
-		chromedp.Click("#ask-cancel summary", chromedp.ByQuery),
-		chromedp.Click("#ask-cancel button", chromedp.ByQuery),
-		chromedp.WaitVisible(".title .t-ended", chromedp.ByQuery),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if said != 1 {
-		t.Errorf("the page says the error %d times", said)
-	}
-	again, err := action.ParseID(retried[strings.LastIndex(retried, "/")+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.is(t, again, action.Canceled)
-	if v, err := s.Service.Action(t.Context(), again); err != nil || v.RetryOf != failed || v.CreatedBy != "ana" {
-		t.Errorf("retry of %s by %s, %v", v.RetryOf, v.CreatedBy, err)
-	}
-	var words string
-	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/actions/replay")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.RunResponse(browser, chromedp.Click("#filter button", chromedp.ByQuery)); err != nil {
-		t.Fatal(err)
-	}
-	// A script reads the new page: nodes that were found while it replaced the old page may be gone.
-	_, err = chromedp.RunResponse(browser,
-		chromedp.Evaluate(`document.querySelector("#h-consequence").innerText`, &words),
-		chromedp.Evaluate(`document.querySelector("#replay button").click()`, nil))
-	if err == nil {
-		err = chromedp.Run(browser, chromedp.WaitVisible("#replayed", chromedp.ByQuery))
-	}
-	if err != nil || words != "2 actions in this range" {
-		t.Fatal(words, err)
-	}
-	all, err := s.Service.Actions(t.Context(), ledger.ActionQuery{RetryOf: second})
-	if err != nil || len(all) != 1 || all[0].CreatedBy != "ana" {
-		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-func TestButtonsSteerLanes(t *testing.T) {
-	t.Parallel()
-	s, _ := serveActions(t)
-	browser := browsertest.Start(t)
-	if err := chromedp.Run(browser, chromedp.Navigate(s.login()), chromedp.Navigate(s.URL+"/lanes"),
-		chromedp.Click("#ask-pause summary", chromedp.ByQuery),
-		chromedp.SendKeys("#input-lane-pause", "notify/hooks.example.org", chromedp.ByQuery),
-		chromedp.SendKeys("#for-pause", "2h", chromedp.ByQuery),
-		chromedp.SendKeys("#reason-pause", "maintenance", chromedp.ByQuery),
-		chromedp.Click("#ask-pause button", chromedp.ByQuery),
-		chromedp.WaitVisible("#lanes .t-held", chromedp.ByQuery)); err != nil {
-		t.Fatal(err)
-	}
-	limits, err := s.Service.Limits(t.Context())
-	if err != nil || len(limits) != 1 || limits[0].PausedBy != "ana" || limits[0].Reason != "maintenance" || limits[0].PauseUntil.IsZero() {
-		t.Fatalf("%+v, %v", limits, err)
-	}
-	for _, on := range screens() {
-		look(browser, t, s.URL+"/lanes", "#lanes .t-held", "lane-page", on)
-		look(browser, t, s.URL+"/schedules", "#schedule-nightly", "schedules", on)
-		look(browser, t, s.URL+"/actions/replay?status=failed&status=timed_out", "#h-consequence", "replay", on)
-	}
-	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/lanes"),
-		chromedp.Click(`details[id="ask-resume-notify/hooks.example.org"] summary`, chromedp.ByQuery),
-		chromedp.Click(`details[id="ask-resume-notify/hooks.example.org"] button`, chromedp.ByQuery),
-		chromedp.WaitVisible("#lanes .none, #lanes .t-backoff", chromedp.ByQuery)); err != nil {
-		t.Fatal(err)
-	}
-	if limits, err = s.Service.Limits(t.Context()); err != nil || len(limits) > 0 && limits[0].PausedBy != "" {
-		t.Errorf("%+v, %v", limits, err)
-	}
-}
-
-// Forms change nothing for a browser that is not logged in, for a page of another site, or with fields out of bounds.
+// Forms do nothing for a browser that is not logged in, for another site's page, and with fields out of bounds.
 func TestFormsRefuseStrangersOtherSitesAndLongFields(t *testing.T) {
 	t.Parallel()
 	s, host := serveActions(t)

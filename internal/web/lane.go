@@ -16,14 +16,14 @@ func (p *Pages) lanes(r *http.Request) (content, error) {
 }
 
 // troubledLanes returns the lanes that are slowed, paused or disabled.
-func (p *Pages) troubledLanes(ctx context.Context) ([]ledger.Limiter, error) {
+func (p *Pages) troubledLanes(ctx context.Context) ([]queue.Limiter, error) {
 	limits, err := p.service.Limits(ctx)
 	return slices.DeleteFunc(limits, func(l queue.Limiter) bool { return !l.Troubled() }), err
 }
 
 // canPause and canReset report which commands make sense for a lane now. The ledger checks again.
-func canPause(l ledger.Limiter) bool { return l.PausedBy == "" }
-func canReset(l ledger.Limiter) bool { return l.Slowed > 0 || l.Bad > 0 || l.Disabled() }
+func canPause(l queue.Limiter) bool { return l.PausedBy == "" }
+func canReset(l queue.Limiter) bool { return l.Slowed > 0 || l.Bad > 0 || l.Disabled() }
 
 // schedules returns the page of the schedules.
 func (p *Pages) schedules(r *http.Request) (content, error) {

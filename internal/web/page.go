@@ -110,7 +110,7 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 				seen = id
 			}
 			rest := max(gather, restPerLook*time.Since(begun))
-			if err := waiter.Wait(ctx, lookAgain, ledger.TopicEntry, ledger.TopicAction); err != nil {
+			if err := waiter.Wait(ctx, lookAgain, store.TopicEntry, store.TopicAction); err != nil {
 				return err
 			}
 			if err := pauseFor(ctx, rest); err != nil {

@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
@@ -28,7 +28,7 @@ func templateFunctions() template.FuncMap {
 		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "size": server.Size, "rate": action.PerSecond, "plural": plural,
 		"pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
 		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
-		"waiting": waiting, "liveCounts": liveCounts, "phases": ledger.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
+		"waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}
 }
 

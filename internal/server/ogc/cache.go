@@ -41,7 +41,7 @@ func (a *API) cache(r *http.Request) (reply, error) {
 }
 
 // cacheEntryOf returns the document of a cache entry.
-func cacheEntryOf(r *http.Request, e ledger.CacheEntry) CacheEntry {
+func cacheEntryOf(r *http.Request, e queue.CacheEntry) CacheEntry {
 	entry := CacheEntry{Key: e.Key.String(), ProcessID: e.Name, Version: strconv.Itoa(e.Version), JobID: e.ActionID.String(), Created: e.CreatedAt}
 	if !e.InvalidAfter.IsZero() {
 		entry.InvalidAfter = &e.InvalidAfter
@@ -94,7 +94,7 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	values, _ := ledger.MeasureJSON(body)
+	values, _ := store.MeasureJSON(body)
 	inputs, err := a.resolveInputs(r.Context(), request{Inputs: asked.Inputs, values: values}, w)
 	if err != nil {
 		return reply{}, err

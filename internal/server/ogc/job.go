@@ -14,7 +14,7 @@ import (
 )
 
 // statusInfo returns the standard's description of a job.
-func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
+func statusInfo(r *http.Request, state queue.ActionState) StatusInfo {
 	at := pathOf("jobs", state.ID.String())
 	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
 		WaybillStatus: state.Thread.Status.String(), Message: jobMessage(state), Created: state.CreatedAt, Started: state.Thread.StartedAt,
@@ -26,7 +26,7 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 	info.Links = addLink(info.Links, r, at, "monitor", typeJSON, "the job, while it runs")
 	info.Links = append(info.Links, Link{Href: absoluteURL(r, at, url.Values{"f": {"html"}}), Rel: "alternate", Type: typeHTML, Title: "the job as a page"})
 	info.Links = addLink(info.Links, r, pathOf("processes", state.Name), "up", typeJSON, "its process")
-	if info.Status == string(ledger.Successful) {
+	if info.Status == string(queue.Successful) {
 		info.Links = addLink(info.Links, r, at+"/results", relResults, typeJSON, "its results")
 	}
 	info.Links = addLink(info.Links, r, at+"/inputs", "inputs", typeJSON, "its inputs")
@@ -37,7 +37,7 @@ func statusInfo(r *http.Request, state ledger.ActionState) StatusInfo {
 }
 
 // jobMessage returns the state of a job for people.
-func jobMessage(state ledger.ActionState) string {
+func jobMessage(state queue.ActionState) string {
 	switch status := state.Thread.Status; {
 	case !state.Dismissed.IsZero():
 		return "dismissed after its end"
@@ -63,7 +63,7 @@ func jobID(r *http.Request) (action.ID, error) {
 }
 
 // stateOf returns the job in the path.
-func (a *API) stateOf(r *http.Request) (ledger.ActionState, error) {
+func (a *API) stateOf(r *http.Request) (queue.ActionState, error) {
 	id, err := jobID(r)
 	if err != nil {
 		return queue.ActionState{}, err

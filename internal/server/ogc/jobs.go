@@ -40,7 +40,7 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 }
 
 // pageLinks returns links to the next and the previous page. The page from which the client came always exists.
-func pageLinks(r *http.Request, found []ledger.ActionState, more bool, q ledger.ActionQuery) []Link {
+func pageLinks(r *http.Request, found []queue.ActionState, more bool, q queue.ActionQuery) []Link {
 	if len(found) == 0 {
 		return nil
 	}
@@ -62,14 +62,14 @@ func pageLinks(r *http.Request, found []ledger.ActionState, more bool, q ledger.
 }
 
 // jobQuery returns the ledger's query for the filters of a request.
-func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
+func jobQuery(r *http.Request) (queue.ActionQuery, error) {
 	limit, err := limitOf(r)
 	if err != nil {
 		return queue.ActionQuery{}, err
 	}
-	q := ledger.ActionQuery{Limit: limit, Names: listedValues(r, "processID")}
-	if len(q.Names) > ledger.MaxNames {
-		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", ledger.MaxNames, len(q.Names))
+	q := queue.ActionQuery{Limit: limit, Names: listedValues(r, "processID")}
+	if len(q.Names) > queue.MaxNames {
+		return q, fault.New(fault.Invalid, "processID: want at most %d processes, found %d", queue.MaxNames, len(q.Names))
 	}
 	for _, kind := range listedValues(r, "type") {
 		if kind != "process" {
@@ -85,11 +85,11 @@ func jobQuery(r *http.Request) (ledger.ActionQuery, error) {
 }
 
 // readPhases reads status.
-func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
-	return func(_ url.Values, q *ledger.ActionQuery) error {
+func readPhases(r *http.Request) func(url.Values, *queue.ActionQuery) error {
+	return func(_ url.Values, q *queue.ActionQuery) error {
 		for _, text := range listedValues(r, "status") {
-			phase := ledger.Phase(text)
-			if !slices.Contains(ledger.Phases(), phase) {
+			phase := queue.Phase(text)
+			if !slices.Contains(queue.Phases(), phase) {
 				return fault.New(fault.Invalid, "status=%s: want accepted, running, successful, failed or dismissed", text)
 			}
 			q.Phases = append(q.Phases, phase)
@@ -99,8 +99,8 @@ func readPhases(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
 }
 
 // readStatuses reads waybillStatus.
-func readStatuses(r *http.Request) func(url.Values, *ledger.ActionQuery) error {
-	return func(_ url.Values, q *ledger.ActionQuery) error {
+func readStatuses(r *http.Request) func(url.Values, *queue.ActionQuery) error {
+	return func(_ url.Values, q *queue.ActionQuery) error {
 		for _, text := range listedValues(r, "waybillStatus") {
 			status, err := action.ParseStatus(text)
 			if err != nil {
@@ -147,7 +147,7 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 }
 
 // readDurations reads minDuration and maxDuration in seconds. Without a status they only select running and ended jobs.
-func readDurations(query url.Values, q *ledger.ActionQuery) error {
+func readDurations(query url.Values, q *queue.ActionQuery) error {
 	for name, into := range map[string]*time.Duration{"minDuration": &q.Shortest, "maxDuration": &q.Longest} {
 		text := query.Get(name)
 		if !query.Has(name) {
@@ -166,7 +166,7 @@ func readDurations(query url.Values, q *ledger.ActionQuery) error {
 }
 
 // readPage reads after and before.
-func readPage(query url.Values, q *ledger.ActionQuery) error {
+func readPage(query url.Values, q *queue.ActionQuery) error {
 	if query.Has("after") && query.Has("before") {
 		return fault.New(fault.Invalid, "after and before name different pages: want one")
 	}

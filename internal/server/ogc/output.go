@@ -36,7 +36,7 @@ const (
 
 // readOutputs returns the outputs of a job. The error of a job without results is a problem with the HTTP status of its
 // failure.
-func (a *API) readOutputs(ctx context.Context, state ledger.ActionState) (outputs, error) {
+func (a *API) readOutputs(ctx context.Context, state queue.ActionState) (outputs, error) {
 	if err := requireResults(state); err != nil {
 		return outputs{}, err
 	}
@@ -49,7 +49,7 @@ func (a *API) readOutputs(ctx context.Context, state ledger.ActionState) (output
 }
 
 // requireResults returns a problem if a job has no results.
-func requireResults(state ledger.ActionState) error {
+func requireResults(state queue.ActionState) error {
 	none := func(status int, kind, format string, args ...any) error {
 		return &server.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -120,7 +121,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
 			return errors.Join(takeArrays(ctx, conn), mindNetwork(ctx, conn))
 		}
 	}
-	self := store.NewID(time.Now()).String()
+	self := action.RandomID(time.Now()).String()
 	name := "waybill " + self
 	direct.ConnConfig.RuntimeParams["application_name"] = name
 	pools, err := openPools(ctx, config, name)
