@@ -33,7 +33,7 @@ func alone(t *testing.T) *servertest.World {
 	return &servertest.World{Ledger: l, Blobs: blobs}
 }
 
-// work claims the job that is ready, and ends its attempt unless the outcome is none.
+// work claims the ready job, and ends its attempt unless the outcome is zero.
 func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
 	t.Helper()
 	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})

@@ -73,22 +73,6 @@ func serveJobs(t *testing.T) (s *site, jobs map[string]action.ID) {
 	return s, jobs
 }
 
-// work claims the ready job, and ends its attempt unless the outcome is zero.
-func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
-	t.Helper()
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
-	if err != nil || len(turned.Claimed) != 1 {
-		t.Fatal(turned, err)
-	}
-	if o.Kind == 0 {
-		return
-	}
-	done := queue.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
-	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{done}, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestJobPagesFitDeskAndPhone(t *testing.T) {
 	t.Parallel()
 	s, jobs := serveJobs(t)
