@@ -175,7 +175,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.measure(ctx) })
 	t := newLoop(c)
 	t.state.Joined()
-	t.run(ctx, work)
+	t.makeTurns(ctx, work)
 	t.drain(work)
 	close(c.over)
 	stop()

@@ -25,9 +25,9 @@ func (c *Conductor) refusing(handler, text string) bool {
 	return matches != nil && matches(text)
 }
 
-// ask reports to the ledger and asks what lanes may do. An ask that fails is made again; until then limited lanes wait,
+// askLimits reports to the ledger and asks what lanes may do. An ask that fails is made again; until then limited lanes wait,
 // and the other lanes do not.
-func (t *loop) ask(work context.Context, asks []action.Ask) {
+func (t *loop) askLimits(work context.Context, asks []action.Ask) {
 	owner := t.current()
 	t.background(func() func(time.Time) {
 		granted, err := t.ledger.Grant(work, owner, asks)
@@ -40,15 +40,15 @@ func (t *loop) ask(work context.Context, asks []action.Ask) {
 				return
 			}
 			for _, news := range t.state.Granted(asks, granted, now) {
-				t.tell(news.Key, news.Was, news.Is)
+				t.logLimits(news.Key, news.Was, news.Is)
 			}
 			t.publish()
 		}
 	})
 }
 
-// tell logs a change that people should know of.
-func (c *Conductor) tell(lane string, was, is action.Bucket) {
+// logLimits logs a change that people should know of.
+func (c *Conductor) logLimits(lane string, was, is action.Bucket) {
 	about := []any{obs.KeyLane, lane, obs.KeyHandler, action.HandlerOf(lane), obs.KeyRate, is.Rate(), obs.KeyReason, is.Reason}
 	switch {
 	case is.Disabled() && !was.Disabled():

@@ -46,8 +46,8 @@ func newLoop(c *Conductor) *loop {
 	return t
 }
 
-// run makes turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
-func (t *loop) run(ctx, work context.Context) {
+// makeTurns makes turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
+func (t *loop) makeTurns(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		t.step(ctx, work, time.Time{})
 	}
@@ -58,7 +58,7 @@ func (t *loop) run(ctx, work context.Context) {
 func (t *loop) step(ctx, work context.Context, limit time.Time) {
 	now := time.Now()
 	t.state.Allow(t.ledger.Guarded() && t.alive(now))
-	t.again(now)
+	t.requeue(now)
 	for _, c := range t.state.Advance(now) {
 		t.start(work, c.Work.(*attempt), now)
 	}
@@ -139,7 +139,7 @@ func (t *loop) begin(work context.Context, next turn.Turn, now time.Time) {
 	switch {
 	case next.Ask:
 		if asks := t.state.BeginAsk(now); len(asks) > 0 {
-			t.ask(work, asks)
+			t.askLimits(work, asks)
 		}
 		return
 	case next.Search:
@@ -194,14 +194,14 @@ func (t *loop) recover(work context.Context) {
 			if owner.ID != t.current().ID {
 				claimed = nil
 			}
-			t.state.Recovered(t.hold(owner.ID, slices.DeleteFunc(claimed, t.known)), now)
+			t.state.Recovered(t.buffer(owner.ID, slices.DeleteFunc(claimed, t.known)), now)
 		}
 	})
 }
 
 // commit makes the transaction that records ends, gives claims back and claims.
 func (t *loop) commit(work context.Context, next turn.Turn) {
-	a := answer{owner: t.current(), completions: t.take(next)}
+	a := answer{owner: t.current(), completions: t.takeEnds(next)}
 	wants := make([]ledger.Want, len(next.Want))
 	for i, w := range next.Want {
 		wants[i] = ledger.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane)), Metered: w.Metered}
@@ -212,8 +212,8 @@ func (t *loop) commit(work context.Context, next turn.Turn) {
 	})
 }
 
-// take removes what a turn records from the ends that are to be recorded, and adds the claims that it gives back.
-func (t *loop) take(next turn.Turn) []ledger.Completion {
+// takeEnds removes what a turn records from the ends that are to be recorded, and adds the claims that it gives back.
+func (t *loop) takeEnds(next turn.Turn) []ledger.Completion {
 	taken := t.unflushed[:next.Record:next.Record]
 	if t.unflushed = t.unflushed[next.Record:]; len(t.unflushed) == 0 {
 		t.unflushed = nil
@@ -249,7 +249,7 @@ func (t *loop) answered(next turn.Turn, a answer, now time.Time) {
 		t.state.Failed(next, !a.refused, len(a.kept), now)
 		return
 	}
-	t.state.Claimed(next, t.hold(a.owner.ID, a.turned.Claimed), a.turned.Full, now)
+	t.state.Claimed(next, t.buffer(a.owner.ID, a.turned.Claimed), a.turned.Full, now)
 }
 
 // failed waits before the next turn.
@@ -259,8 +259,8 @@ func (t *loop) failed(what string, err error) {
 	t.log.Warn("turn failed", obs.KeyDoing, what, obs.Error(err), obs.KeyRetryIn, delay.String())
 }
 
-// hold keeps claimed actions until workers begin them. It leaves out claims that it already keeps.
-func (t *loop) hold(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
+// buffer keeps claimed actions until workers begin them. It leaves out claims that it already keeps.
+func (t *loop) buffer(owner action.ID, claimed []ledger.Claimed) []*turn.Claim {
 	claims := make([]*turn.Claim, 0, len(claimed))
 	attempts := make([]attempt, len(claimed))
 	for i := range claimed {
@@ -314,8 +314,8 @@ func (t *loop) postpone(deferred []ledger.Completion, now time.Time) {
 	t.state.Defer(len(deferred), t.until)
 }
 
-// again adds the deferred ends to those that are to be recorded, when their time has come.
-func (t *loop) again(now time.Time) {
+// requeue adds the deferred ends to those that are to be recorded, when their time has come.
+func (t *loop) requeue(now time.Time) {
 	if len(t.deferred) > 0 && !now.Before(t.until) {
 		t.unflushed = append(t.unflushed, t.deferred...)
 		t.deferred = nil

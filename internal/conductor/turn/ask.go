@@ -16,8 +16,8 @@ type asking struct {
 	lanes   []*lane // blocked lanes that the next ask is for
 }
 
-// stir notes that there is something to report or to give back.
-func (s *State) stir(now time.Time) {
+// markDirty notes that there is something to report or to give back.
+func (s *State) markDirty(now time.Time) {
 	if s.asking.dirty.IsZero() {
 		s.asking.dirty = now
 	}
@@ -142,7 +142,7 @@ func (s *State) Granted(asks []action.Ask, grants []action.Grant, now time.Time)
 	there := make(map[string]bool, len(grants))
 	for _, g := range grants {
 		there[g.Key] = true
-		news = s.take(news, g, now)
+		news = s.applyGrant(news, g, now)
 	}
 	for key, l := range s.lanes {
 		news = s.quiet(news, &l.limiter, there[key])
@@ -200,8 +200,8 @@ func (l *limiter) reported(a action.Ask, now time.Time) {
 	l.shut = r.Disable || !r.Pause.IsZero()
 }
 
-// take takes one answer.
-func (s *State) take(news []Change, g action.Grant, now time.Time) []Change {
+// applyGrant takes one answer.
+func (s *State) applyGrant(news []Change, g action.Grant, now time.Time) []Change {
 	l := s.limiterOf(g.Key)
 	if l == nil {
 		if g.Key == action.HandlerKey(action.HandlerOf(g.Key)) {
@@ -222,7 +222,7 @@ func (s *State) take(news []Change, g action.Grant, now time.Time) []Change {
 		l.heard = now
 	}
 	if l.tokens > 0 || l.slots > 0 || l.results != (action.Results{}) {
-		s.stir(now)
+		s.markDirty(now)
 	}
 	if lane := s.lanes[g.Key]; lane != nil && l.closed(now) {
 		s.expel(lane, now)

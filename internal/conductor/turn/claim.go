@@ -58,7 +58,7 @@ func (s *State) serve(l *lane, now time.Time) bool {
 		s.circle.turn()
 		return false
 	case l.room() <= 0:
-		until, ask := s.stop(l, now)
+		until, ask := s.blockedUntil(l, now)
 		s.block(l, until)
 		if ask && !until.After(now) {
 			s.block(l, now.Add(forever)) // until the answer
@@ -99,7 +99,7 @@ func (s *State) give(l *lane, c *Claim, now time.Time) {
 func (s *State) reserve(l *lane) {
 	l.reserved++
 	s.reserved++
-	l.ask(1)
+	l.countAsked(1)
 	if !l.isAsked {
 		l.isAsked = true
 		s.unasked = append(s.unasked, l)
@@ -110,7 +110,7 @@ func (s *State) reserve(l *lane) {
 func (s *State) unreserve() {
 	for _, l := range s.unasked {
 		s.reserved -= l.reserved
-		l.ask(-l.reserved)
+		l.countAsked(-l.reserved)
 		l.reserved, l.isAsked = 0, false
 	}
 	s.unasked = s.unasked[:0]
@@ -128,9 +128,9 @@ func (s *State) lower(l *lane, now time.Time) {
 	}
 }
 
-// hold keeps a claim until a worker begins it. It was made after asked, so that its lease ends after that and the
+// buffer keeps a claim until a worker begins it. It was made after asked, so that its lease ends after that and the
 // attempt's limit.
-func (s *State) hold(l *lane, c *Claim, asked, now time.Time) {
+func (s *State) buffer(l *lane, c *Claim, asked, now time.Time) {
 	c.expires = now.Add(maxWait)
 	if c.Limit > 0 {
 		c.expires = now.Add(min(maxWait, c.Limit/waitPart))
@@ -142,7 +142,7 @@ func (s *State) hold(l *lane, c *Claim, asked, now time.Time) {
 		c.expires = now
 	}
 	l.waiting = append(l.waiting, c)
-	l.claim(1)
+	l.countClaimed(1)
 	l.spend()
 	s.waiting++
 	s.waitingBytes += c.Bytes
@@ -178,7 +178,7 @@ func (s *State) remove(l *lane, c *Claim) bool {
 	if !s.leave(l, c) {
 		return false
 	}
-	l.claim(-1)
+	l.countClaimed(-1)
 	s.freed(l)
 	return true
 }
@@ -235,7 +235,7 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 func (s *State) found(l *lane, now time.Time) {
 	l.ready, l.renewed = true, true
 	if l.place > 0 && !l.asking {
-		if until, _ := s.stop(l, now); l.room() > 0 || until.Before(l.until) {
+		if until, _ := s.blockedUntil(l, now); l.room() > 0 || until.Before(l.until) {
 			s.open(l)
 		}
 	}
@@ -285,7 +285,7 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	s.answered(t)
 	for _, c := range claims {
 		l := s.lane(c.Lane)
-		s.hold(l, c, t.At, now)
+		s.buffer(l, c, t.At, now)
 		l.got++
 	}
 	for i := range t.Want {
@@ -305,7 +305,7 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 		l := s.lane(c.Lane)
 		l.got = 0
 		if c.Once && !c.began {
-			s.once(l, c, now)
+			s.beginOrGiveBack(l, c, now)
 		}
 	}
 	s.bound(claims, now)
@@ -319,8 +319,8 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	}
 }
 
-// once begins a claim that may not wait on any worker that is free or reserved, or gives it back.
-func (s *State) once(l *lane, c *Claim, now time.Time) {
+// beginOrGiveBack begins a claim that may not wait on any worker that is free or reserved, or gives it back.
+func (s *State) beginOrGiveBack(l *lane, c *Claim, now time.Time) {
 	l.pace.once = true
 	if s.may() && s.busy < s.cfg.Workers {
 		s.give(l, c, now)
@@ -346,7 +346,7 @@ func (s *State) answered(t Turn) {
 	s.inFlight--
 	for _, w := range t.Want {
 		l := s.lane(w.Lane)
-		l.ask(-w.N)
+		l.countAsked(-w.N)
 		l.ahead -= w.N - w.Workers
 		s.asked -= w.N - w.Workers
 		s.askedBytes -= w.bytes
@@ -376,12 +376,12 @@ func (s *State) Recovered(claims []*Claim, now time.Time) {
 	s.lost = false
 	for _, c := range claims {
 		l := s.lane(c.Lane)
-		s.hold(l, c, s.lostAt, now)
+		s.buffer(l, c, s.lostAt, now)
 		s.open(l)
 	}
 	for _, c := range claims {
 		if c.Once {
-			s.once(s.lane(c.Lane), c, now)
+			s.beginOrGiveBack(s.lane(c.Lane), c, now)
 		}
 	}
 	s.bound(claims, now)
@@ -394,9 +394,9 @@ func (s *State) NotRecovered() { s.inFlight-- }
 func (s *State) Ended(c *Claim, o action.Outcome, took time.Duration, now time.Time) {
 	l := s.lane(c.Lane)
 	s.busy--
-	l.claim(-1)
+	l.countClaimed(-1)
 	l.pace.ended(took, c.Once, now)
-	s.result(&l.limiter, o, now)
+	s.countResult(&l.limiter, o, now)
 	if o.Kind == action.Throttle || o.DisableLane || !o.PauseLane.IsZero() {
 		s.expel(l, now)
 		l.pace = pace{}

@@ -105,14 +105,14 @@ func (l *limiter) room() int {
 // room returns how many more may be claimed of the lane.
 func (l *lane) room() int { return min(l.limiter.room(), l.handler.room()) }
 
-// ask counts claims that are asked for; n is negative when they are answered.
-func (l *lane) ask(n int) {
+// countAsked counts claims that are asked for; n is negative when they are answered.
+func (l *lane) countAsked(n int) {
 	l.asked += n
 	l.handler.asked += n
 }
 
-// claim counts an attempt that is claimed, or with -1 one that has ended or is given up.
-func (l *lane) claim(n int) {
+// countClaimed counts an attempt that is claimed, or with -1 one that has ended or is given up.
+func (l *lane) countClaimed(n int) {
 	l.claimed += n
 	l.handler.claimed += n
 }
@@ -125,9 +125,9 @@ func (l *limiter) spend() {
 	}
 }
 
-// result counts how an attempt went; what does not say anything of the target does not count. Where the target wants a
+// countResult counts how an attempt went; what does not say anything of the target does not count. Where the target wants a
 // pause nothing more starts here from now on.
-func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
+func (s *State) countResult(l *limiter, o action.Outcome, now time.Time) {
 	if o.Kind == action.Stopped || o.Kind == action.GivenBack {
 		return
 	}
@@ -148,7 +148,7 @@ func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
 		r.Disable, r.Reason, l.shut = true, o.Error, true
 	}
 	l.heard = now
-	s.stir(now)
+	s.markDirty(now)
 }
 
 // Configure replaces the limits of the served handlers. A handler without an entry is not served.
@@ -159,7 +159,7 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 		is := newLimiter(l.key, s.configured(l.key))
 		if l.limit != is.limit {
 			l.limit, l.tokens, l.slots = is.limit, 0, 0
-			s.stir(now)
+			s.markDirty(now)
 		}
 		l.workers = is.workers
 	}
@@ -177,9 +177,9 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.search.due = true
 }
 
-// stop returns when to look again at a lane without room. ask reports whether tokens or slots must
+// blockedUntil returns when to look again at a lane without room. ask reports whether tokens or slots must
 // be asked for then.
-func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
+func (s *State) blockedUntil(l *lane, now time.Time) (until time.Time, ask bool) {
 	for _, p := range []*limiter{&l.handler.limiter, &l.limiter} {
 		if p.room() > 0 {
 			continue

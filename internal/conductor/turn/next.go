@@ -217,7 +217,7 @@ func (s *State) Begin(t Turn, now time.Time) {
 		ahead := w.N - w.Workers
 		l.reserved -= w.Workers
 		l.renewed = false
-		l.ask(ahead)
+		l.countAsked(ahead)
 		l.ahead += ahead
 		s.asked += ahead
 		s.askedBytes += w.bytes
