@@ -97,7 +97,8 @@ func (l *limiters) share(owner action.ID, a action.Ask, capacity, live int) int 
 	return slots
 }
 
-// blocked reports whether a lane, or all of its handler, may start nothing now because its target or a person says so.
+// blocked reports whether a lane, or all of its handler, may start nothing now because its target
+// or a person says so.
 func (l *limiters) blocked(lane string) bool {
 	handler, _, _ := strings.Cut(lane, "/")
 	now := time.Now()

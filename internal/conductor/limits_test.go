@@ -330,7 +330,8 @@ func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
 	})
 }
 
-// TestAnErrorThatTheBreakerKnowsIsARefusal: it spends no attempt and slows the lane, unless the action may be done once only.
+// TestAnErrorThatTheBreakerKnowsIsARefusal: it spends no attempt and slows the lane, unless the
+// action may be done once only.
 func TestAnErrorThatTheBreakerKnowsIsARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -418,7 +419,8 @@ func TestLimitsChangeWhileLanesAreServed(t *testing.T) {
 	})
 }
 
-// TestATroubledLaneNeverSlowsAnother: guarantee 8. Whatever happens to any of the lanes, one that is well runs as if it were alone.
+// TestATroubledLaneNeverSlowsAnother: guarantee 8. Whatever happens to any of the lanes, one that
+// is well runs as if it were alone.
 func TestATroubledLaneNeverSlowsAnother(t *testing.T) {
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {

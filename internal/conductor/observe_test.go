@@ -119,7 +119,8 @@ func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
 	})
 }
 
-// The first of those that share a ledger measures it; the others show nothing of it, so that sums are right.
+// The first of those that share a ledger measures it; the others show nothing of it, so that sums
+// are right.
 func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -72,7 +72,8 @@ func TestStopsAreTriedUntilTheyAreAccepted(t *testing.T) {
 	})
 }
 
-// TestHandOffOnBoth: the real ledger takes it from PENDING to QUEUED, and after a cancel to CANCELED.
+// TestHandOffOnBoth: the real ledger takes it from PENDING to QUEUED, and after a cancel to
+// CANCELED.
 func TestHandOffOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -16,7 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// TestACompletionThatIsHeldIsTriedAgain: its work is not done again, and the others do not wait for it.
+// TestACompletionThatIsHeldIsTriedAgain: its work is not done again, and the others do not wait for
+// it.
 func TestACompletionThatIsHeldIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -69,7 +70,8 @@ func (s store) Get(_ context.Context, key string) (io.ReadCloser, int64, error) 
 	return io.NopCloser(strings.NewReader(text)), int64(len(text)), err
 }
 
-// TestBigParametersAreFetched: the handler sees them as any others; while they cannot be had nothing is spent.
+// TestBigParametersAreFetched: the handler sees them as any others; while they cannot be had
+// nothing is spent.
 func TestBigParametersAreFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

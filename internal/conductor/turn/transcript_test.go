@@ -18,8 +18,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt")
 
-// TestTranscripts plays testdata/*.txt. A block is a line of commands, then "----" and what they print; lines that begin
-// with "#" are remarks.
+// TestTranscripts plays testdata/*.txt. A block is a line of commands, then "----" and what they
+// print; lines that begin with "#" are remarks.
 //
 //	workers N          there are so many; first in a file
 //	lane NAME N        so many of a lane are ready, and a signal says so
