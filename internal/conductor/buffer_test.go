@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// switched is a handler that is fast until it is told to do something else; it knows which actions
+// switched is a handler that is fast until a test replaces what it does. It records the actions that
 // it was called for.
 type switched struct {
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ func (s *switched) waiting(f *fake) (ids []action.ID) {
 	return ids
 }
 
-// ahead runs a lane of a thousand actions and more, ten at a time, until some of them wait for a
+// ahead runs a lane of more than a thousand actions, ten at a time, until some claims wait for a
 // worker.
 func ahead(t *testing.T) (f *fake, s *switched, stop func()) {
 	t.Helper()

@@ -326,7 +326,7 @@ func TestDeclaredDead(t *testing.T) {
 			mu.Lock()
 			causes = append(causes, context.Cause(ctx))
 			mu.Unlock()
-			return done() // too late: somebody else has it
+			return done() // too late: another instance has the claim
 		})
 		id := f.add(action.Action{Handler: "work"})
 		synctest.Wait()

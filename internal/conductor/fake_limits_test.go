@@ -27,7 +27,7 @@ func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
 	f.poke(ledger.TopicReady)
 }
 
-// bucket is how a lane stands.
+// bucket returns a lane's bucket as of now.
 func (f *fake) bucket(lane string) action.Bucket {
 	f.mu.Lock()
 	defer f.mu.Unlock()

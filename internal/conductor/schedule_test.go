@@ -214,7 +214,7 @@ func TestMissedTicksAreMadeUpFor(t *testing.T) {
 				stop := conducted(t, f, at(time.Second), s)
 				settle(time.Hour)
 				stop()
-				settle(4 * time.Hour) // nobody runs until 14:30
+				settle(4 * time.Hour) // no conductor runs until 14:30
 				stop = conducted(t, f, at(time.Second), s)
 				settle(time.Hour)
 				stop()

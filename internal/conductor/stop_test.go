@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// handOff hands work to nobody.
+// handOff accepts work and hands it to no system.
 type handOff struct {
 	doer
 	stop doer

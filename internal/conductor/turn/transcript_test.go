@@ -82,8 +82,8 @@ func play(t *testing.T, text string) string {
 		}
 		out.WriteString(line + "\n----\n")
 		for command := range strings.SplitSeq(line, "; ") {
-			if said := w.command(t, strings.Fields(command)); said != "" {
-				out.WriteString(said + "\n")
+			if printed := w.command(t, strings.Fields(command)); printed != "" {
+				out.WriteString(printed + "\n")
 			}
 		}
 		if problem := w.check(); problem != "" {
@@ -93,7 +93,7 @@ func play(t *testing.T, text string) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// command makes one thing happen, and returns what there is to say.
+// command makes one event happen, and returns what the transcript shows for it.
 func (w *world) command(t *testing.T, words []string) string {
 	t.Helper()
 	before := len(w.running)
@@ -105,7 +105,7 @@ func (w *world) command(t *testing.T, words []string) string {
 		w.add(words[1], n)
 	case "next":
 		next, at := w.step()
-		return w.began(before) + told(next, at, w.now)
+		return w.began(before) + printed(next, at, w.now)
 	case "claimed", "found", "granted":
 		w.answer(0, false)
 		return strings.TrimSuffix(w.began(before), ", ")
@@ -143,8 +143,8 @@ func (w *world) began(before int) string {
 	return text
 }
 
-// told prints a turn.
-func told(t Turn, at, now time.Time) string {
+// printed returns a turn as a line of a transcript.
+func printed(t Turn, at, now time.Time) string {
 	var parts []string
 	switch {
 	case t.Empty() && at.IsZero():

@@ -123,7 +123,7 @@ func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 }
 
 // TestNamedLanesNeedNoSearch: a lane that a signal names is in the next turn, whatever a search
-// passes over meanwhile, and however many starts there are no search is made for them.
+// passes over meanwhile, and no number of starts causes a search.
 func TestNamedLanesNeedNoSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 4, Rows: 1000}, map[string]Limits{"free": {}})
