@@ -1,26 +1,26 @@
-// Package deployer takes deployments through their pipelines: it folds each
-// pipeline's log with pipeline.Engine, lets the engine decide what comes next,
-// and records that. It has no side effects of its own; the actions that it
-// records are the conductor's work.
+// Package deployer takes deployments through their pipelines: it folds each pipeline's log with
+// pipeline.Engine, lets the engine decide what comes next, and records the decision. It has no side
+// effects of its own: it records actions, and conductors do them.
 //
 // # Who owns the truth
 //
-// The log. An engine in memory is a cache of it: on any error it is thrown away
-// and folded again, so nothing is ever undone or repaired here. One instance at
-// a time passes a pipeline (ledger.Lease); the ledger refuses the passes of one
-// that was replaced (its epoch).
+// The log. An engine in memory is a cache of it: on any error it is thrown away and folded again,
+// so nothing is ever undone or repaired here. One instance at a time holds the lease of a pipeline
+// and makes its passes. The journal refuses the pass of an instance that was replaced, by the epoch
+// of its lease.
 //
 // # When a pass is made
 //
-// When the log of a pipeline grew, whichever instance wrote; when a time has come
-// that the engine named; and at the latest after about 30 s, for lost notifications. A
-// pass takes at most 2,000 rows and the next follows at once. All pipelines are
-// served by one goroutine: a pass is one short transaction, and the database
-// puts a pipeline's writers in line anyway.
+// When the log of a pipeline grew, whichever instance wrote; when a time has come that the engine
+// named; and at the latest after about 30 s, for lost notifications. A pass records at most 2,000
+// rows, and the next one follows at once.
+//
+// One goroutine makes the passes of all pipelines. A pass is one short transaction, and the lock of
+// the pipeline's head would make its writers wait for each other anyway.
 //
 // # Broken invariants
 //
-// An engine that finds an invariant broken decides nothing more for that
-// pipeline until this process starts again; Stopped reports it to people. The other
-// pipelines continue.
+// When an engine finds an invariant broken, the log is folded once more: the cache may be at fault.
+// If the new engine finds the same, nothing more is decided for the pipeline until this process
+// starts again, and the deployer reports the reason to people. Other pipelines continue.
 package deployer
