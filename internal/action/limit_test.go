@@ -18,11 +18,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the outputs of testdata/*.txt")
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and the lane's state then.
+// TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and the lane's
+// state then.
 //
 //	lane [rate R] [burst B] [window D]     a new bucket
 //	wait D                      time passes
@@ -51,7 +52,7 @@ func TestLimitTranscripts(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
+				t.Errorf("%s (-want +got); -rewrite updates it:\n%s", file, diff)
 			}
 		})
 	}
@@ -145,7 +146,7 @@ func (p *player) do(words []string) {
 	case "reset":
 		p.b = p.b.Reset(p.now)
 	default:
-		p.t.Fatalf("there is no command %q", words[0])
+		p.t.Fatalf("%q is not a command", words[0])
 	}
 	if words[0] != "take" {
 		p.got = -1
@@ -183,7 +184,8 @@ func (p *player) state() string {
 	return s
 }
 
-// TestTokensIssuedAreBounded: whatever instances ask, report, give back or lose, no span of time sees more than r·t + B.
+// TestTokensIssuedAreBounded: whatever instances ask, report, give back or lose, no span of time
+// sees more than r·t + B.
 func TestTokensIssuedAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,7 +237,8 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlotsHeldAreBounded: whatever instances ask, answers that they lose and crashes, no more than C run.
+// TestSlotsHeldAreBounded: whatever instances ask, answers that they lose and crashes, no more than
+// C run.
 func TestSlotsHeldAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
