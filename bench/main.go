@@ -179,7 +179,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	b, ok := benches()[args[0]]
 	if !ok {
-		return fmt.Errorf("there is no bench %q; `go run . help` lists them", args[0])
+		return fmt.Errorf("bench %q not found; `go run . help` lists them", args[0])
 	}
 	o := Options{}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)

@@ -114,7 +114,7 @@ func (f *File) variables(choice Choice) (Variables, fault.Problems) {
 		}
 	}
 	return choice.Variables, fault.Problems{{Position: at, Code: "environment-unknown", Scope: keyEnvironments,
-		Text:       fmt.Sprintf("there is no environment %q", choice.Environment),
+		Text:       fmt.Sprintf("environment %q not found", choice.Environment),
 		Suggestion: fault.Nearest(choice.Environment, names)}}
 }
 
@@ -127,7 +127,7 @@ func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			problems = append(problems, fault.Problem{Position: at, Code: "stage-unknown",
-				Text:       fmt.Sprintf("there is no stage %q; the file has %s", name, strings.Join(known, ", ")),
+				Text:       fmt.Sprintf("stage %q not found; the file has %s", name, strings.Join(known, ", ")),
 				Suggestion: fault.Nearest(name, known)})
 		}
 	}

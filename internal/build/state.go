@@ -48,7 +48,7 @@ func (s Status) Broken() bool { return s == Failed || s == TimedOut }
 func CheckChange(from, to Status) error {
 	switch {
 	case to.rank() < 0:
-		return fmt.Errorf("%q is no status", to)
+		return fmt.Errorf("%q is not a valid status", to)
 	case from.Ended():
 		return fmt.Errorf("%s is an end; it cannot become %s", from, to)
 	case to.rank() <= from.rank():

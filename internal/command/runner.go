@@ -40,7 +40,7 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 		}
 		if _, err := exec.LookPath(step.Spec.Argv[0]); err != nil {
 			problems = append(problems, fault.Problem{Position: step.At, Code: "tool-missing", Scope: step.Path(),
-				Text: fmt.Sprintf("there is no program %s on this computer", step.Spec.Argv[0])})
+				Text: fmt.Sprintf("program %s not found on this computer", step.Spec.Argv[0])})
 		}
 	}
 	problems.Sort()

@@ -34,7 +34,7 @@ func newLanes() *Lanes {
 	return &Lanes{
 		rate:     describe("lane_rate", "Attempts a second that a limited lane may start."),
 		slowed:   describe("lane_slowed_seconds", "How long a lane has been slowed; 0: it is not."),
-		disabled: describe("lane_disabled", "1: the lane runs nothing until somebody enables it."),
+		disabled: describe("lane_disabled", "1: the lane runs nothing until a person enables it."),
 	}
 }
 

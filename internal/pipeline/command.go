@@ -24,7 +24,7 @@ type Command struct {
 func (e *Engine) Command(c Command) ([]Entry, error) {
 	t, ok := e.deployments[c.Deployment]
 	if !ok {
-		return nil, fault.New(fault.NotFound, "there is no deployment %s", e.number(c.Deployment))
+		return nil, fault.New(fault.NotFound, "deployment %s not found", e.number(c.Deployment))
 	}
 	if c.Target == "" {
 		c.Target = e.pipeline
@@ -60,7 +60,7 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		c.Target = e.pipeline
 		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
 	default:
-		err = fault.New(fault.Invalid, "%q is no command: want %s", c.Kind,
+		err = fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind,
 			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled}, ", "))
 	}
 	if err != nil {

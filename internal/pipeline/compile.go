@@ -133,7 +133,7 @@ func (j *judge) edges() {
 			scope := fmt.Sprintf("%s.after[%d]", stageScope(i), k)
 			switch _, known := j.index[name]; {
 			case !known:
-				j.fault("stage-unknown", scope, "there is no stage %q", name).Suggestion = fault.Nearest(name, j.stageNames())
+				j.fault("stage-unknown", scope, "stage %q not found", name).Suggestion = fault.Nearest(name, j.stageNames())
 			case name == s.Name:
 				j.fault("after-itself", scope, "stage %q comes after itself", name)
 			case slices.Contains(s.After[:k], name):
@@ -283,7 +283,7 @@ func (j *judge) region(i int, b Batch) []int32 {
 	}
 	for k, name := range b.Stages {
 		if _, ok := j.index[name]; !ok {
-			j.fault("stage-unknown", fmt.Sprintf("%s[%d]", scope, k), "there is no stage %q", name).Suggestion = fault.Nearest(name, j.stageNames())
+			j.fault("stage-unknown", fmt.Sprintf("%s[%d]", scope, k), "stage %q not found", name).Suggestion = fault.Nearest(name, j.stageNames())
 			return nil
 		}
 	}

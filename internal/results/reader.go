@@ -28,7 +28,7 @@ type Reader struct{ dir string }
 // Open finds the results in dir; fault.NotFound when there are none.
 func Open(dir string) (*Reader, error) {
 	if _, err := os.Stat(filepath.Join(dir, buildFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "there are no results of a build in %s", dir)
+		return nil, fault.New(fault.NotFound, "results of a build not found in %s", dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}

@@ -50,7 +50,7 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 		case a.Kind == callback.Kind:
 			callbacks[a.ParentID] = append(callbacks[a.ParentID], a.Name)
 		case !ordered:
-			v.fault(a, "nobody ordered it, or it stands twice in the log")
+			v.fault(a, "it was not enqueued, or is in the log twice")
 			continue
 		}
 		delete(missing, a.ID)
@@ -128,7 +128,7 @@ func (v *Verdict) history(a ledger.ActionState, events []action.Event) {
 			v.fault(a, "event %d has seq %d", i, e.Seq)
 		}
 		if e.Status.Ended() && i != len(events)-1 {
-			v.fault(a, "ended %s with seq %d, and went on", e.Status, e.Seq)
+			v.fault(a, "ended %s with seq %d, and has later events", e.Status, e.Seq)
 		}
 		if i > 0 && (e.Attempt < events[i-1].Attempt || e.Spent < events[i-1].Spent || e.Spent > events[i-1].Spent+1) {
 			v.fault(a, "seq %d goes from attempt %d, spent %d to attempt %d, spent %d", e.Seq, events[i-1].Attempt, events[i-1].Spent, e.Attempt, e.Spent)

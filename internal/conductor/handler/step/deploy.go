@@ -51,7 +51,7 @@ func (t *attempt) callWithRelease(ctx context.Context, stdin func() io.Reader, v
 	hint := "waybill ship --again deploys the revision again"
 	switch {
 	case !t.follows(pipeline.HostReplicated):
-		hint = fmt.Sprintf("let replicate stand before %s in steps, and deploy the revision again", t.step.Name)
+		hint = fmt.Sprintf("put replicate before %s in steps, and deploy the revision again", t.step.Name)
 	case !t.follows(pipeline.HostDeployed):
 		if _, err := t.replicate(ctx); err != nil {
 			return nil, err

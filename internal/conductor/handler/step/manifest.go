@@ -47,7 +47,7 @@ func fill(e *entry, content io.Reader, entries map[string]entry) error {
 	if e.source != "" {
 		source, ok := entries[e.source]
 		if !ok || (source.kind != kindFile && source.kind != kindExecutable) {
-			return fmt.Errorf("entry %q is a hard link to %q, which is no file before it", e.path, e.source)
+			return fmt.Errorf("entry %q is a hard link to %q, which is not an earlier file", e.path, e.source)
 		}
 		e.kind, e.size, e.digest = source.kind, source.size, source.digest
 		return nil
@@ -71,7 +71,7 @@ func complete(entries map[string]entry) (manifest, error) {
 		for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
 			above, there := entries[dir]
 			if there && above.kind != kindFolder {
-				return nil, fmt.Errorf("entry %q is below %q, which is no folder", e.path, dir)
+				return nil, fmt.Errorf("entry %q is below %q, which is not a folder", e.path, dir)
 			}
 			if there {
 				continue
