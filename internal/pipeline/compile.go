@@ -35,7 +35,8 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	return newPlan(&d), j.problems
 }
 
-// judge collects the faults of a definition: the rows of section 2's table that are about the pipeline as a whole.
+// judge collects the faults of a definition: the rows of section 2's table that are about the
+// pipeline as a whole.
 type judge struct {
 	d        *Definition
 	index    map[string]int // stages by name
@@ -150,14 +151,14 @@ func (j *judge) edges() {
 
 // cycles reports each group of stages that wait for each other once, from its first stage.
 func (j *judge) cycles() {
-	told := make([]bool, len(j.d.Stages))
+	reported := make([]bool, len(j.d.Stages)) // on a cycle that a problem names
 	for i := range j.d.Stages {
-		if told[i] || !reached(i, j.next)[i] {
+		if reported[i] || !reached(i, j.next)[i] {
 			continue
 		}
 		after, before := reached(i, j.next), reached(i, j.prev)
-		for k := range told {
-			told[k] = told[k] || after[k] && before[k]
+		for k := range reported {
+			reported[k] = reported[k] || after[k] && before[k]
 		}
 		j.fault("cycle", stageScope(i)+".after", "cycle: %s", strings.Join(j.cycleFrom(i), " -> "))
 	}

@@ -33,7 +33,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 			[]string{"stages[0].after: cycle: beta -> prod -> beta"}},
 		{"5: two cycles", Definition{Stages: []Stage{deploys("a", "c"), deploys("b", "a"), deploys("c", "b"), deploys("x", "y"), deploys("y", "x")}},
 			[]string{"stages[0].after: cycle: a -> b -> c -> a", "stages[3].after: cycle: x -> y -> x"}},
-		{"7: arch that nobody makes", Definition{Stages: []Stage{buildStage("amd64"), hostStage("prod", []string{"build"}, Group{Name: "east", Hosts: []Host{arch("elm", "arm64")}})}},
+		{"7: arch that no build makes", Definition{Stages: []Stage{buildStage("amd64"), hostStage("prod", []string{"build"}, Group{Name: "east", Hosts: []Host{arch("elm", "arm64")}})}},
 			[]string{`stages[1].groups[0].hosts[0].arch: host "elm" is arm64, but "build" makes amd64`}},
 		{"7: which of several", Definition{Stages: []Stage{buildStage("amd64", "arm64"), hostStage("prod", []string{"build"}, group("east", "elm"))}},
 			[]string{`stages[1].groups[0].hosts[0]: host "elm" needs arch: "build" makes amd64 and arm64`}},

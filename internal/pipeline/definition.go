@@ -34,7 +34,8 @@ const (
 	Strict   Order = "strict"   // no deployment passes an older one
 )
 
-// Keep says how much stays: releases on each host, and the age at which ended deployments are archived.
+// Keep says how much stays: releases on each host, and the age at which ended deployments are
+// archived.
 type Keep struct {
 	Releases int             `json:"releases"`
 	Entries  action.Duration `json:"entries"`
@@ -90,7 +91,8 @@ type Build struct {
 	Policy    action.Policy `json:"policy"`
 }
 
-// Artifact is one required result: its label, usually an architecture, and its name or glob in the build.
+// Artifact is one required result: its label, usually an architecture, and its name or glob in the
+// build.
 type Artifact struct {
 	Label string `json:"label"`
 	Path  string `json:"path"`
@@ -216,8 +218,8 @@ func (h *Host) Address() string {
 	return strings.ToLower(rest)
 }
 
-// ServiceOf is the service on a host: the host's over the group's over the stage's over the pipeline's.
-// The service found replaces the outer ones as a whole. group and host may be nil.
+// ServiceOf is the service on a host: the host's over the group's over the stage's over the
+// pipeline's. The service found replaces the outer ones as a whole. group and host may be nil.
 func (d *Definition) ServiceOf(stage *Stage, group *Group, host *Host) Service {
 	switch {
 	case host != nil && host.Service != nil:
@@ -346,8 +348,8 @@ func (d *Definition) labelsBefore(marked []bool) []string {
 	return labels
 }
 
-// ArtifactFor is the label of the artifact that a host of a stage gets: its arch, else the only one that is
-// built before the stage; "" when the choice is empty or ambiguous.
+// ArtifactFor is the label of the artifact that a host of a stage gets: its arch, else the only one
+// that is built before the stage; "" when the choice is empty or ambiguous.
 func (d *Definition) ArtifactFor(stage string, h *Host) string {
 	if h.Arch != "" {
 		return h.Arch
@@ -366,8 +368,8 @@ func onlyOne(labels []string) string {
 	return ""
 }
 
-// region lists the stages of a range from its first to its last stage, in file order: these two and all
-// that come after the one and before the other.
+// region lists the stages of a range from its first to its last stage, in file order: these two and
+// all that come after the one and before the other.
 func (d *Definition) region(first, last int) []int32 {
 	next := d.stageEdges()
 	prev := reversed(next)

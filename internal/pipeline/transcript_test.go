@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the outputs of testdata/*.txt anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the outputs of testdata/*.txt")
 
 // TestTranscripts plays testdata/*.txt. A block is a command with its arguments and indented lines, then
 // "----" and what it prints; lines that begin with "#" are remarks.
@@ -54,7 +54,7 @@ func TestTranscripts(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
+				t.Errorf("%s (-want +got); -rewrite updates it:\n%s", file, diff)
 			}
 		})
 	}
@@ -425,7 +425,7 @@ func (p *player) list() {
 		p.say("%s", text)
 	}
 	for _, id := range sortedKeys(p.engine.holder) {
-		p.say("batch %s: #%d", shortTarget("shop", string(id)), p.engine.holder[id].trip.number)
+		p.say("batch %s: #%d", shortTarget("shop", string(id)), p.engine.holder[id].deployment.number)
 	}
 }
 
