@@ -187,7 +187,7 @@ func (p *Plan) Images() []string {
 	return slices.Compact(images)
 }
 
-// Step is the step with an id; nil when there is none.
+// Step returns the step with an id, or nil.
 func (p *Plan) Step(id int) *PlanStep {
 	if id < 1 || id > len(p.Steps) {
 		return nil

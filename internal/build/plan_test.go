@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the plans of testdata/plan anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the plans of testdata/plan")
 
 // choice is a plan's choice as the archives hold it.
 type choice struct {
@@ -47,7 +47,7 @@ func TestPlans(t *testing.T) {
 				return
 			}
 			if diff := cmp.Diff(string(archive.Files[2].Data), string(got)); diff != "" {
-				t.Errorf("%s (-rewrite writes it anew):\n%s", path, diff)
+				t.Errorf("%s (-rewrite updates it):\n%s", path, diff)
 			}
 		})
 	}

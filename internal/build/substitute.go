@@ -60,7 +60,8 @@ func Substitute(vs Variables, text string) (replaced string, undefined []string,
 	return replaced, s.undefined, err
 }
 
-// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each other.
+// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each
+// other.
 const maxExpansion = 8 << 20
 
 type substitution struct {

@@ -25,7 +25,7 @@ const DefaultGrace = 10 * time.Second
 // tools; images are ignored. Each step works in a copy of the workspace of its own.
 type Runner struct {
 	Supervisor []string      // argv in front of a step's own, such as waybill supervise; it calls Supervise
-	Grace      time.Duration // told to the supervisor by its argv as well; see Command.Grace
+	Grace      time.Duration // the supervisor gets it in its argv too; see Command.Grace
 	Keep       []string      // names of further environment variables that steps get
 }
 
@@ -102,7 +102,8 @@ func kept() []string {
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"}
 }
 
-// environment is all that a step sees: a few of this process's variables and what tells it where it runs.
+// environment returns all variables that a step sees: a few of this process's own, and those that
+// describe the run.
 func (r *Runner) environment(run build.Run, repo string) []string {
 	var env []string
 	names := append(kept(), r.Keep...)

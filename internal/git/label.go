@@ -24,7 +24,8 @@ const (
 	aloneDigits  = 12 // without one
 )
 
-// Tree lists the folder's files and labels their state: the same content has the same label, whoever asks and when.
+// Tree lists the folder's files and labels their state: the same content has the same label on
+// every machine and at any time.
 func (f *Folder) Tree(ctx context.Context) (Tree, error) {
 	files, err := f.Files(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 // Reader reads the results of a build, finished or not. It writes nothing.
 type Reader struct{ dir string }
 
-// Open finds the results in dir; fault.NotFound when there are none.
+// Open opens the results in dir. It returns fault.NotFound if dir has none.
 func Open(dir string) (*Reader, error) {
 	if _, err := os.Stat(filepath.Join(dir, buildFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, "results of a build not found in %s", dir)
@@ -113,7 +113,7 @@ func (r *Reader) OpenArtifact(a Artifact) (*os.File, error) {
 	return f, nil
 }
 
-// LogPath is where the log of a step stands.
+// LogPath returns the path of a step's log.
 func (r *Reader) LogPath(step int) string { return filepath.Join(r.stepDir(step), logFile) }
 
 // Log gives the entries of a step whose log id is above after to visit, in order.

@@ -16,9 +16,9 @@ import (
 // Root is the folder of the builds that were run by hand, one folder by number each.
 type Root struct{ dir string }
 
-// Temporary makes this user's folder below the system's temporary one. Where another user was first, or where the system's
-// folder lets users rename each other's files, it is one in the user's own cache: no other place in a shared folder has a
-// name that others can foresee.
+// Temporary makes this user's folder below the system's temporary one. Where another user was
+// first, or where the system's folder lets users rename each other's files, it is one in the user's
+// own cache: no other place in a shared folder has a name that others can foresee.
 func Temporary() (string, error) {
 	shared := filepath.Join(os.TempDir(), "iver-wharf")
 	sharedErr := errors.Join(sticky(os.TempDir()), ownFolder(shared))

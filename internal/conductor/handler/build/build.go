@@ -60,7 +60,7 @@ var _ conductor.Handler = (*Handler)(nil)
 // New makes the handler.
 func New(c Config) *Handler { return &Handler{c} }
 
-// Parameters are those of a build action. Its Step tells the rest.
+// Parameters are the parameters of a build action. Its Step names the revision and the target.
 type Parameters struct {
 	Stage string `json:"stage"` // name of the build stage in the definition
 }
@@ -137,7 +137,7 @@ type end struct{ action.Outcome }
 
 func (e end) Error() string { return e.Outcome.Error }
 
-// fatal is an error that no further attempt mends.
+// fatal returns an error that no further attempt can fix.
 func fatal(code, format string, args ...any) error {
 	return end{action.Outcome{Kind: action.Fatal, Code: code, Error: fmt.Sprintf(format, args...)}}
 }

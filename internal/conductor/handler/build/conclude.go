@@ -25,7 +25,8 @@ type output struct {
 	Artifacts []ledger.Artifact `json:"artifacts"`
 }
 
-// conclude turns results into an outcome: artifacts are registered, or it is told what failed.
+// conclude turns results into an outcome. After a success it registers the artifacts; otherwise the
+// outcome's error names what failed.
 func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome, error) {
 	final, err := r.Final()
 	if err != nil {
@@ -107,7 +108,8 @@ func (t *task) store(ctx context.Context, r *results.Reader, label string, a res
 	return ledger.Artifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
 }
 
-// choose finds each wanted artifact by its name, else by its glob. None or several is an error, not a guess.
+// choose finds each wanted artifact by its name, else by its glob. None or several is an error, not
+// a guess.
 func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Artifact, error) {
 	var chosen []results.Artifact
 	var faults []string
@@ -158,7 +160,8 @@ func names(artifacts []results.Artifact) string {
 	return strings.Join(out, ", ")
 }
 
-// failure names the first step that failed, where it stands, and the last lines that it printed.
+// failure names the first step that failed, its place in the file, and the last lines that it
+// printed.
 func failure(r *results.Reader, final results.Update) (string, error) {
 	b, err := r.Build()
 	if err != nil {

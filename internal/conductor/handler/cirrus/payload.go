@@ -42,8 +42,8 @@ func (h *Handler) read(a action.Action) (work, fault.Problems) {
 	return w, nil
 }
 
-// asked is the payload and the state machine: of a job its input payload, or all inputs, and what its process says; else
-// what the parameters say.
+// asked is the payload and the state machine: of a job its input payload, or all inputs, and what
+// its process says; else what the parameters say.
 func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine string, err error) {
 	if a.Kind == config.KindJob {
 		machine, known := h.cfg.Processes[a.Name]
@@ -102,7 +102,8 @@ func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	return work{payload: string(text), payloadID: id}, err
 }
 
-// collections is the first part of a payload's id: what the definition says, else the features' collections, else none.
+// collections is the first part of a payload's id: what the definition says, else the features'
+// collections, else none.
 func collections(payload, definition map[string]any) string {
 	if given, _ := definition["collections"].(string); given != "" {
 		return given

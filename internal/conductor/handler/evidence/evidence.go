@@ -33,8 +33,9 @@ func Exchange(id action.ID, attempt int) string {
 	return blob.ActionKey(id, fmt.Sprintf("exchange-%d.json", attempt))
 }
 
-// Exchange stores what one attempt saw as JSON, and returns the key; with Missing before it when that did not work: the
-// attempt's end is worth more than its evidence, so the fault is logged and the end goes ahead.
+// Exchange stores what one attempt saw as JSON, and returns the key; with Missing before it when
+// that did not work: the attempt's end is worth more than its evidence, so the fault is logged and
+// the end goes ahead.
 func (a Archive) Exchange(ctx context.Context, id action.ID, attempt int, seen any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -1,10 +1,11 @@
-// Package shell is the handler that runs a command. The command is an argument list: no
-// shell reads it unless it names one. It gets the action's parameters, with defaults filled in, as JSON on its standard
-// input, may write its output to the file $WAYBILL_OUTPUT, and says by its exit status how it went.
+// Package shell is the handler that runs a command. The command is an argument list: no shell reads
+// it unless it names one. It gets the action's parameters, with defaults filled in, as JSON on its
+// standard input, may write its output to the file $WAYBILL_OUTPUT, and says by its exit status how
+// it went.
 //
-// It runs in a process group of its own, which ends with it: what it leaves in the background is killed. When the
-// attempt is canceled or takes too long the group gets SIGTERM, and SIGKILL ten seconds later; when this process dies,
-// the command is killed by the kernel.
+// It runs in a process group of its own, which ends with it: what it leaves in the background is
+// killed. When the attempt is canceled or takes too long the group gets SIGTERM, and SIGKILL ten
+// seconds later; when this process dies, the command is killed by the kernel.
 package shell
 
 import (
@@ -42,8 +43,8 @@ const (
 	codeExit       = "exit_status"
 )
 
-// exits is what exit statuses mean unless the handler says otherwise; 75 and 78 are EX_TEMPFAIL and EX_CONFIG of
-// sysexits.h. All others are errors that may pass.
+// exits is what exit statuses mean unless the handler says otherwise; 75 and 78 are EX_TEMPFAIL and
+// EX_CONFIG of sysexits.h. All others are errors that may pass.
 var exits = map[int]webhook.Verdict{0: webhook.Success, 75: webhook.Throttle, 78: webhook.Fatal}
 
 // Handler runs one configured command.
@@ -170,7 +171,8 @@ func (r *run) lastLine() string {
 	return ""
 }
 
-// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text. What is too big for the log goes into the blob store.
+// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text. What is too big for the
+// log goes into the blob store.
 func (r *run) done(ctx context.Context) action.Outcome {
 	outcome := action.Outcome{Kind: action.Done}
 	file, err := os.Open(r.output)
@@ -193,7 +195,8 @@ func (r *run) done(ctx context.Context) action.Outcome {
 	return outcome
 }
 
-// large puts an output into the blob store. JSON is the action's output there, too; of anything else the log says where it is.
+// large puts an output into the blob store. JSON is the action's output there, too; of anything
+// else the log says where it is.
 func (r *run) large(ctx context.Context, file *os.File, outcome *action.Outcome) {
 	document := isJSON(io.NewSectionReader(file, 0, blob.MaxDocument+1))
 	key := blob.ActionKey(r.attempt.Action.ID, fmt.Sprintf("output-%d", r.attempt.Number))

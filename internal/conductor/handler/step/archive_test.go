@@ -160,7 +160,7 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := manifestOf(archiveOf(t, "a.tar.gz", []byte("no gzip"))); err == nil {
-		t.Error("what is no gzip is unpacked")
+		t.Error("data that is not gzip is unpacked")
 	}
 	cut := tarOf(t, tar.Header{Name: "a", Size: 2000})
 	if _, err := manifestOf(archiveOf(t, "a.tar", cut[:1000])); err == nil {

@@ -42,7 +42,8 @@ func manifestOf(a *archive) (manifest, error) {
 	return m, checkLinks(m)
 }
 
-// fill sets the size and digest of a file: of its content, or of the file that it is a hard link to.
+// fill sets the size and digest of a file: of its content, or of the file that it is a hard link
+// to.
 func fill(e *entry, content io.Reader, entries map[string]entry) error {
 	if e.source != "" {
 		source, ok := entries[e.source]

@@ -53,7 +53,8 @@ func explain(err error) string {
 	return text
 }
 
-// unread is an error of the ledger or the blob store: what is not there never comes, the rest passes.
+// unread is an error of the ledger or the blob store: what is not there never comes, the rest
+// passes.
 func unread(err error, format string, args ...any) error {
 	err = fmt.Errorf(format+": %w", append(args, err)...)
 	switch fault.CodeOf(err) {

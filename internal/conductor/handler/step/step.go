@@ -19,9 +19,10 @@ import (
 
 // Ledger is what a step reads of the log, and the note that it writes.
 type Ledger interface {
-	// Version reads a definition version; fault.NotFound when there is none.
+	// Version reads a definition version. It returns fault.NotFound if the pipeline lacks it.
 	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
-	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
+	// Revision finds a revision by its label, or by its rev_seq if label is "". It returns
+	// fault.NotFound for an unknown one.
 	Revision(ctx context.Context, pipeline, label string, seq int64) (ledger.Revision, error)
 	// Era returns how often the log was restored from a backup: 0 is a log that never was.
 	Era(ctx context.Context) (int64, error)
@@ -30,7 +31,8 @@ type Ledger interface {
 
 // Blobs is where artifacts are read from.
 type Blobs interface {
-	// Get opens an object and returns its size in bytes; fault.NotFound when there is none.
+	// Get opens an object and returns its size in bytes. It returns fault.NotFound for an unknown
+	// key.
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }
 
@@ -49,7 +51,8 @@ type Config struct {
 
 // Homes keeps each local host for one home.
 type Homes interface {
-	// BindHost keeps an address for a home unless another home has it, and returns the one that has it.
+	// BindHost keeps an address for a home unless another home has it, and returns the one that has
+	// it.
 	BindHost(ctx context.Context, address string, home ledger.HostHome) (ledger.HostHome, error)
 }
 
@@ -59,7 +62,7 @@ type Handler struct {
 	ours   sync.Map // addresses of hosts that are kept for this home
 }
 
-// New makes the handler. Home is made absolute, since hosts are told of folders in it.
+// New makes the handler. Home is made absolute, since hosts get paths of folders in it.
 func New(config Config) (*Handler, error) {
 	home, err := filepath.Abs(config.Home)
 	if err != nil {
@@ -163,8 +166,9 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 // mostAway bounds the time between looks for a conductor of another home.
 const mostAway = 15 * time.Second
 
-// bind keeps a host for this home, or leaves its step to a process with the home that has the host. That spends no attempt,
-// and each claim waits longer than the last one, since the home may be away for days.
+// bind keeps a host for this home, or leaves its step to a process with the home that has the host.
+// That spends no attempt, and each claim waits longer than the last one, since the home may be away
+// for days.
 func (h *Handler) bind(ctx context.Context, host pipeline.Host, claim int) error {
 	address := host.Address()
 	if _, known := h.ours.Load(address); known || h.config.Homes == nil {

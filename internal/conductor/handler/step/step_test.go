@@ -48,7 +48,8 @@ func pathWith(t *testing.T, shell string) string {
 	return dir
 }
 
-// busyboxPath is a PATH where every tool is busybox's own; of flock, which some builds lack, the system's.
+// busyboxPath is a PATH where every tool is busybox's own; of flock, which some builds lack, the
+// system's.
 func busyboxPath(t *testing.T) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -171,7 +172,7 @@ func (w *world) Revision(_ context.Context, _, _ string, seq int64) (ledger.Revi
 	defer w.mu.Unlock()
 	r, ok := w.revisions[seq]
 	if !ok {
-		return r, fault.New(fault.NotFound, "there is no revision %d", seq)
+		return r, fault.New(fault.NotFound, "revision %d not found", seq)
 	}
 	return r, nil
 }
