@@ -22,7 +22,8 @@ func load(t *testing.T) []archtest.File {
 	return files
 }
 
-// forEachImport calls check for every import that a product file (no test, no test helper package) makes.
+// forEachImport calls check for every import that a product file (no test, no test helper package)
+// makes.
 func forEachImport(t *testing.T, check func(f archtest.File, path string) (reason string)) {
 	t.Helper()
 	for _, f := range load(t) {

@@ -50,7 +50,7 @@ func ParseLevel(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// Or is log, or a logger that drops everything when there is none.
+// Or returns log, or for nil a logger that drops everything.
 func Or(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		return slog.New(slog.DiscardHandler)

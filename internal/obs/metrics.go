@@ -71,7 +71,7 @@ type Caboose struct {
 	Workflows       *prometheus.CounterVec // state: running, successful, failed, canceled, …; recorded
 	ArchiveFailures prometheus.Counter
 	DeleteFailures  prometheus.Counter
-	Orphans         prometheus.Gauge // workflows seen that are no action's
+	Orphans         prometheus.Gauge // workflows that belong to no action
 	Lost            prometheus.Counter
 	Shards          prometheus.Gauge       // owned by this instance
 	Events          *prometheus.CounterVec // outcome: recorded, nothing, orphan, unreadable; messages of Cirrus

@@ -44,8 +44,8 @@ type Tracing struct {
 // flushWithin bounds how long the end of a process waits for its last spans to be taken.
 const flushWithin = 5 * time.Second
 
-// OpenTracing sends spans to where the standard OTEL_ variables say; without one of them naming a collector, nowhere.
-// environment is such as os.Getenv; the exporter reads the rest of the variables itself.
+// OpenTracing sends spans to the collector that the standard OTEL_ variables name, if they name
+// one. environment is such as os.Getenv; the exporter reads the rest of the variables itself.
 func OpenTracing(ctx context.Context, environment func(string) string, version string, log *slog.Logger) (*Tracing, error) {
 	if !tracingWanted(environment) {
 		return NoTracing(), nil
@@ -98,15 +98,16 @@ func Spans(p trace.TracerProvider) trace.Tracer {
 	return p.Tracer(Tracer)
 }
 
-// Traceparent is the context's span as W3C Trace Context writes it; "" when there is none.
+// Traceparent returns the context's span in the form of W3C Trace Context; "" if it has none.
 func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier.Get("traceparent")
 }
 
-// DeploymentTrace is the trace of everything that is done for a deployment, whoever does it and however often it is
-// started again: its id is made of the deployment's. log is the ledger's id. The span is nobody's.
+// DeploymentTrace returns the trace of everything that is done for a deployment. Its id is derived
+// from the deployment's, so every instance computes the same one, also after a restart. log is the
+// ledger's id. No span with the returned span id is ever recorded.
 func DeploymentTrace(log, pipeline string, number int64) trace.SpanContext {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s#%d", log, pipeline, number))
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]),

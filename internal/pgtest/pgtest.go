@@ -13,7 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Variable is where a run's shared server stands; `go run ./test/postgres -- COMMAND` sets it.
+// Variable names the environment variable with the address of a run's shared server, which
+// `go run ./test/postgres -- COMMAND` sets.
 const Variable = "WAYBILL_TEST_POSTGRES"
 
 // shared is the server of this test binary, where none was given: started by
