@@ -10,10 +10,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// silent is a driver that tells other processes nothing.
+// silent is a driver that does not notify other processes.
 type silent struct{ ledger.Driver }
 
-// Write hands fn a transaction that tells nobody.
+// Write gives fn a transaction that notifies no waiter.
 func (s silent) Write(ctx context.Context, fn func(ledger.Tx) error) error {
 	return s.Driver.Write(ctx, func(tx ledger.Tx) error { return fn(silentTx{tx}) })
 }
@@ -23,8 +23,9 @@ type silentTx struct{ ledger.Tx }
 // Tell does nothing.
 func (silentTx) Tell([]ledger.Signal) {}
 
-// enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and without telling other
-// processes (T4), on SQLite, where these look for themselves, beside a single caller.
+// enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and
+// without telling other processes (T4), on SQLite, where these look for themselves, beside a single
+// caller.
 func enqueue(ctx context.Context, o Options) ([]Result, error) {
 	if o.Driver == "sqlite" {
 		return enqueueAlone(ctx, o)

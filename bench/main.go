@@ -1,7 +1,8 @@
-// Command bench measures Waybill. Each figure of docs/performance.md is one command here, with the machine's size in
-// the output; `go run . help` lists them. With --driver postgres a server is wanted: --dsn, or WAYBILL_TEST_POSTGRES,
-// which `go run ./test/postgres -- COMMAND` sets. Where there is a rival, both are measured in turn in the same run, on
-// the same server, each round on fresh, vacuumed and analysed tables, and the ratio of the medians is judged.
+// Command bench measures Waybill. Each figure of docs/performance.md is one command here, with the
+// machine's size in the output; `go run . help` lists them. With --driver postgres a server is
+// wanted: --dsn, or WAYBILL_TEST_POSTGRES, which `go run ./test/postgres -- COMMAND` sets. Where
+// there is a rival, both are measured in turn in the same run, on the same server, each round on
+// fresh, vacuumed and analysed tables, and the ratio of the medians is judged.
 package main
 
 import (
@@ -56,7 +57,7 @@ type bench struct {
 	run   func(context.Context, Options) ([]Result, error)
 }
 
-// benches are all of them by name.
+// benches returns all benches by name.
 func benches() map[string]bench {
 	return map[string]bench{
 		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},

@@ -70,7 +70,8 @@ func (r *Result) summarizeBy(figure func(Round) float64) {
 	r.Median, r.Spread = figures[len(figures)/2], [2]float64{figures[0], figures[len(figures)-1]}
 }
 
-// against sets the ratio to the rival of the same run, and whether it is at least what it is to be (0: nobody says).
+// against sets the ratio to the rival of the same run, and whether it reaches the target (0: no
+// target).
 func (r *Result) against(rival Result, target float64) {
 	r.Ratio, r.Rival = r.Median/rival.Median, rival.Subject
 	if target > 0 {
@@ -102,7 +103,7 @@ func machine() string {
 	return fmt.Sprintf("%d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// print writes the results as a table; the machine and the server stand above it.
+// print writes the results as a table, under the machine and the server.
 func print(w io.Writer, results []Result) {
 	first := results[0]
 	fmt.Fprintf(w, "%s; %s; median of %d rounds (lowest to highest)\n\n", machine(), first.Server, len(first.Rounds))

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// size measures the disk that an action takes that has ended, with its history, over what an empty log takes: tables and
-// indexes, vacuumed.
+// size measures the disk that an action takes that has ended, with its history, over what an empty
+// log takes: tables and indexes, vacuumed.
 func size(ctx context.Context, o Options) ([]Result, error) {
 	o.Workers = 100
 	r := Result{Bench: "size", Subject: fmt.Sprintf("%s ended actions, each", grouped(float64(o.N))), Driver: o.Driver, Unit: "bytes"}
@@ -47,8 +47,8 @@ func sizeRound(ctx context.Context, o Options) (Round, error) {
 	return round, err
 }
 
-// bytes is what a store takes on disk. Of an SQLite file pages that are free count, as in life; what still lies in its
-// write-ahead log is brought into it first.
+// bytes returns what a store takes on disk. Free pages of an SQLite file count, as in production;
+// what is still in its write-ahead log is brought into it first.
 func (s *store) bytes(ctx context.Context) (int64, error) {
 	if s.dsn == "" {
 		if err := checkpoint(ctx, s.path); err != nil {

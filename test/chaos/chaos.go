@@ -1,4 +1,4 @@
-// Package chaos breaks what Waybill stands on while it works, and judges the
+// Package chaos breaks what Waybill depends on while it works, and judges the
 // log afterwards. Processes are those of the real program, the database is a
 // real PostgreSQL (or the embedded log), and what actions do is seen by a target
 // that counts. Whatever was broken, one judge reads the whole log: nothing is
@@ -52,7 +52,8 @@ type Settings struct {
 	Environment []string // of the processes, besides this one's
 }
 
-// World is a Waybill under fire: its configuration, what its actions reach, and a ledger of the watcher's own.
+// World is a Waybill under fire: its configuration, what its actions reach, and a ledger of the
+// watcher's own.
 type World struct {
 	Settings
 	Target *Target
@@ -121,7 +122,8 @@ const (
 	Gentle  = "gentle"  // as Effect, in a lane with limits
 )
 
-// Parcel is a process of a world: Nothing, whose end calls back Once, and when it is a success Effect for each feature.
+// Parcel is a process of a world: Nothing, whose end calls back Once, and when it is a success
+// Effect for each feature.
 const Parcel = "parcel"
 
 // The limits of the lane of Gentle.

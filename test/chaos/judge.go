@@ -76,8 +76,9 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 // everything is more events than a test makes.
 const everything = 1_000_000
 
-// recorded reads the events of all actions. While fewer are there than the actions' last states say, transactions of other tests on the same
-// server may delay some, so it fails until ctx is nearly over; then it returns what there is, for the judge.
+// recorded reads the events of all actions. While fewer are there than the actions' last states
+// say, transactions of other tests on the same server may delay some, so it fails until ctx is
+// nearly over; then it returns what there is, for the judge.
 func (w *World) recorded(ctx context.Context, states []ledger.ActionState) ([]action.Event, error) {
 	want := 0
 	for _, a := range states {
@@ -171,7 +172,7 @@ func (v *Verdict) callbacks(a ledger.ActionState, names []string) {
 		var inputs struct{ Output struct{ Features []any } }
 		err := json.Unmarshal(a.Parameters, &inputs)
 		if parts = len(inputs.Output.Features); err != nil {
-			parts = 1 // one that has failed says that there are no features
+			parts = 1 // the output of a failed job has no features
 		}
 	}
 	want := append([]string{"end"}, slices.Repeat([]string{"part"}, parts)...)
@@ -181,8 +182,8 @@ func (v *Verdict) callbacks(a ledger.ActionState, names []string) {
 	}
 }
 
-// limits judges what the target saw of Gentle. A visit comes later than its token was taken, so that counting from the
-// beginning never is unjust.
+// limits judges what the target saw of Gentle. A visit comes later than its token was taken, so
+// that counting from the beginning never is unjust.
 func (v *Verdict) limits(c Crowd, began time.Time) {
 	if c.Most > GentleAtOnce {
 		v.Faults = append(v.Faults, fmt.Sprintf("%d attempts of %s were at the target at once, %d may be", c.Most, Gentle, GentleAtOnce))

@@ -85,7 +85,7 @@ func (c *Cluster) Start(t testing.TB) {
 	c.server.start(t)
 }
 
-// fail lets who waits for the cluster know that waiting is in vain.
+// fail makes every wait for the cluster return the error.
 func (c *Cluster) fail(why error) {
 	select {
 	case c.broken <- why:

@@ -30,7 +30,7 @@ func S3(t testing.TB) *Bucket {
 	gateway := program(t, binary.S3())
 	folder, address := t.TempDir(), addresses(t, 1)[0]
 	b := &Bucket{Endpoint: "http://" + address, Region: "us-east-1", Name: "archive", AccessKey: "waybill", SecretKey: "waybill-secret"}
-	// Objects' metadata lies beside them: not every file system has extended attributes.
+	// Objects' metadata is stored beside them: not every file system has extended attributes.
 	objects, metadata := filepath.Join(folder, "objects"), filepath.Join(folder, "metadata")
 	for _, path := range []string{objects, metadata} {
 		if err := os.Mkdir(path, 0o755); err != nil {
