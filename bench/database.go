@@ -23,7 +23,8 @@ type store struct {
 	remove func() // closes the ledger and removes the place
 }
 
-// openStore makes an empty ledger: an SQLite file in a temporary folder, or a new PostgreSQL database.
+// openStore makes an empty ledger: an SQLite file in a temporary folder, or a new PostgreSQL
+// database.
 func openStore(ctx context.Context, o Options) (*store, error) {
 	if o.Driver == "postgres" {
 		return openDatabase(ctx, o)
@@ -62,7 +63,8 @@ func openDatabase(ctx context.Context, o Options) (*store, error) {
 	}}, nil
 }
 
-// measure runs one measurement on a filled store, settled before: vacuumed, analysed, with a checkpoint behind it.
+// measure runs one measurement on a filled store, settled before: vacuumed, analysed, with a
+// checkpoint behind it.
 func (s *store) measure(ctx context.Context, measure func() (Round, error)) (Round, error) {
 	if s.dsn == "" {
 		return measure()
@@ -88,7 +90,7 @@ func emptyDatabase(ctx context.Context, o Options) (dsn string, drop func(), err
 	return address.String(), func() { _ = administer(ctx, server, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
 }
 
-// serverURL is the address of a server on which databases may be made.
+// serverURL returns the address of a server on which databases may be made.
 func serverURL(o Options) (string, error) {
 	server := o.DSN
 	if server == "" {

@@ -68,7 +68,7 @@ func decideAll(hosts int) (Round, error) {
 	return measured(decided, start), nil
 }
 
-// end is the fact that the work's action succeeded.
+// end returns the fact that the work's action succeeded.
 func end(e *pipeline.Engine, w pipeline.Work, now time.Time) pipeline.Entry {
 	return pipeline.Entry{
 		Pipeline: "fleet", Seq: e.Seq() + 1, Deployment: w.Deployment, Target: w.Target, Event: w.Event,

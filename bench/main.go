@@ -79,7 +79,7 @@ func benches() map[string]bench {
 	}
 }
 
-// counted is the one flag --n.
+// counted declares the flag --n.
 func counted(n int) func(*flag.FlagSet, *Options) {
 	return func(f *flag.FlagSet, o *Options) {
 		f.IntVar(&o.N, "n", n, "operations in a round; 0: the bench's own number")

@@ -79,10 +79,10 @@ func (r *Result) against(rival Result, target float64) {
 	}
 }
 
-// judge says what the figure is to be and whether it is.
+// judge sets the target of the figure and whether it was reached.
 func (r *Result) judge(target string, pass bool) { r.Target, r.Pass = target, &pass }
 
-// version is the revision of this repository that was measured.
+// version returns the revision of this repository that was measured.
 func version() string {
 	out, err := exec.CommandContext(context.Background(), "git", "describe", "--always", "--dirty").Output()
 	if err != nil {
@@ -91,7 +91,7 @@ func version() string {
 	return strings.TrimSpace(string(out))
 }
 
-// machine is the size of this computer, since no figure means anything without it.
+// machine returns the size of this computer, since no figure means anything without it.
 func machine() string {
 	memory := "unknown memory"
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -121,7 +121,7 @@ func print(w io.Writer, results []Result) {
 	}
 }
 
-// cpu is the median CPU time of an operation, client + server.
+// cpu returns the median CPU time of an operation, client + server.
 func (r *Result) cpu() string {
 	client, server := r.middle(func(r Round) float64 { return r.ClientCPU }), r.middle(func(r Round) float64 { return r.ServerCPU })
 	if client == 0 {
@@ -130,7 +130,7 @@ func (r *Result) cpu() string {
 	return fmt.Sprintf("%.0f + %.0f", client, server)
 }
 
-// middle is the median of something over the rounds.
+// middle returns the median of a figure over the rounds.
 func (r *Result) middle(figure func(Round) float64) float64 {
 	figures := make([]float64, len(r.Rounds))
 	for i, round := range r.Rounds {

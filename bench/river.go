@@ -21,7 +21,7 @@ type nothing struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Kind is the job's name.
+// Kind returns the job's name.
 func (nothing) Kind() string { return "nothing" }
 
 // riverSettings are what a River client can be tuned by. It fetches at most as many jobs at a time
@@ -113,8 +113,8 @@ func bestRiver(ctx context.Context, o Options) (best riverSettings, tried []Resu
 	return best, tried, nil
 }
 
-// drainRiver is the rival of drain: the same number of jobs, measured from the client's start until
-// it has stopped and so recorded every completion. Jobs are inserted by COPY.
+// drainRiver measures the rival of drain: the same number of jobs, measured from the client's start
+// until it has stopped and so recorded every completion. Jobs are inserted by COPY.
 func drainRiver(ctx context.Context, o Options, s riverSettings) (Round, error) {
 	url, pool, remove, err := riverDatabase(ctx, o)
 	if err != nil {
@@ -158,8 +158,8 @@ func drainRiver(ctx context.Context, o Options, s riverSettings) (Round, error) 
 	return round, err
 }
 
-// latencyRiver is the rival of latency: a client with a pool of its own inserts, another one works,
-// with the least cooldown.
+// latencyRiver measures the rival of latency: a client with a pool of its own inserts, another one
+// works, with the least cooldown.
 func latencyRiver(ctx context.Context, o Options) (Round, error) {
 	url, pool, remove, err := riverDatabase(ctx, o)
 	if err != nil {
@@ -209,7 +209,7 @@ func make10k(n int) []river.InsertManyParams {
 	return jobs
 }
 
-// riverVersion is the version in go.mod.
+// riverVersion returns the version in go.mod.
 func riverVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {

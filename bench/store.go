@@ -35,7 +35,7 @@ func registered(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// step is the i-th fact of a deployment: five of each host.
+// step returns the i-th fact of a deployment: five of each host.
 func step(i int) (target, event string) {
 	events := [...]string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, "host-cache-warmed", "host-announced"}
 	return fmt.Sprintf("fleet/prod/all/h%08d", i/len(events)), events[i%len(events)]

@@ -48,8 +48,8 @@ var layers = map[string]Layer{
 // deciders are the packages below a component that decide for it.
 var deciders = map[string]bool{"conductor/turn": true}
 
-// LayerOf is the layer of an import path of this module; Unassigned for a folder that the table
-// does not name.
+// LayerOf returns the layer of an import path of this module; Unassigned for a folder that the
+// table does not name.
 func LayerOf(path string) Layer {
 	if deciders[strings.TrimPrefix(path, Module+"/internal/")] {
 		return Pure
@@ -80,7 +80,7 @@ type File struct {
 	Set     *token.FileSet
 }
 
-// Imports are the paths that the file imports.
+// Imports returns the paths that the file imports.
 func (f File) Imports() []string {
 	var paths []string
 	for _, spec := range f.AST.Imports {
@@ -89,7 +89,7 @@ func (f File) Imports() []string {
 	return paths
 }
 
-// At is a position in the file, for messages.
+// At returns a position in the file, for messages.
 func (f File) At(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", f.Path, f.Set.Position(pos).Line)
 }

@@ -91,7 +91,7 @@ func (r *reader) environments(n *document.Node) []Environment {
 	return out
 }
 
-// scalarText is the text by which a scalar replaces a variable; null is empty.
+// scalarText returns the text by which a scalar replaces a variable; null is empty.
 func scalarText(n *document.Node) string {
 	if n.Kind == document.Null {
 		return ""

@@ -160,7 +160,7 @@ func (p *Plan) add(stage Stage) {
 	p.Stages = append(p.Stages, out)
 }
 
-// spec is what the step type container comes to: one shell process for all commands.
+// spec returns the program of the step type container: one shell process for all commands.
 func (c Container) spec(step string) Spec {
 	shell, flag := c.Shell, "-c"
 	if c.OS == "windows" && shell == "/bin/sh" {

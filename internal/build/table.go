@@ -24,7 +24,7 @@ func stageTable() []d.Key {
 	}
 }
 
-// stepTypes is the step types, each with the table of its fields.
+// stepTypes returns the step types, each with the table of its fields.
 func stepTypes() []d.Key {
 	return []d.Key{
 		{Name: "container", Shape: d.Object, Help: "Runs commands in a container.", Keys: []d.Key{
@@ -44,7 +44,7 @@ func stepTypes() []d.Key {
 	}
 }
 
-// stepTable is the keys of a step beside its type.
+// stepTable returns the keys of a step beside its type.
 func stepTable() []d.Key {
 	return []d.Key{
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},

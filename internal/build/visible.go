@@ -16,7 +16,7 @@ var sequence = regexp.MustCompile("(?:\x1b\\[|\u009b)([0-?]*)[ -/]*([@-~]?)|" +
 // carriage return, without control characters, and as valid UTF-8.
 func VisibleText(text []byte) string { return VisibleColours(text, nil) }
 
-// VisibleColours is VisibleText with the colours that keep lets pass.
+// VisibleColours returns what VisibleText does, with the colours for which keep reports true.
 func VisibleColours(text []byte, keep func(parameters string) bool) string {
 	line := strings.TrimRight(string(text), "\r")
 	return strings.ReplaceAll(Printable(line[strings.LastIndexByte(line, '\r')+1:], keep), "\n", "")

@@ -122,7 +122,7 @@ func exitOf(state *os.ProcessState) Exit {
 	return Exit{Code: state.ExitCode()}
 }
 
-// waitError is what remains of Wait's error when an exit status is none.
+// waitError returns Wait's error unless it only reports an exit status.
 func waitError(err error) error {
 	if _, ok := errors.AsType[*exec.ExitError](err); ok || err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil

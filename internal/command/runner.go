@@ -96,7 +96,7 @@ func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink b
 // supervisorGrace is what the supervisor may take beyond the step's own grace.
 const supervisorGrace = 5 * time.Second
 
-// kept is the environment variables that every step gets from this process.
+// kept returns the names of environment variables that every step gets from this process.
 func kept() []string {
 	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TRACEPARENT",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"}

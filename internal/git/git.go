@@ -79,7 +79,7 @@ func (f *Folder) Changed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// submodules are the folder's that have been checked out.
+// submodules returns the submodules of the folder that have been checked out.
 func (f *Folder) submodules(ctx context.Context) ([]*Folder, error) {
 	out, err := f.git(ctx, append([]string{"ls-files", "-z", "--stage", "--", "."}, f.pathspecs()...)...)
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *Folder) submodules(ctx context.Context) ([]*Folder, error) {
 	return found, nil
 }
 
-// pathspecs are git's words for leaving out what is excluded.
+// pathspecs returns git's arguments that leave out what is excluded.
 func (f *Folder) pathspecs() []string {
 	var specs []string
 	for _, path := range f.exclude {

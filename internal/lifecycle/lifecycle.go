@@ -105,7 +105,7 @@ func UntilHangup(ctx context.Context) (watched context.Context, stop func()) {
 	}
 }
 
-// causeOf is why a signal ends a context.
+// causeOf returns the cause with which a signal ends a context.
 func causeOf(s os.Signal) error {
 	switch s {
 	case syscall.SIGTERM:

@@ -39,21 +39,21 @@ func newLanes() *Lanes {
 	}
 }
 
-// Watch says where the lanes are read, the worst first.
+// Watch sets the function that reads the lanes, the worst first.
 func (l *Lanes) Watch(read func() []Lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.read = read
 }
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (l *Lanes) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{l.rate, l.slowed, l.disabled} {
 		to <- d
 	}
 }
 
-// Collect is of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (l *Lanes) Collect(to chan<- prometheus.Metric) {
 	l.mu.Lock()
 	read := l.read

@@ -63,7 +63,7 @@ func Component(log *slog.Logger, name string) *slog.Logger {
 	return Or(log).With(KeyComponent, name)
 }
 
-// Error is the attribute of an error.
+// Error returns the attribute of an error.
 func Error(err error) slog.Attr { return slog.Any(KeyError, fmt.Sprint(err)) }
 
 func formatFor(w io.Writer) Format {

@@ -90,7 +90,7 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return t.close(ctx)
 }
 
-// Spans is p's tracer of Waybill; a nil p makes spans that go nowhere.
+// Spans returns Waybill's tracer of p; for a nil p its spans are not recorded.
 func Spans(p trace.TracerProvider) trace.Tracer {
 	if p == nil {
 		p = noop.NewTracerProvider()
@@ -114,7 +114,7 @@ func DeploymentTrace(log, pipeline string, number int64) trace.SpanContext {
 		TraceFlags: trace.FlagsSampled, Remote: true})
 }
 
-// Linked is the span that a traceparent names; one that says nothing is not valid.
+// Linked returns the span that a traceparent names; it is not valid if the text is none.
 func Linked(traceparent string) trace.SpanContext {
 	carrier := propagation.MapCarrier{"traceparent": traceparent}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))

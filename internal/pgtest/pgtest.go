@@ -28,7 +28,7 @@ var shared struct {
 // databases numbers the databases of this process.
 var databases atomic.Int64
 
-// URL is the address of an empty database of the test's own; it is dropped at the test's end.
+// URL returns the address of an empty database for the test, which is dropped at the test's end.
 func URL(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Variable)
@@ -46,7 +46,7 @@ func URL(t testing.TB) string {
 	return address.String()
 }
 
-// Own is a server that the test alone uses, so that it may stop or kill it.
+// Own returns a server that only the test uses, so that it may stop or kill it.
 func Own(t testing.TB) *Server {
 	t.Helper()
 	server, err := Start(t.Context())

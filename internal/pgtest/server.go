@@ -67,7 +67,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// find is the folder of the newest PostgreSQL on this machine.
+// find returns the folder of the newest PostgreSQL on this machine.
 func find() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
@@ -181,7 +181,7 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// URL is the address of the server's own database, as its superuser.
+// URL returns the address of the server's own database, as its superuser.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", s.port)
 }

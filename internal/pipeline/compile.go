@@ -116,7 +116,7 @@ func (j *judge) names() {
 	}
 }
 
-// labels: an artifact belongs to one build of the revision.
+// labels checks that each artifact belongs to one build of the revision.
 func (j *judge) labels(i int, labels map[string]string) {
 	for _, a := range j.d.Stages[i].Build.Artifacts {
 		if by, ok := labels[a.Label]; ok {

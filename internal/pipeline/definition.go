@@ -201,7 +201,7 @@ type Resource struct {
 
 func (r Resource) String() string { return r.Address + " " + r.Service }
 
-// Address is the part of the host's URL that says which machine or folder it is:
+// Address returns the part of the host's URL that names its machine or folder:
 // local://oak, local:///srv/bench, or host:port of an ssh URL.
 func (h *Host) Address() string {
 	rest, ok := strings.CutPrefix(h.URL, "ssh://")
@@ -218,7 +218,7 @@ func (h *Host) Address() string {
 	return strings.ToLower(rest)
 }
 
-// ServiceOf is the service on a host: the host's over the group's over the stage's over the
+// ServiceOf returns the service on a host: the host's over the group's over the stage's over the
 // pipeline's. The service found replaces the outer ones as a whole. group and host may be nil.
 func (d *Definition) ServiceOf(stage *Stage, group *Group, host *Host) Service {
 	switch {
@@ -251,7 +251,7 @@ func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]s
 	return vars
 }
 
-// ResourceOf is the resource that a host's steps change.
+// ResourceOf returns the resource that a host's steps change.
 func (d *Definition) ResourceOf(stage *Stage, group *Group, host *Host) Resource {
 	service := d.ServiceOf(stage, group, host)
 	return Resource{Address: host.Address(), Service: cmp.Or(service.Name, d.Pipeline)}
@@ -317,7 +317,7 @@ func byName[T any](list []T, name string, of func(*T) string) *T {
 	return nil
 }
 
-// Of is the limit for a group of so many hosts: a percentage is rounded down, or up.
+// Of returns the limit for a group of so many hosts. A percentage is rounded down, or up.
 func (l Limit) Of(hosts int, up bool) int {
 	if !l.Percent {
 		return l.N
@@ -335,7 +335,7 @@ func (l Limit) String() string {
 	return strconv.Itoa(l.N)
 }
 
-// labelsBefore is what the marked stages build, in file order.
+// labelsBefore returns the labels of what the marked stages build, in file order.
 func (d *Definition) labelsBefore(marked []bool) []string {
 	var labels []string
 	for i := range d.Stages {
@@ -348,8 +348,8 @@ func (d *Definition) labelsBefore(marked []bool) []string {
 	return labels
 }
 
-// ArtifactFor is the label of the artifact that a host of a stage gets: its arch, else the only one
-// that is built before the stage; "" when the choice is empty or ambiguous.
+// ArtifactFor returns the label of the artifact that a host of a stage gets: its arch, else the
+// only one that is built before the stage; "" when the choice is empty or ambiguous.
 func (d *Definition) ArtifactFor(stage string, h *Host) string {
 	if h.Arch != "" {
 		return h.Arch
@@ -410,7 +410,7 @@ func reversed(next [][]int) [][]int {
 	return prev
 }
 
-// reached is what is reached from one stage over one or more edges.
+// reached returns which stages are reached from one stage over one or more edges.
 func reached(from int, next [][]int) []bool {
 	seen := make([]bool, len(next))
 	queue := []int{from}

@@ -120,7 +120,7 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 }
 
-// artifactLabel is the label in an event of ArtifactEvent; "" for any other event.
+// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event.
 func artifactLabel(event string) string {
 	label, ok := strings.CutPrefix(event, "build-stage-received-")
 	if !ok {

@@ -140,7 +140,8 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	return text, who
 }
 
-// whoHolds is "batch prod is held by greeter#6 since 14:02 (host-deployed on fir)".
+// whoHolds returns a text such as "batch prod is held by greeter#6 since 14:02 (host-deployed on
+// fir)".
 func (e *Engine) whoHolds(p *Graph, b block) string {
 	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holder[b.batch].since.UTC().Format("15:04"))
 	if at := b.deployment.atWork(b.batch); at != "" {
@@ -173,7 +174,7 @@ func (t *deployment) atWork(id batchID) string {
 	return ""
 }
 
-// whyStopped is "elm failed in prod/east".
+// whyStopped returns a text such as "elm failed in prod/east".
 func (t *deployment) whyStopped(stage int32) string {
 	var first stepName
 	seq := int64(0)
@@ -191,7 +192,7 @@ func (t *deployment) whyStopped(stage int32) string {
 	return t.plan.short(first.target) + " failed"
 }
 
-// whyExcluded is the reason of the first exclusion that covers the step.
+// whyExcluded returns the reason of the first exclusion that covers the step.
 func (x *explanation) whyExcluded(n int32) string {
 	name := stepName{x.t.plan.target(n), x.t.plan.nodes[n].event}
 	for _, each := range x.exclusions {

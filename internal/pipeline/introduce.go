@@ -153,7 +153,7 @@ func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newes
 	return l
 }
 
-// withoutIt is "beta/all/oak was tested without it".
+// withoutIt returns a text such as "beta/all/oak was tested without it".
 func withoutIt(p *Graph, w *walk, met int32) string {
 	verb := map[string]string{
 		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",

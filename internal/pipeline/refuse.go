@@ -40,7 +40,7 @@ func (r *refusing) refuse(code, scope, format string, args ...any) {
 	}
 }
 
-// state is "shop#7 is inside", or that it may come back.
+// state returns "shop#7 is inside", or that the deployment may come back.
 func (r *refusing) state(t *deployment) string {
 	if t.status == StatusFailed {
 		return r.e.label(t) + " has failed inside and may be retried"

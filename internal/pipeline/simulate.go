@@ -29,7 +29,7 @@ func (e *Engine) Simulate(revision int64, duration func(StepKey) time.Duration) 
 	return s.run(revision)
 }
 
-// Simulate is Engine.Simulate for a definition that is not in force yet.
+// Simulate does what Engine.Simulate does for a definition that is not in force yet.
 func (p *Graph) Simulate(duration func(StepKey) time.Duration) ([]PlanStep, error) {
 	return newSimulation(1, p, duration).run(1)
 }

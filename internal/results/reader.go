@@ -35,7 +35,7 @@ func Open(dir string) (*Reader, error) {
 	return &Reader{dir}, nil
 }
 
-// Dir is the folder of the results.
+// Dir returns the folder of the results.
 func (r *Reader) Dir() string { return r.dir }
 
 // Build reads build.json.
@@ -202,7 +202,7 @@ func (t *tail) close() {
 	}
 }
 
-// Tail is the last n entries of a step, and how many there are in all.
+// Tail returns the last n entries of a step, and how many there are in all.
 func (r *Reader) Tail(step, n int) (entries []build.Entry, total int64, err error) {
 	err = r.Log(context.Background(), step, 0, false, func(id int64, e build.Entry) error {
 		e.Text = bytes.Clone(e.Text)

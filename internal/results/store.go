@@ -104,7 +104,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Dir is the folder of the results.
+// Dir returns the folder of the results.
 func (s *Store) Dir() string { return s.dir }
 
 // Describe writes build.json.

@@ -133,7 +133,7 @@ const (
 	GentleAtOnce = 3
 )
 
-// source is the world's server.yaml. Back-offs are short, so that tests are.
+// source returns the world's server.yaml. Back-offs are short, so that tests are.
 func (w *World) source() string {
 	var b strings.Builder
 	ledger := fmt.Sprintf("listenUrl: %q", w.Listen)

@@ -98,7 +98,7 @@ func (w *World) recorded(ctx context.Context, states []ledger.ActionState) ([]ac
 	return events, nil
 }
 
-// historiesOf are the events of each action, in the order of seq.
+// historiesOf returns the events of each action, in the order of seq.
 func historiesOf(events []action.Event) map[action.ID][]action.Event {
 	slices.SortStableFunc(events, func(a, b action.Event) int { return a.Seq - b.Seq })
 	histories := map[action.ID][]action.Event{}

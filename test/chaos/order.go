@@ -77,7 +77,7 @@ func Patiently(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Orders are the actions that were ordered, by id.
+// Orders returns the actions that were ordered, by id.
 func (w *World) Orders() map[action.ID]action.Action {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,7 +45,7 @@ func (o *Output) String() string {
 	return o.buffer.String()
 }
 
-// Lines are those that contain a text.
+// Lines returns the lines of output that contain a text.
 func (o *Output) Lines(text string) []string {
 	var found []string
 	for line := range strings.Lines(o.String()) {

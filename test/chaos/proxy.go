@@ -45,7 +45,7 @@ func NewProxy(ctx context.Context, database string) (*Proxy, error) {
 	return p, nil
 }
 
-// Through is a database's address by way of the proxy.
+// Through returns a database's address by way of the proxy.
 func (p *Proxy) Through(database string) string {
 	address, err := url.Parse(database)
 	if err != nil {

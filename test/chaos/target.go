@@ -69,7 +69,7 @@ func newTarget(ctx context.Context) (*Target, error) {
 	return t, nil
 }
 
-// Address is host:port.
+// Address returns host:port.
 func (t *Target) Address() string { return t.listener.Addr().String() }
 
 // Answers changes how visits are answered from now on.
@@ -79,14 +79,14 @@ func (t *Target) Answers(a Answer) {
 	t.answer = a
 }
 
-// Arrivals are the attempts of an action that came, in their order.
+// Arrivals returns the attempts of an action that came, in their order.
 func (t *Target) Arrivals(id action.ID) []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]int(nil), t.arrivals[id]...)
 }
 
-// Visits is how many came in all.
+// Visits returns the number of all visits.
 func (t *Target) Visits() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed/binary"
 )
 
-// Workflows is the resource that Argo runs.
+// Workflows returns the resource that Argo runs.
 func Workflows() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "workflows"}
 }

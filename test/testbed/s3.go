@@ -53,7 +53,7 @@ func S3(t testing.TB) *Bucket {
 	return b
 }
 
-// Client is a client of the server that is not the product's own.
+// Client returns a client of the server that is not the product's own.
 func (b *Bucket) Client() *s3.Client {
 	return s3.New(s3.Options{
 		BaseEndpoint: aws.String(b.Endpoint), Region: b.Region, UsePathStyle: true,

@@ -150,7 +150,7 @@ func (s *service) stop() error {
 
 func (s *service) logPath() string { return filepath.Join(s.dir, s.name+".log") }
 
-// logTail is enough of the log to see why.
+// logTail returns the end of the log, enough to see the reason.
 func (s *service) logTail() []byte {
 	const lines = 40
 	content, err := os.ReadFile(s.logPath())

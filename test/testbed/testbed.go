@@ -27,7 +27,7 @@ import (
 // patience bounds every wait for a system to start; a loaded machine needs a part of it.
 const patience = 2 * time.Minute
 
-// program is the built file of a system.
+// program returns the path of a system's built file.
 func program(t testing.TB, b binary.Binary) string {
 	t.Helper()
 	path, err := b.Path(t.Context(), os.Stderr)
@@ -58,7 +58,7 @@ func addresses(t testing.TB, n int) []string {
 	return nil
 }
 
-// splitAddress is host and port of an address that addresses made.
+// splitAddress returns the host and the port of an address that addresses made.
 func splitAddress(address string) (host, port string) {
 	host, port, _ = net.SplitHostPort(address)
 	return host, port

@@ -125,7 +125,7 @@ func (w *Worker) loop(ctx context.Context, tree string) (build.Status, error) {
 	}
 }
 
-// wakeAt is a channel that yields at the time; nil when it is zero.
+// wakeAt returns a channel that yields at a time; nil for the zero time.
 func wakeAt(at time.Time) (<-chan time.Time, func()) {
 	if at.IsZero() {
 		return nil, func() {}
@@ -284,7 +284,7 @@ func (w *Worker) note(text string) {
 	}
 }
 
-// reason is what the final marker says beside the result.
+// reason returns the text of the final marker beside the result.
 func (w *Worker) reason(result build.Status) string {
 	switch result {
 	case build.Canceled:

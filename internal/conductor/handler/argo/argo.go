@@ -93,7 +93,7 @@ func priorityOf(a action.Action) int64 {
 	return int64(action.DefaultPriority - *a.Priority)
 }
 
-// workflow is what is created.
+// workflow returns the workflow to create.
 func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstructured {
 	kind, name, _ := strings.Cut(p.Template, "/")
 	spec := map[string]any{

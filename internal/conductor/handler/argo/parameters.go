@@ -29,7 +29,8 @@ type parameters struct {
 	Annotations    map[string]string          `json:"annotations"`
 }
 
-// parameters is what an attempt's action says, or of a job its process with the job's inputs.
+// parameters returns the parameters of an attempt's action; for a job, those of its process with
+// the job's inputs.
 func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
 	if a.Action.Kind != config.KindJob {
 		return read(a.Action.Parameters)
@@ -58,7 +59,7 @@ func read(raw json.RawMessage) (parameters, error) {
 	return p, nil
 }
 
-// arguments are the workflow's parameters in a stable order.
+// arguments returns the workflow's parameters in a stable order.
 func (p parameters) arguments() []any {
 	var arguments []any
 	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {

@@ -142,7 +142,8 @@ func fatal(code, format string, args ...any) error {
 	return end{action.Outcome{Kind: action.Fatal, Code: code, Error: fmt.Sprintf(format, args...)}}
 }
 
-// outcome is what an error comes to. Why ctx ended counts more than what broke because of it.
+// outcome converts an error to an outcome. The cause with which ctx ended counts more than an error
+// that followed from it.
 func outcome(ctx context.Context, err error) action.Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, conductor.ErrCanceled):

@@ -53,7 +53,7 @@ func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome,
 	return action.Outcome{Kind: action.Retry, Code: code, Error: text, Ref: ref(r)}, nil
 }
 
-// ref is where the evidence is: the build's id, which `waybill build show` takes.
+// ref returns the place of the evidence: the build's id, which `waybill build show` takes.
 func ref(r *results.Reader) string { return "build/" + filepath.Base(r.Dir()) }
 
 // register finds the stage's artifacts among the build's, stores and registers them.
@@ -202,7 +202,7 @@ func shortened(line string) string {
 	return line
 }
 
-// words is a status in a sentence.
+// words returns a status as a part of a sentence.
 func words(s build.Status) string {
 	if s == build.TimedOut {
 		return "timed out"

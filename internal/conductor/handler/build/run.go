@@ -122,7 +122,7 @@ func (t *task) fetch(ctx context.Context, to string) (err error) {
 	return out.Close()
 }
 
-// arguments are those of `waybill run`.
+// arguments returns the arguments of `waybill run`.
 func (t *task) arguments(dir, snapshot string) []string {
 	arguments := []string{"run", "--results-dir", dir, "--build-id", t.id(t.attempt.Number), "--workspace", snapshot,
 		"--runner", "process"}
@@ -150,8 +150,8 @@ func (t *task) environment() []string {
 
 func short(commit string) string { return commit[:min(7, len(commit))] }
 
-// neverBegan is what a build comes to that left no results: its file is at fault, or this computer
-// is.
+// neverBegan returns the outcome of a build that left no results: its file is at fault, or this
+// computer is.
 func neverBegan(exit command.Exit, said string) error {
 	text := strings.TrimSpace(said)
 	if text == "" {

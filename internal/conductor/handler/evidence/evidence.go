@@ -28,7 +28,7 @@ type Archive struct {
 // Missing begins the reference of an exchange that could not be stored.
 const Missing = "missing:"
 
-// Exchange is the key of what one attempt of an action saw.
+// Exchange returns the key of what one attempt of an action saw.
 func Exchange(id action.ID, attempt int) string {
 	return blob.ActionKey(id, fmt.Sprintf("exchange-%d.json", attempt))
 }

@@ -115,7 +115,7 @@ func (r *run) do(ctx context.Context, stdin []byte) action.Outcome {
 	return outcome
 }
 
-// environment is all that the command knows of this process's.
+// environment returns the variables that the command gets from this process.
 func (r *run) environment() []string {
 	env := []string{"WAYBILL_OUTPUT=" + r.output}
 	for _, name := range append([]string{"PATH", "HOME"}, r.handler.cfg.Command.Env...) {
@@ -126,7 +126,8 @@ func (r *run) environment() []string {
 	return env
 }
 
-// outcome says how it went. Why the context ended, if it did, is for the conductor to judge.
+// outcome converts the end of the command to an outcome. The conductor judges why the context
+// ended, if it did.
 func (r *run) outcome(ctx context.Context, exit command.Exit, err error) action.Outcome {
 	cause := context.Cause(ctx)
 	switch {
@@ -159,7 +160,8 @@ func (r *run) outcome(ctx context.Context, exit command.Exit, err error) action.
 	return action.Outcome{Kind: action.Retry, Code: codeExit, Error: said}
 }
 
-// lastLine is the last thing that the command said, on standard error if it said something there.
+// lastLine returns the last line that the command printed, on standard error if it printed any
+// there.
 func (r *run) lastLine() string {
 	for _, stream := range []*command.Tail{&r.stderr, &r.stdout} {
 		text, _ := stream.Text()

@@ -197,7 +197,7 @@ func cleanPath(name string) (string, error) {
 	return clean, nil
 }
 
-// faultOf says why a path is not one that a host can store; "" when it is.
+// faultOf returns why a host cannot store a path; "" if it can.
 func faultOf(text string) string {
 	switch {
 	case !utf8.ValidString(text):

@@ -83,8 +83,8 @@ func (t *attempt) common(ctx context.Context) []string {
 // it.
 func ranked[N int | int64](era int64, n N) int64 { return era<<ledger.EraBits + int64(n) }
 
-// limit is the number of seconds after which the host ends a program by itself: a little before the
-// attempt ends here.
+// limit returns the number of seconds after which the host ends a program by itself: a little
+// before the attempt ends here.
 func (t *attempt) limit(ctx context.Context) int {
 	left := time.Duration(t.step.Policy.AttemptTimeout)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -114,8 +114,8 @@ func (t *attempt) hooks() string {
 	return strings.Join(names, ",")
 }
 
-// unit is the shell file that starts the service. It holds the secrets, so it goes to the host by
-// standard input only.
+// unit returns the shell file that starts the service. It holds the secrets, so it goes to the host
+// by standard input only.
 func (t *attempt) unit() (string, error) {
 	var b strings.Builder
 	s := &t.Service
@@ -158,7 +158,7 @@ func (t *attempt) secret(name, file string) (string, error) {
 	return value, nil
 }
 
-// tenths is a duration in tenths of a second, rounded up.
+// tenths returns a duration in tenths of a second, rounded up.
 func tenths(d action.Duration) int64 {
 	const tenth = time.Second / 10
 	return int64((time.Duration(d) + tenth - 1) / tenth)

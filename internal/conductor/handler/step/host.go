@@ -33,7 +33,7 @@ func connect(c *Config, h pipeline.Host, service string) (Host, string, error) {
 	return &command.Local{Env: c.Env}, filepath.Join(dir, service), nil
 }
 
-// localDir is the folder that holds the services of a local host.
+// localDir returns the folder that holds the services of a local host.
 func localDir(home string, h pipeline.Host) (string, error) {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Scheme != "local" {

@@ -86,7 +86,8 @@ func complete(entries map[string]entry) (manifest, error) {
 	return m, nil
 }
 
-// String is the form that the host program reads: KIND SIZE DIGEST PATH [TARGET], tabs between.
+// String returns the form that the host program reads: KIND SIZE DIGEST PATH [TARGET], tabs
+// between.
 func (m manifest) String() string {
 	var b strings.Builder
 	for _, e := range m {
@@ -99,7 +100,7 @@ func (m manifest) String() string {
 	return b.String()
 }
 
-// size is the bytes of all files.
+// size returns the bytes of all files.
 func (m manifest) size() int64 {
 	var total int64
 	for _, e := range m {
@@ -108,7 +109,7 @@ func (m manifest) size() int64 {
 	return total
 }
 
-// content is the name under which the host stores a file's content.
+// content returns the name under which the host stores a file's content.
 func (e entry) content() string {
 	if e.kind == kindExecutable {
 		return e.digest + "x"

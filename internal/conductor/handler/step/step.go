@@ -210,7 +210,7 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 	return fault.New(fault.NotFound, "definition %d has no step %s on %s", t.facts.Version, t.facts.Event, t.facts.Target)
 }
 
-// artifactOf is the artifact that a host gets: the one of its architecture, or the only one.
+// artifactOf returns the artifact that a host gets: the one of its architecture, or the only one.
 func artifactOf(revision ledger.Revision, host *pipeline.Host) (ledger.Artifact, error) {
 	for _, a := range revision.Artifacts {
 		if a.Label == host.Arch || (host.Arch == "" && len(revision.Artifacts) == 1) {
@@ -228,7 +228,8 @@ func artifactOf(revision ledger.Revision, host *pipeline.Host) (ledger.Artifact,
 	return ledger.Artifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
 }
 
-// releaseName is <label>-<digest12>; what a folder's name should not hold becomes "-".
+// releaseName returns <label>-<digest12>, with "-" for characters that a folder's name should not
+// have.
 func releaseName(label, digest string) string {
 	safe := []byte(label)
 	for i, c := range safe {
