@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// bareInsert is the rival of append: the same rows with the same key in a plain
+// bareInsert measures the rival of append: the same rows with the same key in a plain
 // table, no lock, no sequence, no triggers, each batch one durable transaction.
 func bareInsert(ctx context.Context, o Options, n, batch int) (Round, error) {
 	if o.Driver == "postgres" {

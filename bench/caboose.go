@@ -11,7 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// cabooseFaultsFlags are how often the archive and the deletion of each workflow fail.
+// cabooseFaultsFlags declares the flags for how often the archive and the deletion of each workflow
+// fail.
 func cabooseFaultsFlags(f *flag.FlagSet, o *Options) {
 	counted(200)(f, o)
 	f.IntVar(&o.ArchiveFails, "archive-fails", 7, "of each workflow; the end is recorded at the fifth")
@@ -21,7 +22,8 @@ func cabooseFaultsFlags(f *flag.FlagSet, o *Options) {
 // featuresOfJob is how many callbacks follow each job.
 const featuresOfJob = 10
 
-// cabooseFaults counts what a caboose gets wrong whose archive and whose cluster fail again and again.
+// cabooseFaults counts what a caboose gets wrong whose archive and whose cluster fail again and
+// again.
 func cabooseFaults(ctx context.Context, o Options) ([]Result, error) {
 	result := Result{Bench: "caboose-faults", Driver: o.Driver, Unit: "callbacks/s",
 		Subject: fmt.Sprintf("%d workflows, each archived at try %d and deleted at try %d", o.N, o.ArchiveFails+1, o.DeleteFails+1)}

@@ -17,7 +17,8 @@ func chaosFlags(f *flag.FlagSet, o *Options) {
 // takeoverTarget is the bound of T6 in docs/performance.md, in seconds.
 const takeoverTarget = 20.0
 
-// breakDown measures how long the claims of a process that was killed are nobody's, on real processes of the real program.
+// breakDown measures how long the claims of a killed process have no owner, on real processes of
+// the real program.
 func breakDown(ctx context.Context, o Options) ([]Result, error) {
 	if !o.KillOne || o.Driver != "postgres" {
 		return nil, errors.New("chaos wants --kill-one-of-two and --driver postgres: two processes share a database")
@@ -50,7 +51,8 @@ func breakDown(ctx context.Context, o Options) ([]Result, error) {
 	return []Result{result}, nil
 }
 
-// killRound kills once. Its operations are the claims that were taken over; the seconds are those until the last one was.
+// killRound kills once. Its operations are the claims that were taken over; the seconds are those
+// until the last one was.
 func killRound(ctx context.Context, o Options, binary string) (Round, []string, error) {
 	url, drop, err := emptyDatabase(ctx, o)
 	if err != nil {

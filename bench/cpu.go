@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ownCPU is the CPU time of this process.
+// ownCPU returns the CPU time of this process.
 func ownCPU() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
@@ -19,8 +19,8 @@ func ownCPU() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// serverCPU is the CPU time of the server that a backend belongs to: of its processes, living and ended. 0 where it
-// is not on this machine.
+// serverCPU returns the CPU time of the server that a backend belongs to: of its processes, living
+// and ended. 0 where it is not on this machine.
 func serverCPU(backend int) time.Duration {
 	of, ok := processOf(backend)
 	if !ok || !strings.HasPrefix(of.name, "postgres") {
@@ -41,7 +41,8 @@ func serverCPU(backend int) time.Duration {
 	return total
 }
 
-// process is a line of /proc: whose child it is, what it used, and what its children used that have ended.
+// process is a line of /proc: whose child it is, what it used, and what its children used that have
+// ended.
 type process struct {
 	name       string
 	parent     int

@@ -89,7 +89,7 @@ func emptyDatabase(ctx context.Context, o Options) (dsn string, drop func(), err
 	return address.String(), func() { _ = administer(ctx, server, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
 }
 
-// serverURL is the address of a server on which databases may be made.
+// serverURL returns the address of a server on which databases may be made.
 func serverURL(o Options) (string, error) {
 	server := o.DSN
 	if server == "" {

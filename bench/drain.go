@@ -28,9 +28,10 @@ func (c *counter) Do(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done}
 }
 
-// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole history of events written. With --rival
-// river it first looks for the settings at which River is quickest here, then measures in turn, round by round: Waybill with --workers, Waybill
-// with as many workers as River has then (and so the same room in memory), and River.
+// drain measures how fast a conductor empties a queue of actions that do nothing, with the whole
+// history of events written. With --rival river it first looks for the settings at which River is
+// quickest here, then measures in turn, round by round: Waybill with --workers, Waybill with as
+// many workers as River has then (and so the same room in memory), and River.
 func drain(ctx context.Context, o Options) ([]Result, error) {
 	if o.HoldXmin > 0 {
 		return holdXmin(ctx, o)
@@ -83,7 +84,7 @@ func inTurn(rounds int, to *Result, run func() (Round, error)) error {
 	return nil
 }
 
-// drainOurs is one round on a ledger of its own.
+// drainOurs makes one round on a new ledger.
 func drainOurs(ctx context.Context, o Options) (Round, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
@@ -114,7 +115,7 @@ func fill(ctx context.Context, l *ledger.Ledger, n int) error {
 	return nil
 }
 
-// job is an action that does nothing, with the policy that a handler without settings has.
+// job returns an action that does nothing, with the policy that a handler without settings has.
 func job() action.Action {
 	return action.Action{Kind: "bench", Name: "nothing", Handler: "noop", Lane: "noop", CreatedBy: "bench", Policy: action.DefaultPolicy()}
 }

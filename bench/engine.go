@@ -68,7 +68,7 @@ func decideAll(hosts int) (Round, error) {
 	return measured(decided, start), nil
 }
 
-// end is the fact that the work's action succeeded.
+// end returns the fact that the work's action succeeded.
 func end(e *pipeline.Engine, w pipeline.Work, now time.Time) pipeline.Entry {
 	return pipeline.Entry{
 		Pipeline: "fleet", Seq: e.Seq() + 1, Deployment: w.Deployment, Target: w.Target, Event: w.Event,
@@ -76,7 +76,8 @@ func end(e *pipeline.Engine, w pipeline.Work, now time.Time) pipeline.Entry {
 	}
 }
 
-// fleet is a pipeline of one stage with one group of so many hosts, a quarter of them in flight.
+// fleet returns a pipeline of one stage with one group of so many hosts, of which a quarter may be
+// in flight.
 func fleet(hosts int) pipeline.Definition {
 	group := pipeline.Group{Name: "all", MaxParallel: pipeline.Limit{N: 25, Percent: true}}
 	for i := range hosts {

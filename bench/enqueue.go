@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// silent is a driver that tells other processes nothing.
+// silent is a driver that does not notify other processes.
 type silent struct{ ledger.Driver }
 
 // Write hands fn a transaction that tells nobody.
@@ -33,8 +33,9 @@ type silentTx struct{ store.Rows }
 // Tell does nothing.
 func (silentTx) Tell([]store.Signal) {}
 
-// enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and without telling other
-// processes (T4), on SQLite, where these look for themselves, beside a single caller.
+// enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and
+// without telling other processes (T4), on SQLite, where these look for themselves, beside a single
+// caller.
 func enqueue(ctx context.Context, o Options) ([]Result, error) {
 	if o.Driver == "sqlite" {
 		return enqueueAlone(ctx, o)

@@ -23,8 +23,8 @@ func (t *tally) Do(context.Context, conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done}
 }
 
-// holdXmin drains a steady stream of actions twice, the second time beside a transaction that keeps every dead row (T5):
-// what counts is the last quarter of each, when most dead rows lie in the way.
+// holdXmin drains a steady stream of actions twice, the second time beside a transaction that keeps
+// every dead row (T5): what counts is the last quarter of each, when most dead rows are in the way.
 func holdXmin(ctx context.Context, o Options) ([]Result, error) {
 	free := Result{Bench: "drain", Subject: fmt.Sprintf("%g/s for %s", o.Rate, o.HoldXmin), Driver: o.Driver, Unit: "actions/s"}
 	held := Result{Bench: "drain", Subject: free.Subject + ", a snapshot held", Driver: o.Driver, Unit: "actions/s"}

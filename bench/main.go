@@ -1,7 +1,8 @@
-// Command bench measures Waybill. Each figure of docs/performance.md is one command here, with the machine's size in
-// the output; `go run . help` lists them. With --driver postgres a server is wanted: --dsn, or WAYBILL_TEST_POSTGRES,
-// which `go run ./test/postgres -- COMMAND` sets. Where there is a rival, both are measured in turn in the same run, on
-// the same server, each round on fresh, vacuumed and analysed tables, and the ratio of the medians is judged.
+// Command bench measures Waybill. Each figure of docs/performance.md is one command here, with the
+// machine's size in the output; `go run . help` lists them. With --driver postgres a server is
+// wanted: --dsn, or WAYBILL_TEST_POSTGRES, which `go run ./test/postgres -- COMMAND` sets. Where
+// there is a rival, both are measured in turn in the same run, on the same server, each round on
+// fresh, vacuumed and analysed tables, and the ratio of the medians is judged.
 package main
 
 import (
@@ -56,7 +57,7 @@ type bench struct {
 	run   func(context.Context, Options) ([]Result, error)
 }
 
-// benches are all of them by name.
+// benches returns all benches by name.
 func benches() map[string]bench {
 	return map[string]bench{
 		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
@@ -78,7 +79,7 @@ func benches() map[string]bench {
 	}
 }
 
-// counted is the one flag --n.
+// counted declares the flag --n.
 func counted(n int) func(*flag.FlagSet, *Options) {
 	return func(f *flag.FlagSet, o *Options) {
 		f.IntVar(&o.N, "n", n, "operations in a round; 0: the bench's own number")
@@ -179,7 +180,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	b, ok := benches()[args[0]]
 	if !ok {
-		return fmt.Errorf("there is no bench %q; `go run . help` lists them", args[0])
+		return fmt.Errorf("bench %q not found; `go run . help` lists them", args[0])
 	}
 	o := Options{}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)

@@ -40,7 +40,8 @@ func outageFlags(f *flag.FlagSet, o *Options) {
 	})
 }
 
-// target is a listener that is well, refuses work for a while, and is well again; it knows when it was asked.
+// target is a listener that is well, refuses work for a while, and is well again; it knows when it
+// was asked.
 type target struct {
 	mu      sync.Mutex
 	answers []int // in turn while it refuses; nil: it is well
@@ -62,7 +63,7 @@ func (t *target) answer(statuses []int) {
 	t.answers = statuses
 }
 
-// rate is how many requests a second came between two times.
+// rate returns how many requests a second came between two times.
 func (t *target) rate(from, to time.Time) Round {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,8 +77,9 @@ func (t *target) rate(from, to time.Time) Round {
 	return Round{Ops: n, Seconds: seconds, PerSecond: float64(n) / seconds}
 }
 
-// outage measures what a real listener sees of webhooks with a configured rate when it refuses work for a while: the
-// rate after three windows of that, and the rate when it has been well again for five. No action may be lost to it.
+// outage measures what a real listener sees of webhooks with a configured rate when it refuses work
+// for a while: the rate after three windows of that, and the rate when it has been well again for
+// five. No action may be lost to it.
 func outage(ctx context.Context, o Options) ([]Result, error) {
 	if o.For < 4*action.Window {
 		return nil, fmt.Errorf("--for %s: want at least four windows, %s", o.For, 4*action.Window)
@@ -108,7 +110,7 @@ func outage(ctx context.Context, o Options) ([]Result, error) {
 	return []Result{slowed, again, exhausted}, nil
 }
 
-// breakdown is one round: half a minute that is well, the outage, and six windows after it.
+// breakdown makes one round: half a minute that is well, the outage, and six windows after it.
 func breakdown(ctx context.Context, o Options) (seen [3]Round, err error) {
 	s, err := openStore(ctx, o)
 	if err != nil {

@@ -70,7 +70,8 @@ func (r *Result) summarizeBy(figure func(Round) float64) {
 	r.Median, r.Spread = figures[len(figures)/2], [2]float64{figures[0], figures[len(figures)-1]}
 }
 
-// against sets the ratio to the rival of the same run, and whether it is at least what it is to be (0: nobody says).
+// against sets the ratio to the rival of the same run, and whether it reaches the target (0: no
+// target).
 func (r *Result) against(rival Result, target float64) {
 	r.Ratio, r.Rival = r.Median/rival.Median, rival.Subject
 	if target > 0 {
@@ -78,10 +79,10 @@ func (r *Result) against(rival Result, target float64) {
 	}
 }
 
-// judge says what the figure is to be and whether it is.
+// judge sets the target of the figure and whether it was reached.
 func (r *Result) judge(target string, pass bool) { r.Target, r.Pass = target, &pass }
 
-// version is the revision of this repository that was measured.
+// version returns the revision of this repository that was measured.
 func version() string {
 	out, err := exec.CommandContext(context.Background(), "git", "describe", "--always", "--dirty").Output()
 	if err != nil {
@@ -90,7 +91,7 @@ func version() string {
 	return strings.TrimSpace(string(out))
 }
 
-// machine is the size of this computer, since no figure means anything without it.
+// machine returns the size of this computer, since no figure means anything without it.
 func machine() string {
 	memory := "unknown memory"
 	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -102,7 +103,7 @@ func machine() string {
 	return fmt.Sprintf("%d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// print writes the results as a table; the machine and the server stand above it.
+// print writes the results as a table, under the machine and the server.
 func print(w io.Writer, results []Result) {
 	first := results[0]
 	fmt.Fprintf(w, "%s; %s; median of %d rounds (lowest to highest)\n\n", machine(), first.Server, len(first.Rounds))
@@ -120,7 +121,7 @@ func print(w io.Writer, results []Result) {
 	}
 }
 
-// cpu is the median CPU time of an operation, client + server.
+// cpu returns the median CPU time of an operation, client + server.
 func (r *Result) cpu() string {
 	client, server := r.middle(func(r Round) float64 { return r.ClientCPU }), r.middle(func(r Round) float64 { return r.ServerCPU })
 	if client == 0 {
@@ -129,7 +130,7 @@ func (r *Result) cpu() string {
 	return fmt.Sprintf("%.0f + %.0f", client, server)
 }
 
-// middle is the median of something over the rounds.
+// middle returns the median of a figure over the rounds.
 func (r *Result) middle(figure func(Round) float64) float64 {
 	figures := make([]float64, len(r.Rounds))
 	for i, round := range r.Rounds {

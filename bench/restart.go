@@ -22,11 +22,12 @@ func restartFlags(f *flag.FlagSet, o *Options) {
 	f.IntVar(&o.Live, "live", 100_000, "actions that are live when the process is killed")
 }
 
-// restart measures how long nobody claims when the one process on an embedded log is killed with kill -9 in the middle of
-// its work and started again at once: the real program, with a lock to take, claims to rescue and a queue to read.
+// restart measures how long nothing is claimed when the one process on an embedded log is killed
+// with kill -9 in the middle of its work and started again at once: the real program, with a lock
+// to take, claims to rescue and a queue to read.
 func restart(ctx context.Context, o Options) ([]Result, error) {
 	if o.Driver != "sqlite" {
-		return nil, errors.New("restart needs --driver sqlite; on PostgreSQL the others take over: chaos")
+		return nil, errors.New("restart needs --driver sqlite; on PostgreSQL other processes take over: use chaos")
 	}
 	folder, err := os.MkdirTemp("", "waybill-bench-")
 	if err != nil {

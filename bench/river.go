@@ -21,11 +21,11 @@ type nothing struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Kind is the job's name.
+// Kind returns the job's name.
 func (nothing) Kind() string { return "nothing" }
 
-// riverSettings are what a River client can be tuned by. It fetches at most as many jobs at a time as it has workers, at most one fetch per
-// cooldown.
+// riverSettings are what a River client can be tuned by. It fetches at most as many jobs at a time
+// as it has workers, at most one fetch per cooldown.
 type riverSettings struct {
 	workers  int
 	cooldown time.Duration
@@ -80,7 +80,8 @@ func riverDatabase(ctx context.Context, o Options) (url string, pool *pgxpool.Po
 	return url, pool, remove, nil
 }
 
-// riverClient makes a client that calls began for each job: no logs, no leader, the batch completer, which is its default.
+// riverClient makes a client that calls began for each job: no logs, no leader, the batch
+// completer, which is its default.
 func riverClient(pool *pgxpool.Pool, s riverSettings, began func(*river.Job[nothing])) (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &riverWorker{began: began})
@@ -93,7 +94,8 @@ func riverClient(pool *pgxpool.Pool, s riverSettings, began func(*river.Job[noth
 	})
 }
 
-// bestRiver drains a full queue once with each of the settings, and returns those of the quickest round with all rounds as a result each.
+// bestRiver drains a full queue once with each of the settings, and returns those of the quickest
+// round with all rounds as a result each.
 func bestRiver(ctx context.Context, o Options) (best riverSettings, tried []Result, err error) {
 	quickest := 0.0
 	for _, s := range riverSweep() {
@@ -111,8 +113,8 @@ func bestRiver(ctx context.Context, o Options) (best riverSettings, tried []Resu
 	return best, tried, nil
 }
 
-// drainRiver is the rival of drain: the same number of jobs, measured from the client's start until it has stopped and so recorded every
-// completion. Jobs are inserted by COPY.
+// drainRiver measures the rival of drain: the same number of jobs, measured from the client's start
+// until it has stopped and so recorded every completion. Jobs are inserted by COPY.
 func drainRiver(ctx context.Context, o Options, s riverSettings) (Round, error) {
 	url, pool, remove, err := riverDatabase(ctx, o)
 	if err != nil {
@@ -156,7 +158,8 @@ func drainRiver(ctx context.Context, o Options, s riverSettings) (Round, error) 
 	return round, err
 }
 
-// latencyRiver is the rival of latency: a client with a pool of its own inserts, another one works, with the least cooldown.
+// latencyRiver measures the rival of latency: a client with a pool of its own inserts, another one
+// works, with the least cooldown.
 func latencyRiver(ctx context.Context, o Options) (Round, error) {
 	url, pool, remove, err := riverDatabase(ctx, o)
 	if err != nil {
@@ -173,7 +176,8 @@ func latencyRiver(ctx context.Context, o Options) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
-	// An inserting client tells the others at most once in its own cooldown, 100 ms unless it is set.
+	// An inserting client notifies other clients at most once in its own cooldown, 100 ms unless it
+	// is set.
 	producer, err := river.NewClient(riverpgxv5.New(other), &river.Config{FetchCooldown: time.Millisecond})
 	if err != nil {
 		return Round{}, err
@@ -205,7 +209,7 @@ func make10k(n int) []river.InsertManyParams {
 	return jobs
 }
 
-// riverVersion is the version in go.mod.
+// riverVersion returns the version in go.mod.
 func riverVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {

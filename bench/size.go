@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// size measures the disk that an action takes that has ended, with its history, over what an empty log takes: tables and
-// indexes, vacuumed.
+// size measures the disk that an action takes that has ended, with its history, over what an empty
+// log takes: tables and indexes, vacuumed.
 func size(ctx context.Context, o Options) ([]Result, error) {
 	o.Workers = 100
 	r := Result{Bench: "size", Subject: fmt.Sprintf("%s ended actions, each", grouped(float64(o.N))), Driver: o.Driver, Unit: "bytes"}

@@ -46,13 +46,13 @@ func registered(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// step is the i-th fact of a deployment: five of each host.
+// step returns the i-th fact of a deployment: five of each host.
 func step(i int) (target, event string) {
 	events := [...]string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, "host-cache-warmed", "host-announced"}
 	return fmt.Sprintf("fleet/prod/all/h%08d", i/len(events)), events[i%len(events)]
 }
 
-// detail is what a real fact carries: who, how long, which action.
+// detail returns the detail of a fact as a conductor writes it.
 func detail(i int) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"action":"01a1f866-0d10-7c55-9d3e-%012d","attempt":1,"spent":0}`, i))
 }

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// serve answers until it is told to stop, then finishes the requests that are under way.
+// serve answers until a signal asks it to stop, then finishes the requests that are under way.
 func serve(address string, who identity) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -58,7 +58,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// routes is the whole service: / greets, /ready says ok, /version says who answers.
+// routes is the whole service: / greets, /ready says ok, /version returns the host and the revision
+// that answer.
 func routes(who identity) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

@@ -1,9 +1,9 @@
 // Package action decides what becomes of an action: its state machine, when it
 // is tried again, and when it is given up. It has no clock and does no I/O;
-// package ledger stores what is decided here and package conductor does the work.
+// the queue stores what is decided here and package conductor does the work.
 //
 // An action is one side effect on the outside world. The row itself never
-// changes; a Thread says where a live action is, and Events are its history.
+// changes; a Thread is the current state of a live action, and Events are its history.
 // Waiting for a target that refuses work spends no attempt.
 //
 // See docs/design/queue.md for how the queue stores and claims actions.
@@ -38,7 +38,8 @@ type Action struct {
 	RetryOf    ID              `json:"retryOf,omitzero"`  // the ended action that this one repeats
 	Width      int             `json:"-"`                 // of a chained job: the product, over its chain, of how many jobs started together; 0 means 1
 	Parameters json.RawMessage `json:"parameters,omitempty"`
-	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty then.
+	// ParametersRef is the blob key of parameters that are too big for the row; Parameters is empty
+	// then.
 	ParametersRef string      `json:"parametersRef,omitempty"`
 	Policy        Policy      `json:"policy"`
 	Delivery      Delivery    `json:"delivery"`
@@ -62,7 +63,8 @@ type Subscriber struct {
 // KindJob is the kind of an action that was made by executing a process.
 const KindJob = "job"
 
-// Answer is how the request for a job wants what the job makes (OGC API – Processes 1.0, execute.yaml).
+// Answer is how the request for a job wants what the job makes (OGC API – Processes 1.0,
+// execute.yaml).
 type Answer struct {
 	Response string            `json:"response,omitempty"` // raw or document; "" is raw
 	Outputs  map[string]string `json:"outputs,omitempty"`  // value or reference by name; none: every output by value
@@ -71,7 +73,8 @@ type Answer struct {
 // DefaultPriority is that of an action that names none.
 const DefaultPriority = 100
 
-// Again is an action that does what an ended one should have done, under an id of its own: the same in all but when.
+// Again returns an action that repeats an ended one under a new id: the same work, due now. It
+// keeps the unique key, so that two repetitions cannot be live at the same time.
 func (a Action) Again(id ID, by string) Action {
 	a.RetryOf, a.ID, a.CreatedBy = a.ID, id, by
 	a.RunAt, a.CreatedAt = time.Time{}, time.Time{}
@@ -88,13 +91,15 @@ type StepRef struct {
 	Version    int    `json:"version"`    // definition version in force when it was claimed
 }
 
-// UniqueKey is the JSON array [deployment, target, event] that makes doing a step twice the same as once.
+// UniqueKey returns the JSON array [deployment, target, event], the unique key of the step's
+// action: a step that is enqueued twice is one action.
 func (s StepRef) UniqueKey(deployment string) string {
 	key, _ := json.Marshal([]string{deployment, s.Target, s.Event}) // strings always marshal
 	return string(key)
 }
 
-// Thread is the current state of a live action.
+// Thread is the current state of a live action. ClaimedBy and Attempt together are the fence: only
+// their owner may end the attempt. Spent and Attempt differ because many claims spend nothing.
 type Thread struct {
 	Status    Status    `json:"status"`
 	Seq       int       `json:"seq"`       // of its last event; 0 is the action row itself
@@ -132,5 +137,6 @@ type Event struct {
 	Ref      string    `json:"ref,omitempty"`   // where the work is, or its evidence
 }
 
-// MaxError is the size in bytes above which an error text is cut, visibly.
+// MaxError is the size in bytes above which an error text is cut; see Cut. A target's answer can
+// have any size, and every attempt writes an event.
 const MaxError = 4096

@@ -3,18 +3,19 @@ package action
 // Unlimited means any number of tokens or slots.
 const Unlimited = -1
 
-// Ask is what one instance reports of a limiter and wants of it.
+// Ask is one instance's report about a limiter, and its request for tokens and slots.
 type Ask struct {
 	Key     string // a lane, or HandlerKey
 	Limit          // as configured
 	Results Results
 	Unused  int // tokens to give back
-	Tokens  int // to take at most
+	Tokens  int // most tokens to take
 	SlotAsk
 }
 
-// Within is an ask of a lane, given which handlers have no slot left for the asker: it wants nothing then, so that no instance
-// keeps the slots of a lane while another one keeps those of its handler.
+// Within returns the ask, reduced to a report if its handler has no slot left for the asker. full
+// has the keys of such handlers. Otherwise two instances could deadlock, one with the slots of a
+// lane and the other with those of its handler.
 func (a Ask) Within(full map[string]bool) Ask {
 	if key := HandlerKey(HandlerOf(a.Key)); a.Key != key && full[key] {
 		a.Tokens, a.Want = 0, 0

@@ -11,7 +11,8 @@ import (
 // ID is a UUID version 7 (RFC 9562): its first 48 bits are a Unix time in milliseconds.
 type ID [16]byte
 
-// NewID is the id for a moment and ten random bytes.
+// NewID returns the id for a time and ten random bytes. Ids of later milliseconds sort later, which
+// keeps inserts at the end of an index.
 func NewID(now time.Time, random [10]byte) ID {
 	var id ID
 	ms := uint64(now.UnixMilli())
@@ -36,12 +37,12 @@ func RandomID(now time.Time) ID {
 func DerivedID(at time.Time, parts ...string) ID {
 	h := sha256.New()
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
+		fmt.Fprintf(h, "%d:%s", len(p), p) // with lengths, so that "a", "bc" and "ab", "c" differ
 	}
 	return NewID(at, [10]byte(h.Sum(nil)[:10]))
 }
 
-// Time is the id's own time, in UTC, to the millisecond.
+// Time returns the time in the id, in UTC, to the millisecond.
 func (id ID) Time() time.Time {
 	var ms int64
 	for i := range 6 {

@@ -72,6 +72,6 @@ func TestStatusReadsInAnyCase(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if _, err := action.ParseStatus("done"); err == nil {
-		t.Error("done is no status")
+		t.Error("done is not a status")
 	}
 }

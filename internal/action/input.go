@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// InputKind is what happens to a thread.
+// InputKind is the kind of event that Next applies to a thread.
 type InputKind uint8
 
-// The inputs: the columns of the transition table, where done, retry, postpone and fatal are the outcomes of Ended.
+// The inputs: the columns of the transition table, where done, retry, postpone and fatal are the
+// outcomes of Ended.
 const (
 	_              InputKind = iota
 	Claim                    // a conductor takes it
@@ -18,8 +19,8 @@ const (
 	AskDrain                 // the running attempt may end, none shall follow
 	PassDeadline             // its deadline has passed
 	LoseLease                // the process that claimed it is dead
-	OverrunAttempt           // its attempt ran past the lease under a live owner
-	OverrunClaim             // its claim outlived the lease under a live owner, and the attempt had not begun
+	OverrunAttempt           // its attempt ran past the lease although its owner is alive
+	OverrunClaim             // its claim outlived the lease although its owner is alive, and the attempt had not begun
 	AskSnooze                // a request to wait until Outcome.At
 	Stopping                 // a conductor stops handed-off work: without an outcome it begins to, with one it has tried
 )
@@ -33,7 +34,8 @@ func (k InputKind) String() string {
 	return inputNames[k]
 }
 
-// Input is one thing that happens to a thread.
+// Input is one event for a thread: a report about its attempt, a request, or the passing of time.
+// Fields that the kind does not name are ignored.
 type Input struct {
 	Kind     InputKind
 	By       ID        // Claim: the instance that claims
@@ -42,20 +44,20 @@ type Input struct {
 	Embedded bool      // LoseLease: on the embedded log, whose one process was restarted
 	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why
 	Source   string    // the reporter, for the event
-	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the process that had it, for the text
+	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the name of the process that had the claim
 	Progress int       // Began: per cent; 0: unknown
 	At       time.Time // Began, Ended by an observer: what its source's clock said, for the event; zero: now
 }
 
-// Transition is what an input does: the thread as it is from now on, its event, and whether that is the end.
+// Transition is the result of an input: the thread from now on, and the event that records it.
 type Transition struct {
 	Thread    Thread
-	Event     *Event          // nil: the status is the same, nothing is written to the history
+	Event     *Event          // nil: the status is the same, and the history gets no event
 	Output    json.RawMessage // of a successful end
 	OutputRef string          // its blob key, when it is too big for the row
 }
 
-// Ended reports whether the action has come to its end.
+// Ended reports whether the transition ends the action.
 func (t Transition) Ended() bool { return t.Thread.Status.Ended() }
 
 // Codes of events.

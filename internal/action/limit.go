@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Limits is what may run of a handler, over all instances. The zero value limits nothing.
+// Limits bounds what may run of a handler, over all instances. The zero value limits nothing.
 type Limits struct {
 	Lane    Limit // in each of its lanes
 	Handler Limit // in all its lanes together; Slots alone counts
 }
 
-// Limit is how one limiter is configured. The zero value limits nothing.
+// Limit configures one limiter. The zero value limits nothing.
 type Limit struct {
 	Rate   float64       // attempts a second; 0: the bucket binds only while its lane is slowed
 	Burst  int           // attempts that may be saved up; 0: those of one second, at least 1
@@ -34,8 +34,13 @@ const (
 	minPeak      = 1                // attempts a second
 )
 
-// Bucket is the adaptive token bucket and the breaker of one lane. Its methods
-// return what it is afterwards. Make it with Bucket{}.With.
+// Bucket is the adaptive token bucket and the breaker of one lane. It is a value: its methods
+// return the bucket after the operation. Make it with Bucket{}.With.
+//
+// The bucket slows a lane when at least half of the results in a window are refusals, to a quarter
+// of its rate, down to the probe rate. It speeds the lane up by a quarter of the full rate after
+// each window with at most a tenth of refusals. So it backs off fast, and recovers within some
+// windows.
 type Bucket struct {
 	Configured float64   `json:"configured"` // R, tokens a second; 0: none, R is the peak
 	Burst      int       `json:"burst,omitempty"`
@@ -58,7 +63,8 @@ type Bucket struct {
 // ByTarget is the PausedBy of a pause that the target asked for with a time (Retry-After).
 const ByTarget = "target"
 
-// With gives a bucket its configuration.
+// With returns the bucket with a configuration. What it learned of the target stays, cut to the new
+// limits.
 func (b Bucket) With(l Limit, now time.Time) Bucket {
 	b.Configured, b.Burst, b.Slots, b.Window = max(l.Rate, 0), max(l.Burst, 0), max(l.Slots, 0), Duration(l.Window)
 	if b.Window <= 0 {
@@ -72,15 +78,16 @@ func (b Bucket) With(l Limit, now time.Time) Bucket {
 	return b
 }
 
-// Limit is how it is configured.
+// Limit returns the bucket's configuration.
 func (b Bucket) Limit() Limit {
 	return Limit{Rate: b.Configured, Burst: b.Burst, Slots: b.Slots, Window: time.Duration(b.Window)}
 }
 
-// window is w.
+// window returns Window as a time.Duration.
 func (b Bucket) window() time.Duration { return time.Duration(b.Window) }
 
-// Full is R, the rate of the lane while its target is well: the configured one, else the peak.
+// Full returns R, the rate of the lane while its target accepts work: the configured one, else the
+// peak.
 func (b Bucket) Full() float64 {
 	if b.Configured > 0 {
 		return b.Configured
@@ -88,12 +95,13 @@ func (b Bucket) Full() float64 {
 	return max(b.Peak, minPeak)
 }
 
-// Probe is P, the rate at which a target that refuses everything is asked.
+// Probe returns P, the floor: the rate of attempts at a target that refuses everything. It is at
+// least one attempt per window, so that the window can show that the target has recovered.
 func (b Bucket) Probe() float64 {
 	return min(b.Full(), max(b.Full()/floorPart, 1/b.window().Seconds()))
 }
 
-// Rate is r, the rate now.
+// Rate returns r, the rate now.
 func (b Bucket) Rate() float64 {
 	if b.Slowed > 0 {
 		return b.Slowed
@@ -112,7 +120,8 @@ func (b Bucket) Paused(now time.Time) bool {
 // Disabled reports whether nothing runs until a person enables the lane.
 func (b Bucket) Disabled() bool { return !b.DisabledAt.IsZero() }
 
-// Metered reports whether attempts need tokens: always with a configured rate, else only while something is wrong.
+// Metered reports whether attempts need tokens: always with a configured rate, otherwise only while
+// the lane is slowed, paused or disabled.
 func (b Bucket) Metered() bool {
 	return b.Configured > 0 || b.Troubled()
 }
@@ -135,7 +144,8 @@ func (b Bucket) State(now time.Time) string {
 	return "open"
 }
 
-// Concurrency is how many attempts may run at a time; 0: any number.
+// Concurrency returns how many attempts may run at a time; 0: any number. While half-open it is
+// one: a single probe shows whether the target has recovered.
 func (b Bucket) Concurrency() int {
 	if b.HalfOpen() {
 		return 1
@@ -156,22 +166,26 @@ func (b Bucket) capacity() float64 {
 	return saved
 }
 
-// At brings the bucket up to now: tokens are refilled, and what has ended is judged.
+// At returns the bucket as of now: tokens are refilled, and a window or a pause that has passed has
+// ended. Nothing else makes the bucket change with time, so a row may be stored as it was and read
+// at any later time.
 func (b Bucket) At(now time.Time) Bucket {
 	b = b.refill(now)
 	if b.OK+b.Bad > 0 && now.Sub(b.WindowAt) >= b.window() {
-		b = b.judge(b.WindowAt.Add(b.window()))
+		b = b.judge(b.WindowAt.Add(b.window())) // as of the window's end, however late this is
 	}
 	if b.PausedBy != "" && !b.Paused(now) {
 		b.PausedBy, b.WindowAt = "", later(b.WindowAt, b.PauseUntil)
 		b.PauseUntil = time.Time{}
 	}
+	// A rate that was learned long ago says nothing about the target now.
 	if b.PausedBy == "" && b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= staleWindows*b.window() {
 		b = b.recover()
 	}
 	return b
 }
 
+// refill adds the tokens of the time since the last refill. A clock that went back adds none.
 func (b Bucket) refill(now time.Time) Bucket {
 	if passed := now.Sub(b.RefilledAt); passed > 0 {
 		b.Tokens = min(b.capacity(), b.Tokens+b.Rate()*passed.Seconds())
@@ -180,7 +194,8 @@ func (b Bucket) refill(now time.Time) Bucket {
 	return b
 }
 
-// judge ends the window and sets the rate by it.
+// judge ends the window and sets the rate by its results. Between badShare and goodShare the rate
+// stays, so that it does not swing around a target's own limit.
 func (b Bucket) judge(end time.Time) Bucket {
 	n := float64(b.OK + b.Bad)
 	bad := float64(b.Bad) / n
@@ -197,7 +212,8 @@ func (b Bucket) judge(end time.Time) Bucket {
 	return b.unexplained()
 }
 
-// slow sets a lower rate. Whoever had no meter so far has no tokens either.
+// slow sets a lower rate. A lane that was not metered starts without tokens: otherwise the first
+// thing after a refusal would be a burst.
 func (b Bucket) slow(rate float64, now time.Time) Bucket {
 	if !b.Metered() {
 		b.Tokens, b.RefilledAt = 0, later(b.RefilledAt, now)
@@ -210,31 +226,33 @@ func (b Bucket) slow(rate float64, now time.Time) Bucket {
 	return b
 }
 
-// recover goes back to the full rate.
+// recover returns to the full rate.
 func (b Bucket) recover() Bucket {
 	b.Slowed, b.SlowedAt = 0, time.Time{}
 	return b.unexplained()
 }
 
-// Results is what came back from a lane since the last report.
+// Results are the outcomes of a lane's attempts since the last report.
 type Results struct {
-	OK, Bad int
+	OK, Bad int           // attempts that the target accepted, and refused
 	Over    time.Duration // how long they were gathered
-	Reason  string        // of a bad one
+	Reason  string        // the error of a refusal
 	Pause   time.Time     // the target wants no request before; zero: it named no time
 	Disable bool          // the target is gone for good
 }
 
-// Observe takes results into account; the bucket is brought up to now first.
+// Observe adds results to the window; the bucket is brought up to now first.
 func (b Bucket) Observe(r Results, now time.Time) Bucket {
 	b = b.At(now)
-	if b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= b.window() { // a window begins with its first result
+	// A window begins with its first result, which came before the report.
+	if b.OK+b.Bad == 0 && now.Sub(b.WindowAt) >= b.window() {
 		b.WindowAt = now.Add(-min(max(r.Over, 0), b.window()))
 	}
 	b.OK, b.Bad = b.OK+r.OK, b.Bad+r.Bad
 	if r.Reason != "" && (r.Bad > 0 || r.Disable) {
 		b.Reason = r.Reason
 	}
+	// Many refusals need not wait for the window's end.
 	if b.Bad >= earlyBad && float64(b.Bad) >= badShare*float64(b.OK+b.Bad) && now.Sub(b.WindowAt) >= earlyAfter {
 		b = b.judge(now)
 	}
@@ -247,7 +265,9 @@ func (b Bucket) Observe(r Results, now time.Time) Bucket {
 	return b
 }
 
-// pausedByTarget gives no token until then, and afterwards those of the probe rate.
+// pausedByTarget pauses the lane until the time that its target named, and slows it to the probe
+// rate for afterwards. It never shortens a pause, nor replaces one that a person made without an
+// end.
 func (b Bucket) pausedByTarget(until, now time.Time) Bucket {
 	b = b.slow(b.Probe(), now)
 	b.WindowAt, b.OK, b.Bad = now, 0, 0
@@ -263,7 +283,8 @@ func (b Bucket) pausedByTarget(until, now time.Time) Bucket {
 	return b
 }
 
-// Take takes up to want tokens; the bucket is brought up to now first.
+// Take takes up to want whole tokens and returns their number; the bucket is brought up to now
+// first.
 func (b Bucket) Take(want int, now time.Time) (Bucket, int) {
 	b = b.At(now)
 	if b.Disabled() || b.Paused(now) {
@@ -274,13 +295,14 @@ func (b Bucket) Take(want int, now time.Time) (Bucket, int) {
 	return b, got
 }
 
-// Return puts tokens back that were taken and not used.
+// Return puts back tokens that were taken and not used, up to the bucket's capacity.
 func (b Bucket) Return(n int) Bucket {
 	b.Tokens = min(b.capacity(), b.Tokens+float64(max(n, 0)))
 	return b
 }
 
-// Pause gives no token until then, and afterwards those of the probe rate; until zero: until resumed.
+// Pause pauses the lane until a time, after which it starts at the probe rate. With a zero time the
+// pause lasts until Resume, and the rate stays as it is.
 func (b Bucket) Pause(by, reason string, until, now time.Time) Bucket {
 	b = b.At(now)
 	if !until.IsZero() {
@@ -310,7 +332,7 @@ func (b Bucket) Enable() Bucket {
 	return b.unexplained()
 }
 
-// unexplained drops the reason once the lane is no longer in trouble.
+// unexplained drops the reason once the lane is no longer slowed, paused or disabled.
 func (b Bucket) unexplained() Bucket {
 	if !b.Troubled() {
 		b.Reason = ""
@@ -329,14 +351,14 @@ func (b Bucket) Reset(now time.Time) Bucket {
 	return b.recover()
 }
 
-// Forgettable reports whether a new bucket would be the same.
+// Forgettable reports whether a new bucket would behave the same, so that its row may be deleted.
 func (b Bucket) Forgettable(now time.Time) bool {
 	b = b.At(now)
 	quiet := b.OK+b.Bad == 0 && !b.Troubled()
 	return quiet && (b.Configured == 0 || b.Tokens >= b.capacity())
 }
 
-// PerSecond is a rate for people, to two places at least: 20/s, 0.31/s.
+// PerSecond formats a rate for people, to at least two digits: 20/s, 0.31/s.
 func PerSecond(rate float64) string {
 	return strconv.FormatFloat(rate, 'g', 1+len(strconv.Itoa(int(rate))), 64) + "/s"
 }

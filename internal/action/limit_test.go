@@ -17,7 +17,8 @@ import (
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and the lane's state then.
+// TestLimitTranscripts plays testdata/limit-*.txt: each line is a command, an arrow and the lane's
+// state then.
 //
 //	lane [rate R] [burst B] [window D]     a new bucket
 //	wait D                      time passes
@@ -118,7 +119,7 @@ func (p *player) do(words []string) {
 	case "reset":
 		p.b = p.b.Reset(p.now)
 	default:
-		p.t.Fatalf("there is no command %q", words[0])
+		p.t.Fatalf("%q is not a command", words[0])
 	}
 	if words[0] != "take" {
 		p.got = -1
@@ -156,7 +157,8 @@ func (p *player) state() string {
 	return s
 }
 
-// TestTokensIssuedAreBounded: whatever instances ask, report, give back or lose, no span of time sees more than r·t + B.
+// TestTokensIssuedAreBounded: whatever instances ask, report, give back or lose, no span of time
+// sees more than r·t + B.
 func TestTokensIssuedAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -208,7 +210,8 @@ func TestTokensIssuedAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlotsHeldAreBounded: whatever instances ask, answers that they lose and crashes, no more than C run.
+// TestSlotsHeldAreBounded: whatever instances ask, answers that they lose and crashes, no more than
+// C run.
 func TestSlotsHeldAreBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,13 +8,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// FreeLosses is how many lost leases spend no attempt: an action that kills its conductor must end.
+// FreeLosses is how many lost leases spend no attempt. A restart is not the action's fault, but an
+// action that kills its conductor again and again must end.
 const FreeLosses = 20
 
-// StopLease is how long a conductor that stops handed-off work is left alone with it.
+// StopLease is how long one conductor alone may try to stop handed-off work.
 const StopLease = time.Minute
 
-// LeaseGrace is added to an attempt's timeout to make its lease, the hard end.
+// LeaseGrace is added to an attempt's timeout to make its lease. The conductor ends the attempt at
+// its timeout; the grace is for recording that. Afterwards the claim is taken from a live owner
+// too.
 const LeaseGrace = 10 * time.Second
 
 // Next decides what an input does to a live action. It never changes its
@@ -48,7 +51,8 @@ func Next(a Action, t Thread, in Input, now time.Time) (Transition, error) {
 	return Transition{}, m.illegal()
 }
 
-// move is one step of the state machine in the making.
+// move is one transition while it is computed. It is a value, and its methods change only their
+// copy: the thread that Next was given stays as it is.
 type move struct {
 	action Action
 	thread Thread
@@ -56,6 +60,7 @@ type move struct {
 	now    time.Time
 }
 
+// illegal returns the error for an input that the status does not allow.
 func (m move) illegal() error {
 	return fault.New(fault.IllegalTransition, "action %s is %s: %s is not possible", m.action.ID, m.thread.Status, m.in.Kind)
 }
@@ -81,7 +86,7 @@ func (m move) claim() (Transition, error) {
 	t.Attempt++
 	t.ClaimedBy = m.in.By
 	t.Lease = m.lease()
-	if m.in.HandOff {
+	if m.in.HandOff { // the work has not begun: its system may queue it, and an observer reports its start
 		return Transition{Thread: t}, nil
 	}
 	if t.StartedAt.IsZero() {
@@ -90,7 +95,7 @@ func (m move) claim() (Transition, error) {
 	return m.enter(t, Running, Event{})
 }
 
-// lease is the hard end of an attempt that starts now; zero when it has none.
+// lease returns the end of the lease of an attempt that starts now; zero if it has no timeout.
 func (m move) lease() time.Time {
 	if m.action.Policy.AttemptTimeout <= 0 {
 		return time.Time{}
@@ -98,6 +103,8 @@ func (m move) lease() time.Time {
 	return m.now.Add(time.Duration(m.action.Policy.AttemptTimeout) + LeaseGrace)
 }
 
+// began applies an observer's report that handed-off work runs. The claim is released: work that
+// was seen running was accepted, even if the answer to its owner was lost.
 func (m move) began() (Transition, error) {
 	t := m.thread
 	t.Progress = min(max(t.Progress, m.in.Progress), 100)
@@ -133,7 +140,8 @@ func (m move) ended() (Transition, error) {
 	return Transition{}, fault.New(fault.IllegalTransition, "action %s: its handler returned no outcome", m.action.ID)
 }
 
-// mayEnd refuses what the table allows only to the owner of a claim, or only to an observer.
+// mayEnd returns an error for an end that the sender may not report. An owner needs its claim, and
+// an observer cannot ask for a retry of work that was not handed off.
 func (m move) mayEnd() error {
 	status, kind := m.thread.Status, m.in.Outcome.Kind
 	if m.in.Owner && !m.claimed() {
@@ -158,7 +166,8 @@ func (m move) failed() (Transition, error) {
 	return m.end(Failed, o)
 }
 
-// stop is an attempt that was stopped. An observer knows that nothing is left of the work.
+// stop applies the end of an attempt that was stopped. What an observer reports as stopped has
+// ended for certain; an owner may have handed the work off.
 func (m move) stop() (Transition, error) {
 	if !m.in.Owner {
 		return m.end(m.stopped(), m.in.Outcome)
@@ -166,8 +175,8 @@ func (m move) stop() (Transition, error) {
 	return m.halt(m.thread, m.in.Outcome)
 }
 
-// halt ends an action that was asked to stop. Work that may have been handed off meanwhile counts as
-// handed off and is stopped first, because it may be running elsewhere.
+// halt ends an action that was asked to stop. Work that may have been handed off meanwhile counts
+// as handed off and is stopped first, because it may be running elsewhere.
 func (m move) halt(t Thread, o Outcome) (Transition, error) {
 	if !m.handOffPending() {
 		m.thread = t
@@ -180,19 +189,20 @@ func (m move) halt(t Thread, o Outcome) (Transition, error) {
 	return m.enter(released(t), Queued, Event{Code: o.Code, Error: o.Error, Ref: o.Ref})
 }
 
-// stopping is a conductor's try to stop handed-off work: begun, accepted, or to be made again.
+// stopping applies a conductor's try to stop handed-off work: the try begins, has succeeded, or is
+// to be made again later. RunAt, which handed-off work does not need, is the lease of a try.
 func (m move) stopping() (Transition, error) {
 	t, o := m.thread, m.in.Outcome
 	if !m.handedOff() || t.CancelAt.IsZero() {
-		return Transition{}, fault.New(fault.NotReady, "action %s is %s: there is nothing to stop", m.action.ID, t.Status)
+		return Transition{}, fault.New(fault.NotReady, "action %s is %s: no handed-off work to stop", m.action.ID, t.Status)
 	}
 	switch o.Kind {
-	case 0:
+	case 0: // begins
 		if t.RunAt.After(m.now) {
 			return Transition{}, fault.New(fault.NotReady, "action %s is being stopped", m.action.ID)
 		}
 		t.RunAt = m.now.Add(StopLease)
-	case Done, Stopped, Fatal, BadInput:
+	case Done, Stopped, Fatal, BadInput: // Fatal, BadInput: it can never be stopped, so it is given up
 		return m.end(m.stopped(), o)
 	default:
 		t = m.refused()
@@ -200,15 +210,16 @@ func (m move) stopping() (Transition, error) {
 	return Transition{Thread: t}, nil
 }
 
-// done is success, or for an owner that hands off, acceptance: QUEUED, unless that is all there will be.
+// done applies success. From an owner that hands off it means acceptance, and the status becomes
+// QUEUED; unless the outcome is Final, which means that nothing will observe the work.
 func (m move) done() (Transition, error) {
 	handed, running := m.in.HandOff, m.thread.Status == Running
 	switch {
 	case !m.in.Owner, !handed && running, handed && !running && m.in.Outcome.Final:
 		return m.end(Successful, m.in.Outcome)
-	case handed == running:
+	case handed == running: // a hand-off is never RUNNING while claimed, and other work always is
 		return Transition{}, m.illegal()
-	case m.thread.Status == Queued:
+	case m.thread.Status == Queued: // an observer saw the work before its acceptance was reported
 		return Transition{Thread: m.thread}, nil
 	}
 	t := released(m.thread)
@@ -216,11 +227,13 @@ func (m move) done() (Transition, error) {
 	return m.enter(t, Queued, Event{Ref: m.in.Outcome.Ref})
 }
 
-// retry spends an attempt and waits for the next one, if one is left and allowed.
+// retry spends an attempt and waits for the next one, if one is left and allowed. The order of the
+// checks decides the final status: an action that is done at most once has failed, whether or not
+// it was canceled, because its work may have taken effect.
 func (m move) retry() (Transition, error) {
 	o, t := m.in.Outcome, m.thread
 	t.Spent++
-	t.Throttled = 0
+	t.Throttled = 0 // this outcome is not a refusal
 	if m.action.Delivery == AtMostOnce {
 		m.thread = t
 		return m.end(Failed, unknown(o))
@@ -236,8 +249,8 @@ func (m move) retry() (Transition, error) {
 	return m.backoff(t, o)
 }
 
-// unknown is the outcome of an attempt that may have taken effect: with the
-// answer where there was one.
+// unknown returns the outcome of an attempt that may have taken effect. It keeps the code of a
+// target's answer, and replaces one that only reports that no answer came.
 func unknown(o Outcome) Outcome {
 	if o.Code == "" || o.Code == CodePanic || o.Code == CodeAttemptTimeout {
 		o.Code = CodeOutcomeUnknown
@@ -245,7 +258,8 @@ func unknown(o Outcome) Outcome {
 	return o
 }
 
-// postpone waits without spending: come back later, the target refuses work, or this process goes away.
+// postpone waits without spending an attempt: the handler asked to be called later, the target
+// refuses work, or the process is shutting down.
 func (m move) postpone() (Transition, error) {
 	o, t := m.in.Outcome, m.thread
 	if m.mayNotRetry() {
@@ -269,10 +283,12 @@ func (m move) postpone() (Transition, error) {
 	return m.backoff(t, o)
 }
 
-// maxThrottled bounds the count of refusals in a row: long before it no back-off grows any more, and an outage of days is stored.
+// maxThrottled bounds the count of refusals in a row. Back-offs stop growing long before it, and
+// the count of an outage that lasts days must still fit its column.
 const maxThrottled = 10_000
 
-// refused is the thread after one more refusal in a row: it waits for the policy's delay, or for the time that was named.
+// refused returns the thread after one more refusal in a row. It waits for the policy's delay or
+// until the time that the target named, whichever is later.
 func (m move) refused() Thread {
 	t := m.thread
 	t.Throttled = min(t.Throttled+1, maxThrottled)
@@ -312,11 +328,11 @@ func (m move) withStopRequest() Thread {
 	return t
 }
 
-// snooze moves the time of what waits.
+// snooze changes the time until which an idle action waits.
 func (m move) snooze() (Transition, error) {
 	switch {
 	case !m.thread.Idle():
-		return Transition{}, fault.New(fault.NotReady, "action %s is %s: only what waits can be put off", m.action.ID, m.thread.Status)
+		return Transition{}, fault.New(fault.NotReady, "action %s is %s: only a waiting action can be put off", m.action.ID, m.thread.Status)
 	case m.in.Outcome.At.IsZero():
 		return Transition{}, fault.New(fault.BackoffWithoutTime, "action %s: snooze names no time", m.action.ID)
 	}
@@ -340,7 +356,9 @@ func (m move) deadlineText() string {
 	return fmt.Sprintf("not done within %s", time.Duration(m.action.Policy.Deadline))
 }
 
-// lose takes the claim from a process that is dead, or that overran its attempt.
+// lose takes the claim from a process that is dead, or that overran its attempt. The attempt may
+// have taken effect. A dead process spends an attempt only after FreeLosses, and never on the
+// embedded log, where every restart of the one process loses its leases.
 func (m move) lose() (Transition, error) {
 	if !m.claimed() {
 		return Transition{}, fault.New(fault.NotReady, "action %s is not claimed", m.action.ID)
@@ -364,15 +382,15 @@ func (m move) lose() (Transition, error) {
 	if m.mayNotRetry() {
 		return m.halt(t, o)
 	}
-	if t.Spent > m.action.Policy.Retries && spent {
+	if t.Spent > m.action.Policy.Retries && spent { // a loss that spends nothing never ends the action
 		return m.end(RetriesExhausted, o)
 	}
 	t.RunAt = m.now
 	return m.backoff(t, o)
 }
 
-// unbegun takes back a claim whose attempt never began. Nothing can have happened, so that it spends nothing, and an
-// action that may be done once is tried again too.
+// unbegun takes back a claim whose attempt never began. Nothing can have happened, so it spends no
+// attempt, and an action that is done at most once is tried again too.
 func (m move) unbegun() (Transition, error) {
 	if !m.claimed() {
 		return Transition{}, fault.New(fault.NotReady, "action %s is not claimed", m.action.ID)
@@ -385,12 +403,14 @@ func (m move) unbegun() (Transition, error) {
 	return m.backoff(t, o)
 }
 
-// mayNotRetry reports that no attempt may follow: a caller asked for the end, or the deadline has passed.
+// mayNotRetry reports whether no attempt may follow: a cancel or a drain was requested, or the
+// deadline has passed.
 func (m move) mayNotRetry() bool {
 	return !m.thread.CancelAt.IsZero() || m.thread.Draining
 }
 
-// stopped returns the final status of work that was asked to stop, by its deadline or by a request.
+// stopped returns the final status of work that was asked to stop: TIMED_OUT if its deadline asked,
+// CANCELED if a request came before the deadline.
 func (m move) stopped() Status {
 	t := m.thread
 	if !t.Deadline.IsZero() && !t.CancelAt.IsZero() && !t.CancelAt.Before(t.Deadline) {
@@ -404,7 +424,7 @@ func (m move) backoff(t Thread, o Outcome) (Transition, error) {
 	return m.enter(released(t), Backoff, Event{Until: t.RunAt, Code: o.Code, Error: o.Error, Ref: o.Ref})
 }
 
-// end is final.
+// end returns the transition to a final status, without the claim.
 func (m move) end(status Status, o Outcome) (Transition, error) {
 	next, err := m.enter(released(m.thread), status, Event{Code: o.Code, Error: o.Error, Ref: o.Ref})
 	if status == Successful {
@@ -413,7 +433,8 @@ func (m move) end(status Status, o Outcome) (Transition, error) {
 	return next, err
 }
 
-// enter gives the thread its new status and writes the event.
+// enter returns the transition to a status, with the event that records it. Every change of status
+// goes through it, so that Seq counts events without a gap.
 func (m move) enter(t Thread, status Status, e Event) (Transition, error) {
 	t.Status = status
 	t.Seq++
@@ -427,14 +448,14 @@ func (m move) enter(t Thread, status Status, e Event) (Transition, error) {
 	return Transition{Thread: t, Event: &e}, nil
 }
 
-// released is the thread without its claim.
+// released returns the thread without its claim.
 func released(t Thread) Thread {
 	t.ClaimedBy, t.Lease = ID{}, time.Time{}
 	return t
 }
 
-// Cut makes a text fit to be stored: valid UTF-8 without NUL, and not
-// longer than MaxError bytes. A mark shows that text was cut off.
+// Cut makes a text fit to be stored: valid UTF-8 without NUL, which PostgreSQL refuses, and at most
+// MaxError bytes. A mark shows that text was cut off.
 func Cut(text string) string {
 	const mark = "… (cut)"
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")

@@ -43,9 +43,9 @@ func outcome(kind action.OutcomeKind) action.Outcome {
 	return o
 }
 
-// TestTransitions plays testdata/transitions.txt: every input to threads of every kind. A line that begins with a colon
-// says what was asked of the threads before; a cell is the status after the input, what else it did when nothing is
-// written to the history, or the code of the refusal.
+// TestTransitions plays testdata/transitions.txt: every input to threads of every kind. A line that
+// begins with a colon says what was asked of the threads before; a cell is the status after the
+// input, what else it did when nothing is written to the history, or the code of the refusal.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/transitions.txt"
@@ -74,7 +74,8 @@ func TestTransitions(t *testing.T) {
 	goldentest.Compare(t, file, got.String())
 }
 
-// kinds are the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was handed off.
+// kinds are the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was
+// handed off.
 func kinds() []string {
 	return []string{"PENDING", "PENDING*", "QUEUED", "RUNNING*", "RUNNING", "BACKOFF", "BACKOFF*"}
 }
@@ -128,9 +129,9 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 	if in.Kind != 0 {
 		return in
 	}
-	who, what, _ := strings.Cut(word, "-")
-	in = action.Input{Kind: action.Ended, Owner: who == "owner"}
-	if who == "stop" {
+	source, what, _ := strings.Cut(word, "-")
+	in = action.Input{Kind: action.Ended, Owner: source == "owner"}
+	if source == "stop" {
 		in.Kind = action.Stopping
 	}
 	switch what {
@@ -150,13 +151,14 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 			}
 		}
 		if in.Outcome.Kind == 0 {
-			t.Fatalf("there is no input %q", word)
+			t.Fatalf("%q is not an input", word)
 		}
 	}
 	return in
 }
 
-// run is the status after the input, what it did when nothing is written to the history, or the code of the refusal.
+// run is the status after the input, what it did when nothing is written to the history, or the
+// code of the refusal.
 func run(a action.Action, th action.Thread, in action.Input) string {
 	before := th
 	next, err := action.Next(a, th, in, now)

@@ -8,7 +8,8 @@ import (
 // OutcomeKind is how an attempt went, as its handler reports it.
 type OutcomeKind uint8
 
-// The outcomes. The zero value is none, so that a forgotten outcome shows.
+// The outcomes. The zero value is none of these, so that a handler that forgot to set one is
+// noticed.
 const (
 	_          OutcomeKind = iota
 	Done                   // it happened
@@ -38,13 +39,14 @@ type Outcome struct {
 	Error  string          `json:"error,omitempty"` // for people: what failed, and what to do
 	At     time.Time       `json:"at,omitzero"`     // Retry, Throttle: not before; RetryAfter: then
 	Output json.RawMessage `json:"output,omitempty"`
-	// OutputRef is the blob key of an output that is too big for the row. Who has it at hand gives Output too: what
-	// follows is planned from that, and need not read the blob.
+	// OutputRef is the blob key of an output that is too big for the row. A handler that has the
+	// output in memory sets Output too: successors are planned from it without reading the blob.
 	OutputRef string `json:"outputRef,omitempty"`
 	Ref       string `json:"ref,omitempty"`
 	Final     bool   `json:"final,omitempty"` // Done, of a hand-off: the work will not be observed; its acceptance is the end
 
-	// Refused says that the target refuses work, where the outcome itself does not: an action that is done at most once has failed.
+	// Refused reports to the lane's breaker that the target refuses work, for an outcome other than
+	// Throttle: an action that is done at most once must fail, but its lane must still slow down.
 	Refused bool `json:"refused,omitempty"`
 	// PauseLane and DisableLane carry the target's own state: nothing in the lane starts before the
 	// time, or until a person enables it.

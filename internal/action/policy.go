@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// DefaultPolicy is that of an action whose handler says nothing.
+// DefaultPolicy returns the policy of an action whose handler configures none.
 func DefaultPolicy() Policy {
 	return Policy{
 		Retries:        5,
@@ -20,15 +20,15 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Delay is how long to wait after the n-th attempt that went wrong, n from 1.
-// The jitter comes from the id and n, so every instance computes the same delay.
+// Delay returns how long to wait after the n-th attempt that failed, n from 1. The jitter comes
+// from the id and n, so every instance computes the same delay.
 func (p Policy) Delay(id ID, n int) time.Duration {
 	delay := float64(p.plain(max(n, 1)))
 	delay *= 1 + p.Jitter*(2*unit(id, n)-1)
 	return time.Duration(min(max(delay, 0), math.MaxInt64/2))
 }
 
-// plain is the n-th back-off without jitter.
+// plain returns the n-th back-off without jitter. The last one of a schedule repeats.
 func (p Policy) plain(n int) time.Duration {
 	if len(p.Schedule) > 0 {
 		return time.Duration(p.Schedule[min(n, len(p.Schedule))-1])
@@ -40,7 +40,8 @@ func (p Policy) plain(n int) time.Duration {
 	return time.Duration(min(delay, math.MaxInt64/2))
 }
 
-// unit is a number in [0, 1) that looks random and is not.
+// unit returns a number in [0, 1) that is evenly distributed over ids, and always the same for an
+// id and n.
 func unit(id ID, n int) float64 {
 	seed := binary.BigEndian.AppendUint64(id[:], uint64(n))
 	sum := sha256.Sum256(seed)

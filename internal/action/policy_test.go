@@ -57,7 +57,8 @@ func TestJitterIsBoundedAndTheSameForTheSame(t *testing.T) {
 	})
 }
 
-// TestRandomLivesKeepTheInvariants: random inputs never leave an end, seq has no gap, spent stays within the policy, BACKOFF has a time.
+// TestRandomLivesKeepTheInvariants: random inputs never leave an end, seq has no gap, spent stays
+// within the policy, BACKOFF has a time.
 func TestRandomLivesKeepTheInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

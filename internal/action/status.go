@@ -48,7 +48,7 @@ func (s Status) Live() bool { return s >= Pending && s <= Backoff }
 // Ended reports whether the status is final.
 func (s Status) Ended() bool { return s >= Successful && s <= RetriesExhausted }
 
-// ParseStatus reads a status' name in any case.
+// ParseStatus reads the name of a status in any case.
 func ParseStatus(name string) (Status, error) {
 	for s := Pending; s <= RetriesExhausted; s++ {
 		if strings.EqualFold(name, s.String()) {

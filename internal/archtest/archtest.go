@@ -1,6 +1,6 @@
-// Package archtest holds the rules of this repository that can be executed: who
-// may import whom, and the habits that reviews would otherwise have to watch.
-// ARCHITECTURE.md says why the layers are as they are; the tests beside this
+// Package archtest has the rules of this repository that can be executed: which
+// package may import which, and the habits that reviews would otherwise have to watch.
+// ARCHITECTURE.md gives the reasons for the layers; the tests beside this
 // file read the source and fail with the reason in the message.
 package archtest
 
@@ -33,7 +33,7 @@ const (
 	Unassigned Layer = -1
 )
 
-// layers places every folder under internal/; what is below a folder lies in its layer.
+// layers is the layer of every folder under internal/. What is below a folder has its layer.
 var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "cachekey": Pure, "pipeline": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure,
 	"store": Log, "queue": Log, "journal": Log, "token": Log, "ledger": Log, "loop": Log, "semaphore": Log,
@@ -48,7 +48,8 @@ var layers = map[string]Layer{
 // deciders are the packages below a component that decide for it.
 var deciders = map[string]bool{"conductor/turn": true}
 
-// LayerOf is the layer of an import path of this module; Unassigned for a folder that the table does not name.
+// LayerOf returns the layer of an import path of this module; Unassigned for a folder that the
+// table does not name.
 func LayerOf(path string) Layer {
 	if deciders[strings.TrimPrefix(path, Module+"/internal/")] {
 		return Pure
@@ -63,7 +64,7 @@ func LayerOf(path string) Layer {
 	return Unassigned
 }
 
-// Top is the folder under internal/ that an import path lies in.
+// Top returns the folder under internal/ that an import path is in.
 func Top(path string) string {
 	rest := strings.TrimPrefix(path, Module+"/internal/")
 	top, _, _ := strings.Cut(rest, "/")
@@ -79,7 +80,7 @@ type File struct {
 	Set     *token.FileSet
 }
 
-// Imports are the paths that the file imports.
+// Imports returns the paths that the file imports.
 func (f File) Imports() []string {
 	var paths []string
 	for _, spec := range f.AST.Imports {
@@ -88,7 +89,7 @@ func (f File) Imports() []string {
 	return paths
 }
 
-// At is a position in the file, for messages.
+// At returns a position in the file, for messages.
 func (f File) At(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", f.Path, f.Set.Position(pos).Line)
 }

@@ -135,7 +135,7 @@ func assignedNames(f archtest.File) map[string]bool {
 	return names
 }
 
-// logCalls visits what every call of a logger is given: a logger is called log or Log wherever it stands.
+// logCalls visits the arguments of every call of a logger: a variable or field named log or Log.
 func logCalls(f archtest.File, visit func(message ast.Expr, rest []ast.Expr)) {
 	levels := map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true}
 	ast.Inspect(f.AST, func(n ast.Node) bool {

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Advice is what a sound file had better say differently. It never blocks.
+// Advice returns what a valid file should say differently. It never blocks.
 func (f *File) Advice() fault.Problems {
 	var advice fault.Problems
 	for _, stage := range f.Stages {

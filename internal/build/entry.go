@@ -19,13 +19,15 @@ type Entry struct {
 	Text []byte // as the program printed it, without the line's end; not necessarily UTF-8
 }
 
-// entryTime is RFC 3339 in UTC with nine digits, so that every entry's text begins at the same column.
+// entryTime is RFC 3339 in UTC with nine digits, so that every entry's text begins at the same
+// column.
 const entryTime = "2006-01-02T15:04:05.000000000Z"
 
 // mark encloses the letters of an entry's marks.
 const mark = 0x1f
 
-// FormatEntry appends the entry to dst: time, space, marks, text, newline. The text holds no newline.
+// FormatEntry appends the entry to dst: time, space, marks, text, newline. The text holds no
+// newline.
 func FormatEntry(dst []byte, e Entry) []byte {
 	dst = e.At.UTC().AppendFormat(dst, entryTime)
 	dst = append(dst, ' ')
@@ -63,7 +65,7 @@ func ParseEntry(line []byte) Entry {
 	return e
 }
 
-// cutMarks takes the marks off the front of a text; false when there are none.
+// cutMarks cuts the marks off the front of a text. It returns false if the text has none.
 func cutMarks(text []byte) (Marks, []byte, bool) {
 	if len(text) == 0 || text[0] != mark {
 		return Marks{}, nil, false

@@ -39,7 +39,8 @@ func (f *Framer) Write(data []byte, emit func(Frame)) {
 	f.cut(MaxText+1, emit) // one byte may be the \r before a newline
 }
 
-// cut gives out full parts while the begun line has more than limit bytes, never inside a UTF-8 sequence.
+// cut gives out full parts while the begun line has more than limit bytes, never inside a UTF-8
+// sequence.
 func (f *Framer) cut(limit int, emit func(Frame)) {
 	for len(f.rest) > limit {
 		n := MaxText

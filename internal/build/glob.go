@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CheckGlob says what is wrong with a pattern; nil: nothing.
+// CheckGlob returns an error that says what is wrong with a pattern.
 func CheckGlob(pattern string) error {
 	if pattern == "" {
 		return errors.New("it is empty")

@@ -20,7 +20,7 @@ func reservedNames() []string {
 	return names
 }
 
-// FileNameOf is a name under which an artifact's bytes can be stored on every
+// FileNameOf returns a name under which an artifact's bytes can be stored on every
 // system: the last element of its path, of letters, digits, dot, dash and underscore.
 func FileNameOf(name string) string {
 	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
@@ -49,7 +49,7 @@ func FileNameOf(name string) string {
 	return safe
 }
 
-// DisplayName is a path as people and JSON can have it: bytes that are not UTF-8 become \xNN.
+// DisplayName returns a path in a form for people and JSON: bytes that are not UTF-8 become \xNN.
 func DisplayName(raw string) string {
 	if utf8.ValidString(raw) {
 		return raw

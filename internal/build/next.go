@@ -125,7 +125,8 @@ func (n *next) stage(stage PlanStage, before []PlanStage, ready bool) {
 	}
 }
 
-// reasonNeverToRun says why the pending steps of a stage will not run, and how they end; "" when they may.
+// reasonNeverToRun returns why the pending steps of a stage will not run, and how they end; "" when
+// they may.
 func (n *next) reasonNeverToRun(stage PlanStage, before []PlanStage, ready bool) (string, Status) {
 	switch culprit := n.broken(before...); {
 	case n.states.Canceled:

@@ -168,8 +168,8 @@ func TestNextWakesAtTheNextDeadline(t *testing.T) {
 	}
 }
 
-// TestNextProperties plays builds whose steps end at random and wants of each: it ends, once;
-// no step starts before everything it waits for has ended, nor twice; never more than the limit run;
+// TestNextProperties plays builds whose steps end at random and wants of each: it ends, once; no
+// step starts before everything it waits for has ended, nor twice; never more than the limit run;
 // the result is that of the steps, whatever ended last.
 func TestNextProperties(t *testing.T) {
 	t.Parallel()

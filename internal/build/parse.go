@@ -91,7 +91,7 @@ func (r *reader) environments(n *document.Node) []Environment {
 	return out
 }
 
-// scalarText is the text by which a scalar replaces a variable; null is empty.
+// scalarText returns the text by which a scalar replaces a variable; null is empty.
 func scalarText(n *document.Node) string {
 	if n.Kind == document.Null {
 		return ""
@@ -203,7 +203,7 @@ func (r *reader) stageEnvironments(f *document.Field, scope string, known []Envi
 			r.Add(item, "environment-empty", at, "the name of an environment must not be empty")
 		case !slices.Contains(names, item.Text) && !r.open(item):
 			r.Problems.Add(fault.Problem{Position: item.At, Code: "environment-unknown", Scope: at,
-				Text: fmt.Sprintf("there is no environment %q", item.Text), Suggestion: fault.Nearest(item.Text, names)})
+				Text: fmt.Sprintf("environment %q not found", item.Text), Suggestion: fault.Nearest(item.Text, names)})
 		default:
 			out = append(out, item.Text)
 		}
@@ -310,7 +310,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 func (r *reader) duration(n *document.Node, scope string) time.Duration {
 	d, err := time.ParseDuration(n.Text)
 	if (err != nil || d <= 0) && !r.open(n) {
-		r.Add(n, "duration-invalid", scope, "%q is no duration; write one such as 90s, 10m or 1h30m", n.Text)
+		r.Add(n, "duration-invalid", scope, "%q is not a valid duration; write one such as 90s, 10m or 1h30m", n.Text)
 		return 0
 	}
 	return d
@@ -342,7 +342,7 @@ func (r *reader) glob(n *document.Node, scope string) {
 	case path.IsAbs(n.Text), cleaned == "..", strings.HasPrefix(cleaned, "../"):
 		r.Add(n, "path-outside", scope, "%q leaves the workspace", n.Text)
 	case CheckGlob(n.Text) != nil:
-		r.Add(n, "glob-invalid", scope, "%q is no glob: %v", n.Text, CheckGlob(n.Text))
+		r.Add(n, "glob-invalid", scope, "%q is not a valid glob: %v", n.Text, CheckGlob(n.Text))
 	}
 }
 

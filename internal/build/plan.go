@@ -114,7 +114,7 @@ func (f *File) variables(choice Choice) (Variables, fault.Problems) {
 		}
 	}
 	return choice.Variables, fault.Problems{{Position: at, Code: "environment-unknown", Scope: keyEnvironments,
-		Text:       fmt.Sprintf("there is no environment %q", choice.Environment),
+		Text:       fmt.Sprintf("environment %q not found", choice.Environment),
 		Suggestion: fault.Nearest(choice.Environment, names)}}
 }
 
@@ -127,7 +127,7 @@ func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			problems = append(problems, fault.Problem{Position: at, Code: "stage-unknown",
-				Text:       fmt.Sprintf("there is no stage %q; the file has %s", name, strings.Join(known, ", ")),
+				Text:       fmt.Sprintf("stage %q not found; the file has %s", name, strings.Join(known, ", ")),
 				Suggestion: fault.Nearest(name, known)})
 		}
 	}
@@ -160,7 +160,7 @@ func (p *Plan) add(stage Stage) {
 	p.Stages = append(p.Stages, out)
 }
 
-// spec is what the step type container comes to: one shell process for all commands.
+// spec returns the program of the step type container: one shell process for all commands.
 func (c Container) spec(step string) Spec {
 	shell, flag := c.Shell, "-c"
 	if c.OS == "windows" && shell == "/bin/sh" {
@@ -187,7 +187,7 @@ func (p *Plan) Images() []string {
 	return slices.Compact(images)
 }
 
-// Step is the step with an id; nil when there is none.
+// Step returns the step with an id, or nil.
 func (p *Plan) Step(id int) *PlanStep {
 	if id < 1 || id > len(p.Steps) {
 		return nil

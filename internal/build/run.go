@@ -14,7 +14,7 @@ type Run struct {
 	Scratch string // folder for what the runner needs meanwhile
 }
 
-// Exit is how a step's program ended. An error beside it means that there was none.
+// Exit is how a step's program ended. It has no meaning beside an error.
 type Exit struct {
 	Code int
 }

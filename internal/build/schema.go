@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
-// Schema is the JSON Schema of the format (draft 2020-12), for editors. It is
+// Schema returns the JSON Schema of the format (draft 2020-12), for editors. It is
 // made from the field tables; a value that variables decide is a string anywhere.
 func Schema() ([]byte, error) {
 	var types []map[string]any

@@ -44,11 +44,11 @@ func (s Status) Ended() bool { return s.rank() == 4 }
 // Broken reports whether a step's end makes its stage fail.
 func (s Status) Broken() bool { return s == Failed || s == TimedOut }
 
-// CheckChange says why a step or build may not go from one status to another; nil: it may.
+// CheckChange returns an error if a step or build may not go from one status to another.
 func CheckChange(from, to Status) error {
 	switch {
 	case to.rank() < 0:
-		return fmt.Errorf("%q is no status", to)
+		return fmt.Errorf("%q is not a valid status", to)
 	case from.Ended():
 		return fmt.Errorf("%s is an end; it cannot become %s", from, to)
 	case to.rank() <= from.rank():
@@ -73,7 +73,7 @@ type States struct {
 	Steps     map[int]StepState // by id; a step that is not in it is Pending
 }
 
-// Status is that of a step.
+// Status returns the status of a step.
 func (s States) Status(id int) Status {
 	if state, ok := s.Steps[id]; ok {
 		return state.Status

@@ -48,7 +48,7 @@ func (vs Variables) Lookup(name string) (Value, bool) {
 type LoopError struct{ Names []string }
 
 func (e *LoopError) Error() string {
-	return "these variables stand for each other in a circle: " + strings.Join(e.Names, " → ")
+	return "these variables refer to each other in a circle: " + strings.Join(e.Names, " → ")
 }
 
 // Substitute replaces each ${name} in text by its value, whose own variables
@@ -60,7 +60,8 @@ func Substitute(vs Variables, text string) (replaced string, undefined []string,
 	return replaced, s.undefined, err
 }
 
-// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each other.
+// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each
+// other.
 const maxExpansion = 8 << 20
 
 type substitution struct {
@@ -163,7 +164,7 @@ func (s *substituter) fields(n *document.Node, scope string, quiet bool) []docum
 		key := s.text(f.Key, f.At, scope, quiet)
 		if first, ok := seen[key]; ok {
 			s.problems.Add(fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
-				Text: fmt.Sprintf("the key %q stands at %d:%d already", key, first.Line, first.Column)})
+				Text: fmt.Sprintf("the key %q is already at %d:%d", key, first.Line, first.Column)})
 		}
 		seen[key] = f.At
 		out[i].Key = key

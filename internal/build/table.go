@@ -20,16 +20,16 @@ func stageTable() []d.Key {
 		{Name: "runs-if", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
 			Help: "What earlier stages must have come to: none failed, one failed, or either."},
 		{Name: "run-if", Shape: d.Text, Values: []string{"success", "fail", "always"}, Help: "An older spelling of runs-if."},
-		{Name: "fail-fast", Shape: d.Flag, Default: "true", Help: "A failed step cancels the others of its stage."},
+		{Name: "fail-fast", Shape: d.Flag, Default: "true", Help: "A failed step cancels the other steps of its stage."},
 	}
 }
 
-// stepTypes is the step types, each with the table of its fields.
+// stepTypes returns the step types, each with the table of its fields.
 func stepTypes() []d.Key {
 	return []d.Key{
 		{Name: "container", Shape: d.Object, Help: "Runs commands in a container.", Keys: []d.Key{
 			{Name: "image", Shape: d.Text, Required: true, Help: "The image to run; the process runner ignores it."},
-			{Name: "cmds", Shape: d.Texts, Required: true, Help: "Commands, one shell process for all of them."},
+			{Name: "cmds", Shape: d.Texts, Required: true, Help: "Commands; one shell process runs them all."},
 			{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Help: "The operating system of the node."},
 			{Name: "shell", Shape: d.Text, Default: "/bin/sh", Help: "The shell; it gets -c and the commands."},
 			{Name: "secretName", Shape: d.Text, Later: true},
@@ -44,7 +44,7 @@ func stepTypes() []d.Key {
 	}
 }
 
-// stepTable is the keys of a step beside its type.
+// stepTable returns the keys of a step beside its type.
 func stepTable() []d.Key {
 	return []d.Key{
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// sequence finds what a program sends to move a cursor, to colour text or to name a window (ECMA-48), begun by ESC or by
-// the control character of its own. A string, such as a title, ends with BEL or ST, else with the line.
+// sequence finds what a program sends to move a cursor, to colour text or to name a window
+// (ECMA-48), begun by ESC or by the control character of its own. A string, such as a title, ends
+// with BEL or ST, else with the line.
 var sequence = regexp.MustCompile("(?:\x1b\\[|\u009b)([0-?]*)[ -/]*([@-~]?)|" +
 	"(?:\x1b[\\]PX^_]|[\u0090\u0098\u009d\u009e\u009f])[^\x07\x1b\u009c\n]*(?:\x07|\x1b\\\\|\u009c)?|" +
 	"\x1b[ -/]*[0-~]?")
@@ -15,14 +16,15 @@ var sequence = regexp.MustCompile("(?:\x1b\\[|\u009b)([0-?]*)[ -/]*([@-~]?)|" +
 // carriage return, without control characters, and as valid UTF-8.
 func VisibleText(text []byte) string { return VisibleColours(text, nil) }
 
-// VisibleColours is VisibleText with the colours that keep lets pass.
+// VisibleColours returns what VisibleText does, with the colours for which keep reports true.
 func VisibleColours(text []byte, keep func(parameters string) bool) string {
 	line := strings.TrimRight(string(text), "\r")
 	return strings.ReplaceAll(Printable(line[strings.LastIndexByte(line, '\r')+1:], keep), "\n", "")
 }
 
-// Printable returns text without what a terminal would obey: control characters but tabs and line breaks, sequences, and
-// the characters that turn the direction of text. keep says which colours pass, by the parameters of their sequence; nil: none.
+// Printable returns text without what a terminal would obey: control characters but tabs and line
+// breaks, sequences, and the characters that turn the direction of text. keep says which colours
+// pass, by the parameters of their sequence; nil: none.
 func Printable(text string, keep func(parameters string) bool) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	if !strings.ContainsFunc(text, isControl) {
@@ -67,7 +69,8 @@ func isControl(r rune) bool {
 	return false
 }
 
-// IsColour reports whether the parameters of a sequence do nothing but colour: they do not conceal, and they are few.
+// IsColour reports whether the parameters of a sequence do nothing but colour: they do not conceal,
+// and they are few.
 func IsColour(parameters string) bool {
 	if len(parameters) > 32 || strings.Trim(parameters, "0123456789;:") != "" {
 		return false

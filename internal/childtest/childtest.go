@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Bounds of a program: how long it runs, and how long its output is read after its end, which what it has started may hold open.
+// Bounds of a program: how long it runs, and how long its output is read after its end, which what
+// it has started may hold open.
 const (
 	Limit  = 3 * time.Minute
 	Linger = 10 * time.Second
@@ -18,7 +19,8 @@ const (
 // ErrLimit is why a program was killed that had not ended by itself.
 var ErrLimit = errors.New("the program did not end within its test's limit")
 
-// Context returns a context that ends after Limit, and at the end of the test at the latest. It may be made in a cleanup.
+// Context returns a context that ends after Limit, and at the end of the test at the latest. It may
+// be made in a cleanup.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), Limit, ErrLimit)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// AsRoot reports whether the test runs as root, which may mount. For any other user it runs the test once more as root of
-// namespaces of its own, reports how that went as this test's result, and returns false: there is nothing left to do. It is
-// called first in a test that is not a subtest.
+// AsRoot reports whether the test runs as root, which may mount. For any other user it runs the
+// test once more as root of namespaces of its own, reports the result as this test's own, and
+// returns false: the test must then return. It is called first in a test that is not a subtest.
 func AsRoot(t *testing.T) bool {
 	t.Helper()
 	if os.Getuid() == 0 {

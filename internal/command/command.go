@@ -23,7 +23,8 @@ type Command struct {
 	Stderr io.Writer
 	Grace  time.Duration // between SIGTERM and SIGKILL once the context has ended; 0: SIGKILL at once
 
-	// OnParentDeath is sent to the program when this process dies, however it dies; 0 is SIGKILL. Linux only.
+	// OnParentDeath is sent to the program when this process dies, however it dies; 0 is SIGKILL.
+	// Linux only.
 	OnParentDeath syscall.Signal
 }
 
@@ -77,7 +78,7 @@ func (c Command) Run(ctx context.Context) (Exit, error) {
 	err := cmd.Wait()
 	close(ended)
 	<-watched
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody left is the usual case
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually no process is left
 	return exitOf(cmd.ProcessState), waitError(err)
 }
 
@@ -89,7 +90,7 @@ func (c Command) endWith(ctx context.Context, pid int, ended <-chan struct{}) {
 	case <-ctx.Done():
 	}
 	if c.Grace > 0 {
-		_ = syscall.Kill(-pid, syscall.SIGTERM) // gone already: Wait tells
+		_ = syscall.Kill(-pid, syscall.SIGTERM) // an error means that it has ended, which Wait reports
 		timer := time.NewTimer(c.Grace)
 		defer timer.Stop()
 		select {
@@ -121,7 +122,7 @@ func exitOf(state *os.ProcessState) Exit {
 	return Exit{Code: state.ExitCode()}
 }
 
-// waitError is what remains of Wait's error when an exit status is none.
+// waitError returns Wait's error unless it only reports an exit status.
 func waitError(err error) error {
 	if _, ok := errors.AsType[*exec.ExitError](err); ok || err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil

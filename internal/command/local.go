@@ -24,11 +24,11 @@ type Local struct {
 // inherited is what a command on this computer may know of this process's environment.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ"}
 
-// Run runs argv in a session of its own and returns its exit status; 128 + signal when a signal ended it.
-// An error says that it did not run, or that stdin could not be read.
+// Run runs argv in a session of its own and returns its exit status; 128 + signal when a signal
+// ended it. An error says that it did not run, or that stdin could not be read.
 //
-// When ctx ends first, Run returns its cause at once and argv goes on as it would behind a connection
-// that is cut: its standard input ends, and what it writes goes nowhere.
+// When ctx ends first, Run returns its cause at once and argv continues as it would behind a
+// connection that is cut: its standard input ends, and what it writes goes nowhere.
 func (l *Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	if err := context.Cause(ctx); err != nil {
 		return -1, err
@@ -68,7 +68,7 @@ func (l *Local) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return dialer.DialContext(ctx, network, address)
 }
 
-// Close does nothing: there is no connection.
+// Close does nothing, since a local host has no connection.
 func (l *Local) Close() error { return nil }
 
 func (l *Local) command(argv []string) (*exec.Cmd, error) {
@@ -160,7 +160,8 @@ func (s *pipes) cut() {
 	_, _, _ = s.in.Close(), s.out.Close(), s.err.Close()
 }
 
-// rememberingReader keeps the error of its source apart from the errors of who copies it.
+// rememberingReader keeps the error of its source, so that it can be distinguished from a writer's
+// error.
 type rememberingReader struct {
 	r   io.Reader
 	err error

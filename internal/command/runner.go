@@ -25,7 +25,7 @@ const DefaultGrace = 10 * time.Second
 // tools; images are ignored. Each step works in a copy of the workspace of its own.
 type Runner struct {
 	Supervisor []string      // argv in front of a step's own, such as waybill supervise; it calls Supervise
-	Grace      time.Duration // told to the supervisor by its argv as well; see Command.Grace
+	Grace      time.Duration // the supervisor gets it in its argv too; see Command.Grace
 	Keep       []string      // names of further environment variables that steps get
 }
 
@@ -40,7 +40,7 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 		}
 		if _, err := exec.LookPath(step.Spec.Argv[0]); err != nil {
 			problems = append(problems, fault.Problem{Position: step.At, Code: "tool-missing", Scope: step.Path(),
-				Text: fmt.Sprintf("there is no program %s on this computer", step.Spec.Argv[0])})
+				Text: fmt.Sprintf("program %s not found on this computer", step.Spec.Argv[0])})
 		}
 	}
 	problems.Sort()
@@ -96,13 +96,14 @@ func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink b
 // supervisorGrace is what the supervisor may take beyond the step's own grace.
 const supervisorGrace = 5 * time.Second
 
-// kept is the environment variables that every step gets from this process.
+// kept returns the names of environment variables that every step gets from this process.
 func kept() []string {
 	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TRACEPARENT",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"}
 }
 
-// environment is all that a step sees: a few of this process's variables and what tells it where it runs.
+// environment returns all variables that a step sees: a few of this process's own, and those that
+// describe the run.
 func (r *Runner) environment(run build.Run, repo string) []string {
 	var env []string
 	names := append(kept(), r.Keep...)

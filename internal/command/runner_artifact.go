@@ -20,7 +20,8 @@ const (
 	kindArchive = "archive"
 )
 
-// keepArtifacts hands the files that the step's rules select to the sink. Links are followed inside the workspace only.
+// keepArtifacts hands the files that the step's rules select to the sink. Links are followed inside
+// the workspace only.
 func keepArtifacts(ctx context.Context, step build.PlanStep, repo string, succeeded bool, sink build.Sink) error {
 	if len(step.Artifacts) == 0 {
 		return nil

@@ -62,7 +62,7 @@ func (s *output) end() error {
 }
 
 // pump hands frames to the sink until the stream ends. Once the step has ended,
-// silence is the end too: a stray process may hold the pipe where there is no subreaper.
+// silence is the end too: without a subreaper a stray process may keep the pipe open.
 func (s *output) pump(sink build.Sink) error {
 	var framer build.Framer
 	var frames []build.Frame

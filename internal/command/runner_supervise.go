@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Supervise stands between a worker and one step: it runs argv in a session of
+// Supervise runs one step for a worker: it runs argv in a session of
 // its own with this process's directory, environment and streams, and returns
 // its exit status only when nothing that argv started is alive any more. It is
-// the subreaper of all of them, so that one that left its session is found too.
+// the subreaper of all these processes, so that one that left its session is found too.
 //
-// SIGTERM and SIGINT go on to argv's group, and grace later everything is
-// killed. When the worker is dead there is no grace: nobody reads the output.
+// It passes SIGTERM and SIGINT to argv's group, and after grace everything is
+// killed. When the worker is dead everything is killed at once: nothing reads the output.
 func Supervise(argv []string, grace time.Duration) (int, error) {
 	if len(argv) == 0 {
 		return 0, errors.New("supervise a program: its argv is empty")
@@ -34,7 +34,7 @@ func Supervise(argv []string, grace time.Duration) (int, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // there is no context: signals and the worker end it
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // signals and the worker's death end it, not a context
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = Command{}.attributes()
 	runtime.LockOSThread() // see Command.Run
@@ -57,7 +57,8 @@ func Supervise(argv []string, grace time.Duration) (int, error) {
 }
 
 // endWhenAsked hands the first signal on to the group, and returns true when everything is to be
-// killed: after the grace, or at once when the worker is dead. It returns false when ctx ends first.
+// killed: after the grace, or at once when the worker is dead. It returns false when ctx ends
+// first.
 func endWhenAsked(ctx context.Context, asked <-chan os.Signal, worker, group int, grace time.Duration) bool {
 	var over <-chan time.Time // begins with the first signal
 	for {
@@ -81,10 +82,10 @@ func endWhenAsked(ctx context.Context, asked <-chan os.Signal, worker, group int
 }
 
 // killDescendants kills the group and every process below this one. A process
-// that is killed hands its children up to here, so it looks again until there is none.
+// that is killed leaves its children to this one, so it looks again until none is left.
 func killDescendants(group int) {
 	_ = syscall.Kill(-group, syscall.SIGKILL)
-	for range 100 { // a fork bomb is not won by going round for ever
+	for range 100 { // bounded: a fork bomb may start processes as fast as they are killed
 		below := descendants(os.Getpid())
 		if len(below) == 0 {
 			return
@@ -105,12 +106,12 @@ func reap(options int) bool {
 		case err != nil:
 			return false // ECHILD: none left
 		case pid == 0:
-			return true // alive, all of them
+			return true // all are alive
 		}
 	}
 }
 
-// descendants lists the living processes below pid, zombies aside; nil where there is no /proc.
+// descendants lists the living processes below pid, without zombies; nil on systems without /proc.
 func descendants(pid int) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -134,7 +135,7 @@ func descendants(pid int) []int {
 	return below
 }
 
-// parentOf reads /proc/PID/stat: the state and the parent stand after the name, which is in
+// parentOf reads /proc/PID/stat: the state and the parent follow the name, which is in
 // parentheses and may hold anything.
 func parentOf(pid int) (parent int, alive bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 )
 
-// superviseArgument makes the test binary stand in for `waybill supervise`.
+// superviseArgument makes the test binary act as `waybill supervise`.
 const superviseArgument = "supervise-for-test"
 
 func TestMain(m *testing.M) {

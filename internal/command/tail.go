@@ -20,7 +20,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is what was kept, and whether there was more before.
+// Text returns what was kept, and whether more came before it.
 func (t *Tail) Text() (text string, cut bool) {
 	kept := t.kept[max(0, len(t.kept)-t.Limit):]
 	return strings.ToValidUTF8(string(kept), "�"), t.cut

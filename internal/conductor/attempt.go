@@ -21,34 +21,38 @@ const (
 	codeNoHandler = "no_such_handler"
 )
 
-// claim is what the fence knows an attempt by.
+// claim identifies an attempt. It is the fence: the ledger refuses the end of an attempt whose
+// action has been claimed again since.
 type claim struct {
 	id     action.ID
 	number int
 }
 
-// attempt is one try at an action that this instance has claimed: it waits for a worker, or has one.
+// attempt is one claimed action of this instance. It waits for a worker, or a worker runs it.
 type attempt struct {
 	queue.Claimed
-	state      turn.Claim
-	owner      action.ID       // the instance it was claimed for
-	ctx        context.Context // of the handler; nil while it waits for a worker
+	state turn.Claim
+	// owner is the id that this process had when it claimed the action. It differs from the current
+	// id once the process was declared dead and joined again; the attempt's end is dropped then.
+	owner      action.ID
+	ctx        context.Context // the handler's context; nil while the attempt waits for a worker
 	cancel     context.CancelCauseFunc
 	started    time.Time
-	parameters json.RawMessage // that are in the blob store; nil: they are in the row
+	parameters json.RawMessage // the parameters read from the blob store; nil if the row has them
 }
 
-// claim is what the fence knows the attempt by.
+// claim returns the claim by which the ledger recognizes the attempt.
 func (a *attempt) claim() claim { return claim{a.ID, a.Thread.Attempt} }
 
-// end is how an attempt went.
+// end is a finished attempt with its outcome.
 type end struct {
 	attempt *attempt
 	outcome action.Outcome
 	took    time.Duration
 }
 
-// start has a worker make an attempt, which reports its end to the loop.
+// start runs an attempt in a goroutine, which sends its end to the loop. Its context derives from
+// work, so that the attempt outlives the request to drain.
 func (t *claimLoop) start(work context.Context, a *attempt, now time.Time) {
 	a.ctx, a.cancel = context.WithCancelCause(work)
 	a.started = now
@@ -58,11 +62,13 @@ func (t *claimLoop) start(work context.Context, a *attempt, now time.Time) {
 		a.cancel(nil)
 		took := time.Since(a.started)
 		t.report(a, outcome, took)
-		t.ended <- end{a, outcome, took} // there is room for every worker
+		// This never blocks: the channel has room for every worker, and a worker is busy until the
+		// loop has received its end.
+		t.ended <- end{a, outcome, took}
 	})
 }
 
-// do makes the attempt, and says how it went whatever the handler does.
+// do makes the attempt within a span. It returns an outcome even if the handler panics.
 func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
 	ctx, span := c.span(ctx, a)
 	outcome := c.handle(ctx, a)
@@ -70,15 +76,19 @@ func (c *Conductor) do(ctx context.Context, a *attempt) action.Outcome {
 	return outcome
 }
 
-// handle calls the handler, if there is one.
+// handle calls the action's handler. It returns an outcome of its own when the handler is not
+// configured or the parameters cannot be read.
 func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 	handler, ok := c.table.Load().Handlers[a.Handler]
 	switch {
-	case !ok && action.HandlerOf(a.Lane) == a.Handler: // it was served when this was claimed
+	// A reload removed the handler after the claim. Another instance may still serve it.
+	case !ok && action.HandlerOf(a.Lane) == a.Handler:
 		return action.Outcome{Kind: action.GivenBack, Code: codeNoHandler, Error: fmt.Sprintf("handler %q is not served here any more", a.Handler)}
+	// The lane belongs to another handler than the action names. Giving the claim back would bring
+	// it to the lane's handler again and again.
 	case !ok:
 		return action.Outcome{Kind: action.Fatal, Code: codeNoHandler,
-			Error: fmt.Sprintf("no handler %q is configured here, yet lane %q leads here", a.Handler, a.Lane)}
+			Error: fmt.Sprintf("handler %q is not configured here, but its lane %q belongs to a handler that is", a.Handler, a.Lane)}
 	}
 	if limit := time.Duration(a.Policy.AttemptTimeout); limit > 0 {
 		var stop context.CancelFunc
@@ -92,19 +102,21 @@ func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 	return c.refused(a, judge(context.Cause(ctx), a, outcome))
 }
 
-// refused corrects an outcome whose error the breaker knows: the target refuses work.
+// refused marks an outcome as refused by the target if its error matches the handler's breaker. It
+// turns a retry into throttle, so that waiting for the target spends no attempt.
 func (c *Conductor) refused(a *attempt, o action.Outcome) action.Outcome {
 	if o.Kind != action.Retry || !c.refusing(a.Handler, o.Error) {
 		return o
 	}
 	o.Refused = true
-	if a.Delivery != action.AtMostOnce { // what may have been done must not be done again
+	if a.Delivery != action.AtMostOnce { // the work may be done, and must not be repeated
 		o.Kind = action.Throttle
 	}
 	return o
 }
 
-// protected turns a panic into an outcome: a bad action must not end other attempts.
+// protected calls the handler and turns its panic into an outcome: a bad action must not end the
+// process, and with it all other attempts.
 func (c *Conductor) protected(ctx context.Context, handler Handler, a *attempt) (outcome action.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,18 +128,20 @@ func (c *Conductor) protected(ctx context.Context, handler Handler, a *attempt) 
 	return handler.Do(ctx, Attempt{Action: a.whole(), Number: a.Thread.Attempt, Spent: a.Thread.Spent})
 }
 
-// judge corrects an outcome by why the attempt's context ended, if it did. What
-// happened or will never pass stays so; everything else is no news about the action.
+// judge corrects an outcome by the cause with which the attempt's context ended. An end that is
+// certain (done, or never possible) stays. Any other outcome may only reflect that the handler was
+// interrupted, so the cause decides.
 func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	if o.Kind == action.Done || o.Kind == action.Fatal || o.Kind == action.BadInput {
 		return o
 	}
-	undecided := o.Kind == action.Retry || o.Kind == 0
+	undecided := o.Kind == action.Retry || o.Kind == 0 // the handler reports a failure, or nothing
 	switch {
 	case errors.Is(cause, ErrCanceled):
 		return action.Outcome{Kind: action.Stopped, Error: o.Error, Ref: o.Ref}
 	case errors.Is(cause, ErrShutdown) && (undecided || o.Kind == action.Stopped):
-		if a.Delivery == action.AtMostOnce { // it may have taken effect: giving it back would do it twice
+		// The interrupted attempt may have taken effect: giving it back would do the work twice.
+		if a.Delivery == action.AtMostOnce {
 			return action.Outcome{Kind: action.Retry, Code: action.CodeOutcomeUnknown, Error: cause.Error(), Ref: o.Ref}
 		}
 		return action.Outcome{Kind: action.GivenBack, Ref: o.Ref}
@@ -141,14 +155,14 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	return o
 }
 
-func timeoutText(limit time.Duration, said string) string {
-	if said == "" {
+func timeoutText(limit time.Duration, reported string) string {
+	if reported == "" {
 		return fmt.Sprintf("the attempt took longer than %s", limit)
 	}
-	return fmt.Sprintf("timed out after %s: %s", limit, said)
+	return fmt.Sprintf("timed out after %s: %s", limit, reported)
 }
 
-// report counts an ended attempt, and logs one that did not just work.
+// report counts an ended attempt and logs it, a success only at level debug.
 func (c *Conductor) report(a *attempt, o action.Outcome, took time.Duration) {
 	c.metrics.Attempts.WithLabelValues(a.Handler, o.Kind.String()).Inc()
 	c.metrics.AttemptSeconds.WithLabelValues(a.Handler, o.Kind.String()).Observe(took.Seconds())

@@ -16,7 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// switched is a handler that is fast until it is told to do something else; it knows which actions it was called for.
+// switched is a handler that is fast until a test replaces what it does. It records the actions that
+// it was called for.
 type switched struct {
 	mu      sync.Mutex
 	then    doer
@@ -59,7 +60,8 @@ func (s *switched) waiting(f *fake) (ids []action.ID) {
 	return ids
 }
 
-// ahead runs a lane of a thousand actions and more, ten at a time, until some of them wait for a worker.
+// ahead runs a lane of more than a thousand actions, ten at a time, until some claims wait for a
+// worker.
 func ahead(t *testing.T) (f *fake, s *switched, stop func()) {
 	t.Helper()
 	f, s = newFake(), &switched{}
@@ -105,8 +107,9 @@ func TestWhatMayNotWaitIsNotClaimedAhead(t *testing.T) {
 	}
 }
 
-// TestALaneThatTurnsSlowSpendsNothing: what waits when the lanes become slow is given back within a quarter of the attempt's
-// limit, unspent; each attempt has all of its time, and no handler is called for an action that has ended.
+// TestALaneThatTurnsSlowSpendsNothing: what waits when the lanes become slow is given back within a
+// quarter of the attempt's limit, unspent; each attempt has all of its time, and no handler is
+// called for an action that has ended.
 func TestALaneThatTurnsSlowSpendsNothing(t *testing.T) {
 	for _, lanes := range []int{1, 2, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -243,8 +246,8 @@ func TestALongLaneKeepsNoWorkerFromTheOthers(t *testing.T) {
 	})
 }
 
-// TestAQuickLaneThatTurnsSlowOnBoth: on the real ledger what waits is given back unspent, no handler is called for an
-// action that has ended, and everything is done.
+// TestAQuickLaneThatTurnsSlowOnBoth: on the real ledger what waits is given back unspent, no
+// handler is called for an action that has ended, and everything is done.
 func TestAQuickLaneThatTurnsSlowOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
 		var slow atomic.Bool

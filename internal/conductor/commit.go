@@ -13,18 +13,20 @@ import (
 
 const codeUnrecordable = "unrecordable"
 
-// answer is what became of a turn.
+// answer is the result of a turn. Each completion is recorded, kept, deferred, or dropped because
+// it was late.
 type answer struct {
-	owner       queue.Instance
+	owner       queue.Instance // the identity that made the turn; it may have been declared dead since
 	completions []queue.Completion
 	turned      queue.Turned
 	err         error
-	refused     bool               // the completions were recorded apart from the wants, as far as err says
-	kept        []queue.Completion // to be recorded again
-	deferred    []queue.Completion // to be recorded later: what follows them could not be planned
+	refused     bool               // nothing was claimed, and the completions were recorded on their own up to err
+	kept        []queue.Completion // completions to record again: their transaction failed
+	deferred    []queue.Completion // completions to record later: their successors could not be planned
 }
 
-// commit makes one transaction. Completions that the ledger refuses are recorded without the claim.
+// commit makes one transaction. When the ledger refuses it because of its completions, commit
+// records these without claiming, so that one bad completion delays no other.
 func (a *answer) commit(work context.Context, c *Conductor, wants []queue.Want) {
 	began := time.Now()
 	a.turned, a.err = c.ledger.Turn(work, a.owner, a.completions, wants)
@@ -34,7 +36,7 @@ func (a *answer) commit(work context.Context, c *Conductor, wants []queue.Want) 
 		c.metrics.TurnRows.WithLabelValues("complete").Observe(float64(len(a.completions)))
 		c.metrics.TurnRows.WithLabelValues("claim").Observe(float64(len(a.turned.Claimed)))
 		a.recorded(c, a.turned, a.completions)
-	case loop.Passing(a.err) || len(a.completions) == 0:
+	case loop.Passing(a.err) || len(a.completions) == 0: // the ledger is unavailable, or refuses the claim
 		a.kept = a.completions
 	default:
 		a.refused = true
@@ -42,8 +44,8 @@ func (a *answer) commit(work context.Context, c *Conductor, wants []queue.Want) 
 	}
 }
 
-// record records completions that were refused together, halving them until the
-// one that is at fault is alone: it ends its action, visibly, and no other.
+// record records completions that were refused together. It halves them until the completion at
+// fault is alone, so that it ends only its own action, with an error that people see.
 func (a *answer) record(work context.Context, c *Conductor, completions []queue.Completion) error {
 	turned, err := c.ledger.Turn(work, a.owner, completions, nil)
 	switch {
@@ -64,11 +66,11 @@ func (a *answer) record(work context.Context, c *Conductor, completions []queue.
 	return a.replace(work, c, completions[0], err)
 }
 
-// replace ends an action whose outcome the ledger refuses as it is. When even
-// that is refused the claim is left alone: it ends with its lease.
+// replace ends an action whose outcome the ledger refuses: it records that the outcome could not be
+// recorded. When the ledger refuses that as well, the claim remains until its lease expires.
 func (a *answer) replace(work context.Context, c *Conductor, refused queue.Completion, why error) error {
 	c.log.Error("outcome refused", obs.KeyActionID, refused.ID.String(), obs.KeyOutcome, refused.Outcome.Kind.String(), obs.Error(why))
-	if refused.Outcome.Code == codeUnrecordable {
+	if refused.Outcome.Code == codeUnrecordable { // it was replaced before
 		return nil
 	}
 	refused.Outcome = action.Outcome{Kind: action.Fatal, Code: codeUnrecordable,
@@ -76,7 +78,8 @@ func (a *answer) replace(work context.Context, c *Conductor, refused queue.Compl
 	return a.record(work, c, []queue.Completion{refused})
 }
 
-// recorded notes what a turn made of completions.
+// recorded handles the ledger's answer to recorded completions: those that it deferred, those that
+// came too late, and those whose actions will be due again.
 func (a *answer) recorded(c *Conductor, turned queue.Turned, completions []queue.Completion) {
 	if deferred := turned.Deferred; len(deferred.IDs) > 0 {
 		for _, one := range completions {
@@ -98,11 +101,11 @@ func (a *answer) recorded(c *Conductor, turned queue.Turned, completions []queue
 			obs.KeyAttempt, late.Attempt, obs.KeyOutcome, late.Outcome.Kind.String(), obs.KeyError, late.Outcome.Error)
 	}
 	if slices.ContainsFunc(completions, comesBack) {
-		loop.Poke(c.sooner)
+		loop.Poke(c.sooner) // the due loop sleeps until the time that it knew before
 	}
 }
 
-// comesBack reports whether the action may be due again some time.
+// comesBack reports whether the outcome makes the action wait for another attempt.
 func comesBack(c queue.Completion) bool {
 	switch c.Outcome.Kind {
 	case action.Retry, action.RetryAfter, action.Throttle, action.GivenBack:

@@ -25,13 +25,13 @@ type Ledger interface {
 	Membership
 	Signals
 	Ticks
-	// Maintain makes ahead what the next weeks need, such as partitions.
+	// Maintain creates in advance what the next weeks need, such as partitions.
 	Maintain(ctx context.Context) error
 	// Sample measures where all actions stand.
 	Sample(ctx context.Context) (queue.Sample, error)
 }
 
-// Queue is where ready actions come from and outcomes go to; see the methods of ledger.Ledger.
+// Queue provides ready actions and records outcomes.
 type Queue interface {
 	Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error)
 	Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error)
@@ -39,12 +39,12 @@ type Queue interface {
 	Due(ctx context.Context) (next time.Time, err error)
 }
 
-// Limiters is how lanes are kept to their limits over all instances; see ledger.Ledger.
+// Limiters keeps lanes to their limits over all instances.
 type Limiters interface {
 	Grant(ctx context.Context, owner queue.Instance, asks []action.Ask) ([]action.Grant, error)
 }
 
-// Membership is how instances know who is alive.
+// Membership records which instances are alive, and takes claims back from those that are not.
 type Membership interface {
 	Join(ctx context.Context, i queue.Instance) error
 	Pulse(ctx context.Context, i queue.Instance, renew bool) (queue.Pulse, error)
@@ -53,7 +53,7 @@ type Membership interface {
 	Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]queue.Rescued, error)
 }
 
-// Signals is how the conductor hears of what others did.
+// Signals reports what callers and other instances did: work became ready, or an end was requested.
 type Signals interface {
 	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 	ReadyLanes() []string
@@ -62,17 +62,18 @@ type Signals interface {
 	Stopped(ctx context.Context, owner queue.Instance, id action.ID, o action.Outcome) error
 }
 
-// Config is how a conductor works.
+// Config configures a conductor.
 type Config struct {
 	Instance queue.Instance     // Name and Version, for people; each join makes a new id
 	Handlers map[string]Handler // by the name that actions carry; Serve puts others in their place
 	Limits   map[string]Limits  // as in Table
 	Workers  int                // attempts at the same time; default 200
 	TurnRows int                // most rows that one turn claims, and records; default 1,000
-	// NotifyWait is how long the search for ready work waits after a signal, so that one turn serves more; default 0.
+	// NotifyWait is how long the search for ready work waits after a signal, so that one turn
+	// serves more; default 0.
 	NotifyWait time.Duration
-	Blobs      blob.Store           // where parameters lie that are too big for their row; nil: such actions wait
-	Drain      time.Duration        // how long attempts may keep running at shutdown; 0: they are handed back at once
+	Blobs      blob.Store           // holds parameters that are too big for their row; nil: such actions wait
+	Drain      time.Duration        // how long attempts may continue at shutdown; 0: they are canceled at once
 	Log        *slog.Logger         // default: none
 	Metrics    *obs.Conductor       // default: unregistered
 	Ledger     *obs.Ledger          // metrics of the log; default: unregistered
@@ -85,27 +86,30 @@ const (
 	defaultTurnRows = 1000
 )
 
-// Conductor runs actions. Make it with New, run it once.
+// Conductor runs actions. Make it with New, run it once. Its fields are either set once, or atomic,
+// or channels; what is known of claims belongs to the loop, which other goroutines reach by exec.
 type Conductor struct {
 	ledger  Ledger
 	cfg     Config
 	log     *slog.Logger
 	metrics *obs.Conductor
 	tracer  trace.Tracer
-	table   atomic.Pointer[table] // what is served now
-	leads   atomic.Bool           // what one conductor should do is ours to do
-	drains  atomic.Bool           // nothing new is taken on
+	table   atomic.Pointer[table] // the handlers, limits and schedules served now
+	leads   atomic.Bool           // this instance does the work that only one conductor should do
+	drains  atomic.Bool           // this instance claims nothing more
 
 	instance  atomic.Pointer[queue.Instance]  // this process; its id is zero between being declared dead and joining again
 	beaten    atomic.Pointer[time.Time]       // when the last heartbeat was sent that the ledger answered
 	standings atomic.Pointer[[]turn.Standing] // how lanes are limited, for the metrics
 
-	ready       chan struct{} // something may be ready to claim
-	served      chan struct{} // there is another table
-	renewed     chan struct{} // the ledger has answered a heartbeat
-	sooner      chan struct{} // something may be due sooner than the due loop knows
-	told        chan struct{} // the other instances are to know what changed here
-	rescheduled chan struct{} // there are other schedules
+	// Signals. Each has room for one, so that sending never blocks and signals that come together
+	// are handled once.
+	ready       chan struct{} // work may be ready to claim
+	served      chan struct{} // the table was replaced
+	renewed     chan struct{} // the ledger answered a heartbeat
+	sooner      chan struct{} // an action may be due sooner than the due loop knows
+	changed     chan struct{} // this instance changed: send a heartbeat now, so that other instances see it
+	rescheduled chan struct{} // the schedules were replaced
 
 	attempts sync.WaitGroup
 	ended    chan end              // of attempts; it has room for all of them
@@ -139,7 +143,7 @@ func New(l Ledger, cfg Config) *Conductor {
 		served:      make(chan struct{}, 1),
 		renewed:     make(chan struct{}, 1),
 		sooner:      make(chan struct{}, 1),
-		told:        make(chan struct{}, 1),
+		changed:     make(chan struct{}, 1),
 		rescheduled: make(chan struct{}, 1),
 		ended:       make(chan end, cfg.Workers),
 		calls:       make(chan func(*claimLoop)),
@@ -163,7 +167,8 @@ func (c *Conductor) Run(ctx context.Context) error {
 	}
 	c.instance.Store(&instance)
 	c.rescue(ctx, func(action.ID) bool { return false })
-	// What must outlive the end of ctx, until nothing runs any more: heartbeats, cancels, recording.
+	// Heartbeats, cancellations and recording outlive ctx: while attempts drain, other instances
+	// must not declare this one dead and repeat its work.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var loops sync.WaitGroup
@@ -176,9 +181,9 @@ func (c *Conductor) Run(ctx context.Context) error {
 	loops.Go(func() { c.measure(ctx) })
 	t := newClaimLoop(c)
 	t.state.Joined()
-	t.run(ctx, work)
+	t.makeTurns(ctx, work)
 	t.drain(work)
-	close(c.over)
+	close(c.over) // before stop: a loop that waits in exec, or a turn with an answer, must not block
 	stop()
 	t.turns.Wait()
 	loops.Wait()

@@ -40,7 +40,8 @@ func untilEnd(ctx context.Context, _ conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Retry, Error: context.Cause(ctx).Error()}
 }
 
-// run starts a conductor with handler "work"; the returned function begins the drain and waits for the end.
+// run starts a conductor with handler "work"; the returned function begins the drain and waits for
+// the end.
 func run(t *testing.T, f *fake, do doer, with ...func(*conductor.Config)) (stop func()) {
 	t.Helper()
 	cfg := conductor.Config{Handlers: map[string]conductor.Handler{"work": do}, Workers: 10, Drain: 25 * time.Second}
@@ -325,7 +326,7 @@ func TestDeclaredDead(t *testing.T) {
 			mu.Lock()
 			causes = append(causes, context.Cause(ctx))
 			mu.Unlock()
-			return done() // too late: somebody else has it
+			return done() // too late: another instance has the claim
 		})
 		id := f.add(action.Action{Handler: "work"})
 		synctest.Wait()
@@ -428,8 +429,8 @@ func TestAClaimWhoseAnswerWasLostIsStarted(t *testing.T) {
 	})
 }
 
-// TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is under way, a rescue must not take its claim for one that never
-// began, and have it done again.
+// TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is under way, a rescue
+// must not take its claim for one that never began, and have it done again.
 func TestAnEndThatIsBeingRecordedHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -12,14 +12,13 @@ import (
 // ended with ErrShutdown: enough for a child process to be asked, waited for and killed.
 const handBackTime = 15 * time.Second
 
-// drain lets running attempts end, then hands back those that do not, and
-// records all of it. It returns when nothing is left, or when what is left does
-// not come back in time.
+// drain lets running attempts end by themselves, cancels the rest when Config.Drain has passed, and
+// records every end. It returns when all ends are recorded, or handBackTime after it canceled.
 func (t *claimLoop) drain(work context.Context) {
 	t.drains.Store(true)
 	t.state.Drain(time.Now())
 	if !t.state.Idle() {
-		loop.Poke(t.told) // so that the other instances know that nothing more is taken on here
+		loop.Poke(t.changed) // so that other instances see that this one claims nothing more
 	}
 	handBack := time.Now().Add(t.cfg.Drain)
 	giveUp := handBack.Add(handBackTime)
@@ -34,12 +33,15 @@ func (t *claimLoop) drain(work context.Context) {
 			t.abandon()
 			return
 		}
+		// The loop continues to make turns until every end is recorded. work is both contexts here:
+		// the one that ended started this drain.
 		t.step(work, work, until)
 	}
 	t.attempts.Wait()
 }
 
-// abandon logs what is left behind. The ledger finds these claims without an owner and gives them back.
+// abandon logs what drain leaves behind. Another instance gives these claims back, since their
+// owner has left.
 func (t *claimLoop) abandon() {
 	for _, a := range t.claims {
 		t.log.Error("attempt does not end; left behind", obs.KeyActionID, a.ID.String(), obs.KeyHandler, a.Handler, obs.KeyName, a.Name)

@@ -28,7 +28,7 @@ func (f *fake) change(lane string, to func(action.Bucket) action.Bucket) {
 	f.poke(store.TopicReady)
 }
 
-// bucket is how a lane stands.
+// bucket returns a lane's bucket as of now.
 func (f *fake) bucket(lane string) action.Bucket {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,8 @@ func (l *limiters) share(owner action.ID, a action.Ask, capacity, live int) int 
 	return slots
 }
 
-// blocked reports whether a lane, or all of its handler, may start nothing now because its target or a person says so.
+// blocked reports whether a lane, or all of its handler, may start nothing now because its target
+// or a person says so.
 func (l *limiters) blocked(lane string) bool {
 	handler, _, _ := strings.Cut(lane, "/")
 	now := time.Now()

@@ -19,14 +19,13 @@ import (
 
 var _ conductor.Ledger = (*fake)(nil)
 
-// fake is the queue in memory, with the fence, and with the faults that a test
-// wants. It stands in for the ledger where virtual time is needed; the real one
-// is tested beside it.
+// fake is the queue in memory, with the fence, and with the faults that a test wants. It replaces the
+// ledger where virtual time is needed; other tests use the real one.
 type fake struct {
 	mu      sync.Mutex
 	rows    map[action.ID]*row
 	lanes   map[string][]*row // what may be claimed, in the order in which it became so
-	later   map[*row]bool     // what waits for its time
+	later   map[*row]bool     // actions that wait for their time
 	claimed map[*row]bool
 	joined  []action.ID
 	alive   map[action.ID]bool
@@ -37,15 +36,15 @@ type fake struct {
 
 	limits limiters
 
-	pulse    queue.Pulse          // what every look finds
-	lost     []queue.Rescued      // and every rescue
-	began    func(action.ID) bool // what the last rescue was told of attempts that began
+	pulse    queue.Pulse          // the answer to every heartbeat
+	lost     []queue.Rescued      // the answer to every rescue
+	began    func(action.ID) bool // the last argument of Rescue
 	backlogs []queue.Backlog
-	samples  int // how often they were asked for
+	samples  int // calls of Sample
 
 	unguarded  atomic.Bool
 	ahead      time.Duration // of its clock, before this machine's
-	away       bool          // it tells no time
+	away       bool          // Now returns an error
 	refuseTick func(schedule string, at time.Time) error
 
 	refuse    func(c []queue.Completion) error // before a turn
@@ -54,7 +53,7 @@ type fake struct {
 	holds     func(action.ID) bool             // completions to leave out
 }
 
-// row is one action with where it stands.
+// row is one action with its thread.
 type row struct {
 	action action.Action
 	action.Thread
@@ -106,7 +105,7 @@ func (f *fake) release(r *row, s action.Status) {
 	r.ClaimedBy, r.Status = action.ID{}, s
 }
 
-// claims are the rows that are claimed, oldest first.
+// claims returns the claimed rows, oldest first.
 func (f *fake) claims() []*row {
 	return slices.SortedFunc(maps.Keys(f.claimed), func(a, b *row) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) })
 }
@@ -116,7 +115,7 @@ func (f *fake) poke(topic store.Topic) {
 	f.changed[topic] = make(chan struct{})
 }
 
-// get is a copy of where an action stands.
+// get returns a copy of an action's row.
 func (f *fake) get(id action.ID) row {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,19 +14,23 @@ type Attempt struct {
 	Spent  int // attempts that count against the policy's retries
 }
 
-// Handler does the work of actions that name it. What people and other systems say is checked before it is stored, where no
-// handler need be: by the configuration (config.Handler.Prepare), and what only a handler knows by its package.
+// Handler does the work of actions that name it. It may expect valid parameters: input is checked
+// before it is stored, by processes that may not run the handler. The configuration checks it
+// (config.Handler.Prepare), with functions of the handler's package where only that knows the
+// rules.
 type Handler interface {
-	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrCanceled, ErrShutdown or ErrLeaseLost.
+	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrCanceled, ErrShutdown
+	// or ErrLeaseLost.
 	Do(ctx context.Context, a Attempt) action.Outcome
 }
 
-// HandOff is a handler whose work continues elsewhere once it was accepted: Done
-// means QUEUED, and an observer says how it ends. Being one is the trait.
+// HandOff is a handler whose work continues elsewhere after it was accepted: Done means QUEUED, and
+// an observer reports how the work ends. A handler hands off if and only if it implements HandOff.
 type HandOff interface {
 	Handler
-	// Stop ends work that may have been handed off. Done: it was asked to end, or is not there; Fatal: it
-	// cannot be stopped, and the action is given up; anything else is tried again.
+	// Stop ends work that may have been handed off. It returns Done if the work was asked to end or
+	// does not exist, and Fatal if it cannot be stopped; the action ends in both cases. After any
+	// other outcome Stop is called again.
 	Stop(ctx context.Context, a Attempt) action.Outcome
 }
 

@@ -15,7 +15,8 @@ type Limits struct {
 	action.Limits     // over all instances
 	Workers       int // attempts at a time in this instance; 0: as many as it has workers
 
-	// Refusing reports whether an attempt's error means that the target refuses work: it is throttle then, not retry. nil: none does.
+	// Refusing reports whether an attempt's error means that the target refuses work. The outcome
+	// is then throttle instead of retry. nil: no error does.
 	Refusing func(text string) bool
 }
 
@@ -25,13 +26,14 @@ func (c *Conductor) refusing(handler, text string) bool {
 	return matches != nil && matches(text)
 }
 
-// ask reports to the ledger and asks what lanes may do. An ask that fails is made again; until then limited lanes wait,
-// and the other lanes do not.
-func (t *claimLoop) ask(work context.Context, asks []action.Ask) {
+// askLimits reports results to the ledger and asks for tokens and slots. An ask that fails is made
+// again; until then limited lanes wait, and lanes without limits do not.
+func (t *claimLoop) askLimits(work context.Context, asks []action.Ask) {
 	owner := t.current()
 	t.background(func() func(time.Time) {
 		granted, err := t.ledger.Grant(work, owner, asks)
 		return func(now time.Time) {
+			// A grant to an identity that was declared dead since is void.
 			if err != nil || owner.ID != t.current().ID {
 				t.state.NotAsked(now)
 				if err != nil {
@@ -40,22 +42,22 @@ func (t *claimLoop) ask(work context.Context, asks []action.Ask) {
 				return
 			}
 			for _, news := range t.state.Granted(asks, granted, now) {
-				t.tell(news.Key, news.Was, news.Is)
+				t.logLimits(news.Key, news.Was, news.Is)
 			}
 			t.publish()
 		}
 	})
 }
 
-// tell logs a change that people should know of.
-func (c *Conductor) tell(lane string, was, is action.Bucket) {
+// logLimits logs how the breaker of a lane changed, if people should know.
+func (c *Conductor) logLimits(lane string, was, is action.Bucket) {
 	about := []any{obs.KeyLane, lane, obs.KeyHandler, action.HandlerOf(lane), obs.KeyRate, is.Rate(), obs.KeyReason, is.Reason}
 	switch {
 	case is.Disabled() && !was.Disabled():
 		c.log.Warn("lane disabled", about...)
 	case is.PausedBy != "" && (was.PausedBy == "" || !was.PauseUntil.Equal(is.PauseUntil)):
 		about = append(about, obs.KeyBy, is.PausedBy)
-		if !is.PauseUntil.IsZero() { // else until a person resumes it
+		if !is.PauseUntil.IsZero() { // zero: the pause lasts until a person resumes the lane
 			about = append(about, obs.KeyUntil, is.PauseUntil)
 		}
 		c.log.Warn("lane paused", about...)
@@ -68,7 +70,8 @@ func (c *Conductor) tell(lane string, was, is action.Bucket) {
 	}
 }
 
-// lanesNow returns the lanes that are limited or in trouble, for the metrics; the worst first.
+// lanesNow returns the lanes that are limited, slowed, paused or disabled, for the metrics. The
+// disabled ones come first, then those that have been slowed for longest.
 func (c *Conductor) lanesNow(now time.Time) []obs.Lane {
 	standings := c.standings.Load()
 	if standings == nil {
@@ -76,7 +79,7 @@ func (c *Conductor) lanesNow(now time.Time) []obs.Lane {
 	}
 	var lanes []obs.Lane
 	for _, s := range *standings {
-		there := now.Add(s.Skew)
+		there := now.Add(s.Skew) // by the ledger's clock, which stamped the bucket
 		b := s.Bucket.At(there)
 		lane := obs.Lane{Handler: action.HandlerOf(s.Key), Lane: s.Key, Disabled: b.Disabled()}
 		if b.Metered() && !b.Disabled() && !b.Paused(there) {

@@ -21,7 +21,7 @@ func limits(l action.Limits) func(*conductor.Config) {
 // meter counts what runs and what has run.
 type meter struct{ busy, most, runs atomic.Int64 }
 
-// take is a handler that takes a while.
+// take returns a handler whose attempts take d and end with outcome.
 func (m *meter) take(d time.Duration, outcome func() action.Outcome) doer {
 	return func(ctx context.Context, _ conductor.Attempt) action.Outcome {
 		m.most.Store(max(m.most.Load(), m.busy.Add(1)))
@@ -243,10 +243,10 @@ func TestPausedAndDisabledLanesWait(t *testing.T) {
 		within(t, "runs of the one lane that may", m.runs.Load(), 10, 10)
 		f.change("work/a", func(b action.Bucket) action.Bucket { return b.Resume(time.Now()) })
 		settle(2 * time.Second)
-		within(t, "after the first may go on", m.runs.Load(), 20, 20)
+		within(t, "after the first has resumed", m.runs.Load(), 20, 20)
 		f.change("work/b", action.Bucket.Enable)
 		settle(2 * time.Second)
-		within(t, "after the second may go on", m.runs.Load(), 30, 30)
+		within(t, "after the second has resumed", m.runs.Load(), 30, 30)
 		stop()
 	})
 }
@@ -330,7 +330,8 @@ func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
 	})
 }
 
-// TestAnErrorThatTheBreakerKnowsIsARefusal: it spends no attempt and slows the lane, unless the action may be done once only.
+// TestAnErrorThatTheBreakerKnowsIsARefusal: it spends no attempt and slows the lane, unless the
+// action may be done once only.
 func TestAnErrorThatTheBreakerKnowsIsARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -418,7 +419,8 @@ func TestLimitsChangeWhileLanesAreServed(t *testing.T) {
 	})
 }
 
-// TestATroubledLaneNeverSlowsAnother: guarantee 8. Whatever happens to any of the lanes, one that is well runs as if it were alone.
+// TestATroubledLaneNeverSlowsAnother: guarantee 8. Whatever happens to any of the lanes, one that
+// is well runs as if it were alone.
 func TestATroubledLaneNeverSlowsAnother(t *testing.T) {
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 )
 
-// TestWhatIsReadyIsDone: whatever the lanes, their limits, how long attempts take now and then, how many workers there
-// are and how many conductors, which may stop and be followed by others: all that was asked for is done, each action once.
+// TestWhatIsReadyIsDone: whatever the lanes, their limits, how long attempts take now and then, how
+// many workers there are and how many conductors, which may stop and be followed by others: all
+// that was asked for is done, each action once.
 func TestWhatIsReadyIsDone(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -70,8 +71,9 @@ func TestWhatIsReadyIsDone(t *testing.T) {
 	}
 }
 
-// TestNobodyKeepsALaneWithoutItsHandler: one attempt at a time in the lane and in all of its handler's lanes, and several
-// conductors: none keeps the slot of the one while another keeps that of the other.
+// TestNobodyKeepsALaneWithoutItsHandler: one attempt at a time in the lane and in all of its
+// handler's lanes, and several conductors: none keeps the slot of the one while another keeps that
+// of the other.
 func TestNobodyKeepsALaneWithoutItsHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

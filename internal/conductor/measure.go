@@ -12,10 +12,11 @@ import (
 
 const (
 	sampleEvery = 15 * time.Second
-	samplePart  = 20 // measuring takes at most this part of the time, however many actions live
+	samplePart  = 20 // sampling takes at most 1/samplePart of the time, however many actions are live
 )
 
-// measure samples the log regularly while this instance leads.
+// measure samples the ledger regularly while this instance leads. Otherwise it clears the sample,
+// since sums over instances would count the same actions several times.
 func (c *Conductor) measure(ctx context.Context) {
 	sampled := c.cfg.Ledger.Sampled
 	defer sampled.Set(nil)
@@ -39,7 +40,7 @@ func (c *Conductor) measure(ctx context.Context) {
 	}
 }
 
-// shown is a sample as metrics have it.
+// shown converts a sample to metrics.
 func shown(s queue.Sample) *obs.Sample {
 	m := &obs.Sample{Threads: map[[2]string]int{}, Oldest: map[string]time.Duration{}, DeadTuples: s.Strain.DeadTuples}
 	if p := s.Partitions; p != nil {

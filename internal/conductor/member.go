@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// join registers this process under a fresh id.
+// join registers this process under a new id. The lease counts from before the request, as the
+// ledger may have stored it any time since.
 func (c *Conductor) join(ctx context.Context) (queue.Instance, error) {
 	began := time.Now()
 	instance, err := queue.Join(ctx, c.ledger, c.identity(), c.log)
@@ -22,7 +23,7 @@ func (c *Conductor) join(ctx context.Context) (queue.Instance, error) {
 	return instance, err
 }
 
-// identity is this process as others see it.
+// identity returns this process as other instances see it, without an id.
 func (c *Conductor) identity() queue.Instance {
 	instance := c.cfg.Instance
 	instance.Handlers = slices.Clone(c.table.Load().names)
@@ -32,26 +33,31 @@ func (c *Conductor) identity() queue.Instance {
 	return instance
 }
 
-// current returns who this process is; its id is zero between being declared dead and joining again.
+// current returns the identity under which this process is registered. Its id is zero between being
+// declared dead and joining again.
 func (c *Conductor) current() queue.Instance { return *c.instance.Load() }
 
-// alive reports whether the ledger must still take this instance for alive, by this machine's clocks: the one that stops
-// while the machine sleeps, and the one that people set. An instance that was frozen finds out so before it begins
-// an action that another instance has by now.
+// alive reports whether this instance's lease certainly lasts, by both clocks of this machine: the
+// monotonic one, which may stop while the machine sleeps, and the wall clock, which people set. A
+// process that was frozen thereby finds out before it begins an action that another instance may
+// have claimed since.
 func (c *Conductor) alive(now time.Time) bool {
 	beaten, lease := *c.beaten.Load(), leaseBeats*c.cfg.Instance.Beat()
 	return now.Sub(beaten) < lease && now.Round(0).Sub(beaten.Round(0)) < lease
 }
 
-// leaseBeats is how many heartbeats an instance's lease is.
+// leaseBeats is the lease of an instance in heartbeats.
 const leaseBeats = queue.InstanceLease / queue.HeartbeatEvery
 
-// attentive is how often others are looked after while they hold claims, so that one that dies is missed at once.
+// attentive is the time between looks at other instances while they hold claims, so that the death
+// of one is noticed soon.
 const attentive = time.Second
 
-// beats says regularly that this instance is alive, and looks after what there is to do and after the others.
+// beats sends heartbeats until work ends. While other instances hold claims it also looks at them
+// between its heartbeats.
 func (c *Conductor) beats(work context.Context) {
-	// Who joins looks soon, since it may be the successor of one that has just died.
+	// An instance that has just joined looks soon: it may be the successor of one that has just
+	// died.
 	beat, others := time.Now().Add(loop.Jitter(c.cfg.Instance.Beat())), true
 	var away loop.Backoff
 	for {
@@ -59,14 +65,16 @@ func (c *Conductor) beats(work context.Context) {
 		if others {
 			wait = min(wait, loop.Jitter(attentive))
 		}
-		told := wake(work, wait, c.told)
+		changed := wake(work, wait, c.changed)
 		if work.Err() != nil {
 			return
 		}
-		renew := told || !time.Now().Before(beat)
+		renew := changed || !time.Now().Before(beat)
 		next := time.Now().Add(loop.Jitter(c.cfg.Instance.Beat()))
 		var err error
-		if others, err = c.pulse(work, renew); err != nil { // to be back before others take it for dead
+		if others, err = c.pulse(work, renew); err != nil {
+			// The first tries come sooner than a heartbeat would, so that the lease survives a lost
+			// answer.
 			beat = time.Now().Add(away.Next())
 			continue
 		}
@@ -77,7 +85,8 @@ func (c *Conductor) beats(work context.Context) {
 	}
 }
 
-// pulse is one beat, or a look between two. It reports whether others hold claims.
+// pulse sends a heartbeat if renew is set, and looks at other instances in the same statement. It
+// reports whether other instances hold claims.
 func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err error) {
 	self := c.current()
 	self.Handlers, self.Draining = c.table.Load().names, c.drains.Load()
@@ -95,7 +104,7 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 	}
 	c.leads.Store(pulse.Leads)
 	if renew {
-		c.beaten.Store(&began)
+		c.beaten.Store(&began) // when it was sent, not answered: the lease may be counted from then
 		loop.Poke(c.renewed)
 	}
 	if pulse.Lost {
@@ -104,7 +113,9 @@ func (c *Conductor) pulse(work context.Context, renew bool) (others bool, err er
 	return pulse.Others, nil
 }
 
-// rejoin gives up everything that was claimed: other instances have it by now.
+// rejoin drops every claim and unrecorded end, since other instances may have claimed these actions
+// by now, and registers this process under a new id. Between the two steps the id is zero and the
+// state is not joined, so that no turn is made for either identity.
 func (c *Conductor) rejoin(work context.Context) {
 	old := c.current()
 	c.exec(func(t *claimLoop) {
@@ -130,9 +141,12 @@ func (c *Conductor) rejoin(work context.Context) {
 	c.takeBack(work)
 }
 
-// takeBack rescues claims, and drops those of this instance that are among them.
+// takeBack rescues claims of dead instances and expired claims of this one, and then drops the
+// latter here.
 func (c *Conductor) takeBack(ctx context.Context) {
-	begun := map[action.ID]bool{} // what runs, or has ended and is not recorded
+	// Which of this instance's attempts have begun: those that run, and those that have ended but
+	// are not recorded. The ledger must not treat their claims as unused.
+	begun := map[action.ID]bool{}
 	c.exec(func(t *claimLoop) {
 		for _, a := range t.claims {
 			if a.state.Began() {
@@ -159,7 +173,8 @@ func (c *Conductor) takeBack(ctx context.Context) {
 	loop.Poke(c.ready)
 }
 
-// rescue takes back the claims of dead instances, and those of this one that outlived their lease; see ledger.Rescue.
+// rescue takes back the claims of dead instances, and those of this one that outlived their lease.
+// began reports whether the attempt of one of these has begun.
 func (c *Conductor) rescue(ctx context.Context, began func(action.ID) bool) []queue.Rescued {
 	rescued, err := c.ledger.Rescue(ctx, c.current().ID, began)
 	if err != nil && ctx.Err() == nil {

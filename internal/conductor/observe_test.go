@@ -25,7 +25,7 @@ func logged(out *bytes.Buffer) func(*conductor.Config) {
 	return func(c *conductor.Config) { c.Log = slog.New(slog.NewJSONHandler(out, nil)) }
 }
 
-// lines are what was logged, without what differs from run to run.
+// lines returns what was logged, without attributes that differ from run to run.
 func lines(t *testing.T, out *bytes.Buffer) (all []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(out.String()) {
@@ -44,7 +44,7 @@ func TestAnIdleConductorLogsNothing(t *testing.T) {
 		f := newFake()
 		var out bytes.Buffer
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() }, logged(&out))
-		f.add(action.Action{Handler: "work"}) // what just works is no news either
+		f.add(action.Action{Handler: "work"}) // a success is not logged either
 		settle(3 * time.Hour)
 		stop()
 		if out.Len() > 0 {
@@ -119,7 +119,8 @@ func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
 	})
 }
 
-// The first of those that share a ledger measures it; the others show nothing of it, so that sums are right.
+// One conductor of those that share a ledger measures it. The rest publish no sample, so that sums
+// over instances are right.
 func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -9,14 +9,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Codes of attempts whose parameters lie in the blob store.
+// Codes of attempts whose parameters are in the blob store.
 const (
 	codeParametersAway = "parameters_unavailable"
 	codeParametersLost = "parameters_lost"
 )
 
-// fetch reads parameters that are too big for their row; false: the outcome says why there are none. That the store is
-// away is no news about the handler's target, and spends nothing.
+// fetch reads parameters that are too big for their row. If it returns false, the outcome explains
+// why they are missing. An unavailable store spends no attempt, since it has nothing to do with the
+// handler's target.
 func (c *Conductor) fetch(ctx context.Context, a *attempt) (action.Outcome, bool) {
 	if a.ParametersRef == "" {
 		return action.Outcome{}, true
@@ -38,7 +39,7 @@ func (c *Conductor) fetch(ctx context.Context, a *attempt) (action.Outcome, bool
 	return away, false
 }
 
-// whole is the action with its parameters, wherever they lie.
+// whole returns the action with its parameters, whether the row or the blob store has them.
 func (a *attempt) whole() action.Action {
 	one := a.Action
 	if a.parameters != nil {

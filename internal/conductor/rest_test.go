@@ -18,7 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
-// TestAConductorAtRestAsksOnceAHeartbeat counts statements (T9); `bench idle` counts them for minutes.
+// TestAConductorAtRestAsksOnceAHeartbeat counts statements (T9); `bench idle` counts them for
+// minutes.
 func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

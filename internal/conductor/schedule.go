@@ -13,14 +13,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Schedule is an action that is made again and again.
+// Schedule creates an action at each tick of a cron schedule.
 type Schedule struct {
 	Name   string
 	Window cron.Schedule
-	Action action.Action // what each tick makes, without its id
+	Action action.Action // the action that each tick creates, without its id
 }
 
-// Ticks is how the actions of schedules are made; see ledger.Ledger.
+// Ticks creates the actions of schedules.
 type Ticks interface {
 	Now(ctx context.Context) (time.Time, error)
 	Tick(ctx context.Context, schedule string, at time.Time, a action.Action) (queue.Enqueued, error)
@@ -29,28 +29,33 @@ type Ticks interface {
 }
 
 const (
-	longestSleep = time.Minute // bounds the sleep until a tick: clocks of machines jump, and the database's counts
-	turnEvery    = time.Second // between looks at work that ticks wait for
-	// staleTick is the age at which a tick without a partition is skipped: partitions of so long ago are not added any more.
+	// longestSleep bounds the sleep until a tick. Ticks are due by the database's clock, and this
+	// machine's clock may jump.
+	longestSleep = time.Minute
+	turnEvery    = time.Second // between looks at a running action that the next tick waits for
+	// staleTick is the age at which a tick without a partition is skipped: partitions are not added
+	// for times so long ago.
 	staleTick = 24 * time.Hour
 )
 
-// ticker makes the actions of schedules. Every instance has one: they compute the same ticks, with the same ids.
+// ticker creates the actions of schedules. Every instance has one. All compute the same ticks and
+// derive the same ids from them, so the ledger creates each action once.
 type ticker struct {
 	*Conductor
 	known map[string]*ticking // by the schedule's name
 	away  loop.Backoff
 }
 
-// ticking is what is remembered of a schedule; what has happened is in the ledger.
+// ticking is what this instance remembers of a schedule. It may be lost at any time: which ticks
+// have happened is in the ledger.
 type ticking struct {
 	since   time.Time    // when this instance first saw the schedule
-	next    time.Time    // nothing is to be done before
-	skipped time.Time    // the last tick that no partition could hold; the ticks after it are still made
+	next    time.Time    // when the schedule needs a look; nothing is due before
+	skipped time.Time    // the last tick for which no partition exists; later ticks are still made
 	away    loop.Backoff // of this schedule alone, so that one that fails delays no other
 }
 
-// ticks looks at the schedules when one of them may ask for something.
+// ticks looks at the schedules whenever one may be due, until ctx ends.
 func (c *Conductor) ticks(ctx context.Context) {
 	t := ticker{Conductor: c, known: map[string]*ticking{}}
 	for ctx.Err() == nil {
@@ -65,11 +70,11 @@ func (c *Conductor) ticks(ctx context.Context) {
 	}
 }
 
-// look does what is due, and says when to look again.
+// look handles the schedules that are due, and returns the time until the next look.
 func (t *ticker) look(ctx context.Context) time.Duration {
 	schedules := t.table.Load().Schedules
 	if len(schedules) == 0 {
-		return time.Hour // Serve wakes
+		return time.Hour // Serve wakes this loop when it brings schedules
 	}
 	now, err := t.ledger.Now(ctx)
 	if err != nil {
@@ -99,7 +104,8 @@ func (t *ticker) look(ctx context.Context) time.Duration {
 	return max(sleep, minDue)
 }
 
-// due makes what is due of one schedule. After an error it waits: for the database as long as its back-off says, else for longestSleep.
+// due handles one schedule. After an error the schedule waits: for its back-off if the database was
+// unavailable, else for longestSleep, since an immediate retry would fail the same way.
 func (t *ticker) due(ctx context.Context, s Schedule, memory *ticking, now time.Time) {
 	err := t.tick(ctx, s, memory, now)
 	if err == nil {
@@ -113,19 +119,20 @@ func (t *ticker) due(ctx context.Context, s Schedule, memory *ticking, now time.
 	memory.next = now.Add(delay)
 }
 
-// tick makes the actions of a schedule that are due.
+// tick creates the action of a schedule that is due, and first cancels the one before if the
+// schedule replaces it. cron.Schedule.Due decides which of several missed ticks counts.
 func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time.Time) error {
 	last, past, err := t.ledger.LastTick(ctx, s.Action)
 	if err != nil {
 		return err
 	}
-	if memory.skipped.After(past.At) {
+	if memory.skipped.After(past.At) { // the ledger has no action of a skipped tick
 		past.At = memory.skipped
 	}
 	due := s.Window.Due(past, memory.since, now)
 	if due.Replace {
 		err := t.ledger.Cancel(ctx, last.ID, queue.CancelNow)
-		if err != nil && !fault.Is(err, fault.Terminal) {
+		if err != nil && !fault.Is(err, fault.Terminal) { // terminal: it has ended by itself meanwhile
 			return err
 		}
 	}
@@ -151,7 +158,7 @@ func (t *ticker) tick(ctx context.Context, s Schedule, memory *ticking, now time
 	return nil
 }
 
-// failed logs what went wrong and returns how long to wait before the next try.
+// failed logs an error and returns the delay before the next try.
 func (t *ticker) failed(ctx context.Context, away *loop.Backoff, what, name string, err error) time.Duration {
 	delay := away.Next()
 	if ctx.Err() == nil {

@@ -215,7 +215,7 @@ func TestMissedTicksAreMadeUpFor(t *testing.T) {
 				stop := conducted(t, f, at(time.Second), s)
 				settle(time.Hour)
 				stop()
-				settle(4 * time.Hour) // nobody runs until 14:30
+				settle(4 * time.Hour) // no conductor runs until 14:30
 				stop = conducted(t, f, at(time.Second), s)
 				settle(time.Hour)
 				stop()
@@ -231,8 +231,8 @@ func TestMissedTicksAreMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestSchedulesOutliveTheLedger: while the ledger is away nothing is lost, a schedule whose action it refuses holds up
-// no other, and one that a reload brings makes up for nothing.
+// TestSchedulesOutliveTheLedger: while the ledger is away nothing is lost, a schedule whose action
+// it refuses holds up no other, and one that a reload brings makes up for nothing.
 func TestSchedulesOutliveTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -274,7 +274,8 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-// TestARefusedTickDelaysNoOtherSchedule: the refusal is one that passes, such as a partition that is missing.
+// TestARefusedTickDelaysNoOtherSchedule: the refusal is one that passes, such as a partition that
+// is missing.
 func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -12,10 +12,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// stopLimit bounds one try to stop handed-off work; it ends before another instance may try.
+// stopLimit bounds one try to stop handed-off work. It is shorter than the lease of the stop, so
+// that the try ends before another instance may begin one.
 const stopLimit = action.StopLease / 2
 
-// stopAsked stops handed-off work that somebody asked to end, each in a goroutine of its own.
+// stopAsked stops handed-off work whose end was requested, each piece in a goroutine of its own.
 func (c *Conductor) stopAsked(work context.Context, stops *sync.WaitGroup) error {
 	owner := c.current()
 	handOffs := c.table.Load().handOffs
@@ -29,7 +30,8 @@ func (c *Conductor) stopAsked(work context.Context, stops *sync.WaitGroup) error
 	return err
 }
 
-// stop makes one try and records how it went. What cannot be recorded is tried again when the lease has passed.
+// stop makes one try to stop handed-off work and records the outcome. If that cannot be recorded,
+// some instance tries again after the lease of the stop.
 func (c *Conductor) stop(work context.Context, owner queue.Instance, a queue.Claimed) {
 	ctx, cancel := context.WithTimeoutCause(work, stopLimit, fmt.Errorf("stopping took longer than %s", stopLimit))
 	defer cancel()
@@ -39,7 +41,7 @@ func (c *Conductor) stop(work context.Context, owner queue.Instance, a queue.Cla
 	if o.Kind != action.Done {
 		c.log.Warn("handed-off work is not stopped", about...)
 	}
-	if work.Err() != nil {
+	if work.Err() != nil { // this process ends, and the outcome may only reflect that
 		return
 	}
 	if err := c.ledger.Stopped(work, owner, a.ID, o); err != nil {
@@ -47,7 +49,7 @@ func (c *Conductor) stop(work context.Context, owner queue.Instance, a queue.Cla
 	}
 }
 
-// tryStop calls the handler, and says how it went whatever the handler does.
+// tryStop calls the handler. It returns an outcome even if the handler panics.
 func (c *Conductor) tryStop(ctx context.Context, a queue.Claimed) (o action.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {

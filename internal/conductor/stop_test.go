@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// handOff hands work to nobody.
+// handOff accepts work and hands it to no system.
 type handOff struct {
 	doer
 	stop doer
@@ -73,7 +73,8 @@ func TestStopsAreTriedUntilTheyAreAccepted(t *testing.T) {
 	})
 }
 
-// TestHandOffOnBoth: the real ledger takes it from PENDING to QUEUED, and after a cancel to CANCELED.
+// TestHandOffOnBoth: the real ledger takes it from PENDING to QUEUED, and after a cancel to
+// CANCELED.
 func TestHandOffOnBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *ledger.Ledger) {
 		ctx, cancel := context.WithCancel(t.Context())

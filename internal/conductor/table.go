@@ -7,14 +7,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/loop"
 )
 
-// Table is what a conductor serves. It is not changed once it was handed over.
+// Table is what a conductor serves. It must not change after it was passed to Serve: the loops read
+// it without a lock.
 type Table struct {
 	Handlers  map[string]Handler // by the name that actions carry
-	Limits    map[string]Limits  // by handler; none: only a target that refuses work slows its lane
-	Schedules []Schedule         // whose actions are made when their times come
+	Limits    map[string]Limits  // by handler; without an entry, only a target that refuses work limits its lane
+	Schedules []Schedule
 }
 
-// table is a Table with what is asked of it often.
+// table is a Table with values that the loops need often.
 type table struct {
 	Table
 	names    []string // sorted
@@ -26,7 +27,7 @@ type table struct {
 func (c *Conductor) Serve(t Table) {
 	c.table.Store(newTable(t))
 	loop.Poke(c.served)
-	loop.Poke(c.told)
+	loop.Poke(c.changed)
 	loop.Poke(c.rescheduled)
 }
 

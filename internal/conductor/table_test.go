@@ -40,7 +40,7 @@ func TestAReloadServesOtherHandlersAndCutsNothing(t *testing.T) {
 			t.Error("the new handlers are not served")
 		}
 		if got := f.get(orphan).Status; got != action.Pending {
-			t.Errorf("an action of a handler that is no more is %s, want PENDING", got)
+			t.Errorf("an action of a removed handler is %s, want PENDING", got)
 		}
 		settle(time.Minute)
 		if got := f.get(running); got.Status != action.Successful || got.Attempt != 1 {

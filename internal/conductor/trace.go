@@ -12,8 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// span begins the span of an attempt. It is a trace of its own, linked to whoever enqueued the action: attempts come
-// long after that, and there may be many. Those for a deployment are one trace.
+// span begins the span of an attempt. It starts a trace that is linked to the request that enqueued
+// the action: an attempt may follow long after the request, and there may be many attempts. All
+// attempts for one deployment share a trace.
 func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trace.Span) {
 	if c.cfg.Tracing == nil && a.Step == nil {
 		return ctx, noop.Span{}
@@ -31,7 +32,7 @@ func (c *Conductor) span(ctx context.Context, a *attempt) (context.Context, trac
 	return c.tracer.Start(ctx, "attempt "+a.Handler, options...)
 }
 
-// endSpan says how the attempt went.
+// endSpan records the outcome of the attempt and ends its span.
 func endSpan(span trace.Span, o action.Outcome) {
 	if !span.IsRecording() {
 		return
@@ -43,13 +44,13 @@ func endSpan(span trace.Span, o action.Outcome) {
 	span.End()
 }
 
-// traced is a ledger whose turns are spans.
+// traced wraps a ledger so that each turn is a span.
 type traced struct {
 	Ledger
 	tracer trace.Tracer
 }
 
-// Turn is one span with what went in and came out.
+// Turn makes a turn within a span that has the numbers of rows as attributes.
 func (t traced) Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
 	ctx, span := t.tracer.Start(ctx, "turn", trace.WithNewRoot())
 	defer span.End()

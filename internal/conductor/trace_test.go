@@ -87,7 +87,7 @@ func TestAttemptsForOneDeploymentAreOneTrace(t *testing.T) {
 	}
 }
 
-// value is a span's attribute.
+// value returns an attribute of a span.
 func value(s tracetest.SpanStub, key attribute.Key) attribute.Value {
 	for _, a := range s.Attributes {
 		if a.Key == key {

@@ -15,23 +15,28 @@ import (
 
 const (
 	lanesAtOnce = 200         // lanes asked for per search
-	askAgain    = time.Second // until deferred ends are tried again; their successors could not be planned
+	askAgain    = time.Second // until deferred ends are recorded again; their successors could not be planned
 )
 
-// loop owns what is known of claims. What it does is decided by package turn; its transactions and the attempts run in
-// goroutines of their own and report to it over channels, so that it never waits for the ledger and needs no lock.
+// loop owns what is known of claims. Package turn decides what the loop does. Transactions and
+// attempts run in goroutines of their own and report to the loop over channels, so that it never
+// waits for the ledger and needs no lock.
+//
+// A claim moves from claims to unflushed when its attempt ends, to recording while a turn records
+// it, and then vanishes; or back to unflushed if the turn fails; or to deferred, and from there to
+// unflushed. state keeps the same numbers, so both must change together.
 type claimLoop struct {
 	*Conductor
 	state     *turn.State
-	claims    map[claim]*attempt // what is claimed and has not ended
-	unflushed []queue.Completion // ended, and not recorded; oldest first
-	deferred  []queue.Completion // ended, and left out of a turn
-	recording map[claim]bool     // ended, and recorded by a turn that is under way
-	until     time.Time          // when the deferred ones are tried again
-	away      loop.Backoff
+	claims    map[claim]*attempt // claims whose attempts have not ended
+	unflushed []queue.Completion // ends to be recorded, the oldest first
+	deferred  []queue.Completion // ends to be recorded at until; their successors could not be planned
+	recording map[claim]bool     // ends that a turn under way records
+	until     time.Time          // when the deferred ends are recorded again
+	away      loop.Backoff       // the delay after transactions that failed
 
 	turns   sync.WaitGroup
-	answers chan func(now time.Time) // of transactions
+	answers chan func(now time.Time) // a function per finished transaction, which the loop calls with its answer
 }
 
 func newClaimLoop(c *Conductor) *claimLoop {
@@ -46,19 +51,20 @@ func newClaimLoop(c *Conductor) *claimLoop {
 	return t
 }
 
-// run makes turns until ctx ends. Transactions are on work, so that the end of ctx cuts none.
-func (t *claimLoop) run(ctx, work context.Context) {
+// makeTurns makes turns until ctx ends. Transactions use work, so that the end of ctx aborts none.
+func (t *claimLoop) makeTurns(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		t.step(ctx, work, time.Time{})
 	}
 }
 
-// step starts the attempts that may begin, then begins the next turn, or waits until there is one to make, something
-// happens, ctx ends, or a time has come; zero: none.
+// step starts the attempts that may begin. Then it begins the next turn, or waits until one may be
+// due, an event arrives, ctx ends, or limit is reached; a zero limit is none.
 func (t *claimLoop) step(ctx, work context.Context, limit time.Time) {
 	now := time.Now()
+	// Checked before every start: a process that was frozen must not begin what it claimed before.
 	t.state.Allow(t.ledger.Guarded() && t.alive(now))
-	t.again(now)
+	t.requeue(now)
 	for _, c := range t.state.Advance(now) {
 		t.start(work, c.Work.(*attempt), now)
 	}
@@ -74,7 +80,8 @@ func (t *claimLoop) step(ctx, work context.Context, limit time.Time) {
 	t.wait(ctx, at)
 }
 
-// wait returns at the time, when there is one, or when something has happened.
+// wait handles one event, and all ends that are there. It returns earlier at a time, unless that is
+// zero, or when ctx ends.
 func (t *claimLoop) wait(ctx context.Context, at time.Time) {
 	var alarm <-chan time.Time
 	if !at.IsZero() {
@@ -98,7 +105,7 @@ func (t *claimLoop) wait(ctx context.Context, at time.Time) {
 	case <-alarm:
 	case <-ctx.Done():
 	}
-	for now := time.Now(); ; { // ends come in numbers
+	for now := time.Now(); ; { // ends come in bursts: one look at the state serves many
 		select {
 		case e := <-t.ended:
 			t.end(e, now)
@@ -108,7 +115,7 @@ func (t *claimLoop) wait(ctx context.Context, at time.Time) {
 	}
 }
 
-// gauge publishes how many attempts there are.
+// gauge publishes the numbers of attempts.
 func (t *claimLoop) gauge() {
 	running, waiting, unrecorded := t.state.Counts()
 	t.metrics.Running.Set(float64(running))
@@ -116,7 +123,7 @@ func (t *claimLoop) gauge() {
 	t.metrics.Unflushed.Set(float64(unrecorded))
 }
 
-// configure takes over the table that is served.
+// configure passes the served table's handlers and limits to the state.
 func (t *claimLoop) configure(now time.Time) {
 	served := t.table.Load()
 	limits := make(map[string]turn.Limits, len(served.names))
@@ -128,18 +135,18 @@ func (t *claimLoop) configure(now time.Time) {
 	t.publish()
 }
 
-// publish lets the metrics show how lanes are limited.
+// publish copies the limiters for the metrics, which are read in other goroutines.
 func (t *claimLoop) publish() {
 	standings := t.state.Standings()
 	t.standings.Store(&standings)
 }
 
-// begin makes a turn in the background.
+// begin starts a turn in the background and records in the state that it is under way.
 func (t *claimLoop) begin(work context.Context, next turn.Turn, now time.Time) {
 	switch {
 	case next.Ask:
 		if asks := t.state.BeginAsk(now); len(asks) > 0 {
-			t.ask(work, asks)
+			t.askLimits(work, asks)
 		}
 		return
 	case next.Search:
@@ -152,7 +159,8 @@ func (t *claimLoop) begin(work context.Context, next turn.Turn, now time.Time) {
 	t.state.Begin(next, now)
 }
 
-// background runs a transaction, then has the loop take its answer.
+// background runs a transaction in a goroutine, then has the loop call the function that it
+// returned. transaction must not use what the loop owns; the function may.
 func (t *claimLoop) background(transaction func() (answer func(now time.Time))) {
 	t.turns.Go(func() {
 		answer := transaction()
@@ -180,7 +188,8 @@ func (t *claimLoop) search(work context.Context, after string) {
 	})
 }
 
-// recover reads what a turn claimed whose answer was lost.
+// recover reads this instance's claims after the answer of a turn was lost: the turn may have been
+// committed, and its claims would otherwise wait for their leases to end.
 func (t *claimLoop) recover(work context.Context) {
 	owner := t.current()
 	t.background(func() func(time.Time) {
@@ -191,17 +200,17 @@ func (t *claimLoop) recover(work context.Context) {
 				t.failed("read own claims", err)
 				return
 			}
-			if owner.ID != t.current().ID {
+			if owner.ID != t.current().ID { // declared dead meanwhile: the claims are a former identity's
 				claimed = nil
 			}
-			t.state.Recovered(t.hold(owner.ID, slices.DeleteFunc(claimed, t.known)), now)
+			t.state.Recovered(t.buffer(owner.ID, slices.DeleteFunc(claimed, t.known)), now)
 		}
 	})
 }
 
-// commit makes the transaction that records ends, gives claims back and claims.
+// commit starts the transaction that records ends, gives claims back and claims.
 func (t *claimLoop) commit(work context.Context, next turn.Turn) {
-	a := answer{owner: t.current(), completions: t.take(next)}
+	a := answer{owner: t.current(), completions: t.takeEnds(next)}
 	wants := make([]queue.Want, len(next.Want))
 	for i, w := range next.Want {
 		wants[i] = queue.Want{Lane: w.Lane, N: w.N, HandOff: t.handsOff(action.HandlerOf(w.Lane)), Metered: w.Metered}
@@ -212,8 +221,10 @@ func (t *claimLoop) commit(work context.Context, next turn.Turn) {
 	})
 }
 
-// take removes what a turn records from the ends that are to be recorded, and adds the claims that it gives back.
-func (t *claimLoop) take(next turn.Turn) []queue.Completion {
+// takeEnds returns the completions of a turn: its ends, which it moves from unflushed to recording,
+// and its claims to give back. The capacity of the first slice is cut, so that appending to it
+// cannot overwrite ends that remain.
+func (t *claimLoop) takeEnds(next turn.Turn) []queue.Completion {
 	taken := t.unflushed[:next.Record:next.Record]
 	if t.unflushed = t.unflushed[next.Record:]; len(t.unflushed) == 0 {
 		t.unflushed = nil
@@ -229,7 +240,8 @@ func (t *claimLoop) take(next turn.Turn) []queue.Completion {
 	return taken
 }
 
-// answered takes the answer of a turn. Of one that was made for an instance that was declared dead since, nothing counts.
+// answered handles the answer of a turn. If the turn was made under an identity that was declared
+// dead since, the answer is ignored: rejoin has dropped everything that belonged to it.
 func (t *claimLoop) answered(next turn.Turn, a answer, now time.Time) {
 	for _, u := range a.completions {
 		delete(t.recording, claim{u.ID, u.Attempt})
@@ -249,20 +261,21 @@ func (t *claimLoop) answered(next turn.Turn, a answer, now time.Time) {
 		t.state.Failed(next, !a.refused, len(a.kept), now)
 		return
 	}
-	t.state.Claimed(next, t.hold(a.owner.ID, a.turned.Claimed), a.turned.Full, now)
+	t.state.Claimed(next, t.buffer(a.owner.ID, a.turned.Claimed), a.turned.Full, now)
 }
 
-// failed waits before the next turn.
+// failed logs an error and delays the next turn.
 func (t *claimLoop) failed(what string, err error) {
 	delay := t.away.Next()
 	t.state.Wait(time.Now().Add(delay))
 	t.log.Warn("turn failed", obs.KeyDoing, what, obs.Error(err), obs.KeyRetryIn, delay.String())
 }
 
-// hold keeps claimed actions until workers begin them. It leaves out claims that it already keeps.
-func (t *claimLoop) hold(owner action.ID, claimed []queue.Claimed) []*turn.Claim {
+// buffer keeps claimed actions until workers begin them, and returns them for the state. It leaves
+// out claims that it already keeps, which recover may read again.
+func (t *claimLoop) buffer(owner action.ID, claimed []queue.Claimed) []*turn.Claim {
 	claims := make([]*turn.Claim, 0, len(claimed))
-	attempts := make([]attempt, len(claimed))
+	attempts := make([]attempt, len(claimed)) // one allocation for all
 	for i := range claimed {
 		c, a := &claimed[i], &attempts[i]
 		a.Claimed, a.owner = *c, owner
@@ -276,25 +289,27 @@ func (t *claimLoop) hold(owner action.ID, claimed []queue.Claimed) []*turn.Claim
 	return claims
 }
 
-// known reports whether a claim is held, or has ended and is not recorded.
+// known reports whether the loop has a claim: its attempt has not ended, or its end is not
+// recorded.
 func (t *claimLoop) known(claimed queue.Claimed) bool {
 	_, held := t.claims[claim{claimed.ID, claimed.Thread.Attempt}]
 	same := func(u queue.Completion) bool { return u.ID == claimed.ID && u.Attempt == claimed.Thread.Attempt }
 	return held || t.recording[claim{claimed.ID, claimed.Thread.Attempt}] || slices.ContainsFunc(t.unflushed, same) || slices.ContainsFunc(t.deferred, same)
 }
 
-// completion returns the record of how an attempt ended.
+// completion returns what the ledger is to record of an attempt.
 func (t *claimLoop) completion(a *attempt, o action.Outcome) queue.Completion {
 	return queue.Completion{ID: a.ID, Attempt: a.Thread.Attempt, Outcome: o, HandOff: t.handsOff(a.Handler), Claimed: &a.Claimed}
 }
 
-// record adds an end to those that are to be recorded.
+// record queues an end for the next turn.
 func (t *claimLoop) record(c queue.Completion, now time.Time) {
 	t.unflushed = append(t.unflushed, c)
 	t.state.Record(1, now)
 }
 
-// end takes the end of an attempt. One whose instance was declared dead is dropped: the fence would refuse it.
+// end handles the end of an attempt. If it was claimed under an identity that was declared dead,
+// the end is dropped: the fence would refuse it.
 func (t *claimLoop) end(e end, now time.Time) {
 	delete(t.claims, e.attempt.claim())
 	t.state.Ended(&e.attempt.state, e.outcome, e.took, now)
@@ -305,7 +320,7 @@ func (t *claimLoop) end(e end, now time.Time) {
 	}
 }
 
-// postpone keeps ends that cannot be recorded now, since what follows them cannot be planned.
+// postpone keeps ends that cannot be recorded now, because their successors cannot be planned.
 func (t *claimLoop) postpone(deferred []queue.Completion, now time.Time) {
 	if len(deferred) == 0 {
 		return
@@ -314,8 +329,9 @@ func (t *claimLoop) postpone(deferred []queue.Completion, now time.Time) {
 	t.state.Defer(len(deferred), t.until)
 }
 
-// again adds the deferred ends to those that are to be recorded, when their time has come.
-func (t *claimLoop) again(now time.Time) {
+// requeue makes the deferred ends unflushed again when their time has come. State.Advance does the
+// same to its numbers, at the same time.
+func (t *claimLoop) requeue(now time.Time) {
 	if len(t.deferred) > 0 && !now.Before(t.until) {
 		t.unflushed = append(t.unflushed, t.deferred...)
 		t.deferred = nil
@@ -323,7 +339,7 @@ func (t *claimLoop) again(now time.Time) {
 }
 
 // withdraw ends the claims that which selects and no worker has begun, and returns their number. It
-// records the outcome, unless that is the zero one.
+// records the outcome for each, unless that is the zero value: the ledger has ended those claims.
 func (t *claimLoop) withdraw(which func(*attempt) bool, o action.Outcome, now time.Time) (n int) {
 	for key, a := range t.claims {
 		if !which(a) || !t.state.Withdraw(&a.state) {

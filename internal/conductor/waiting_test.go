@@ -16,8 +16,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// TestACompletionThatIsHeldIsTriedAgain: its work is not done again, and the others do not wait for it.
-func TestACompletionThatIsHeldIsTriedAgain(t *testing.T) {
+// TestADeferredCompletionIsTriedAgain: its work is not done again, and no other completion waits for
+// it.
+func TestADeferredCompletionIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var away atomic.Bool
@@ -31,19 +32,19 @@ func TestACompletionThatIsHeldIsTriedAgain(t *testing.T) {
 		add(f, 9, "work/a")
 		settle(time.Minute)
 		if got := f.count(action.Successful); got != 9 {
-			t.Errorf("%d others are done, want 9", got)
+			t.Errorf("%d other actions are done, want 9", got)
 		}
 		away.Store(false)
 		settle(2 * time.Second)
 		if got := f.get(held).Status; got != action.Successful || runs.Load() != 10 {
-			t.Errorf("the held one is %s after %d runs", got, runs.Load())
+			t.Errorf("the deferred action is %s after %d runs", got, runs.Load())
 		}
 		stop()
 	})
 }
 
-// TestAHeldCompletionKeepsNoProcessAlive: the claim is given back by who finds it.
-func TestAHeldCompletionKeepsNoProcessAlive(t *testing.T) {
+// TestADeferredCompletionKeepsNoProcessAlive: another instance gives the claim back later.
+func TestADeferredCompletionKeepsNoProcessAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.holds = func(action.ID) bool { return true }
@@ -69,7 +70,8 @@ func (s fakeBlobs) Get(_ context.Context, key string) (io.ReadCloser, int64, err
 	return io.NopCloser(strings.NewReader(text)), int64(len(text)), err
 }
 
-// TestBigParametersAreFetched: the handler sees them as any others; while they cannot be had nothing is spent.
+// TestBigParametersAreFetched: the handler sees them as any others; while they cannot be had
+// nothing is spent.
 func TestBigParametersAreFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -79,7 +81,7 @@ func TestBigParametersAreFetched(t *testing.T) {
 		blobs := fakeBlobs{get: func(key string) (string, error) {
 			switch {
 			case key == "gone":
-				return "", fault.New(fault.NotFound, "there is no %s", key)
+				return "", fault.New(fault.NotFound, "object %s not found", key)
 			case away.Load():
 				return "", errors.New("the store is away")
 			}

@@ -13,14 +13,21 @@ import (
 )
 
 const (
-	minDue      = 20 * time.Millisecond // bounds the due loop under load, and when this machine's clock is ahead of the ledger's
-	maxDue      = time.Minute           // bounds its sleep: deadlines farther away are not looked for; a poll or a pulse sees what others changed
-	upkeep      = time.Hour             // between looks at what the ledger needs ahead
+	// minDue is the shortest time between two rounds of the due loop. It bounds the load, also when
+	// this machine's clock is ahead of the ledger's and a time seems to have come that has not.
+	minDue = 20 * time.Millisecond
+	// maxDue is the longest sleep of the due loop. The ledger does not look for times farther away.
+	// A poll or a heartbeat finds what other instances changed.
+	maxDue      = time.Minute
+	upkeep      = time.Hour // between rounds of maintenance
 	firstUpkeep = time.Minute
-	cancelAgain = 100 * time.Millisecond // until an attempt that is about to start, or to be recorded, is known
+	// cancelAgain is the time until a requested cancellation is looked at again whose attempt the
+	// loop does not know: it is about to start, or about to be recorded.
+	cancelAgain = 100 * time.Millisecond
 )
 
-// dues makes actions ready when their time has come; the ledger announces those.
+// dues makes actions ready when their time has come, until ctx ends. The ledger announces the lanes
+// of these actions, which wakes the main loop.
 func (c *Conductor) dues(ctx context.Context) {
 	var away loop.Backoff
 	for ctx.Err() == nil {
@@ -38,13 +45,13 @@ func (c *Conductor) dues(ctx context.Context) {
 		if !next.IsZero() {
 			sleep = min(maxDue, max(minDue, time.Until(next)))
 		}
-		if loop.Pause(ctx, minDue) {
+		if loop.Pause(ctx, minDue) { // not to be woken sooner, so that many signals make one round
 			wake(ctx, sleep-minDue, c.sooner)
 		}
 	}
 }
 
-// wake returns after d, or when ctx ends, or when it is poked before that: true.
+// wake waits for d, for a signal, or for the end of ctx. It reports whether a signal came.
 func wake(ctx context.Context, d time.Duration, poked <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -57,7 +64,8 @@ func wake(ctx context.Context, d time.Duration, poked <-chan struct{}) bool {
 	return false
 }
 
-// cancels ends the attempts that somebody asked to cancel, and until ctx ends, work that was handed off.
+// cancels ends attempts whose cancellation was requested, until work ends. Until ctx ends it also
+// stops handed-off work; a draining instance leaves that to other instances.
 func (c *Conductor) cancels(ctx, work context.Context) {
 	var away loop.Backoff
 	var stops sync.WaitGroup
@@ -81,7 +89,9 @@ func (c *Conductor) cancels(ctx, work context.Context) {
 	}
 }
 
-// cancelAsked ends them, and says when to look again: soon, while one is not running here yet or any more.
+// cancelAsked cancels the attempts of this instance whose cancellation was requested. It returns
+// the time to look again, soon if the loop does not have one of the claims yet or any more; zero:
+// at the next signal.
 func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err error) {
 	asked, err := c.ledger.CancelAsked(work, c.current().ID)
 	if err != nil || len(asked) == 0 {
@@ -109,8 +119,8 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 	return again, nil
 }
 
-// maintain sees to what the ledger needs ahead and no longer, soon after the start and then hourly. Every instance
-// does: it is the same done twice.
+// maintain runs the ledger's maintenance soon after the start and then hourly. Every instance does
+// so without coordination, since repeating it changes nothing.
 func (c *Conductor) maintain(ctx context.Context) {
 	for pause := firstUpkeep; loop.Pause(ctx, loop.Jitter(pause)); pause = upkeep {
 		if err := c.ledger.Maintain(ctx); err != nil && ctx.Err() == nil {

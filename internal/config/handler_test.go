@@ -144,7 +144,7 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 	tests := map[string]struct{ file, want string }{
 		"unknown key": {"handlers:\n  notify:\n    type: webhook\n    request: {url: https://h/}\n    backoff: {retires: 5}\n",
 			`server.yaml:5:15: unknown key "retires" in handlers.notify.backoff (did you mean "retries"?)`},
-		"doubled key": {"handlers:\n  a: {type: noop}\n  a: {type: noop}\n", `server.yaml:3:3: the key "a" stands at 2:3 already`},
+		"doubled key": {"handlers:\n  a: {type: noop}\n  a: {type: noop}\n", `server.yaml:3:3: the key "a" is already at 2:3`},
 		"type":        {"handlers: {a: {type: webhok}}\n", `server.yaml:1:22: handlers.a.type: "webhok" is none of webhook, shell, argo, cirrus, noop (did you mean "webhook"?)`},
 		"no type":     {"handlers: {a: {}}\n", `server.yaml:1:12: handlers.a: the field "type" is missing: webhook, shell, argo, cirrus or noop`},
 		"reserved":    {"handlers: {step: {type: noop}}\n", `server.yaml:1:12: the handler's name "step" is reserved`},

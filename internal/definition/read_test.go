@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 		{"two documents", "a: 1\n---\nb: 2\n", "2:1: a second document starts here; the file may have one only"},
 		{"unknown key", testPipeline(test, "name: a\ngrups: []\nhosts: []"), `5:3: unknown key "grups" in stages[0] (did you mean "groups"?)`},
 		{"unknown key at the top", testPipeline(test+"stage: x\n", beta), `3:1: unknown key "stage" (did you mean "stages"?)`},
-		{"key twice", testPipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" stands at 5:3 already`},
+		{"key twice", testPipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" is already at 5:3`},
 		{"wrong type", testPipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
 		{"missing name", testPipeline(test, "hosts: []"), "4:3: stages[0] needs a name"},
 		{"missing stages", "pipeline: p\n", "1:1: the file needs stages"},
@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 		{"ssh", testPipeline("ssh: {user: x}\n"+test, beta), `2:1: "ssh" is not yet supported`},
 		{"two ways to test", testPipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
 		{"shared outside", testPipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
-		{"unknown after", testPipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: there is no stage "bata" (did you mean "beta"?)`},
+		{"unknown after", testPipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: stage "bata" not found (did you mean "beta"?)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

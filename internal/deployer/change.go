@@ -8,15 +8,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Names that the actions of steps carry; the handlers have the same.
+// The kinds of the actions of steps, which are also the names of their handlers.
 const (
 	stepHandler  = "step"
 	buildHandler = "build"
 	author       = "deployer"
 )
 
-// Parameters is what the action of a step says of itself beside its Step: names
-// in the definition version that the Step has. A build has only Stage.
+// Parameters are the parameters of a step's action: where the step is in the definition version
+// that the action's Step names. The handler looks them up in that version, so that a later edit of
+// the pipeline does not change a step under way. A build has only Stage.
 type Parameters struct {
 	Stage string `json:"stage"`
 	Group string `json:"group,omitempty"`
@@ -24,7 +25,7 @@ type Parameters struct {
 	Step  string `json:"step,omitempty"` // the chain's name for it, such as deploy
 }
 
-// change is a decision as the ledger records it.
+// change converts a decision to what the ledger records.
 func change(name string, d pipeline.Decision) journal.Change {
 	c := journal.Change{By: author, Entries: d.Entries, Drain: d.Drain, Cancel: d.Cancel}
 	for _, w := range d.Work {
@@ -33,7 +34,8 @@ func change(name string, d pipeline.Decision) journal.Change {
 	return c
 }
 
-// work is one step as an action. The ledger gives it the unique key that makes doing it twice the same as once.
+// work returns the action of one step. The ledger gives it the unique key (deployment, target,
+// event), so that a step that is decided twice is still one action.
 func work(name string, w pipeline.Work) action.Action {
 	a := action.Action{
 		Name:      w.Event + " " + w.Target,
@@ -43,10 +45,12 @@ func work(name string, w pipeline.Work) action.Action {
 			Revision: w.Revision, Version: w.Version},
 	}
 	p := Parameters{Stage: w.Stage.Name}
-	if w.Host == nil {
+	if w.Host == nil { // a build: it runs on the conductor's machine, and all builds share a lane
 		a.Kind, a.Handler, a.Lane = buildHandler, buildHandler, buildHandler
 		a.Policy = w.Stage.Build.Policy
 	} else {
+		// A lane per address: hosts of several pipelines on one machine share its limits and its
+		// breaker.
 		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/"+w.Host.Address()
 		a.Policy = w.Step.Policy
 		p.Group, p.Host, p.Step = w.Group.Name, w.Host.Name, w.Step.Name

@@ -8,21 +8,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// errMoved says that an engine is of no use any more although nothing is wrong: the pass is made again, from the log.
+// errMoved reports that an engine can no longer be used although no invariant is broken. The pass
+// is made again, with an engine folded from the log.
 var errMoved = errors.New("the log moved")
 
-// pass is one pass while it runs under the head lock.
+// pass is one pass of a pipeline while it holds the lock of the pipeline's head.
 type pass struct {
 	pipeline string
 	engine   *pipeline.Engine
-	seen     func(pipeline.Entry) // is shown the rows that others appended
-	ran      bool
-	now      time.Time // the database's
+	seen     func(pipeline.Entry) // called with each row that another writer appended
+	ran      bool                 // decide was called: the engine has applied a decision that may be rolled back
+	now      time.Time            // the database's time of the decision
 	decision pipeline.Decision
-	err      error // what decide returned, as it was
+	err      error // the error of decide, before the ledger wrapped it
 }
 
-// decide is the ledger's Decider.
+// decide is the ledger's Decider. It runs inside the transaction, so it uses nothing but the engine
+// and what the ledger passes in.
 func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	x.err = x.run(locked)
 	if x.err != nil {
@@ -32,13 +34,19 @@ func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 }
 
 func (x *pass) run(locked journal.Locked) error {
-	if x.ran { // the transaction is tried again, but the engine has applied what it decided in the first
+	// The ledger repeats a transaction that the database aborted. The engine has applied what it
+	// decided in the first try, and cannot undo it.
+	if x.ran {
 		return errMoved
 	}
 	x.ran = true
+	// Rows that came between the fold and the lock. Nothing can be appended after them until the
+	// transaction ends.
 	for _, row := range locked.Newer {
+		// A definition that the engine does not know must be read, which would take a second
+		// connection inside the transaction, and could wait for itself. The next fold reads it.
 		if definesUnknown(x.engine, row) {
-			return errMoved // reading it here would take a second connection inside the transaction
+			return errMoved
 		}
 		if err := x.engine.Apply(row); err != nil {
 			return broken{row.Seq, err}
@@ -53,6 +61,8 @@ func (x *pass) run(locked journal.Locked) error {
 	return nil
 }
 
+// isBroken reports whether the log, or the engine's decision, breaks an invariant. Trying again
+// soon would not help.
 func isBroken(err error) bool {
 	_, ok := errors.AsType[broken](err)
 	return ok

@@ -15,14 +15,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Ledger is what the deployer needs of the log.
+// Ledger is the part of the log that the deployer uses.
 type Ledger interface {
 	Reader
 	Passer
 	Membership
 }
 
-// Passer is how pipelines are held and passed; see the methods of ledger.Ledger.
+// Passer leases pipelines and records passes; see the methods of ledger.Ledger.
 type Passer interface {
 	Heads(ctx context.Context) ([]journal.Head, error)
 	Lease(ctx context.Context, pipeline string, instance action.ID) (lease journal.Lease, ok bool, err error)
@@ -38,7 +38,7 @@ type Membership interface {
 	UpdateReport(change func(*queue.Report))
 }
 
-// Config is how a deployer works.
+// Config configures a deployer.
 type Config struct {
 	Instance queue.Instance // Name and Version, for people; every join makes a new id
 	Log      *slog.Logger   // default: none
@@ -48,8 +48,8 @@ type Config struct {
 const (
 	quiet     = 5 * time.Millisecond // batching delay: later entries join the pass
 	look      = 30 * time.Second     // between rounds without an event, for rows whose notification was lost
-	attentive = time.Second          // between tries to take over pipelines while something happens
-	attention = 30 * time.Second     // for so long after some log grew
+	attentive = time.Second          // between tries to take over pipelines of other instances, within attention
+	attention = 30 * time.Second     // how long after some log grew an owner's death is looked for often
 )
 
 // Deployer passes pipelines. Make it with New, run it once.
@@ -59,13 +59,14 @@ type Deployer struct {
 	log     *slog.Logger
 	metrics *obs.Deployer
 
-	news chan struct{} // the log grew
+	// Signals, each with room for one, so that sending never blocks.
+	news chan struct{} // a log grew
 	dead chan struct{} // this instance was declared dead
 
-	// The loop's own.
+	// These belong to the goroutine of loop and need no lock.
 	held   map[string]*held
-	others bool      // some pipeline is another instance's
-	total  int64     // positions of all logs, at the last look
+	others bool      // another instance holds some pipeline
+	total  int64     // the sum of the positions of all logs at the last round
 	moved  time.Time // when some log was last seen to have grown
 
 	mu       sync.Mutex
@@ -90,9 +91,9 @@ func New(l Ledger, cfg Config) *Deployer {
 	}
 }
 
-// Run makes passes of pipelines until ctx ends, then returns nil: a decision that
-// was not recorded was never made. It returns an error when the ledger refuses this
-// instance for good.
+// Run makes passes of pipelines until ctx ends, then returns nil. It needs no drain: a decision
+// that was not recorded was never made. Run returns an error when the ledger refuses this instance
+// for good.
 func (d *Deployer) Run(ctx context.Context) error {
 	if err := d.join(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -112,7 +113,7 @@ func (d *Deployer) Run(ctx context.Context) error {
 	return err
 }
 
-// Stopped names the pipelines whose decisions stopped at a broken invariant, and says why.
+// Stopped returns the pipelines whose decisions stopped at a broken invariant, with the reasons.
 func (d *Deployer) Stopped() map[string]error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +132,7 @@ func (d *Deployer) loop(ctx context.Context) error {
 			away.Reset()
 		}
 		select {
-		case <-d.dead:
+		case <-d.dead: // between rounds, so that no pass uses leases of two identities
 			if err := d.rejoin(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -142,7 +143,8 @@ func (d *Deployer) loop(ctx context.Context) error {
 	return nil
 }
 
-// sleep returns at the time, or shortly after news, so that rows that come together are one pass.
+// sleep returns at a time, at once when this instance was declared dead, or a batching delay after
+// news, so that rows that come together are decided in one pass.
 func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -69,7 +69,8 @@ func run(t *testing.T, f *fake) (d *deployer.Deployer, stop func()) {
 	}
 }
 
-// workUntilDone ends all work of a pipeline as it comes; it fails when the pipeline does not finish.
+// workUntilDone ends all work of a pipeline as it comes; it fails when the pipeline does not
+// finish.
 func workUntilDone(t *testing.T, f *fake, name string) {
 	t.Helper()
 	for range 100 {
@@ -272,7 +273,7 @@ func TestAnotherInstanceTakesOver(t *testing.T) {
 		workUntilDone(t, f, "greeter")
 		checkFacts(t, f, "greeter")
 		if len(f.joined) != 3 {
-			t.Errorf("%d joins, want the frozen one to join anew", len(f.joined))
+			t.Errorf("%d joins, want the frozen one to join again", len(f.joined))
 		}
 		stopFirst()
 		stopSecond()

@@ -1,7 +1,6 @@
-// Package deployer takes deployments through their pipelines: it folds each
-// pipeline's log with pipeline.Engine, lets the engine decide what comes next,
-// and records that. It has no side effects of its own; the actions that it
-// records are the conductor's work.
+// Package deployer takes deployments through their pipelines: it folds each pipeline's log with
+// pipeline.Engine, lets the engine decide what comes next, and records the decision. It has no side
+// effects of its own: it records actions, and conductors do them.
 //
 // # Who owns the truth
 //
@@ -12,11 +11,12 @@
 //
 // # When a pass is made
 //
-// When the log of a pipeline grew, whichever instance wrote; when a time has come
-// that the engine named; and at the latest after about 30 s, for lost notifications. A
-// pass takes at most 2,000 rows and the next follows at once. All pipelines are
-// served by one goroutine: a pass is one short transaction, and the database
-// puts a pipeline's writers in line anyway.
+// When the log of a pipeline grew, whichever instance wrote; when a time has come that the engine
+// named; and at the latest after about 30 s, for lost notifications. A pass records at most 2,000
+// rows, and the next one follows at once.
+//
+// One goroutine makes the passes of all pipelines. A pass is one short transaction, and the lock of
+// the pipeline's head would make its writers wait for each other anyway.
 //
 // # Broken invariants
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// join registers this process under a fresh id.
+// join registers this process under a new id.
 func (d *Deployer) join(ctx context.Context) error {
 	identity := d.cfg.Instance
 	if len(identity.Roles) == 0 {
@@ -47,9 +47,11 @@ func (d *Deployer) beats(ctx context.Context) {
 	}
 }
 
-// rejoin gives up every pipeline, since another instance may hold it by now.
+// rejoin gives up every pipeline, since another instance may hold it by now, and registers this
+// process under a new id. Stopped pipelines are forgotten too: their next owner finds out by
+// itself.
 func (d *Deployer) rejoin(ctx context.Context) error {
-	d.log.Warn("declared dead; joining anew", obs.KeyInstance, d.current().ID.String(), obs.KeyCount, len(d.held))
+	d.log.Warn("declared dead; joining again", obs.KeyInstance, d.current().ID.String(), obs.KeyCount, len(d.held))
 	clear(d.held)
 	d.mu.Lock()
 	clear(d.stopped)

@@ -15,23 +15,24 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// passRows is how many rows a pass records at most.
+// passRows is how many rows a pass records at most. A pass locks the head, and other writers of the
+// pipeline wait for it.
 const passRows = 2000
 
-// pipeline is one that this instance holds.
+// held is a pipeline that this instance holds.
 type held struct {
 	lease     journal.Lease
 	engine    *pipeline.Engine // nil: to be folded
-	folded    bool             // it was before
-	again     bool             // pass at once: there was more, or others appended meanwhile
-	wake      time.Time        // something may change by itself then; zero: never
-	notBefore time.Time        // the ledger was away
+	folded    bool             // an engine was folded before: the next fold counts as a refold
+	again     bool             // pass at once: the decision was cut at passRows, or others appended meanwhile
+	wake      time.Time        // when time alone may change the decision; zero: never
+	notBefore time.Time        // no pass before this time: the ledger was unavailable
 	away      loop.Backoff
-	suspect   bool // the last pass found an invariant broken; once more from the log, then stopped
-	stopped   bool
-	active    int // deployments
-	blocked   map[string]int
-	claimed   map[pipeline.StepKey]time.Time // steps whose actions live, since when
+	suspect   bool                           // the last pass broke an invariant; if the next does too, the pipeline stops
+	stopped   bool                           // no more passes until this process starts again
+	active    int                            // number of active deployments
+	blocked   map[string]int                 // number of steps that wait, by reason
+	claimed   map[pipeline.StepKey]time.Time // when each step under way was claimed, for the metrics
 }
 
 // due reports whether a pass may find something to do.
@@ -42,8 +43,9 @@ func (p *held) due(seq int64, now time.Time) bool {
 	return p.engine == nil || p.again || seq > p.engine.Seq() || !p.wake.IsZero() && !p.wake.After(now)
 }
 
-// round looks over all pipelines once, takes over free ones and makes a pass of
-// the pipelines that need it. It returns the time of the next round.
+// round reads the heads of all pipelines, takes over those without a living owner, and makes a pass
+// of each held pipeline that needs one. It returns the time of the next round. An error of one
+// pipeline does not end the round.
 func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	heads, err := d.ledger.Heads(ctx)
 	if err != nil {
@@ -56,7 +58,7 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	for _, head := range heads {
 		p := d.held[head.Pipeline]
 		if p == nil {
-			p = d.take(ctx, head, alive)
+			p = d.takeOver(ctx, head, alive)
 		}
 		if p != nil && p.due(head.Seq, time.Now()) {
 			d.pass(ctx, head.Pipeline, p)
@@ -66,7 +68,7 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	return d.next(time.Now()), nil
 }
 
-// notice remembers when some log grew.
+// notice remembers when some log grew. Positions only grow, so their sum is enough.
 func (d *Deployer) notice(heads []journal.Head) {
 	var total int64
 	for _, h := range heads {
@@ -77,7 +79,7 @@ func (d *Deployer) notice(heads []journal.Head) {
 	}
 }
 
-// lag publishes how far behind their logs the pipelines held are.
+// lag publishes by how many rows the engines are behind the logs of the held pipelines.
 func (d *Deployer) lag(heads []journal.Head) {
 	var rows int64
 	for _, h := range heads {
@@ -88,8 +90,9 @@ func (d *Deployer) lag(heads []journal.Head) {
 	d.metrics.LagRows.Set(float64(rows))
 }
 
-// take leases a pipeline, unless its owner is alive.
-func (d *Deployer) take(ctx context.Context, head journal.Head, alive map[action.ID]bool) *held {
+// takeOver leases a pipeline, unless its owner is alive. alive saves a transaction for each further
+// pipeline of an owner that was found alive in this round.
+func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[action.ID]bool) *held {
 	if alive[head.Owner] {
 		d.others = true
 		return nil
@@ -111,7 +114,9 @@ func (d *Deployer) take(ctx context.Context, head journal.Head, alive map[action
 	return p
 }
 
-// next returns the time of the next round if no event comes first.
+// next returns the time of the next round if no event comes first. The death of another instance is
+// no event: while it holds pipelines, it is looked for, and more often while deployments are
+// moving.
 func (d *Deployer) next(now time.Time) time.Time {
 	next := now.Add(loop.Jitter(look))
 	sooner := func(t time.Time) {
@@ -136,7 +141,9 @@ func (d *Deployer) next(now time.Time) time.Time {
 	return next
 }
 
-// pass folds what is new, lets the engine decide, and records it.
+// pass makes one pass of a pipeline: it folds new rows, lets the engine decide, and records the
+// decision. After any error the engine is dropped and folded again, since it may have applied rows
+// that were not committed.
 func (d *Deployer) pass(ctx context.Context, name string, p *held) {
 	began := time.Now()
 	x := &pass{pipeline: name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }}
@@ -144,9 +151,9 @@ func (d *Deployer) pass(ctx context.Context, name string, p *held) {
 	switch {
 	case err == nil:
 		d.passed(name, p, x, head, time.Since(began))
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // this process ends: not worth a message
 		p.engine = nil
-	case fault.Is(err, fault.StaleEpoch):
+	case fault.Is(err, fault.StaleEpoch): // another instance has the lease by now
 		d.drop(name, err)
 	case isBroken(err):
 		d.broken(name, p, err)
@@ -161,6 +168,8 @@ func (d *Deployer) pass(ctx context.Context, name string, p *held) {
 	}
 }
 
+// tryPass brings the engine up to date and makes the transaction. It returns the pipeline's head as
+// the transaction left it.
 func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (journal.Head, error) {
 	if err := d.fold(ctx, p, x); err != nil {
 		return journal.Head{}, err
@@ -168,7 +177,7 @@ func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (journal.Head,
 	began := time.Now()
 	head, err := d.ledger.Pass(ctx, p.lease, x.engine.Seq(), x.decide)
 	d.metrics.PassSeconds.Observe(time.Since(began).Seconds())
-	if x.err != nil {
+	if x.err != nil { // as decide returned it: the caller tells errMoved and broken apart from the ledger's errors
 		return head, x.err
 	}
 	return head, err
@@ -193,17 +202,18 @@ func (d *Deployer) fold(ctx context.Context, p *held, x *pass) error {
 	return nil
 }
 
-// passed notes what a recorded pass did.
+// passed updates the pipeline after its pass was recorded, and decides when the next one is due.
 func (d *Deployer) passed(name string, p *held, x *pass, head journal.Head, took time.Duration) {
 	p.engine, p.suspect, p.notBefore = x.engine, false, time.Time{}
 	p.away.Reset()
 	if head.Seq < x.engine.Seq() {
-		p.engine = nil // what the engine believes recorded is not
+		p.engine = nil // the engine has applied rows that the log does not have
 	}
 	p.again = x.decision.More || head.Seq > x.engine.Seq()
 	p.wake = time.Time{}
 	if !x.decision.Wake.IsZero() {
-		p.wake = time.Now().Add(x.decision.Wake.Sub(x.now)) // the database's clock need not be ours
+		// The engine decides by the database's clock. Only the time between can be used here.
+		p.wake = time.Now().Add(x.decision.Wake.Sub(x.now))
 	}
 	p.active = len(x.engine.Deployments(true))
 	d.metrics.Passes.WithLabelValues("ok").Inc()
@@ -240,7 +250,7 @@ func (d *Deployer) time(p *held, row pipeline.Entry) {
 	}
 }
 
-// drop gives up a pipeline that another instance has taken.
+// drop forgets a pipeline that another instance has leased.
 func (d *Deployer) drop(name string, why error) {
 	delete(d.held, name)
 	d.stop(name, nil)
@@ -248,9 +258,11 @@ func (d *Deployer) drop(name string, why error) {
 	d.log.Info("pipeline lost", obs.KeyPipeline, name, obs.Error(why))
 }
 
-// broken folds once more from the log; when that says the same, it stops this pipeline's decisions.
+// broken handles a broken invariant. At the first it has the log folded once more, since the engine
+// may be at fault; at the second in a row it stops the pipeline. Deciding on would record decisions
+// that cannot be taken back.
 func (d *Deployer) broken(name string, p *held, why error) {
-	invariant := "fold" // the log itself cannot be: a row out of order, a deployment that was never created
+	invariant := "fold" // the log itself is impossible: a row out of order, a deployment that was never created
 	if v, ok := errors.AsType[*pipeline.Violation](why); ok {
 		invariant = v.Invariant
 	}
@@ -263,22 +275,23 @@ func (d *Deployer) broken(name string, p *held, why error) {
 	}
 }
 
-// stop notes that a pipeline's decisions stopped, and why; nil: it is not ours any more.
+// stop records why a pipeline's decisions stopped, and reports it with this instance's heartbeats.
+// A nil reason removes the record.
 func (d *Deployer) stop(name string, why error) {
 	d.mu.Lock()
 	delete(d.stopped, name)
 	if why != nil {
 		d.stopped[name] = why
 	}
-	told := map[string]string{}
+	reasons := map[string]string{}
 	for name, why := range d.stopped {
-		told[name] = why.Error()
+		reasons[name] = why.Error()
 	}
 	d.mu.Unlock()
-	d.ledger.UpdateReport(func(r *queue.Report) { r.Stopped = told })
+	d.ledger.UpdateReport(func(r *queue.Report) { r.Stopped = reasons })
 }
 
-// gauge publishes what is held.
+// gauge publishes figures about the held pipelines.
 func (d *Deployer) gauge() {
 	active, stopped, blocked := 0, 0, map[string]int{}
 	for _, p := range d.held {

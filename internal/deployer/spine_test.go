@@ -387,7 +387,8 @@ func open(t *testing.T, path string) *ledger.Ledger {
 	return ledger.New(driver, ledger.Options{})
 }
 
-// live runs processes one after another until all is through; dieAt says when each dies. It returns all writes.
+// live runs processes one after another until all is through; dieAt says when each dies. It returns
+// all writes.
 func (tr trial) live(t *testing.T, w *world, dieAt func(process int) (write int, after bool)) (writes int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "waybill.db")

@@ -177,7 +177,8 @@ func (s stuck) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return action.Outcome{Kind: action.Done} // too late: the other instance has done it
 }
 
-// halfWay ships one revision with a first node that hangs in its first deploy; a second node is there but does not help.
+// halfWay ships one revision with a first node that hangs in its first deploy; a second node is
+// there but does not help.
 func halfWay(t *testing.T, w *world) (first *node, second func() *node, l *ledger.Ledger, release func()) {
 	t.Helper()
 	url := pgtest.URL(t)

@@ -1,4 +1,4 @@
-// Package git asks the git command what stands in a folder: the commit that
+// Package git asks the git command about a folder: the commit that
 // last touched it, the files that belong to it, and which commit came first.
 //
 // It runs git rather than reading the repository itself, so that worktrees,
@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// Folder is a folder of a work tree, or any folder where there is none. Safe for concurrent use.
+// Folder is a folder of a work tree, or any other folder. Safe for concurrent use.
 type Folder struct {
 	dir     string
-	exclude []string // absolute paths that are no part of it
+	exclude []string // absolute paths that do not belong to it
 	harmless
 }
 
-// Open looks at dir. What lies at or below the excluded absolute paths is no part of the folder.
+// Open returns the folder dir without the files at or below the excluded absolute paths.
 func Open(dir string, exclude ...string) *Folder { return &Folder{dir: dir, exclude: exclude} }
 
 // Commit is a commit as people name it.
@@ -34,10 +34,11 @@ type Commit struct {
 	At          time.Time // committed
 }
 
-// ErrNoCommit says that no commit touched the folder: no repository, no git, or nothing committed yet.
+// ErrNoCommit reports that no commit touched the folder: no repository, no git, or nothing
+// committed yet.
 var ErrNoCommit = errors.New("no commit touched this folder")
 
-// Last is the last commit that touched the folder; ErrNoCommit when there is none.
+// Last returns the last commit that touched the folder, or ErrNoCommit.
 func (f *Folder) Last(ctx context.Context) (Commit, error) {
 	out, err := f.git(ctx, "log", "-1", "--abbrev=7", "--format=%H%x00%h%x00%cI%x00%s", "--", ".")
 	if ctx.Err() != nil {
@@ -56,7 +57,8 @@ func (f *Folder) Last(ctx context.Context) (Commit, error) {
 
 // Changed reports whether a tracked or unignored file of the folder differs from its last commit.
 func (f *Folder) Changed(ctx context.Context) (bool, error) {
-	// git would look into submodules with what their own configuration names, so they are asked one by one.
+	// git would look into submodules with what their own configuration names, so they are asked one
+	// by one.
 	arguments := []string{"status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--", "."}
 	out, err := f.git(ctx, append(arguments, f.pathspecs()...)...)
 	if err != nil {
@@ -77,7 +79,7 @@ func (f *Folder) Changed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// submodules are the folder's that have been checked out.
+// submodules returns the submodules of the folder that have been checked out.
 func (f *Folder) submodules(ctx context.Context) ([]*Folder, error) {
 	out, err := f.git(ctx, append([]string{"ls-files", "-z", "--stage", "--", "."}, f.pathspecs()...)...)
 	if err != nil {
@@ -94,7 +96,7 @@ func (f *Folder) submodules(ctx context.Context) ([]*Folder, error) {
 	return found, nil
 }
 
-// pathspecs are git's words for leaving out what is excluded.
+// pathspecs returns git's arguments that leave out what is excluded.
 func (f *Folder) pathspecs() []string {
 	var specs []string
 	for _, path := range f.exclude {
@@ -109,8 +111,8 @@ func outside(relative string) bool {
 	return relative == ".." || strings.HasPrefix(relative, ".."+string(filepath.Separator))
 }
 
-// Files lists the tracked and unignored files, sorted, as slash paths from the folder; all files where there is no
-// repository. Links are named, not followed; .git is never part of it.
+// Files lists the tracked and unignored files, sorted, as slash paths from the folder; without a
+// repository, all files. Links are named, not followed; .git is never included.
 func (f *Folder) Files(ctx context.Context) ([]string, error) {
 	if _, err := f.git(ctx, "rev-parse", "--git-dir"); err != nil {
 		if ctx.Err() != nil {
@@ -121,8 +123,9 @@ func (f *Folder) Files(ctx context.Context) ([]string, error) {
 	return f.listed(ctx)
 }
 
-// Ignored reports whether git leaves a file of the folder out of Files because an ignore rule matches it; name is a slash
-// path from the folder. It is false without a repository, and for tracked files.
+// Ignored reports whether git leaves a file of the folder out of Files because an ignore rule
+// matches it; name is a slash path from the folder. It is false without a repository, and for
+// tracked files.
 func (f *Folder) Ignored(ctx context.Context, name string) (bool, error) {
 	_, err := f.git(ctx, "check-ignore", "-q", "--", name)
 	if err == nil {
@@ -211,7 +214,8 @@ func (f *Folder) walk(root string) ([]string, error) {
 	return files, nil
 }
 
-// Precedes reports whether the older commit is a proper ancestor of the newer; false when this repository does not know one of them.
+// Precedes reports whether the older commit is a proper ancestor of the newer. It is false if this
+// repository lacks one of the two.
 func (f *Folder) Precedes(ctx context.Context, older, newer string) bool {
 	if older == newer || !isHash(older) || !isHash(newer) {
 		return false
@@ -220,14 +224,14 @@ func (f *Folder) Precedes(ctx context.Context, older, newer string) bool {
 	return err == nil
 }
 
-// isHash reports whether text is the hash of a commit, which is never an option of git: revisions are registered by
-// others, with whatever they call their commit.
+// isHash reports whether text is the hash of a commit, which is never an option of git: revisions
+// are registered by others, with whatever they call their commit.
 func isHash(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// git runs the command in the folder and returns its standard output. It executes no program that the repository's own
-// configuration names: looking at a folder must not run what is in it.
+// git runs the command in the folder and returns its standard output. It executes no program that
+// the repository's own configuration names: looking at a folder must not run what is in it.
 func (f *Folder) git(ctx context.Context, arguments ...string) ([]byte, error) {
 	own, err := f.harmless.settings(ctx, f.dir)
 	if err != nil {

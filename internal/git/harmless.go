@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// harmless finds, once, which settings keep git from executing what a repository's own configuration names.
+// harmless finds, once, which settings keep git from executing what a repository's own
+// configuration names.
 type harmless struct {
 	mu    sync.Mutex
 	known bool
@@ -30,8 +31,9 @@ var fixed = []setting{ //nolint:gochecknoglobals // a constant table
 	{"log.showSignature", "false"}, // would run gpg.program
 }
 
-// settings returns the fixed settings, and one for each filter that the repository itself defines. Those of the person's own
-// configuration stay, since files stored by them, as with Git LFS, would look changed.
+// settings returns the fixed settings, and one for each filter that the repository itself defines.
+// Those of the person's own configuration stay, since files stored by them, as with Git LFS, would
+// look changed.
 func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +58,8 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 	return found, nil
 }
 
-// runsProgram reports whether a variable names the program of a filter, or says that its failure is an error.
+// runsProgram reports whether a variable names the program of a filter, or says that its failure is
+// an error.
 func runsProgram(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "filter.") &&
@@ -68,7 +71,8 @@ func run(ctx context.Context, dir string, settings []setting, arguments ...strin
 	var stdout, stderr bytes.Buffer
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
 	c.Stdout, c.Stderr = &stdout, &stderr
-	// A repository of which a part is missing would fetch it, by a program that its configuration names.
+	// A repository of which a part is missing would fetch it, by a program that its configuration
+	// names.
 	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
 	given, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // the person's own; 0 without
 	for i, s := range settings {

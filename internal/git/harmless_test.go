@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/git"
 )
 
-// TestLookingExecutesNothingOfTheRepository gives a repository every kind of program that its configuration may name for what
-// is asked of it here.
+// TestLookingExecutesNothingOfTheRepository gives a repository every kind of program that its
+// configuration may name for what is asked of it here.
 func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)

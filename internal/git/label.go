@@ -24,7 +24,8 @@ const (
 	aloneDigits  = 12 // without one
 )
 
-// Tree lists the folder's files and labels their state: the same content has the same label, whoever asks and when.
+// Tree lists the folder's files and labels their state: the same content has the same label on
+// every machine and at any time.
 func (f *Folder) Tree(ctx context.Context) (Tree, error) {
 	files, err := f.Files(ctx)
 	if err != nil {
@@ -46,7 +47,7 @@ func (f *Folder) Tree(ctx context.Context) (Tree, error) {
 	return Tree{Label: commit.Short + "+" + digest[:min(changeDigits, len(digest))], Commit: commit, Files: files}, err
 }
 
-// digest is the SHA-256 over the names, kinds and contents of files, in hex digits.
+// digest returns the SHA-256 over the names, kinds and contents of files, in hex digits.
 func (f *Folder) digest(files []string) (string, error) {
 	all := sha256.New()
 	for _, name := range files {
@@ -59,7 +60,7 @@ func (f *Folder) digest(files []string) (string, error) {
 	return hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// content is a file's kind (file, executable, link) and the digest of what is in it.
+// content returns a file's kind (file, executable, link) and the digest of its content.
 func (f *Folder) content(name string) (kind string, digest []byte, err error) {
 	path := filepath.Join(f.dir, filepath.FromSlash(name))
 	info, err := os.Lstat(path)

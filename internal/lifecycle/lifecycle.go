@@ -1,10 +1,10 @@
 // Package lifecycle starts and stops a process: it locks the home, turns signals
-// into a drain, and runs several roles until the first of them ends. Only
+// into a drain, and runs several roles until the first role ends. Only
 // package cli uses it.
 //
 // Drain is not stop. The first signal ends the roles' contexts: they take on
 // nothing new and finish or hand back what they have. The second ends the
-// process where it stands, which is safe because everything that counts is in
+// process at once, which is safe because everything that counts is in
 // the log.
 package lifecycle
 
@@ -21,12 +21,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// ErrTerminated is in the cause of a context that SIGTERM has ended: a supervisor stops the process, which is no
-// failure of what serves until then.
+// ErrTerminated is in the cause of a context that SIGTERM has ended: a supervisor stops the
+// process, which does not affect what serves until then.
 var ErrTerminated = errors.New("terminated by SIGTERM")
 
-// repeated is how long further SIGTERMs count as the first one: timeout(1) and others send it to a process and to its
-// group, so that it arrives twice.
+// repeated is how long further SIGTERMs count as the first one: timeout(1) and others send it to a
+// process and to its group, so that it arrives twice.
 const repeated = time.Second
 
 // Signals returns a context that ends at the first SIGINT or SIGTERM, with a
@@ -74,16 +74,18 @@ func signals(ctx context.Context, exit func(status int)) (context.Context, func(
 	})
 }
 
-// Hangups tells of SIGHUP, by which a supervisor asks for the configuration to be read again; several that nobody has
-// looked at yet are one. stop ends the watching, and so restores what the signal does by default: it ends the process.
+// Hangups delivers SIGHUP, by which a supervisor asks for the configuration to be read again.
+// Signals that come before the last was received count as one. stop ends this, and so restores what
+// the signal does by default: it ends the process.
 func Hangups() (asked <-chan os.Signal, stop func()) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	return caught, func() { signal.Stop(caught) }
 }
 
-// UntilHangup returns a context that ends at SIGHUP too, with a fault.Interrupted cause: the terminal has been closed.
-// stop ends the watching. Whoever started the process to outlive its terminal (nohup) keeps it.
+// UntilHangup returns a context that ends at SIGHUP too, with a fault.Interrupted cause: the
+// terminal has been closed. stop ends the watching. Whoever started the process to outlive its
+// terminal (nohup) keeps it.
 func UntilHangup(ctx context.Context) (watched context.Context, stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
@@ -103,7 +105,7 @@ func UntilHangup(ctx context.Context) (watched context.Context, stop func()) {
 	}
 }
 
-// causeOf is why a signal ends a context.
+// causeOf returns the cause with which a signal ends a context.
 func causeOf(s os.Signal) error {
 	switch s {
 	case syscall.SIGTERM:
@@ -124,11 +126,11 @@ type Role struct {
 // errStopped is the cause with which Run ends a role.
 var errStopped = errors.New("this process is stopping")
 
-// Run runs the roles until ctx ends or the first of them returns, with or
+// Run runs the roles until ctx ends or the first role returns, with or
 // without an error. Then it stops them one after another, the last of the list
 // first, so that a role can rely on those before it until its own end. It
 // returns their errors joined, each with its role's name; a role that returns
-// only because it was stopped is no error.
+// only because it was stopped causes no error.
 func Run(ctx context.Context, roles ...Role) error {
 	started := make([]*running, len(roles))
 	first := make(chan struct{}, len(roles))

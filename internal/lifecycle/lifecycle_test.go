@@ -101,7 +101,7 @@ func TestStoppingSignalsTwiceIsHarmless(t *testing.T) {
 	stop()
 	stop()
 	if ctx.Err() == nil {
-		t.Error("the context goes on after stop")
+		t.Error("the context lasts after stop")
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// LockFile is the lock's name in the home. On the embedded log its holder is the one process that runs roles.
+// LockFile is the lock's name in the home. On the embedded log its holder is the one process that
+// runs roles.
 const LockFile = "waybill.lock"
 
 // HomeLock is the home, locked by this process. It ends with the process, however that ends.
@@ -35,13 +36,15 @@ func (h *Held) Error() string {
 	return fmt.Sprintf("another Waybill (pid %d, since %s) runs the home %s", h.PID, h.Since.Local().Format("15:04"), h.Home)
 }
 
-// How long Lock waits, since whoever only looks (IsHeld) has the file for a moment too.
+// How long Lock waits, since a process that only checks the lock (IsHeld) has the file for a moment
+// too.
 const (
 	lockPatience = 100 * time.Millisecond
 	lockPause    = 5 * time.Millisecond
 )
 
-// Lock takes the home, which must be there. While another process has it, the error is fault.Unavailable around a *Held.
+// Lock takes the home, which must be there. While another process has it, the error is
+// fault.Unavailable around a *Held.
 func Lock(home string) (*HomeLock, error) {
 	path := filepath.Join(home, LockFile)
 	file := flock.New(path, flock.SetPermissions(0o600))
@@ -62,7 +65,8 @@ func Lock(home string) (*HomeLock, error) {
 	return &HomeLock{file: file}, nil
 }
 
-// IsHeld reports whether a process has the home. It does not keep one that is starting from taking it.
+// IsHeld reports whether a process has the home. It does not keep one that is starting from taking
+// it.
 func IsHeld(home string) bool {
 	path := filepath.Join(home, LockFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +83,7 @@ func IsHeld(home string) bool {
 // Unlock gives the home back.
 func (l *HomeLock) Unlock() error { return l.file.Unlock() }
 
-// sign tells the others who holds the lock. Without its text the lock holds all the same.
+// sign writes which process holds the lock, for messages. The lock counts without this text too.
 func sign(path string) error {
 	text, err := json.Marshal(Held{PID: os.Getpid(), Since: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
@@ -88,7 +92,7 @@ func sign(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o600) // truncates in place: the lock is on this very file
 }
 
-// holder reads who has the lock; what cannot be read stays unknown.
+// holder reads which process has the lock. What cannot be read stays unknown.
 func holder(home, path string) *Held {
 	held := &Held{Home: home}
 	text, err := os.ReadFile(path)

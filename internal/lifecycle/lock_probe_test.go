@@ -7,12 +7,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
-// Somebody who asks whether a process has the home never keeps one that is starting from taking it.
+// A process that checks whether the home is locked never keeps a starting process from locking it.
 func TestLookingDoesNotTakeTheHome(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	if lifecycle.IsHeld(home) {
-		t.Error("a home that nobody ever had is held")
+		t.Error("a home that was never locked is held")
 	}
 	done := make(chan struct{})
 	var looker sync.WaitGroup
@@ -33,7 +33,7 @@ func TestLookingDoesNotTakeTheHome(t *testing.T) {
 			break
 		}
 		if !lifecycle.IsHeld(home) {
-			t.Error("it is held, and nobody says so")
+			t.Error("it is held, but is not reported as held")
 		}
 		if err := lock.Unlock(); err != nil {
 			t.Error(err)

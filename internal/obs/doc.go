@@ -1,6 +1,6 @@
-// Package obs is what a running Waybill tells its operators: one way to log, the
+// Package obs is what a running Waybill reports to its operators: one way to log, the
 // keys that every log line uses, and each component's metrics as a struct.
 //
-// There is no global registry and no global logger: a component is handed its
+// Nothing is global, neither registry nor logger: a component is given its
 // own (wired in package cli) and works without one as well.
 package obs

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Lane is how a limited lane stands.
+// Lane is the state of a limited lane.
 type Lane struct {
 	Handler  string
 	Lane     string
@@ -19,7 +19,8 @@ type Lane struct {
 // worstLanes is how many lanes have their own series; the rest is summed up as "other".
 const worstLanes = 50
 
-// Lanes collects how lanes stand when somebody looks, so that a lane which nobody uses any more shows as it is now.
+// Lanes reads the state of lanes when metrics are collected, so that a lane without attempts is
+// shown as it is now.
 type Lanes struct {
 	rate, slowed, disabled *prometheus.Desc
 
@@ -34,25 +35,25 @@ func newLanes() *Lanes {
 	return &Lanes{
 		rate:     describe("lane_rate", "Attempts a second that a limited lane may start."),
 		slowed:   describe("lane_slowed_seconds", "How long a lane has been slowed; 0: it is not."),
-		disabled: describe("lane_disabled", "1: the lane runs nothing until somebody enables it."),
+		disabled: describe("lane_disabled", "1: the lane runs nothing until a person enables it."),
 	}
 }
 
-// Watch says where the lanes are read, the worst first.
+// Watch sets the function that reads the lanes, the worst first.
 func (l *Lanes) Watch(read func() []Lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.read = read
 }
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (l *Lanes) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{l.rate, l.slowed, l.disabled} {
 		to <- d
 	}
 }
 
-// Collect is of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (l *Lanes) Collect(to chan<- prometheus.Metric) {
 	l.mu.Lock()
 	read := l.read
@@ -74,7 +75,7 @@ func (l *Lanes) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// worst keeps the first ones and puts the others of each handler together.
+// worst keeps the first lanes and sums up the rest of each handler.
 func worst(lanes []Lane) []Lane {
 	if len(lanes) <= worstLanes {
 		return lanes

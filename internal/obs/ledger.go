@@ -74,14 +74,14 @@ func (s *Sampled) Set(sample *Sample) {
 	s.last = sample
 }
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (s *Sampled) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{s.threads, s.oldest, s.dead, s.ahead, s.pinned} {
 		to <- d
 	}
 }
 
-// Collect is of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (s *Sampled) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	last := s.last

@@ -50,7 +50,7 @@ func ParseLevel(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// Or is log, or a logger that drops everything when there is none.
+// Or returns log, or for nil a logger that drops everything.
 func Or(log *slog.Logger) *slog.Logger {
 	if log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -63,7 +63,7 @@ func Component(log *slog.Logger, name string) *slog.Logger {
 	return Or(log).With(KeyComponent, name)
 }
 
-// Error is the attribute of an error.
+// Error returns the attribute of an error.
 func Error(err error) slog.Attr { return slog.Any(KeyError, fmt.Sprint(err)) }
 
 func formatFor(w io.Writer) Format {

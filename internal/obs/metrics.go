@@ -9,7 +9,7 @@ import (
 // Namespace is the first part of every metric's name; the second is the component.
 const Namespace = "waybill"
 
-// NewRegistry is an empty registry with the process' own metrics in it.
+// NewRegistry returns a registry that has only the metrics of the process itself.
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -19,10 +19,10 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// short are buckets in seconds for what should take milliseconds: 0.5 ms to 16 s.
+// short returns buckets in seconds for what should take milliseconds: 0.5 ms to 16 s.
 func short() []float64 { return prometheus.ExponentialBuckets(0.0005, 2, 16) }
 
-// long are buckets in seconds for work: 1 ms to about 4.6 h.
+// long returns buckets in seconds for work: 1 ms to about 4.6 h.
 func long() []float64 { return prometheus.ExponentialBuckets(0.001, 4, 13) }
 
 // Conductor is the metrics of the conductor.
@@ -71,7 +71,7 @@ type Caboose struct {
 	Workflows       *prometheus.CounterVec // state: running, successful, failed, canceled, …; recorded
 	ArchiveFailures prometheus.Counter
 	DeleteFailures  prometheus.Counter
-	Orphans         prometheus.Gauge // workflows seen that are no action's
+	Orphans         prometheus.Gauge // workflows that belong to no action
 	Lost            prometheus.Counter
 	Shards          prometheus.Gauge       // owned by this instance
 	Events          *prometheus.CounterVec // outcome: recorded, nothing, orphan, unreadable; messages of Cirrus

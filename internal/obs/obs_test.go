@@ -23,7 +23,7 @@ func TestLogIsJSONUnlessOnATerminal(t *testing.T) {
 	Component(log, "conductor").Info("attempt ended", KeyAttempt, 2, Error(errors.New("no route")))
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
-		t.Fatalf("%q is no single line of JSON: %v", out.String(), err)
+		t.Fatalf("%q is not a single line of JSON: %v", out.String(), err)
 	}
 	delete(line, "time")
 	want := map[string]any{"level": "INFO", "msg": "attempt ended", "component": "conductor", "attempt": 2.0, "error": "no route"}

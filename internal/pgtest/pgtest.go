@@ -13,7 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Variable is where a run's shared server stands; `go run ./test/postgres -- COMMAND` sets it.
+// Variable names the environment variable with the address of a run's shared server, which
+// `go run ./test/postgres -- COMMAND` sets.
 const Variable = "WAYBILL_TEST_POSTGRES"
 
 // shared is the server of this test binary, where none was given: started by
@@ -27,7 +28,7 @@ var shared struct {
 // databases numbers the databases of this process.
 var databases atomic.Int64
 
-// URL is the address of an empty database of the test's own; it is dropped at the test's end.
+// URL returns the address of an empty database for the test, which is dropped at the test's end.
 func URL(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Variable)
@@ -45,7 +46,7 @@ func URL(t testing.TB) string {
 	return address.String()
 }
 
-// Own is a server that the test alone uses, so that it may stop or kill it.
+// Own returns a server that only the test uses, so that it may stop or kill it.
 func Own(t testing.TB) *Server {
 	t.Helper()
 	server, err := Start(t.Context())

@@ -89,7 +89,7 @@ func find() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// create makes the cluster's files, owned by whoever will run it.
+// create makes the cluster's files, owned by the user that will run it.
 func (s *Server) create(ctx context.Context) error {
 	if as := runAs(); as != nil {
 		if err := os.Chown(s.folder, int(as.Uid), int(as.Gid)); err != nil {
@@ -113,7 +113,8 @@ func (s *Server) command(ctx context.Context, program string, args ...string) *e
 	return command
 }
 
-// runAs is user postgres when this process is root's, else nobody else.
+// runAs returns the user postgres if this process runs as root, which PostgreSQL refuses; otherwise
+// nil.
 func runAs() *syscall.Credential {
 	if os.Getuid() != 0 {
 		return nil
@@ -127,7 +128,8 @@ func runAs() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// Run starts the server, again after Stop or Kill, on the port that it had, and waits until it answers.
+// Run starts the server, again after Stop or Kill, on the port that it had, and waits until it
+// answers.
 func (s *Server) Run(ctx context.Context) error {
 	if s.port == 0 {
 		port, err := freePort(ctx)
@@ -188,13 +190,14 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// URL is the address of the server's own database, as its superuser.
+// URL returns the address of the server's own database, as its superuser.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", s.port)
 }
 
-// SetClock makes the server's clock differ from this machine's, from now on and at once, as libfaketime can for
-// programs that are linked with the system's library. A clock that is to be set later must have been set before Run.
+// SetClock makes the server's clock differ from this machine's, from now on and at once, as
+// libfaketime can for programs that are linked with the system's library. A clock that is to be set
+// later must have been set before Run.
 func (s *Server) SetClock(ahead time.Duration) error {
 	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1") // the pattern is right
 	if len(found) == 0 {

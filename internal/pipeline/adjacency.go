@@ -37,7 +37,8 @@ func makeEdges(n int, from, to []int32) edges {
 	return e
 }
 
-// newGraph takes edges between n steps that are all reached from 0. The order of a step's edges is kept.
+// newGraph takes edges between n steps that are all reached from 0. The order of a step's edges is
+// kept.
 func newGraph(n int, from, to []int32) adjacency {
 	g := adjacency{next: makeEdges(n, from, to), prev: makeEdges(n, to, from)}
 	g.component = components(g.next)

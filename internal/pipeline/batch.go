@@ -12,23 +12,25 @@ type batchID string
 
 func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
 
-// batch is one pair of steps (open, close) of a graph and the region between them.
+// batch is one pair of steps (open, close) of a graph and the region between them. At most one
+// deployment holds a batch, and only the holder claims steps of the region.
 type batch struct {
 	id          batchID
 	open, close int32
-	host        int32   // -1: not a host
-	stages      []int32 // the region; for a host its stage
+	host        int32   // the host, if the batch is one; -1 otherwise
+	stages      []int32 // the stages of the region; for a host its stage
 	queue       Queue
 }
 
 // holding is the deployment that holds a batch, and since when.
 type holding struct {
-	trip  *deployment
-	since time.Time
+	deployment *deployment
+	since      time.Time
 }
 
-// layBatches finds the regions of the ranges. The definition has been judged, so they nest.
-func (p *Graph) layBatches() {
+// placeBatches computes the regions of batches over several stages. Compile has refused definitions
+// whose regions overlap without nesting, so sorting by size puts inner ranges before outer ones.
+func (p *Graph) placeBatches() {
 	index := map[string]int{}
 	for i := range p.def.Stages {
 		index[p.def.Stages[i].Name] = i
@@ -72,6 +74,7 @@ func (p *Graph) around(n int32) []batch {
 	return list
 }
 
+// hostBatch returns the batch of a host, whose queue is always FIFO.
 func (p *Graph) hostBatch(h int32) batch {
 	host := &p.hosts[h]
 	return batch{id: batchID(host.path), open: host.started(), close: host.finished(), host: h, stages: []int32{host.stage}, queue: FIFO}
@@ -109,21 +112,23 @@ func (p *Graph) batch(id batchID) (batch, bool) {
 	return batch{}, false
 }
 
-// acquire gives the free batches around a step to the deployment that claims or marks it.
+// acquire gives the free batches around a step to the deployment that claims or completes it. A
+// step that was already live may complete although an edit has given the batch to another
+// deployment.
 func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 	for _, b := range t.plan.around(n) {
 		h, ok := e.holder[b.id]
 		switch {
 		case !ok:
-			e.take(t, b.id, at)
-		case h.trip != t && !t.live.has(t.plan, n):
-			return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), b.id, e.label(h.trip))
+			e.takeBatch(t, b.id, at)
+		case h.deployment != t && !t.live.has(t.plan, n):
+			return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), b.id, e.label(h.deployment))
 		}
 	}
 	return nil
 }
 
-// settle releases the batches around a step that can be released after a row about it.
+// settle releases those batches around a step that can be released after a row about the step.
 func (e *Engine) settle(t *deployment, n int32) {
 	for _, b := range t.plan.around(n) {
 		if t.holds[b.id] && e.mayRelease(t, b) {
@@ -137,9 +142,9 @@ func (e *Engine) settleAll(t *deployment) {
 	for _, id := range sortedKeys(t.holds) {
 		b, ok := t.plan.batch(id)
 		switch {
-		case !t.holds[id]: // went with one around it
+		case !t.holds[id]: // it was released with a batch around it
 		case !ok: // a removed region has no waiters; if it returns, reassign finds the deployment inside
-			e.free(t, id)
+			e.freeBatch(t, id)
 		case ok && e.mayRelease(t, b):
 			e.release(t, b)
 		}
@@ -147,8 +152,9 @@ func (e *Engine) settleAll(t *deployment) {
 }
 
 // mayRelease reports whether t has passed the batch, ended, or failed inside it under `release`,
-// and is drained. A deployment that an edit locked out of the enclosing region also releases the
-// batches inside it. Otherwise it and the new holder would wait for each other.
+// and has no live action there. Drained comes first: two deployments must never work in one region
+// (I1). A deployment that an edit locked out of the enclosing region also releases the batches
+// inside it. Otherwise it and the new holder would wait for each other.
 func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	if t.liveIn(b) > 0 {
 		return false
@@ -160,11 +166,12 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
 }
 
-// isLockedOut reports whether another deployment holds a batch around b.
+// isLockedOut reports whether another deployment holds a batch around b. around lists the batches
+// from the inside to the outside, so only those after b count.
 func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	outside := false
 	for _, around := range t.plan.around(b.open) {
-		if h, held := e.holder[around.id]; outside && held && h.trip != t {
+		if h, held := e.holder[around.id]; outside && held && h.deployment != t {
 			return true
 		}
 		outside = outside || around.id == b.id
@@ -174,13 +181,13 @@ func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 
 // release frees a batch and every batch nested in it that the same deployment holds.
 func (e *Engine) release(t *deployment, b batch) {
-	e.free(t, b.id)
+	e.freeBatch(t, b.id)
 	if b.host >= 0 {
 		return
 	}
 	for _, id := range sortedKeys(t.holds) {
 		if inner, ok := t.plan.batch(id); ok && nested(inner, b) {
-			e.free(t, id)
+			e.freeBatch(t, id)
 		}
 	}
 }
@@ -194,44 +201,50 @@ func nested(inner, outer batch) bool {
 	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
 }
 
-func (e *Engine) take(t *deployment, id batchID, at time.Time) {
+// takeBatch makes t the holder of a batch. Who holds a host decides whether it is in flight, so the
+// hosts in the region are counted again.
+func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
 	e.holder[id] = holding{t, at}
 	t.holds[id] = true
-	e.reflyAround(id)
+	e.recountFlightAround(id)
 }
 
-func (e *Engine) free(t *deployment, id batchID) {
+// freeBatch releases a batch, and has the pass look again at what was blocked.
+func (e *Engine) freeBatch(t *deployment, id batchID) {
 	delete(e.holder, id)
 	delete(t.holds, id)
 	e.freed = true
-	e.reflyAround(id)
+	e.recountFlightAround(id)
 }
 
-// reassign gives every batch whose region an edit made or changed to the oldest deployment inside it.
-// The younger ones finish what is live and wait.
+// reassign gives every batch whose region an edit made or changed to the oldest deployment inside
+// it. Younger deployments inside finish what is live and then wait: without the edit they would
+// have been outside. Outer regions come first, since their holders decide who is locked out.
 func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) {
 	for id, h := range e.holder {
-		if _, stays := next.batch(id); !stays && h.trip.closed { // it does not follow the edit, but nothing may hold a region that is gone
-			e.free(h.trip, id)
+		// A closed deployment does not follow the edit, but nothing may hold a region that is gone.
+		if _, stays := next.batch(id); !stays && h.deployment.closed {
+			e.freeBatch(h.deployment, id)
 		}
 	}
 	for _, b := range changedRegions(old, next) {
 		h, held := e.holder[b.id]
 		first := e.oldestInside(b.id, inside)
-		if first == nil || first == h.trip {
+		if first == nil || first == h.deployment {
 			continue
 		}
 		if held {
-			e.free(h.trip, b.id)
+			e.freeBatch(h.deployment, b.id)
 		}
-		e.take(first, b.id, at)
+		e.takeBatch(first, b.id, at)
 	}
 	for _, t := range inside {
 		e.settleAll(t)
 	}
 }
 
-// changedRegions lists the batches of next that old lacked or that had other stages there, outermost first.
+// changedRegions lists the batches of next that old lacked or that had other stages there,
+// outermost first.
 func changedRegions(old, next *Graph) []batch {
 	var list []batch
 	add := func(b batch) {
@@ -265,12 +278,13 @@ func (p *Graph) stagePaths(stages []int32) []string {
 	return paths
 }
 
-// oldestInside returns the deployment of lowest rank with something complete or claimed in a region that it has not
-// passed; the present holder counts, and so does one that failed inside under `hold`.
+// oldestInside returns the deployment of lowest rank with something complete or claimed in a region
+// that it has not passed; the present holder counts, and so does one that failed inside under
+// `hold`.
 func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	var oldest *deployment
 	if h, ok := e.holder[id]; ok {
-		oldest = h.trip
+		oldest = h.deployment
 	}
 	for _, t := range inside {
 		b, ok := t.plan.batch(id)

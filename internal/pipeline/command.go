@@ -19,12 +19,12 @@ type Command struct {
 	Now        bool // cancel: also interrupt builds and replication
 }
 
-// Command checks an intent and returns the notes that record it, or why it is refused.
-// It changes nothing.
+// Command checks an intent and returns the notes that record it, or the error that refuses it. It
+// changes nothing: the caller appends the notes, and Apply makes them effective like any other row.
 func (e *Engine) Command(c Command) ([]Entry, error) {
 	t, ok := e.deployments[c.Deployment]
 	if !ok {
-		return nil, fault.New(fault.NotFound, "there is no deployment %s", e.number(c.Deployment))
+		return nil, fault.New(fault.NotFound, "deployment %s not found", e.number(c.Deployment))
 	}
 	if c.Target == "" {
 		c.Target = e.pipeline
@@ -55,7 +55,7 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		c.Target = e.pipeline
 		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
 	default:
-		err = fault.New(fault.Invalid, "%q is no command: want %s", c.Kind,
+		err = fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind,
 			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled}, ", "))
 	}
 	if err != nil {
@@ -64,6 +64,8 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	return e.intent(t, c, about)
 }
 
+// intent returns the note that records a checked command. Occurrence numbers the notes of a
+// deployment with the same target and event.
 func (e *Engine) intent(t *deployment, c Command, about any) ([]Entry, error) {
 	text, err := json.Marshal(about)
 	if err != nil {
@@ -98,7 +100,7 @@ func (e *Engine) checkStatus(t *deployment, c Command) error {
 		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
 	case StatusCanceled:
 		if c.Kind == PipelineCanceled && c.Now && !t.interrupt && len(t.live) > 0 {
-			return nil // what is drained is to be interrupted after all
+			return nil // canceled without "now" before; its remaining actions are to be interrupted after all
 		}
 		return fault.New(fault.Refused, "%s was canceled %s", e.label(t), t.reason).WithHint("deploy the revision again: `waybill deployment create`")
 	case StatusSuperseded:
@@ -112,10 +114,12 @@ func (e *Engine) checkStatus(t *deployment, c Command) error {
 	return nil
 }
 
-// checkRetry: something has failed there, and no newer deployment has what would be needed.
+// checkRetry refuses a retry when nothing has failed under the target, or when a newer deployment
+// holds a batch that t would return to, or has started a host that t has still to do: an older
+// revision must not go over a newer one.
 func (e *Engine) checkRetry(t *deployment, c Command) error {
 	found := t.status == StatusFailed && c.Target == e.pipeline && c.Event == ""
-	var steps []int32 // that the deployment resumes with
+	var steps []int32 // the steps with which the deployment would resume
 	for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
 		if !covers(c.Target, c.Event, name) {
 			continue
@@ -125,14 +129,16 @@ func (e *Engine) checkRetry(t *deployment, c Command) error {
 			steps = append(steps, n)
 		}
 	}
-	if t.status == StatusFailed { // also where what had failed was skipped
+	// A failed deployment resumes with all its doable steps: what failed may have been skipped
+	// since.
+	if t.status == StatusFailed {
 		steps = append(steps, t.candidates()...)
 	}
 	for _, n := range steps {
-		for _, b := range slices.Backward(t.plan.around(n)) { // the outermost says most
-			if h, held := e.holder[b.id]; held && h.trip.number > t.number && t.isInside(b) {
-				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.trip)).
-					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.trip))
+		for _, b := range slices.Backward(t.plan.around(n)) { // outermost first, since that error explains most
+			if h, held := e.holder[b.id]; held && h.deployment.number > t.number && t.isInside(b) {
+				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.deployment)).
+					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.deployment))
 			}
 		}
 	}
@@ -146,7 +152,8 @@ func (e *Engine) checkRetry(t *deployment, c Command) error {
 	return nil
 }
 
-// checkSkip: there is something left to skip, none of it is running, and it is not only a marker.
+// checkSkip refuses a skip when a step under the target is running, when nothing is left to skip,
+// or when the one step that is named is a marker.
 func (e *Engine) checkSkip(t *deployment, c Command) error {
 	if c.Target == e.pipeline {
 		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
@@ -172,7 +179,8 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 	return nil
 }
 
-// checkHold: the pipeline or a stage; held once, and resumed only when held or beyond the bound of until.
+// checkHold refuses a second hold on the same target, and to resume what is neither held nor beyond
+// the bound of until.
 func (e *Engine) checkHold(t *deployment, c Command) error {
 	if err := e.checkStage(t, c); err != nil {
 		return err
@@ -191,7 +199,7 @@ func (e *Engine) checkHold(t *deployment, c Command) error {
 	return nil
 }
 
-// checkStage refuses what is neither the pipeline nor a stage.
+// checkStage refuses a target that is neither the pipeline nor a stage.
 func (e *Engine) checkStage(t *deployment, c Command) error {
 	if at, ok := t.plan.targets[c.Target]; ok && at.group >= 0 {
 		return fault.New(fault.Refused, "%s is neither a stage nor the pipeline", t.plan.short(c.Target)).WithHint("name its stage")
@@ -199,7 +207,7 @@ func (e *Engine) checkStage(t *deployment, c Command) error {
 	return nil
 }
 
-// stageName is the name of the stage with a path; "" for the pipeline.
+// stageName returns the name of the stage with a path; "" for the pipeline.
 func (t *deployment) stageName(target string) string {
 	if at := t.plan.targets[target]; at.stage >= 0 {
 		return t.plan.def.Stages[at.stage].Name
@@ -207,6 +215,7 @@ func (t *deployment) stageName(target string) string {
 	return ""
 }
 
+// heldName returns the target of a hold in words, such as "prod of shop#7".
 func (e *Engine) heldName(t *deployment, target string) string {
 	if target == e.pipeline {
 		return e.label(t)
@@ -214,7 +223,8 @@ func (e *Engine) heldName(t *deployment, target string) string {
 	return t.plan.short(target) + " of " + e.label(t)
 }
 
-// canonicalEvent understands the names that people use for events: those of steps, as in the definition, and short ones.
+// canonicalEvent returns the event that a person means by a name: the name of a step in the
+// definition, a short form, or the event itself.
 func (p *Graph) canonicalEvent(target, name string) string {
 	switch name {
 	case Replicate:
@@ -233,7 +243,7 @@ func (p *Graph) canonicalEvent(target, name string) string {
 		return name + "-successfully"
 	}
 	if own := "host-" + name; len(p.under(target, name)) == 0 && len(p.under(target, own)) > 0 {
-		return own // a step of the definition's own
+		return own // a step that the definition names
 	}
 	return name
 }
@@ -252,8 +262,8 @@ func (p *Graph) eventsOf(target string) []string {
 	return events
 }
 
-// endingIn returns the one target whose path ends like target, such as greeter/prod/east/elm for greeter/elm; "" when there
-// is none or more than one.
+// endingIn returns the one target whose path ends like target, such as greeter/prod/east/elm for
+// greeter/elm; "" when there is none or more than one.
 func (p *Graph) endingIn(target string) string {
 	found := ""
 	for path := range p.targets {

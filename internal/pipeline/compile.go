@@ -116,7 +116,7 @@ func (j *judge) names() {
 	}
 }
 
-// labels: an artifact belongs to one build of the revision.
+// labels checks that each artifact belongs to one build of the revision.
 func (j *judge) labels(i int, labels map[string]string) {
 	for _, a := range j.d.Stages[i].Build.Artifacts {
 		if by, ok := labels[a.Label]; ok {
@@ -134,7 +134,7 @@ func (j *judge) edges() {
 			scope := fmt.Sprintf("%s.after[%d]", stageScope(i), k)
 			switch _, known := j.index[name]; {
 			case !known:
-				j.fault("stage-unknown", scope, "there is no stage %q", name).Suggestion = fault.Nearest(name, j.stageNames())
+				j.fault("stage-unknown", scope, "stage %q not found", name).Suggestion = fault.Nearest(name, j.stageNames())
 			case name == s.Name:
 				j.fault("after-itself", scope, "stage %q comes after itself", name)
 			case slices.Contains(s.After[:k], name):
@@ -151,14 +151,14 @@ func (j *judge) edges() {
 
 // cycles reports each group of stages that wait for each other once, from its first stage.
 func (j *judge) cycles() {
-	told := make([]bool, len(j.d.Stages))
+	reported := make([]bool, len(j.d.Stages)) // on a cycle that a problem names
 	for i := range j.d.Stages {
-		if told[i] || !reached(i, j.next)[i] {
+		if reported[i] || !reached(i, j.next)[i] {
 			continue
 		}
 		after, before := reached(i, j.next), reached(i, j.prev)
-		for k := range told {
-			told[k] = told[k] || after[k] && before[k]
+		for k := range reported {
+			reported[k] = reported[k] || after[k] && before[k]
 		}
 		j.fault("cycle", stageScope(i)+".after", "cycle: %s", strings.Join(j.cycleFrom(i), " -> "))
 	}
@@ -284,7 +284,7 @@ func (j *judge) region(i int, b Batch) []int32 {
 	}
 	for k, name := range b.Stages {
 		if _, ok := j.index[name]; !ok {
-			j.fault("stage-unknown", fmt.Sprintf("%s[%d]", scope, k), "there is no stage %q", name).Suggestion = fault.Nearest(name, j.stageNames())
+			j.fault("stage-unknown", fmt.Sprintf("%s[%d]", scope, k), "stage %q not found", name).Suggestion = fault.Nearest(name, j.stageNames())
 			return nil
 		}
 	}

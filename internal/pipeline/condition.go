@@ -11,7 +11,7 @@ type block struct {
 }
 
 // why names a reason. The number behind a constant is that of its condition; check tests the
-// conditions in that order.
+// conditions in that order, so that a step always has the same reason in the same state.
 type why uint8
 
 const (
@@ -34,13 +34,14 @@ const (
 	// 8: freezes, windows and approvals are asked here, at starts of stage, group and host.
 )
 
-// String is the reason as metrics name it.
+// String returns the reason as metrics name it.
 func (w why) String() string {
 	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
 		"newer", "order", "busy", "full"}[w]
 }
 
-// ofHost reports whether the reason may differ for the next host of the group.
+// ofHost reports whether the reason may differ for the next host of the group. If not, the pass
+// need not look at that host.
 func (b block) ofHost(p *Graph, n int32) bool {
 	switch b.why {
 	case isBusy:
@@ -114,12 +115,14 @@ func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	for i, b := range around {
 		h, held := e.holder[b.id]
 		switch {
-		case held && h.trip == t:
+		case held && h.deployment == t:
 			continue
 		case held && b.id != without:
-			return block{why: isLocked, batch: b.id, deployment: h.trip}
+			return block{why: isLocked, batch: b.id, deployment: h.deployment}
 		}
-		if i == len(around)-1 { // inside a batch of its own, a deployment that was resumed does not stop it
+		// Strict order counts for the outermost batch only: a deployment that holds it is inside,
+		// and an older one that is resumed then must not stop it there.
+		if i == len(around)-1 {
 			if older := e.keepsOut(t, b); older != nil {
 				return block{why: keepsOrder, batch: b.id, deployment: older}
 			}
@@ -133,7 +136,8 @@ func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	return block{}
 }
 
-// queueOf returns the queue policy of a batch: that of the version in force, also for a deployment that keeps another one.
+// queueOf returns the queue policy of a batch in the version in force, also for a deployment that
+// keeps another version: all deployments that wait for a batch must wait by the same rule.
 func (e *Engine) queueOf(t *deployment, b batch) Queue {
 	if t.plan != e.plans[e.version] {
 		if now, ok := e.plans[e.version].batch(b.id); ok {
@@ -143,7 +147,8 @@ func (e *Engine) queueOf(t *deployment, b batch) Queue {
 	return b.queue
 }
 
-// keepsOut is, under order strict, the oldest active deployment, held ones aside, that has still to pass the region.
+// keepsOut returns the oldest active deployment that keeps t out of a region under order strict: it
+// is older than t, is not held, and has not passed the region. It returns nil if there is none.
 func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 	if t.plan.def.Order != Strict {
 		return nil
@@ -163,7 +168,8 @@ func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 	return nil
 }
 
-// newestWaiter is the highest deployment that would run a step of the batch but for its lock.
+// newestWaiter returns the newest deployment that would run a step of the batch if the batch were
+// free, or nil.
 func (e *Engine) newestWaiter(b batch) *deployment {
 	for i := len(e.active) - 1; i >= 0; i-- {
 		if e.waitsFor(e.active[i], b.id) {
@@ -173,7 +179,9 @@ func (e *Engine) newestWaiter(b batch) *deployment {
 	return nil
 }
 
-// waitsFor reports whether some step of the batch would be runnable but for its lock.
+// waitsFor reports whether a deployment could run some step of the batch if the batch were free. A
+// deployment that something else keeps back is not a waiter: superseding in its favor, or letting
+// it supersede another, would gain nothing.
 func (e *Engine) waitsFor(t *deployment, id batchID) bool {
 	b, ok := t.plan.batch(id)
 	if !ok || t.is(b.close, resolved) {
@@ -210,7 +218,8 @@ func (t *deployment) entries(b batch) []int32 {
 	return list
 }
 
-// checkHost is conditions 6 and 7.
+// checkHost checks conditions 6 and 7: one live action per resource, and at most maxParallel hosts
+// of a group in flight. Only starting a host counts against maxParallel; a started one must finish.
 func (e *Engine) checkHost(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
 	if at.kind != hostStart && at.kind != chainStep {
@@ -229,12 +238,14 @@ func (e *Engine) checkHost(t *deployment, n int32) block {
 	return block{}
 }
 
-// inFlight counts a group's hosts in flight over all deployments, and how many may be.
+// inFlight returns how many hosts of a group are in flight over all deployments, and how many may
+// be.
 func (e *Engine) inFlight(t *deployment, group int32) (in, limit int) {
-	return e.flying[t.plan.groups[group].path], t.parallel(group)
+	return e.hostsInFlight[t.plan.groups[group].path], t.parallel(group)
 }
 
-// parallel is how many hosts of a group may be in flight at once.
+// parallel returns how many hosts of a group may be in flight at once. It is at least one: with
+// zero nothing would ever start. A share of the hosts is rounded up.
 func (t *deployment) parallel(group int32) int {
 	return max(1, t.plan.groups[group].spec.MaxParallel.Of(t.size(group), true))
 }

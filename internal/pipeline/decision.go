@@ -2,21 +2,21 @@ package pipeline
 
 import "time"
 
-// Decision is what a pass wants recorded and started. Everything in it is
-// committed in one transaction, or nothing is.
+// Decision is what a pass records and starts. All of it is committed in one transaction, or
+// nothing.
 type Decision struct {
 	Entries []Entry   // facts and notes to append, in order, with the Seq they will get
 	Work    []Work    // actions to create; each has its note step-claimed in Entries
 	Drain   []StepKey // live actions that get no further attempt
 	Cancel  []StepKey // live actions to end
-	More    bool      // the row limit was met: decide again at once
-	Wake    time.Time // something may change by itself then; zero: never
-	// Blocked counts the steps whose turn it is and that something keeps waiting, by reason. Hosts of a group that wait for
-	// the same are looked at, and counted, once.
+	More    bool      // the row limit was reached: decide again at once
+	Wake    time.Time // when time alone may change the decision; zero: never
+	// Blocked counts the steps that are doable but blocked, by reason. Hosts of a group that wait
+	// for the same reason are looked at, and counted, once.
 	Blocked map[string]int
 }
 
-// Empty reports whether there is nothing to record.
+// Empty reports whether the decision records nothing.
 func (d Decision) Empty() bool {
 	return len(d.Entries)+len(d.Work)+len(d.Drain)+len(d.Cancel) == 0
 }
@@ -51,7 +51,7 @@ type StepState struct {
 	StepKey
 	State  State     `json:"state"`
 	Reason string    `json:"reason,omitempty"` // of the first condition that fails
-	Who    string    `json:"who,omitempty"`    // the command or party that can change it
+	Who    string    `json:"who,omitempty"`    // the command, or the person, that can change it
 	At     time.Time `json:"at,omitzero"`      // of its last entry
 	Work   bool      `json:"work,omitempty"`   // takes an action, else a marker
 }

@@ -34,7 +34,8 @@ const (
 	Strict   Order = "strict"   // no deployment passes an older one
 )
 
-// Keep says how much stays: releases on each host, and the age at which ended deployments are archived.
+// Keep says how much stays: releases on each host, and the age at which ended deployments are
+// archived.
 type Keep struct {
 	Releases int             `json:"releases"`
 	Entries  action.Duration `json:"entries"`
@@ -90,7 +91,8 @@ type Build struct {
 	Policy    action.Policy `json:"policy"`
 }
 
-// Artifact is one required result: its label, usually an architecture, and its name or glob in the build.
+// Artifact is one required result: its label, usually an architecture, and its name or glob in the
+// build.
 type Artifact struct {
 	Label string `json:"label"`
 	Path  string `json:"path"`
@@ -199,7 +201,7 @@ type Resource struct {
 
 func (r Resource) String() string { return r.Address + " " + r.Service }
 
-// Address is the part of the host's URL that says which machine or folder it is:
+// Address returns the part of the host's URL that names its machine or folder:
 // local://oak, local:///srv/bench, or host:port of an ssh URL.
 func (h *Host) Address() string {
 	rest, ok := strings.CutPrefix(h.URL, "ssh://")
@@ -216,8 +218,8 @@ func (h *Host) Address() string {
 	return strings.ToLower(rest)
 }
 
-// ServiceOf is the service on a host: the host's over the group's over the stage's over the pipeline's.
-// The service found replaces the outer ones as a whole. group and host may be nil.
+// ServiceOf returns the service on a host: the host's over the group's over the stage's over the
+// pipeline's. The service found replaces the outer ones as a whole. group and host may be nil.
 func (d *Definition) ServiceOf(stage *Stage, group *Group, host *Host) Service {
 	switch {
 	case host != nil && host.Service != nil:
@@ -249,7 +251,7 @@ func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]s
 	return vars
 }
 
-// ResourceOf is the resource that a host's steps change.
+// ResourceOf returns the resource that a host's steps change.
 func (d *Definition) ResourceOf(stage *Stage, group *Group, host *Host) Resource {
 	service := d.ServiceOf(stage, group, host)
 	return Resource{Address: host.Address(), Service: cmp.Or(service.Name, d.Pipeline)}
@@ -315,7 +317,7 @@ func byName[T any](list []T, name string, of func(*T) string) *T {
 	return nil
 }
 
-// Of is the limit for a group of so many hosts: a percentage is rounded down, or up.
+// Of returns the limit for a group of so many hosts. A percentage is rounded down, or up.
 func (l Limit) Of(hosts int, up bool) int {
 	if !l.Percent {
 		return l.N
@@ -333,7 +335,7 @@ func (l Limit) String() string {
 	return strconv.Itoa(l.N)
 }
 
-// labelsBefore is what the marked stages build, in file order.
+// labelsBefore returns the labels of what the marked stages build, in file order.
 func (d *Definition) labelsBefore(marked []bool) []string {
 	var labels []string
 	for i := range d.Stages {
@@ -346,8 +348,8 @@ func (d *Definition) labelsBefore(marked []bool) []string {
 	return labels
 }
 
-// ArtifactFor is the label of the artifact that a host of a stage gets: its arch, else the only one that is
-// built before the stage; "" when the choice is empty or ambiguous.
+// ArtifactFor returns the label of the artifact that a host of a stage gets: its arch, else the
+// only one that is built before the stage; "" when the choice is empty or ambiguous.
 func (d *Definition) ArtifactFor(stage string, h *Host) string {
 	if h.Arch != "" {
 		return h.Arch
@@ -366,8 +368,8 @@ func onlyOne(labels []string) string {
 	return ""
 }
 
-// region lists the stages of a range from its first to its last stage, in file order: these two and all
-// that come after the one and before the other.
+// region lists the stages of a range from its first to its last stage, in file order: these two and
+// all that come after the one and before the other.
 func (d *Definition) region(first, last int) []int32 {
 	next := d.stageEdges()
 	prev := reversed(next)
@@ -408,7 +410,7 @@ func reversed(next [][]int) [][]int {
 	return prev
 }
 
-// reached is what is reached from one stage over one or more edges.
+// reached returns which stages are reached from one stage over one or more edges.
 func reached(from int, next [][]int) []bool {
 	seen := make([]bool, len(next))
 	queue := []int{from}

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// deployment is one revision on its way through the pipeline. It is
-// what the fold of its rows says, laid over the graph of the version in force for it.
+// deployment is one revision on its way through the pipeline: the fold of its rows, applied to the
+// graph of the version in force for it. What the log says is kept by name (live, failures,
+// exclusions, away), because the graph may change; what is kept by index is computed from that.
 type deployment struct {
 	*walk
 	number   int64 // also its rank: rollbacks, which rank beside another, come later
@@ -29,7 +30,7 @@ type deployment struct {
 	resumed    map[string]bool      // stages beyond it that were resumed since, by path
 	beyond     []bool               // per stage: until keeps it from starting; nil without until
 	at         []int64              // per step: Unix time in ns of its last row
-	away       map[stepName]int64   // facts of steps that G has not, with their time
+	away       map[stepName]int64   // facts of steps that G does not have, with their times
 	live       liveSteps            // claimed and not ended, in G or not
 	liveAt     map[string]int       // live actions by the path of their stage and of their host
 	failures   map[stepName]failure // failed, in G or not
@@ -44,7 +45,7 @@ type deployment struct {
 	holds      map[batchID]bool     // its batches
 	failing    []int32              // per stage: what stops it
 	broken     []int32              // per group: hosts with a failure
-	flying     []bool               // per host: counts against maxParallel
+	inFlight   []bool               // per host: counts against maxParallel
 	queue      queue                // what a pass looks at
 	unchecked  bool                 // live actions may have to be drained
 	interrupt  bool                 // canceled with "now"
@@ -55,7 +56,8 @@ type stepName struct{ target, event string }
 
 type noteName struct{ target, event string }
 
-// hold is why nothing starts: a person asked for it, or the deployment goes no further than the stage until.
+// hold is the reason why nothing starts: a person asked for it, or the deployment goes no further
+// than the stage until.
 type hold struct{ by, reason, until string }
 
 // failure is how a step's action ended.
@@ -65,7 +67,7 @@ type failure struct {
 	text   string
 }
 
-// exclusion elides the steps of a target and below it, all or those of one event.
+// exclusion elides the steps of a target and below it: all, or those of one event.
 type exclusion struct {
 	target, event string
 	reason, by    string
@@ -74,7 +76,8 @@ type exclusion struct {
 // liveSteps is the live actions of a deployment.
 type liveSteps map[stepName]*liveStep
 
-// liveStep is one live action. Where it runs is kept as it was when it was claimed.
+// liveStep is one live action. Where it runs is kept as it was when it was claimed: an edit may
+// move or remove the host, but the action still occupies the old one.
 type liveStep struct {
 	stage    string // path
 	host     string // path; "": a build
@@ -84,7 +87,8 @@ type liveStep struct {
 	asked    ending // the ending that a pass last requested for it
 }
 
-// ending is how a live action is to end; a later one is stronger.
+// ending is how a live action is to end. Each constant is stronger than the one before, and a
+// request is never weakened: what was canceled cannot be made to run on.
 type ending uint8
 
 const (
@@ -97,7 +101,7 @@ func (l liveSteps) has(p *Graph, n int32) bool {
 	return l[stepName{p.target(n), p.nodes[n].event}] != nil
 }
 
-// liveIn counts the live actions in a batch's region.
+// liveIn returns the number of live actions in a batch's region.
 func (t *deployment) liveIn(b batch) int {
 	if len(t.live) == 0 {
 		return 0
@@ -112,10 +116,11 @@ func (t *deployment) liveIn(b batch) int {
 	return count
 }
 
-// liveUnder counts live actions by the path of their stage or host.
+// liveUnder returns the number of live actions under a path of a stage or a host.
 func (t *deployment) liveUnder(id batchID) int { return t.liveAt[string(id)] }
 
-// isStopped reports whether a failed, untolerated step is in the stage or in a region around it.
+// isStopped reports whether a failed, untolerated step is in the stage or in a region around it. A
+// failure stops a whole region, because its stages belong together.
 func (t *deployment) isStopped(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
 		if t.failing[s] > 0 {
@@ -125,7 +130,8 @@ func (t *deployment) isStopped(stage int32) bool {
 	return false
 }
 
-// failedInside: stopped by a failure in the region, under the given policy of every stage that failed.
+// failedInside reports whether failures in the region stop the deployment, and every stage that
+// failed there has the given policy: one stage under `hold` keeps the batch.
 func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 	found := false
 	for _, s := range b.stages {
@@ -140,11 +146,13 @@ func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 	return found
 }
 
-// isBroken reports whether a step has failed in a way that counts: the failure of an elided step is recorded, but
-// stops nothing and ends nothing.
+// isBroken reports whether a step has failed in a way that counts. The failure of an elided step is
+// recorded, but stops nothing.
 func (t *deployment) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
 
-// size is the number of hosts of a group when it started; until then, what it is now.
+// size returns the number of hosts of a group when it started, or before that, its number now. A
+// share such as "25%" is of this number, so that hosts that join or leave do not change the limit
+// of a group under way.
 func (t *deployment) size(group int32) int {
 	g := &t.plan.groups[group]
 	if size, ok := t.sizes[g.path]; ok {
@@ -153,7 +161,8 @@ func (t *deployment) size(group int32) int {
 	return len(g.hosts)
 }
 
-// failedHosts lists the hosts of a group with a failure that counts, in the order in which they failed.
+// failedHosts lists the hosts of a group with a failure that counts, in the order in which they
+// failed.
 func (t *deployment) failedHosts(group int32) []string {
 	first := map[string]int64{}
 	for name, f := range t.failures {
@@ -168,7 +177,8 @@ func (t *deployment) failedHosts(group int32) []string {
 	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 }
 
-// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the bound of until.
+// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the
+// bound of until.
 func (t *deployment) heldAt(stage int32) (hold, bool) {
 	if len(t.held) == 0 && t.beyond == nil {
 		return hold{}, false

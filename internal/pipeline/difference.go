@@ -181,8 +181,8 @@ func (d *differ) steps(sign string, a, b *Definition) {
 	}
 }
 
-// changedSteps writes what changed about the steps that both versions have, once for all steps and stages where it is
-// the same.
+// changedSteps writes what changed about the steps that both versions have, once for all steps and
+// stages where it is the same.
 func (d *differ) changedSteps() {
 	var order []stepChange
 	stages := map[stepChange][]string{}
@@ -207,8 +207,8 @@ func (d *differ) changedSteps() {
 // stepChange is one difference between two chains; the stages follow the subject.
 type stepChange struct{ subject, from, to string }
 
-// stepChanges lists what differs between two chains: the order of the steps that both have, and what each of these does,
-// such as "retries of replicate, deploy in" a stage, 2, 5.
+// stepChanges lists what differs between two chains: the order of the steps that both have, and
+// what each of these does, such as "retries of replicate, deploy in" a stage, 2, 5.
 func stepChanges(old, next []Step) []stepChange {
 	var list []stepChange
 	var order []string

@@ -1,15 +1,15 @@
-// Package pipeline decides how revisions go through a pipeline that changes
-// under them. It takes the deployment log, the definition in force and the time,
-// and answers what comes next, what waits and why, and what an edit would do.
-// It has no clock, does no I/O, starts no goroutine and reads no YAML.
+// Package pipeline decides how revisions go through a pipeline that may be edited meanwhile. From
+// the deployment log, the definition in force and the time it computes what comes next, what waits
+// and why, and what an edit would do. It has no clock, does no I/O, starts no goroutine and reads
+// no YAML.
 //
 // # Who owns the truth
 //
-// The log does, and entries alone are its input: facts say what is complete,
-// notes what is claimed, failed, excluded or asked for, changes which definition
-// holds. An Engine is a fold of them and may be thrown away at any time; the fold
-// of the same rows decides the same. The ledger stores what Decide returns, and
-// an engine whose decisions could not be stored is folded again: there is no undo.
+// The log does, and its entries are the engine's only input. Facts record what is complete; notes
+// record what is claimed, failed, excluded or requested; changes record which definition is in
+// force. An Engine is a fold of these rows and may be thrown away at any time: the fold of the same
+// rows decides the same. The journal stores what Decide returns. An engine whose decisions could
+// not be stored is folded again, since it cannot undo them.
 //
 // # The parts
 //
@@ -18,19 +18,19 @@
 //	adjacency.go   steps, edges, components      walk.go       new, elided, resolved, doable
 //	batch.go       the holder of a region        condition.go  what keeps a step from running
 //	fold.go        one row                       place.go      a deployment on another graph
-//	queue.go       what a pass looks at          pass.go       the pass, superseding
+//	queue.go       the steps a pass looks at     pass.go       the pass, superseding
 //	failure.go     what follows from failures    introduce.go  steps that come too late
-//	edit.go        a new version                 refuse.go     what it may not change
-//	effect.go      what it does to a deployment  difference.go the same in words
-//	command.go     what people may ask           explain.go    reasons
+//	edit.go        a new version                 refuse.go     what an edit may not change
+//	effect.go      an edit for one deployment    difference.go an edit in words
+//	command.go     what people may request       explain.go    reasons
 //	simulate.go    virtual time                  violation.go  a broken invariant
 //
 // # States
 //
 // A step of a deployment is open, claimed (its action is live), complete, or
 // failed until a retry is requested. Only completing is final. Beside
-// that it may be elided: something strictly after it was complete or claimed
-// before it came into the pipeline, or it is excluded; then it is never run and
+// that it may be elided, because a step strictly after it was complete or claimed
+// before it came into the pipeline, or because it is excluded. An elided step is never run and
 // never recorded as done, but walked through, so that nothing waits for it.
 // A deployment is active, finished, failed, superseded or canceled by its last
 // status row; only failed may become active again, until a newer deployment starts
@@ -40,7 +40,7 @@
 // # Invariants
 //
 // Those marked ° are asserted while folding and deciding: a row that breaks one
-// is refused with a *Violation. The others are proved by tests.
+// is refused with a *Violation. Tests check the rest after every row of random programs.
 //
 //	I1°  a step of a batch's region is claimed only for its holder; a batch is released only when drained
 //	I2°  a step completes only after every unelided step strictly before it
@@ -48,7 +48,7 @@
 //	I4°  per resource, at most one live action
 //	I5   per event and deployment, all unelided instances at late pairs run, or none
 //	I6°  pipeline-finished-successfully: every other step of G is resolved
-//	I7   nothing live, failed, held, or waiting for others: every deployment has ended
+//	I7   if nothing is live, failed, held or waiting, every deployment has ended
 //	I8   the fold of any prefix of the log is the engine's state there; same rows and now, same decisions
 //	I9°  no host is started at or over maxParallel in flight; more failures than maxFailed: no further claim in that stage
 //	I10° a fact exists once; notes never change what is complete; an edit never makes a complete step incomplete

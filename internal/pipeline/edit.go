@@ -17,7 +17,8 @@ type Edit struct {
 	Effects []Effect       // per deployment that is active or may come back
 }
 
-// Effect is what an edit does to one deployment inside. The steps listed are those that take work or an artifact.
+// Effect is what an edit does to one deployment inside. The steps listed are those that take work
+// or an artifact.
 type Effect struct {
 	Deployment int64     `json:"deployment"`
 	Failed     bool      `json:"failed,omitempty"` // it has failed, and a retry would bring it back
@@ -38,8 +39,9 @@ func (f Effect) Touches() bool {
 	return len(f.Added)+len(f.Elided)+len(f.Excluded)+len(f.Removed)+len(f.Drained)+len(f.Drifting)+len(f.Words) > 0
 }
 
-// Edit says what applying next as the given version would do; newest is the newest registered rev_seq.
-// It changes nothing.
+// Edit returns what applying next as the given version would do; newest is the newest registered
+// rev_seq. It changes nothing. The rows that it returns must be appended together with the version,
+// so that every engine that folds them elides and excludes the same steps.
 func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edit {
 	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
 	w.old = e.plans[e.version]
@@ -59,6 +61,8 @@ func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edi
 			continue
 		}
 		late := e.lateExclusions(t, next, news, newest)
+		// Hosts of a late architecture follow from its exclusion when it is folded; they need no
+		// rows.
 		without := lacking(next, newlyLacking(late, news))
 		taken := e.takenHosts(t, w.old, next, slices.Concat(late, without))
 		for _, x := range slices.Concat(late, taken) {
@@ -76,7 +80,7 @@ func (w *editing) hands() {
 		if b.host >= 0 {
 			continue
 		}
-		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].trip
+		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].deployment
 		var inside []int // indexes of the effects on deployments in the region
 		for i, f := range w.edit.Effects {
 			if t := w.e.deployments[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
@@ -95,7 +99,8 @@ func (w *editing) hands() {
 	}
 }
 
-// willBeInside: under the next version, something of the region is complete or claimed, and it is neither passed nor failed.
+// willBeInside reports whether, under the next version, a deployment is inside a region: a step of
+// it is complete or claimed, and the deployment has neither passed the region nor failed in it.
 func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
 	later := &deployment{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
 	if !later.isInside(b) || later.is(b.close, resolved) {
@@ -109,7 +114,7 @@ func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
 	return true
 }
 
-// newlyLacking lists the architectures among exclusions that came too late.
+// newlyLacking returns the architectures that this edit introduces and that late excludes.
 func newlyLacking(late []exclusion, news []introduced) map[string]bool {
 	labels := map[string]bool{}
 	for _, x := range late {

@@ -97,7 +97,7 @@ func TestDifferenceKnowsEveryFieldOfAStep(t *testing.T) {
 				t.Fatalf("%s is a %s: teach this test about it", name, field.Kind())
 			}
 			if name != "Event" && len(stepFields(&Step{}, &next)) == 0 { // another event is another step
-				t.Errorf("a changed %s is no difference", name)
+				t.Errorf("a changed %s makes no difference", name)
 			}
 		}
 	}

@@ -45,7 +45,8 @@ func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n 
 	}
 }
 
-// drifting lists the hosts that the deployment reached, or that are new, and that it will not finish.
+// drifting lists the hosts that the deployment was to finish before the edit, or that are new, and
+// that it will not finish after the edit. They keep what another deployment left on them.
 func drifting(t *deployment, next *Graph, after *walk) []string {
 	var list []string
 	for h := range next.hosts {
@@ -119,7 +120,7 @@ func (w *effectWriter) hosts() {
 	}
 }
 
-// runsOrNot is about something that is new: by one of its steps.
+// runsOrNot describes whether a new stage or host runs; n is the step that decides it.
 func (w *effectWriter) runsOrNot(what, target string, n int32) {
 	switch {
 	case w.after.is(n, complete):
@@ -158,15 +159,15 @@ func later(p *Graph, w *walk, n int32) string {
 	return "it came too late"
 }
 
-// steps is about events that are new in a stage that is not.
+// steps describes events that are new in stages that existed before, each event once.
 func (w *effectWriter) steps(f Effect) {
-	told := map[string]bool{}
+	described := map[string]bool{}
 	for i := range w.next.def.Stages {
 		for _, p := range w.next.def.pairs(i) {
-			if told[p.event] || !w.isNew(p) {
+			if described[p.event] || !w.isNew(p) {
 				continue
 			}
-			told[p.event] = true
+			described[p.event] = true
 			w.step(f, p.event)
 		}
 	}

@@ -24,11 +24,11 @@ type Engine struct {
 	born        map[int64]*Graph // by revision: the graph in force at its first deployment
 	notes       map[noteName]int // of the pipeline itself
 
-	holder  map[batchID]holding
-	busy    map[Resource]occupant // the live action on each resource
-	started map[Resource]int64    // rank of the last start on each resource
-	flying  map[string]int        // hosts in flight by group, over all deployments
-	freed   bool                  // something was freed since a pass last looked
+	holder        map[batchID]holding
+	busy          map[Resource]occupant // the live action on each resource
+	started       map[Resource]int64    // rank of the last start on each resource
+	hostsInFlight map[string]int        // hosts in flight by group, over all deployments
+	freed         bool                  // something was freed since a pass last looked
 }
 
 // occupant is the live action on a resource.
@@ -51,30 +51,31 @@ func New(name string) *Engine {
 	return &Engine{
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, holder: map[batchID]holding{}, busy: map[Resource]occupant{},
-		started: map[Resource]int64{}, flying: map[string]int{},
+		started: map[Resource]int64{}, hostsInFlight: map[string]int{},
 	}
 }
 
-// AddVersion makes a definition version known; it must be there before the row pipeline-defined that names it.
+// AddVersion makes a definition version known; it must be there before the row pipeline-defined
+// that names it.
 func (e *Engine) AddVersion(version int, plan *Graph) { e.plans[version] = plan }
 
 // HasVersion reports whether AddVersion was called for the version.
 func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
 
-// Seq is the position of the last row applied.
+// Seq returns the position of the last row applied.
 func (e *Engine) Seq() int64 { return e.seq }
 
-// Current is the definition version in force; 0 and nil when there is none.
+// Current returns the definition version in force and its graph; 0 and nil before the first.
 func (e *Engine) Current() (int, *Graph) { return e.version, e.plans[e.version] }
 
 // Deployments lists the state of all deployments, oldest first; only active ones when activeOnly.
 func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
-	trips := e.order
+	list := e.order
 	if activeOnly {
-		trips = e.active
+		list = e.active
 	}
-	states := make([]DeploymentState, len(trips))
-	for i, t := range trips {
+	states := make([]DeploymentState, len(list))
+	for i, t := range list {
 		states[i] = e.state(t)
 	}
 	return states
@@ -113,7 +114,7 @@ func (e *Engine) state(t *deployment) DeploymentState {
 		return s
 	}
 	for _, target := range sortedKeys(t.held) {
-		if _, there := t.plan.targets[target]; there { // else its stage has left the pipeline
+		if _, there := t.plan.targets[target]; there { // otherwise its stage has left the pipeline
 			s.Held = t.plan.short(target) + " " + t.held[target].String()
 			s.Resume = "waybill deployment resume " + e.label(t) + " " + t.plan.short(target)
 			break
@@ -123,8 +124,8 @@ func (e *Engine) state(t *deployment) DeploymentState {
 }
 
 // inside lists by rank the deployments that an edit concerns: active ones, and failed ones that may
-// resume. A failed one that a newer deployment has overtaken is closed from then on, so that it
-// costs later edits nothing.
+// resume. A failed one that a newer deployment has overtaken is closed from then on. That cannot be
+// undone, since a retry is refused, so later edits need not look at it again.
 func (e *Engine) inside() []*deployment {
 	var list []*deployment
 	for _, t := range e.order {
@@ -136,12 +137,13 @@ func (e *Engine) inside() []*deployment {
 	return list
 }
 
-// label is what a deployment is called, such as greeter#7.
+// label returns what people call a deployment, such as greeter#7.
 func (e *Engine) label(t *deployment) string { return e.number(t.number) }
 
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
 
-// setStatus changes a deployment's status and what hangs on it.
+// setStatus changes a deployment's status and what depends on it: the list of active deployments,
+// its hosts in flight, its batches, and whether its live actions must end.
 func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
 	t.status, t.reason, t.ended = status, reason, at
 	if status == StatusActive {
@@ -159,11 +161,12 @@ func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason st
 	e.settleAll(t)
 }
 
-// isInFlight reports whether a host counts against maxParallel: while an action of it is live, and from host-started
-// until it is finished, has a failed step or is elided, unless its deployment has ended, is stopped there or is locked
-// out. It does not matter whether the deployment still holds the host's batch, so a host that a failure interrupted
-// counts again as soon as the deployment may resume there. One that is locked out changes nothing until the holder
-// has left; if it counted, the two would wait for each other.
+// isInFlight reports whether a host counts against maxParallel: while an action of it is live, and
+// from host-started until it is finished, has a failed step or is elided, unless its deployment has
+// ended, is stopped there or is locked out. It does not matter whether the deployment still holds
+// the host's batch, so a host that a failure interrupted counts again as soon as the deployment may
+// resume there. One that is locked out changes nothing until the holder has left; if it counted,
+// the two would wait for each other.
 func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
 	if t.liveUnder(batchID(host.path)) > 0 {
@@ -179,32 +182,33 @@ func (e *Engine) isInFlight(t *deployment, h int32) bool {
 // isShut reports whether another deployment holds a batch around a stage.
 func (e *Engine) isShut(t *deployment, stage int32) bool {
 	s := &t.plan.stages[stage]
-	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.trip != t {
+	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.deployment != t {
 		return true
 	}
 	for _, r := range s.ranges {
-		if h, held := e.holder[t.plan.ranges[r].id]; held && h.trip != t {
+		if h, held := e.holder[t.plan.ranges[r].id]; held && h.deployment != t {
 			return true
 		}
 	}
 	return false
 }
 
-// recountFlight recounts the hosts in flight of a deployment.
+// recountFlight updates the count of hosts in flight for all hosts of a deployment.
 func (e *Engine) recountFlight(t *deployment) {
 	for h := range t.plan.hosts {
-		e.reflyHost(t, int32(h))
+		e.recountHost(t, int32(h))
 	}
 }
 
-// reflyAround recounts the interrupted hosts in a batch over stages, after the batch got another holder or none.
-func (e *Engine) reflyAround(id batchID) {
+// recountFlightAround recounts the interrupted hosts in a batch over stages, after the batch got
+// another holder or none.
+func (e *Engine) recountFlightAround(id batchID) {
 	if id.isHost() {
 		return
 	}
 	for _, t := range e.active {
 		b, ok := t.plan.batch(id)
-		if !ok || t.flying == nil {
+		if !ok || t.inFlight == nil {
 			continue
 		}
 		for _, s := range b.stages {
@@ -214,24 +218,25 @@ func (e *Engine) reflyAround(id batchID) {
 			}
 			for _, g := range stage.groups {
 				for _, h := range t.plan.groups[g].hosts {
-					e.reflyHost(t, h)
+					e.recountHost(t, h)
 				}
 			}
 		}
 	}
 }
 
-func (e *Engine) reflyHost(t *deployment, h int32) {
+// recountHost updates the count of hosts in flight for one host.
+func (e *Engine) recountHost(t *deployment, h int32) {
 	is := e.isInFlight(t, h)
-	if is == t.flying[h] {
+	if is == t.inFlight[h] {
 		return
 	}
-	t.flying[h] = is
+	t.inFlight[h] = is
 	group := t.plan.groups[t.plan.hosts[h].group].path
 	if is {
-		e.flying[group]++
+		e.hostsInFlight[group]++
 	} else {
-		e.flying[group]--
+		e.hostsInFlight[group]--
 		e.freed = true
 	}
 }

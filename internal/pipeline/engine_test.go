@@ -89,11 +89,11 @@ func (w *world) done(k StepKey) {
 	w.t.Helper()
 	w.now = w.now.Add(time.Second)
 	if k.Event == BuildCompleted {
-		trip := w.engine.deployments[k.Deployment]
-		stage, _, _, _ := trip.plan.def.Find(k.Target)
+		t := w.engine.deployments[k.Deployment]
+		stage, _, _, _ := t.plan.def.Find(k.Target)
 		for _, a := range stage.Build.Artifacts {
-			if n := trip.plan.find(k.Target, ArtifactEvent(a.Label)); !trip.is(n, excluded) {
-				w.artifact(trip.revision, a.Label)
+			if n := t.plan.find(k.Target, ArtifactEvent(a.Label)); !t.is(n, excluded) {
+				w.artifact(t.revision, a.Label)
 			}
 		}
 	}
@@ -187,8 +187,8 @@ func TestGreeterLogHolds36Facts(t *testing.T) {
 		}
 	}
 	state, _ := w.engine.Deployment(1)
-	got := fmt.Sprintf("%d facts, %d of them work, %s, %d of %d", facts, work, state.Status, state.Done, state.Total)
-	if want := "36 facts, 13 of them work, finished, 36 of 36"; got != want {
+	got := fmt.Sprintf("%d facts, %d for work, %s, %d of %d", facts, work, state.Status, state.Done, state.Total)
+	if want := "36 facts, 13 for work, finished, 36 of 36"; got != want {
 		for _, row := range w.log {
 			t.Logf("%d %s %s %s", row.Seq, row.Target, row.Event, row.Class)
 		}

@@ -75,7 +75,8 @@ const (
 // ArtifactEvent is the fact that a build stage has received the artifact with this label.
 func ArtifactEvent(label string) string { return "build-stage-received-" + label + "-artifact" }
 
-// Notes: intents of people, ends of actions, and consequences that the deployer records where they arise.
+// Notes: intents of people, ends of actions, and consequences that the deployer records where they
+// arise.
 const (
 	DeploymentCreated    = "deployment-created"
 	RetryRequested       = "retry-requested" // Target: the step's, or a host, group, stage or the pipeline; Detail {"event": …} narrows it
@@ -119,7 +120,7 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 }
 
-// artifactLabel is the label in an event of ArtifactEvent; "" for any other event.
+// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event.
 func artifactLabel(event string) string {
 	label, ok := strings.CutPrefix(event, "build-stage-received-")
 	if !ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // Explain lists the steps of a deployment breadth-first, each with its state and reason.
-// The time is for conditions that pass by themselves, of which there are none yet.
+// The time is for conditions that end by themselves, such as windows, which do not exist yet.
 func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 	t, ok := e.deployments[number]
 	if !ok {
@@ -22,7 +22,7 @@ func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 	return list
 }
 
-// explanation is what the explanations of all steps of a deployment share.
+// explanation has what is computed once for the explanations of all steps of a deployment.
 type explanation struct {
 	e          *Engine
 	t          *deployment
@@ -63,7 +63,8 @@ func (x *explanation) step(n int32) StepState {
 	return s
 }
 
-// fronts finds what a step waits for, and remembers it for all steps on the way.
+// fronts finds the step that a step ultimately waits for. It remembers the answer for all steps on
+// the way, so that explaining a whole deployment stays linear.
 type fronts struct {
 	t     *deployment
 	found []int32 // -1: not known yet
@@ -77,7 +78,8 @@ func (t *deployment) fronts() fronts {
 	return f
 }
 
-// of is the unresolved step before n that itself waits for none.
+// of returns an unresolved step before n that itself waits for no other step; n if n waits for
+// none.
 func (f fronts) of(n int32) int32 {
 	var way []int32
 	for f.found[n] < 0 {
@@ -96,8 +98,8 @@ func (f fronts) of(n int32) int32 {
 	return f.found[n]
 }
 
-// reason describes the first condition that fails, and the command or party that can change it;
-// the latter is empty when the condition changes by itself.
+// reason describes the first condition that fails, and the command or the person that can change
+// it; who is empty when the condition changes by itself.
 func (x *explanation) reason(n int32, b block) (text, who string) {
 	e, t, p := x.e, x.t, x.t.plan
 	switch b.why { //exhaustive:enforce
@@ -178,7 +180,7 @@ func (t *deployment) atWork(id batchID) string {
 	return ""
 }
 
-// whyStopped is "elm failed in prod/east".
+// whyStopped returns a text such as "elm failed in prod/east".
 func (t *deployment) whyStopped(stage int32) string {
 	var first stepName
 	seq := int64(0)
@@ -196,7 +198,7 @@ func (t *deployment) whyStopped(stage int32) string {
 	return t.plan.short(first.target) + " failed"
 }
 
-// whyExcluded is the reason of the first exclusion that covers the step.
+// whyExcluded returns the reason of the first exclusion that covers the step.
 func (x *explanation) whyExcluded(n int32) string {
 	name := stepName{x.t.plan.target(n), x.t.plan.nodes[n].event}
 	for _, each := range x.exclusions {

@@ -2,7 +2,8 @@ package pipeline
 
 import "fmt"
 
-// consequence records at most one thing that follows from failures or from an edit.
+// consequence records at most one consequence of failures or of an edit, and reports whether it
+// did. One at a time, since each may change what follows next.
 func (p *pass) consequence(t *deployment) (bool, error) {
 	if t.outranked {
 		t.outranked = false
@@ -19,8 +20,9 @@ func (p *pass) consequence(t *deployment) (bool, error) {
 	return p.failStage(t)
 }
 
-// outranks returns the newest deployment that started a resource on which t has steps left; nil if there is none.
-// Starts are looked at when they are made; this finds what an edit or the end of a claim brought back.
+// outranks returns the newest deployment that started a resource on which t has steps left, or nil.
+// A start supersedes older deployments when it is made (startHost); this finds those whose steps an
+// edit or the end of a claim brought back since.
 func (e *Engine) outranks(t *deployment) *deployment {
 	var newest int64
 	for h := range t.plan.hosts {
@@ -74,7 +76,7 @@ func (t *deployment) isDrained(stage int32) bool {
 	return true
 }
 
-// firstFailure is the earliest failure under a target that counts, in words.
+// firstFailure describes the earliest failure under a target that counts.
 func (t *deployment) firstFailure(target string) string {
 	first, text := int64(0), ""
 	for name, f := range t.failures {
@@ -100,8 +102,9 @@ func (p *pass) conclude(t *deployment) (bool, error) {
 	return true, p.note(t, p.e.pipeline, PipelineFailed, endDetail{Reason: t.firstFailure(p.e.pipeline)})
 }
 
-// end lists the live actions that are to be drained or canceled: those of deployments that
-// ended or are stopped there, and those whose step is elided or gone.
+// end adds to the decision the live actions to drain or cancel: those of deployments that have
+// ended or are stopped there, and those whose step is elided or gone. It looks at all deployments,
+// since ended ones may still have live actions.
 func (p *pass) end() {
 	for _, t := range p.e.order {
 		if !t.unchecked {
@@ -125,8 +128,9 @@ func (p *pass) end() {
 	}
 }
 
-// endingOf says how a live action is to end. A switch is never interrupted. A test changes nothing, and its
-// result does not matter to a canceled deployment.
+// endingOf returns how a live action is to end. Switching a host to another release is never
+// interrupted. A test changes nothing, and its result does not matter to a canceled deployment, so
+// it is canceled at once.
 func (t *deployment) endingOf(name stepName, l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {

@@ -35,7 +35,9 @@ type (
 	}
 )
 
-// Apply folds one row; rows come in the order of Seq, without gaps. After an error the engine is to be thrown away.
+// Apply folds one row; rows come in the order of Seq, without gaps. It asserts the invariants
+// marked ° in doc.go. After an error the engine must be discarded: a part of the row may have been
+// applied.
 func (e *Engine) Apply(row Entry) error {
 	if row.Seq != e.seq+1 {
 		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
@@ -109,7 +111,7 @@ func (e *Engine) create(row Entry) error {
 func (e *Engine) applyFact(t *deployment, row Entry) error {
 	name := stepName{row.Target, row.Event}
 	n := t.plan.find(row.Target, row.Event)
-	if n < 0 { // no step of the present graph: remembered, in case it comes back
+	if n < 0 { // the present graph lacks the step: the fact is kept in case a later version has it again
 		t.away[name] = row.At.UnixNano()
 		e.endLive(t, name)
 		e.settleAll(t)
@@ -134,7 +136,7 @@ func (e *Engine) applyFact(t *deployment, row Entry) error {
 	return nil
 }
 
-// checkFact asserts what must hold before a step completes.
+// checkFact asserts I10, I2 and I6 before a step completes.
 func (e *Engine) checkFact(t *deployment, n int32) error {
 	if t.is(n, complete) {
 		return e.violation("I10", "%s of %s is completed twice", t.plan.name(n), e.label(t))
@@ -153,7 +155,7 @@ func (e *Engine) checkFact(t *deployment, n int32) error {
 	return nil
 }
 
-// checkStart asserts what must hold before a host starts.
+// checkStart asserts I11, I3 and I9 before a host starts.
 func (e *Engine) checkStart(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if t.status != StatusActive {
@@ -162,14 +164,16 @@ func (e *Engine) checkStart(t *deployment, n int32) error {
 	if last := e.started[host.resource]; last > t.number {
 		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.number(last))
 	}
-	// A log that an earlier version wrote may start a host beside interrupted ones, but never beside too many live actions.
+	// A log that an earlier version wrote may start a host beside interrupted ones, but never
+	// beside too many live actions.
 	if in, limit := e.inFlight(t, host.group); in >= limit && e.working(t.plan.groups[host.group].path) >= limit {
 		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
 	}
 	return nil
 }
 
-// working counts the hosts of a group with a live action, over all deployments.
+// working returns the number of hosts of a group with a live action, over all deployments. It is
+// slow, and called only where an invariant seems broken.
 func (e *Engine) working(group string) int {
 	count := 0
 	for _, t := range e.order {
@@ -182,7 +186,8 @@ func (e *Engine) working(group string) int {
 	return count
 }
 
-// afterFact is what hangs on certain facts.
+// afterFact updates what depends on certain facts: starts of resources, sizes of groups, the end of
+// the deployment, and batches.
 func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	place := &t.plan.nodes[n]
 	if place.host >= 0 {
@@ -190,7 +195,7 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 		if place.kind == hostStart {
 			e.started[host.resource] = t.number
 		}
-		e.reflyHost(t, place.host)
+		e.recountHost(t, place.host)
 	}
 	if place.event == GroupStarted {
 		g := &t.plan.groups[place.group]
@@ -270,12 +275,13 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	t.at[n] = row.At.UnixNano()
 	t.claim(n)
 	if place.host >= 0 {
-		e.reflyHost(t, place.host)
+		e.recountHost(t, place.host)
 	}
 	return nil
 }
 
-// endLive forgets a live action, if it is one.
+// endLive removes a live action, if the step has one. What is kept about it is by the names of its
+// claim, since the graph may have changed.
 func (e *Engine) endLive(t *deployment, name stepName) {
 	l, ok := t.live[name]
 	if !ok {
@@ -287,7 +293,7 @@ func (e *Engine) endLive(t *deployment, name stepName) {
 		decrement(t.liveAt, l.host)
 		delete(e.busy, l.resource)
 		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
-			e.reflyHost(t, at.host)
+			e.recountHost(t, at.host)
 		}
 	}
 	e.freed = true
@@ -325,12 +331,13 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 	}
 	e.recount(t)
 	if host := t.plan.nodes[n].host; host >= 0 {
-		e.reflyHost(t, host)
+		e.recountHost(t, host)
 	}
 	e.settle(t, n)
 }
 
-// applyTolerated gives a host up: the rest of it is excluded.
+// applyTolerated gives up a failed host within maxFailed: its remaining steps are excluded, so that
+// the group can finish without it.
 func (e *Engine) applyTolerated(t *deployment, row Entry) {
 	if at, ok := t.plan.targets[row.Target]; ok && at.host >= 0 {
 		t.tolerated[t.plan.groups[at.group].path]++
@@ -338,8 +345,9 @@ func (e *Engine) applyTolerated(t *deployment, row Entry) {
 	e.applyExcluded(t, exclusion{target: row.Target, reason: detail[StepDetail](row).Reason}, false)
 }
 
-// applyExcluded excludes the steps of a target; where an edit leaves out an architecture that came too late, also
-// the hosts that need it. Excluding only ever elides and resolves more, so the walk follows it as it is.
+// applyExcluded excludes the steps of a target. If an edit leaves out an architecture that came too
+// late, it also excludes the hosts that need it. Excluding only ever elides and resolves more
+// steps, so the walk need not restart.
 func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 	t.exclusions = append(t.exclusions, x)
 	t.forgive(x.target, x.event)
@@ -353,7 +361,7 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 			t.step[n] &^= failed
 			t.exclude(n)
 			if host := t.plan.nodes[n].host; host >= 0 {
-				e.reflyHost(t, host)
+				e.recountHost(t, host)
 			}
 		}
 	}
@@ -375,7 +383,7 @@ func (e *Engine) applyRetry(t *deployment, row Entry) {
 	}
 }
 
-// forgive forgets the failures under a target: they are retried, tolerated or skipped.
+// forgive removes the failures under a target, which are retried, tolerated or skipped.
 func (t *deployment) forgive(target, event string) {
 	maps.DeleteFunc(t.failures, func(name stepName, _ failure) bool { return covers(target, event, name) })
 }
@@ -400,7 +408,8 @@ func (e *Engine) define(version int, at time.Time) error {
 	return nil
 }
 
-// detail reads a row's Detail. What cannot be read is empty: notes come from people's requests as well.
+// detail reads a row's Detail. One that cannot be read counts as empty: notes come from people's
+// requests as well, and a fold must not fail for the text of a note.
 func detail[T any](row Entry) T {
 	var d T
 	if len(row.Detail) > 0 {
@@ -413,7 +422,7 @@ func (s stepName) String() string { return s.target + " " + s.event }
 
 func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
 
-// String is "by ana: checking dashboards".
+// String returns the text that people see, such as "by ana: checking dashboards".
 func (d endDetail) String() string {
 	switch {
 	case d.By == "":

@@ -81,13 +81,13 @@ type rangePlan struct {
 	queue       Queue
 }
 
-// Definition is what the plan was compiled from.
+// Definition returns the definition that the graph was compiled from.
 func (p *Graph) Definition() *Definition { return p.def }
 
-// Steps is the number of steps of G.
+// Steps returns the number of steps of G.
 func (p *Graph) Steps() int { return len(p.nodes) }
 
-// target is the full path of a step's target.
+// target returns the full path of a step's target.
 func (p *Graph) target(n int32) string {
 	switch at := &p.nodes[n]; {
 	case at.host >= 0:
@@ -101,17 +101,17 @@ func (p *Graph) target(n int32) string {
 	}
 }
 
-// name is what a step is called in reasons, such as "prod/west/yew host-deployed".
+// name returns what a step is called in reasons, such as "prod/west/yew host-deployed".
 func (p *Graph) name(n int32) string { return p.short(p.target(n)) + " " + p.nodes[n].event }
 
-// short leaves the pipeline's name away from a path below it.
+// short removes the pipeline's name from a path below it.
 func (p *Graph) short(target string) string { return shortTarget(p.def.Pipeline, target) }
 
 func shortTarget(name, target string) string {
 	return strings.TrimPrefix(target, name+"/")
 }
 
-// find is the step of that name, or -1.
+// find returns the step with a target and an event, or -1.
 func (p *Graph) find(target, event string) int32 {
 	at, ok := p.targets[target]
 	if !ok {
@@ -125,7 +125,7 @@ func (p *Graph) find(target, event string) int32 {
 	return -1
 }
 
-// own is where the steps of a place itself are found; for a group and the pipeline only these, else those below as well.
+// own returns a short list that contains the steps of a place itself, in which find searches.
 func (p *Graph) own(at place) []int32 {
 	switch {
 	case at.host >= 0:
@@ -154,6 +154,7 @@ func (p *Graph) under(target, event string) []int32 {
 	return found
 }
 
+// below lists the steps of a place and of all places in it.
 func (p *Graph) below(at place) []int32 {
 	switch {
 	case at.host >= 0:

@@ -38,8 +38,8 @@ func (d *Definition) pairs(stage int) []stepKind {
 	return list
 }
 
-// introductions lists what next has and old lacked. A label that old built in another stage does not count as a new
-// architecture.
+// introductions lists what next has and old lacked. A label that old built in another stage does
+// not count as a new architecture.
 func introductions(old, next *Graph) []introduced {
 	labels := map[string]bool{}
 	for p := range old.pairs {
@@ -68,8 +68,9 @@ func (l *lateness) isLate(n int32) bool {
 	return at.stage >= 0 && l.pairs[stepKind{l.plan.stages[at.stage].path, at.event}]
 }
 
-// meets walks from every incomplete step of the event at a late pair, over late pairs up to and including the
-// first step that is not late, and finds a complete or claimed one: 010(K, d). It is -1 when there is none.
+// meets returns a step that was done or claimed although the event, at a late pair before it, was
+// not; -1 if every such step is still to come. It walks from each incomplete step of the event over
+// late pairs, up to and including the first step that is not late.
 func (l *lateness) meets(event string) int32 {
 	seen := make([]bool, len(l.plan.nodes))
 	var list []int32
@@ -92,8 +93,9 @@ func (l *lateness) meets(event string) int32 {
 	return -1
 }
 
-// lateExclusions decides, once, which of the introduced pairs do not apply to a deployment. Pairs that earlier edits
-// introduced were decided then and stay as they are.
+// lateExclusions decides which of the introduced pairs do not apply to a deployment. The edit that
+// introduces a pair decides that once and records it, so that no later edit changes what people saw
+// in the plan of the first.
 func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, newest int64) []exclusion {
 	if len(news) == 0 {
 		return nil
@@ -112,12 +114,13 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 		if !l.pairs[i.stepKind] {
 			continue
 		}
-		if i.strict {
+		if i.strict { // no build makes the artifact for this revision; it applies only if it is there already
 			if label := artifactLabel(i.event); e.artifacts[t.revision][label] == nil {
 				add(i.stepKind, tooLate(label))
 			}
 			continue
 		}
+		// By event, not by pair: all instances at late pairs run, or none (I5).
 		if _, known := met[i.event]; !known {
 			met[i.event] = l.meets(i.event)
 		}
@@ -125,7 +128,8 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 			add(i.stepKind, withoutIt(next, l.walk, n))
 		}
 	}
-	// A stage whose start is excluded is elided whole, or its own steps would run on hosts that were never started.
+	// A stage whose start is excluded is elided as a whole. Otherwise its other steps would run on
+	// hosts that were never started.
 	for _, i := range news {
 		if reason := reasons[stepKind{i.stage, StageStarted}]; reason != "" && l.pairs[i.stepKind] {
 			add(i.stepKind, reason)
@@ -136,8 +140,8 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 	})
 }
 
-// newLateness finds the pairs that are late for a deployment under the next version: introduced after its revision
-// was registered, and not there from its start.
+// newLateness finds the pairs that are late for a deployment under the next version: introduced
+// after its revision was registered, and not there from its start.
 func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
 	l := &lateness{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts())), pairs: map[stepKind]bool{}}
 	for p, i := range e.late {
@@ -149,7 +153,7 @@ func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newes
 	return l
 }
 
-// withoutIt is "beta/all/oak was tested without it".
+// withoutIt returns a text such as "beta/all/oak was tested without it".
 func withoutIt(p *Graph, w *walk, met int32) string {
 	verb := map[string]string{
 		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
@@ -165,8 +169,8 @@ func withoutIt(p *Graph, w *walk, met int32) string {
 	return p.short(p.target(met)) + " was " + verb + " without it"
 }
 
-// takenHosts excludes hosts that join where a deployment of higher rank has already started the same
-// resource, instead of ending the deployment.
+// takenHosts excludes hosts that join where a deployment of higher rank has already started the
+// same resource, instead of ending the deployment.
 func (e *Engine) takenHosts(t *deployment, old, next *Graph, more []exclusion) []exclusion {
 	var w *walk
 	var list []exclusion

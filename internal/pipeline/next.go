@@ -14,7 +14,7 @@ type layout struct {
 	only     string  // the one artifact built before the present stage, if it is one
 }
 
-// newPlan builds G. The definition has been judged.
+// newPlan builds G. Compile has found no fault in the definition.
 func newPlan(d *Definition) *Graph {
 	p := &Graph{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, hostsByResource: map[Resource][]int32{}}
 	l := &layout{plan: p, before: reversed(d.stageEdges())}
@@ -25,7 +25,7 @@ func newPlan(d *Definition) *Graph {
 	last := l.add(PipelineFinished, marker, -1, -1, -1)
 	l.connect(root, last)
 	l.number(last)
-	p.layBatches()
+	p.placeBatches()
 	p.pairs = map[stepKind]bool{}
 	for i := range d.Stages {
 		for _, each := range d.pairs(i) {
@@ -123,7 +123,8 @@ func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	return h
 }
 
-// connect joins the stages: roots behind the start, successors behind their predecessors, ends before the end.
+// connect joins the stages: roots behind the start, successors behind their predecessors, ends
+// before the end.
 func (l *layout) connect(root, last int32) {
 	p := l.plan
 	for i := range p.stages {
@@ -141,7 +142,8 @@ func (l *layout) connect(root, last int32) {
 	}
 }
 
-// number gives every step its place in the breadth-first order.
+// number gives every step its place in the breadth-first order, so that a step's number is also its
+// order in lists for people.
 func (l *layout) number(last int32) {
 	p, n := l.plan, len(l.plan.nodes)
 	order := breadthFirst(0, makeEdges(n, l.from, l.to))
@@ -151,7 +153,8 @@ func (l *layout) number(last int32) {
 		rank[old], nodes[i] = int32(i), p.nodes[old]
 	}
 	p.nodes = nodes
-	// Edges are written down in the order of their sources, so that next keeps the order of the definition.
+	// Edges are written down in the order of their sources, so that next keeps the order of the
+	// definition.
 	packed := makeEdges(n, l.from, l.to)
 	from, to := make([]int32, 0, len(l.from)), make([]int32, 0, len(l.to))
 	for i, old := range order {
@@ -165,8 +168,9 @@ func (l *layout) number(last int32) {
 	p.takeTurns()
 }
 
-// takeTurns orders the steps for the pass: breadth-first, but what a started host has still to do comes before
-// the next host of its group starts. The starts of a group follow each other breadth-first.
+// takeTurns orders the steps for the pass: breadth-first, but the steps of started hosts come
+// before the next host of their group starts, so that a wave finishes hosts instead of starting
+// all. The starts of a group follow each other breadth-first.
 func (p *Graph) takeTurns() {
 	order := make([]int32, 0, len(p.nodes))
 	begun := make([]bool, len(p.groups))

@@ -27,7 +27,7 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	}
 	for again := true; again && !p.decision.More; {
 		again = false
-		p.blocked = [isFull + 1]int{}
+		p.blocked = [isFull + 1]int{} // counted by the last round, in which nothing was freed any more
 		p.end()
 		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
 			e.freed = false
@@ -49,7 +49,8 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	return p.decision, nil
 }
 
-// turn does what one deployment can do, until that frees something for others.
+// turn does what one deployment can do, until that frees something that another deployment may wait
+// for. Decide then begins again with the oldest.
 func (p *pass) turn(t *deployment) error {
 	for !p.e.freed && !p.full(t) {
 		acted, err := p.consequence(t)
@@ -72,7 +73,7 @@ func (p *pass) turn(t *deployment) error {
 	return nil
 }
 
-// full reports, and says in the decision, that another step might not fit.
+// full reports whether another step might not fit into the limit, and records that in the decision.
 func (p *pass) full(t *deployment) bool {
 	room := 1 + len(p.e.active) // a host's start, its first action, and the end of older deployments
 	if len(t.failures) > 0 {
@@ -82,7 +83,7 @@ func (p *pass) full(t *deployment) bool {
 	return p.decision.More
 }
 
-// step does a step that is runnable, and keeps aside one that is not.
+// step does a step if it is runnable; otherwise it keeps the step aside, with the reason counted.
 func (p *pass) step(t *deployment, n int32) error {
 	if t.is(n, claimed|failed) || !t.isDoable(n) {
 		t.drop(n)
@@ -92,7 +93,7 @@ func (p *pass) step(t *deployment, n int32) error {
 	case runs:
 		t.drop(n)
 		return p.do(t, n)
-	case lostArtifact:
+	case lostArtifact: // waiting would never end: the build that makes the artifact is complete
 		t.drop(n)
 		text := "the build ended without artifact " + artifactLabel(t.plan.nodes[n].event)
 		return p.note(t, t.plan.target(n), StepFailed, StepDetail{Event: t.plan.nodes[n].event, Status: "FAILED", Error: text})
@@ -121,7 +122,8 @@ func (p *pass) do(t *deployment, n int32) error {
 	return p.fact(t, n)
 }
 
-// takeTurn supersedes the other waiters of every batch with the queue `latest` that t enters now.
+// takeTurn supersedes the other waiters of every batch with the queue `latest` that t enters now. It
+// comes before the row that acquires the batch.
 func (p *pass) takeTurn(t *deployment, n int32) error {
 	entered := t.plan.around(n)
 	entered = slices.DeleteFunc(entered, func(b batch) bool {
@@ -152,7 +154,9 @@ func (p *pass) takeTurn(t *deployment, n int32) error {
 	return nil
 }
 
-// startHost appends host-started, the deployments that it supersedes, and the host's first action.
+// startHost appends host-started, supersedes the older deployments that still have steps on the
+// resource, and claims the host's first action. All of it is in one pass, so that a started host does
+// not wait for its first action behind other decisions.
 func (p *pass) startHost(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if err := p.fact(t, n); err != nil {
@@ -173,7 +177,7 @@ func (p *pass) startHost(t *deployment, n int32) error {
 	return nil
 }
 
-// others lists the active deployments but one. Superseding changes e.active, so this is a copy.
+// others returns the active deployments except t. Superseding changes e.active, so this is a copy.
 func (e *Engine) others(t *deployment) []*deployment {
 	var list []*deployment
 	for _, other := range e.active {
@@ -184,7 +188,7 @@ func (e *Engine) others(t *deployment) []*deployment {
 	return list
 }
 
-// hasStepsOn: unresolved, unelided steps on a resource.
+// hasStepsOn reports whether the deployment has steps left on a resource.
 func (t *deployment) hasStepsOn(r Resource) bool {
 	for _, h := range t.plan.hostsByResource[r] {
 		if t.hasStepsLeft(&t.plan.hosts[h]) {
@@ -194,6 +198,7 @@ func (t *deployment) hasStepsOn(r Resource) bool {
 	return false
 }
 
+// hasStepsLeft reports whether some step of a host is neither resolved nor elided.
 func (t *deployment) hasStepsLeft(host *hostPlan) bool {
 	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
@@ -204,8 +209,9 @@ func (p *pass) supersede(older, newer *deployment, what string) error {
 	})
 }
 
-// hasArtifacts: the revision has everything that the build is to make for it. A build without artifacts
-// is always run, and an architecture that came too late for the revision is not asked for.
+// hasArtifacts reports whether the revision has every artifact that the build would make for it;
+// the build is then not run again. A build without artifacts is always run. An architecture that
+// came too late for the revision is not required.
 func (e *Engine) hasArtifacts(t *deployment, stage int32) bool {
 	for _, n := range t.plan.stages[stage].nodes {
 		at := &t.plan.nodes[n]
@@ -247,7 +253,8 @@ func (p *pass) note(t *deployment, target, event string, about any) error {
 	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notes[noteName{target, event}] + 1})
 }
 
-// append applies a row of this pass and keeps it for the log.
+// append applies a row of this pass and adds it to the decision. Applying goes through Apply, so
+// that deciding and folding the log lead to the same state.
 func (p *pass) append(t *deployment, row Entry) error {
 	row.Pipeline, row.Seq, row.Deployment, row.At = p.e.pipeline, p.e.seq+1, t.number, p.now
 	row.Revision, row.Version = t.revision, t.version

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// place puts a deployment on the graph of a version: what the log says of its
-// steps is kept by name, and everything else is computed from that.
+// place puts a deployment on the graph of a version. Facts are carried over by the names of their
+// steps, and everything else is computed from them. Facts of steps that the graph does not have
+// wait in away, in case a later version has the steps again.
 func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	e.leaveFlight(t)
 	done := t.facts()
@@ -34,7 +35,7 @@ func (e *Engine) recompute(t *deployment) {
 	e.rebuild(t, e.known(t, t.plan, t.facts()))
 }
 
-// facts lists what is complete, in G or not, with the time of its row.
+// facts returns the complete steps, in G or not, with the times of their rows.
 func (t *deployment) facts() map[stepName]int64 {
 	facts := maps.Clone(t.away)
 	if t.walk == nil {
@@ -48,7 +49,8 @@ func (t *deployment) facts() map[stepName]int64 {
 	return facts
 }
 
-// known is what the log says of a deployment's steps, for the steps of a plan. More exclusions may be added.
+// known returns what the log says of a deployment's steps, for the steps of a graph. more are
+// exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
 func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
 	known := make([]bits, len(plan.nodes))
 	mark := func(name stepName, b bits) {
@@ -73,7 +75,8 @@ func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, mor
 	return known
 }
 
-// rebuild starts the walk, and computes what else hangs on it.
+// rebuild starts a new walk, and computes everything that depends on it. The walk's epoch grows, so
+// that the queue notices that its steps are out of date.
 func (e *Engine) rebuild(t *deployment, known []bits) {
 	plan := t.plan
 	epoch := 0
@@ -86,22 +89,23 @@ func (e *Engine) rebuild(t *deployment, known []bits) {
 	e.freed = true
 	t.failing, t.broken = make([]int32, len(plan.stages)), make([]int32, len(plan.groups))
 	e.recount(t)
-	t.flying = make([]bool, len(plan.hosts))
+	t.inFlight = make([]bool, len(plan.hosts))
 	e.recountFlight(t)
 	e.settleAll(t)
 }
 
 // leaveFlight takes a deployment's hosts out of the counts of hosts in flight.
 func (e *Engine) leaveFlight(t *deployment) {
-	for h, flies := range t.flying {
+	for h, flies := range t.inFlight {
 		if flies {
-			e.flying[t.plan.groups[t.plan.hosts[h].group].path]--
+			e.hostsInFlight[t.plan.groups[t.plan.hosts[h].group].path]--
 		}
 	}
-	t.flying = nil
+	t.inFlight = nil
 }
 
-// recount finds where failures stop the deployment.
+// recount counts where failures stop the deployment: per stage those that are not tolerated, per
+// group the hosts with a failure.
 func (e *Engine) recount(t *deployment) {
 	was := slices.Clone(t.failing)
 	clear(t.failing)
@@ -128,22 +132,24 @@ func (e *Engine) recount(t *deployment) {
 	if !slices.Equal(was, t.failing) {
 		t.unchecked = true
 		e.freed = true
-		if t.flying != nil { // else the deployment is just being laid, and both follow
+		if t.inFlight != nil { // nil: rebuild calls both itself
 			e.recountFlight(t)
 			e.settleAll(t)
 		}
 	}
 }
 
-// isOver: more hosts of the group failed than maxFailed allows.
+// isOver reports whether more hosts of the group failed than maxFailed allows.
 func (t *deployment) isOver(group int32) bool {
 	g := &t.plan.groups[group]
 	failures := int(t.broken[group])
 	return failures > 0 && failures+t.tolerated[g.path] > g.spec.MaxFailed.Of(t.size(group), false)
 }
 
-// startWithout leaves out of a new deployment of an old revision what no build makes for it: architectures that came
-// after the revision. It is not touched where the revision has the artifact, or had the architecture from its start.
+// startWithout excludes from a new deployment of an old revision the architectures that came into
+// the pipeline after the revision: no build makes their artifacts. It leaves in an architecture
+// whose artifact the revision has, or that was in the pipeline when the revision was first
+// deployed.
 func (e *Engine) startWithout(t *deployment) {
 	if e.born[t.revision] == nil {
 		e.born[t.revision] = t.from

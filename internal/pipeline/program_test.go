@@ -31,7 +31,7 @@ func TestEngineFollowsTheDefinitions(t *testing.T) {
 	}
 }
 
-var rounds = flag.Int("rounds", 20, "rounds of random programs, each of -rapid.checks of them")
+var rounds = flag.Int("rounds", 20, "rounds of random programs, each with -rapid.checks programs")
 
 func playProgram(t *rapid.T) {
 	plan, ok := settled(randomDefinition(t))
@@ -424,7 +424,7 @@ func (p *program) compare() {
 	}
 	held := map[batchID]int64{}
 	for id, h := range p.engine.holder {
-		held[id] = h.trip.number
+		held[id] = h.deployment.number
 	}
 	want := map[batchID]int64{}
 	for id, t := range p.oracle.holder {
@@ -495,7 +495,7 @@ func (p *program) finish() {
 			p.fatal("at the end #%d counts live actions at %v", t.number, t.liveAt)
 		}
 	}
-	for group, n := range p.engine.flying {
+	for group, n := range p.engine.hostsInFlight {
 		if n != 0 {
 			p.fatal("at the end %d hosts of %s are in flight", n, group)
 		}

@@ -15,10 +15,10 @@ type queue struct {
 	epoch  int      // of the walk that all this is from
 }
 
-// starts is the hosts of a group that have not been looked at yet, ascending.
+// starts are the hosts of a group that no pass has looked at yet.
 type starts struct {
-	waiting []int32
-	out     int // on the heap or parked
+	waiting []int32 // their steps host-started, ascending
+	out     int     // how many are on the heap or parked
 }
 
 func (q *queue) clear(p *Graph) {
@@ -27,7 +27,8 @@ func (q *queue) clear(p *Graph) {
 	q.starts = make([]starts, len(p.groups))
 }
 
-// collect takes what the walk has found doable since the last time.
+// collect adds the steps that the walk has found doable since the last call. After a restart of the
+// walk it begins with an empty queue, since the walk then reports all doable steps.
 func (t *deployment) collect() {
 	q := &t.queue
 	if q.epoch != t.epoch {
@@ -72,7 +73,7 @@ func (q *queue) feed(group int32) {
 	s.out++
 }
 
-// unpark puts everything back that was blocked.
+// unpark puts the blocked steps back on the heap.
 func (q *queue) unpark() {
 	for _, n := range q.parked {
 		q.push(n)
@@ -89,7 +90,8 @@ func (t *deployment) drop(n int32) {
 	}
 }
 
-// park keeps a blocked step aside. When the reason is the host's own, its group's next host gets its turn.
+// park keeps a blocked step aside. If the reason is the host's own, the next host of its group gets
+// its turn; otherwise that host would be blocked for the same reason.
 func (t *deployment) park(n int32, ownReason bool) {
 	t.queue.parked = append(t.queue.parked, n)
 	if at := &t.plan.nodes[n]; at.kind == hostStart && ownReason {

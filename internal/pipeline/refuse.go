@@ -8,12 +8,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// refusals finds what an edit may not change while a deployment is inside a stage or may come back to it: the order of a
-// chain, since steps would be skipped unseen, and where a host is and what runs there, since a chain would continue with
-// files that are elsewhere.
+// refusals finds what an edit may not change while a deployment is inside a stage or may come back
+// to it: the order of a chain, since steps would be skipped without a notice; and where a host is
+// and what runs there, since a chain would continue with files that are elsewhere.
 func (e *Engine) refusals(next *Graph) fault.Problems {
 	inside := slices.DeleteFunc(e.inside(), func(t *deployment) bool { return t.plan.def.Pin })
-	r := refusing{e: e, next: next, told: map[string]bool{}}
+	r := refusing{e: e, next: next, reported: map[string]bool{}}
 	for i := range next.def.Stages {
 		for _, t := range inside {
 			if t.isInsideStage(next.stages[i].path) {
@@ -29,18 +29,18 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 type refusing struct {
 	e        *Engine
 	next     *Graph
-	told     map[string]bool
+	reported map[string]bool // by scope
 	problems fault.Problems
 }
 
 func (r *refusing) refuse(code, scope, format string, args ...any) {
-	if !r.told[scope] {
-		r.told[scope] = true
+	if !r.reported[scope] {
+		r.reported[scope] = true
 		r.problems = append(r.problems, fault.Problem{Code: code, Scope: scope, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// state is "shop#7 is inside", or that it may come back.
+// state returns "shop#7 is inside", or that the deployment may come back.
 func (r *refusing) state(t *deployment) string {
 	if t.status == StatusFailed {
 		return r.e.label(t) + " has failed inside and may be retried"
@@ -90,7 +90,7 @@ func (r *refusing) host(t *deployment, h int32, group, scope string, was, now id
 	}
 }
 
-// serviceScope is where the name of a host's service is written.
+// serviceScope returns the place in the file where the name of a host's service is set.
 func (r *refusing) serviceScope(host *hostPlan, group, scope string) string {
 	switch {
 	case host.spec.Service != nil:
@@ -103,7 +103,8 @@ func (r *refusing) serviceScope(host *hostPlan, group, scope string) string {
 	return "service.name"
 }
 
-// reordered is the first event that two chains share and have in another order.
+// reordered returns the first event that two chains share in another order; "" if their order
+// agrees.
 func reordered(old, next []Step) string {
 	shared := func(list, other []Step) (events []string) {
 		for _, s := range list {
@@ -137,7 +138,8 @@ func (p *Graph) identity(h int32) identity {
 	return identity{host.resource.Address, user, host.spec.Root, host.resource.Service}
 }
 
-// identityOf returns what a host was when the deployment had it last, if the deployment has started it.
+// identityOf returns what a host was when the deployment had it last, if the deployment has started
+// it.
 func (t *deployment) identityOf(path string) (identity, bool) {
 	at, ok := t.plan.targets[path]
 	if !ok || at.host < 0 {
@@ -147,8 +149,8 @@ func (t *deployment) identityOf(path string) (identity, bool) {
 	return t.plan.identity(at.host), t.is(t.plan.hosts[at.host].started(), complete)
 }
 
-// leave remembers the hosts that the deployment has started and that the next version does not have, in case they
-// come back.
+// leave remembers the hosts that the deployment has started and that the next version does not
+// have, in case they come back.
 func (t *deployment) leave(next *Graph) {
 	for h := range t.plan.hosts {
 		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
@@ -157,7 +159,8 @@ func (t *deployment) leave(next *Graph) {
 	}
 }
 
-// isInsideStage reports whether a deployment has started a host of the stage and not finished the stage.
+// isInsideStage reports whether a deployment has started a host of the stage and not finished the
+// stage.
 func (t *deployment) isInsideStage(path string) bool {
 	at, ok := t.plan.targets[path]
 	if _, finished := t.away[stepName{path, StageFinished}]; finished || ok && t.is(t.plan.stages[at.stage].finished, complete) {

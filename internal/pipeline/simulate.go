@@ -16,9 +16,9 @@ type PlanStep struct {
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
 }
 
-// Simulate runs the engine on virtual time for a new deployment of revision, with the given duration per step.
-// It changes nothing: the run is of an empty pipeline under the version in force, so that what others
-// are doing just now is left out.
+// Simulate runs the engine on virtual time for a new deployment of revision, with the given
+// duration per step. It changes nothing: the run is of an empty pipeline under the version in
+// force, so that what others are doing just now is left out.
 func (e *Engine) Simulate(revision int64, duration func(StepKey) time.Duration) ([]PlanStep, error) {
 	version, plan := e.Current()
 	if plan == nil {
@@ -29,7 +29,7 @@ func (e *Engine) Simulate(revision int64, duration func(StepKey) time.Duration) 
 	return s.run(revision)
 }
 
-// Simulate is Engine.Simulate for a definition that is not in force yet.
+// Simulate does what Engine.Simulate does for a definition that is not in force yet.
 func (p *Graph) Simulate(duration func(StepKey) time.Duration) ([]PlanStep, error) {
 	return newSimulation(1, p, duration).run(1)
 }
@@ -94,7 +94,7 @@ func (s *simulation) run(revision int64) ([]PlanStep, error) {
 	}
 }
 
-// external registers what is built elsewhere, which a simulation takes as there.
+// external registers the artifacts that are built elsewhere. A simulation assumes that they exist.
 func (s *simulation) external(revision int64) {
 	def := s.engine.plans[s.engine.version].def
 	for i := range def.Stages {
@@ -140,7 +140,7 @@ func (s *simulation) apply(row Entry) error {
 	return s.engine.Apply(row)
 }
 
-// check: a simulation without failures ends with its deployment.
+// check returns an error unless the deployment has finished: without failures it must.
 func (s *simulation) check() error {
 	if t := s.engine.deployments[1]; t.status != StatusFinished {
 		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.fronts().of(t.plan.end)))

@@ -373,7 +373,7 @@ func (p *player) list() {
 		p.say("%s", text)
 	}
 	for _, id := range sortedKeys(p.engine.holder) {
-		p.say("batch %s: #%d", shortTarget("shop", string(id)), p.engine.holder[id].trip.number)
+		p.say("batch %s: #%d", shortTarget("shop", string(id)), p.engine.holder[id].deployment.number)
 	}
 }
 

@@ -2,10 +2,10 @@ package pipeline
 
 import "slices"
 
-// A deployment may be bounded, when it is created or later, to go no further than one stage. The stages that are
-// neither that stage nor before it then start nothing, as if each were held, until they are resumed.
-// It is a condition like a hold, so it takes effect with the row that carries it and an edit
-// does not lift it.
+// A deployment may be bounded, when it is created or later, to go no further than one stage. The
+// stages that are neither that stage nor before it then start nothing, as if each were held, until
+// they are resumed. It is a condition like a hold, so it takes effect with the row that carries it
+// and an edit does not lift it.
 
 // setUntil bounds a deployment at a stage, by name; "" lifts the bound.
 func (t *deployment) setUntil(stage string) {

@@ -2,8 +2,8 @@ package pipeline
 
 import "fmt"
 
-// Violation is an invariant that does not hold: the pipeline's decisions stop
-// there, since going on could only make it worse. doc.go lists the invariants.
+// Violation is an invariant that does not hold. Nothing more is decided for the pipeline then,
+// since a decision on a broken state cannot be taken back. doc.go lists the invariants.
 type Violation struct {
 	Invariant string // such as "I3"
 	Pipeline  string

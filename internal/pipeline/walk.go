@@ -74,7 +74,7 @@ func (w *walk) restart() {
 
 func (w *walk) is(s int32, b bits) bool { return w.step[s]&b != 0 }
 
-// isElided: neither complete nor to be run in this deployment.
+// isElided reports whether the step is not complete and will not be run in this deployment.
 func (w *walk) isElided(s int32) bool {
 	return !w.is(s, complete) && (w.is(s, excluded) || w.later[w.g.component[s]])
 }
@@ -84,8 +84,9 @@ func (w *walk) isDoable(s int32) bool {
 	return !w.is(s, resolved) && !w.isElided(s) && w.wait[w.g.component[s]] == 0 && w.isReached(s)
 }
 
-// isReached: the walk through resolved steps meets s, given that its component is entered.
-// Outside a cycle that is always so; inside, there has to be a way from a step by which the cycle is entered.
+// isReached reports whether the walk through resolved steps meets s, given that its component is
+// entered. Outside a cycle that is always so. Inside, a way over resolved steps must lead to s from
+// a step by which the cycle is entered.
 func (w *walk) isReached(s int32) bool {
 	c := w.g.component[s]
 	if len(w.g.members.of(c)) == 1 {
@@ -109,12 +110,12 @@ func (w *walk) isReached(s int32) bool {
 	return false
 }
 
-// complete records the fact.
+// complete records that the step's fact is in the log.
 func (w *walk) complete(s int32) {
 	if w.is(s, complete) {
 		return
 	}
-	if w.isElided(s) {
+	if w.isElided(s) { // its action was live when an edit elided it, and has succeeded after all
 		w.elided--
 		if !w.is(s, excluded) {
 			w.passed--
@@ -162,7 +163,8 @@ func (w *walk) exclude(s int32) {
 	w.follow()
 }
 
-// passBefore elides what is incomplete strictly before s.
+// passBefore elides what is incomplete strictly before s. It stops at components that were passed
+// before, so that all calls together visit each component once.
 func (w *walk) passBefore(s int32) {
 	stack := []int32{w.g.component[s]}
 	for len(stack) > 0 {
@@ -198,7 +200,8 @@ func (w *walk) resolveElided(s int32) {
 	}
 }
 
-// resolve marks the step; follow then enters the components behind it.
+// resolve marks the step as resolved; follow then enters the components behind it. In a cycle,
+// other members may become reachable through it, so they are offered again.
 func (w *walk) resolve(s int32) {
 	if w.is(s, resolved) {
 		return
@@ -216,7 +219,8 @@ func (w *walk) resolve(s int32) {
 	}
 }
 
-// follow enters the components whose predecessors are all resolved now.
+// follow enters the components whose predecessors are all resolved now. It works through a list
+// instead of recursion, because a chain may be as long as the graph.
 func (w *walk) follow() {
 	for len(w.pending) > 0 {
 		c := w.pending[len(w.pending)-1]
@@ -245,7 +249,8 @@ func (w *walk) enter(c int32) {
 	}
 }
 
-// offer puts a doable step that is neither claimed nor failed where the pass finds it.
+// offer adds a doable step that is neither claimed nor failed to fresh, where the pass finds it. A
+// step may be offered twice; deployment.collect ignores the second.
 func (w *walk) offer(s int32) {
 	if !w.is(s, claimed|failed) && w.isDoable(s) {
 		w.fresh = append(w.fresh, s)

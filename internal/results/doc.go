@@ -10,6 +10,6 @@
 // Step 0 is the build itself. The files are the only truth; readers stop at the
 // last newline of a log, so a torn tail is invisible. A step's last status holds
 // a trailer that its log must agree with, and step 0's the final marker: with it
-// anyone can prove that everything is there. Without it the build has not ended,
-// and when nobody holds the lock it never will.
+// any reader can verify that everything is there. Without it the build has not ended,
+// and if no process holds the lock it never will.
 package results

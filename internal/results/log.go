@@ -53,7 +53,8 @@ func (s *step) logOf() *Log {
 	return s.log
 }
 
-// Append writes the entries with one write. After ErrDiskFull or ErrLogLimit nothing more is written.
+// Append writes the entries with one write. After ErrDiskFull or ErrLogLimit nothing more is
+// written.
 func (l *Log) Append(entries ...build.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

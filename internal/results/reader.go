@@ -25,17 +25,17 @@ import (
 // Reader reads the results of a build, finished or not. It writes nothing.
 type Reader struct{ dir string }
 
-// Open finds the results in dir; fault.NotFound when there are none.
+// Open opens the results in dir. It returns fault.NotFound if dir has none.
 func Open(dir string) (*Reader, error) {
 	if _, err := os.Stat(filepath.Join(dir, buildFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.NotFound, "there are no results of a build in %s", dir)
+		return nil, fault.New(fault.NotFound, "results of a build not found in %s", dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
 	}
 	return &Reader{dir}, nil
 }
 
-// Dir is the folder of the results.
+// Dir returns the folder of the results.
 func (r *Reader) Dir() string { return r.dir }
 
 // Build reads build.json.
@@ -113,7 +113,7 @@ func (r *Reader) OpenArtifact(a Artifact) (*os.File, error) {
 	return f, nil
 }
 
-// LogPath is where the log of a step stands.
+// LogPath returns the path of a step's log.
 func (r *Reader) LogPath(step int) string { return filepath.Join(r.stepDir(step), logFile) }
 
 // Log gives the entries of a step whose log id is above after to visit, in order.
@@ -202,7 +202,7 @@ func (t *tail) close() {
 	}
 }
 
-// Tail is the last n entries of a step, and how many there are in all.
+// Tail returns the last n entries of a step, and how many there are in all.
 func (r *Reader) Tail(step, n int) (entries []build.Entry, total int64, err error) {
 	err = r.Log(context.Background(), step, 0, false, func(id int64, e build.Entry) error {
 		e.Text = bytes.Clone(e.Text)

@@ -87,7 +87,7 @@ func TestResultsProveThemselves(t *testing.T) {
 	store := create(t, dir, 0)
 	r := open(t, dir)
 	if err := r.Verify(); !fault.Is(err, fault.Corrupt) {
-		t.Errorf("%v, want corrupt: there is no final marker", err)
+		t.Errorf("%v, want corrupt: the final marker is missing", err)
 	}
 	if !r.Alive() {
 		t.Error("the store is open and the build counts as dead")
@@ -382,7 +382,7 @@ func TestAKilledWriterLeavesReadableResults(t *testing.T) {
 		t.Error("a dead writer counts as alive")
 	}
 	if final, err := r.Final(); final != nil || err != nil {
-		t.Errorf("%v, %v: there is no final marker", final, err)
+		t.Errorf("%v, %v: the final marker is missing", final, err)
 	}
 	var next int64
 	err = r.Log(t.Context(), 1, 0, true, func(id int64, e build.Entry) error {
@@ -403,7 +403,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForEver is the process that is killed. It tells when it has begun.
+// writeForEver is the process that is killed. It prints a line when it has begun.
 func writeForEver(dir string) {
 	store, err := results.Create(dir, 0)
 	if err == nil {

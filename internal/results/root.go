@@ -16,9 +16,9 @@ import (
 // Root is the folder of the builds that were run by hand, one folder by number each.
 type Root struct{ dir string }
 
-// Temporary makes this user's folder below the system's temporary one. Where another user was first, or where the system's
-// folder lets users rename each other's files, it is one in the user's own cache: no other place in a shared folder has a
-// name that others can foresee.
+// Temporary makes this user's folder below the system's temporary one. Where another user was
+// first, or where the system's folder lets users rename each other's files, it is one in the user's
+// own cache: no other place in a shared folder has a name that others can foresee.
 func Temporary() (string, error) {
 	shared := filepath.Join(os.TempDir(), "iver-wharf")
 	sharedErr := errors.Join(sticky(os.TempDir()), ownFolder(shared))
@@ -33,7 +33,7 @@ func Temporary() (string, error) {
 	return own, ownFolder(own)
 }
 
-// sticky is an error unless a folder keeps its users from renaming each other's files.
+// sticky returns an error unless a folder keeps its users from renaming each other's files.
 func sticky(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func sticky(dir string) error {
 	return nil
 }
 
-// Default is this user's root below Temporary.
+// Default returns this user's root below Temporary.
 func Default() (Root, error) {
 	dir, err := Temporary()
 	if err != nil {
@@ -55,10 +55,10 @@ func Default() (Root, error) {
 	return root, ownFolder(root.dir)
 }
 
-// RootAt is a root in a folder of the caller's.
+// RootAt returns a root in a folder of the caller's.
 func RootAt(dir string) Root { return Root{dir} }
 
-// Dir is the folder of a build.
+// Dir returns the folder of a build.
 func (r Root) Dir(id string) string { return filepath.Join(r.dir, id) }
 
 // NextID counts one up in a locked file, so that two builds never share a number.

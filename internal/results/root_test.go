@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// TestTemporaryTrustsNoFolderOfOthers has somebody else prepare the folder in the system's temporary one in each way that
-// would let them put files among a build's.
+// TestTemporaryTrustsNoFolderOfOthers has another user prepare the folder in the system's temporary
+// one in each way that would let them put files among a build's.
 func TestTemporaryTrustsNoFolderOfOthers(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, shared string){
 		"nothing is there":  func(*testing.T, string) {},

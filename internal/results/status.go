@@ -43,7 +43,7 @@ func (s *Store) Update(id int, u Update) (Update, error) {
 	return u, nil
 }
 
-// trailerFor is the trailer that an end gets; nil for another status.
+// trailerFor returns the trailer that an end gets; nil for another status.
 func (s *Store) trailerFor(id int, u Update) (*Trailer, error) {
 	if !u.Status.Ended() {
 		return nil, nil
@@ -55,7 +55,8 @@ func (s *Store) trailerFor(id int, u Update) (*Trailer, error) {
 	return log.trailer()
 }
 
-// countSteps is the number of steps that have a status, step 0 aside. The caller holds the lock.
+// countSteps returns the number of steps that have a status, without step 0. The caller holds the
+// lock.
 func (s *Store) countSteps() int {
 	n := len(s.steps)
 	if s.steps[0] != nil {

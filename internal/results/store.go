@@ -35,7 +35,8 @@ type step struct {
 	artifacts []Artifact
 }
 
-// Create makes the folder for a new build's results. logLimit is the size in bytes above which a step's log fails it.
+// Create makes the folder for a new build's results. logLimit is the size in bytes above which a
+// step's log fails it.
 func Create(dir string, logLimit int64) (*Store, error) {
 	if err := ownFolder(dir); err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ const (
 	reserveName   = "reserve"
 )
 
-// ownFolder makes dir, or makes sure that it is a folder of this user that other users cannot enter, and not a link.
+// ownFolder makes dir, or makes sure that it is a folder of this user that other users cannot
+// enter, and not a link.
 func ownFolder(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fmt.Errorf("make a folder for results: %w", err)
@@ -102,7 +104,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Dir is the folder of the results.
+// Dir returns the folder of the results.
 func (s *Store) Dir() string { return s.dir }
 
 // Describe writes build.json.

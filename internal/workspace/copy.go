@@ -75,7 +75,8 @@ func copyFile(from, to string) (err error) {
 	return errors.Join(out.Chmod(info.Mode().Perm()), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
-// copyFolders sets modes and times of folders, the deepest first, once nothing is written into them any more.
+// copyFolders sets modes and times of folders, the deepest first, once nothing is written into them
+// any more.
 func copyFolders(root, dir string, entries []entry) error {
 	for _, e := range slices.Backward(entries) {
 		if !e.mode.IsDir() {

@@ -34,7 +34,8 @@ func Scratch(root string) (string, error) {
 	return dir, nil
 }
 
-// sweep removes scratch folders whose lock nobody holds. What it cannot remove stays for the next time.
+// sweep removes scratch folders whose lock no process holds. The next sweep tries again what this
+// one cannot remove.
 func sweep(root string) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

@@ -69,7 +69,7 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// named turns the caller's list of files into entries. Each must be there and lie below root.
+// named turns the caller's list of files into entries. Each file must exist below root.
 func named(root string, files []string) ([]entry, error) {
 	files = slices.Clone(files)
 	slices.Sort(files)

@@ -169,7 +169,7 @@ func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
 			continue
 		}
 		if first := written[name]; first != nil {
-			c.add(c.at(key), "key-repeated", "the key %q stands at %d:%d already", name, first.Line, first.Column)
+			c.add(c.at(key), "key-repeated", "the key %q is already at %d:%d", name, first.Line, first.Column)
 			continue
 		}
 		written[name] = key

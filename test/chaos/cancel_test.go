@@ -15,8 +15,9 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// TestCancelsMeetEndsAndRescues has people cancel whatever is live while two conductors record ends and one after the
-// other is killed and its claims are taken back. The server never has to end one of them for a deadlock.
+// TestCancelsMeetEndsAndRescues has people cancel whatever is live while two conductors record ends
+// and one after the other is killed and its claims are taken back. The server never has to abort a
+// transaction for a deadlock.
 func TestCancelsMeetEndsAndRescues(t *testing.T) {
 	t.Parallel()
 	w := shared(t)

@@ -54,7 +54,8 @@ type Settings struct {
 	Environment []string // of the processes, besides this one's
 }
 
-// World is a Waybill under fire: its configuration, what its actions reach, and a ledger of the watcher's own.
+// World is a Waybill under fire: its configuration, what its actions reach, and a ledger of the
+// watcher's own.
 type World struct {
 	Settings
 	Target *Target
@@ -124,7 +125,8 @@ const (
 	Gentle  = "gentle"  // as Effect, in a lane with limits
 )
 
-// Parcel is a process of a world: Nothing, whose end calls back Once, and when it is a success Effect for each feature.
+// Parcel is a process of a world: Nothing, whose end calls back Once, and when it is a success
+// Effect for each feature.
 const Parcel = "parcel"
 
 // The limits of the lane of Gentle.
@@ -134,7 +136,7 @@ const (
 	GentleAtOnce = 3
 )
 
-// source is the world's server.yaml. Back-offs are short, so that tests are.
+// source returns the world's server.yaml. Back-offs are short, so that tests are.
 func (w *World) source() string {
 	var b strings.Builder
 	ledger := fmt.Sprintf("listenUrl: %q", w.Listen)

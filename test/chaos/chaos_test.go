@@ -58,7 +58,8 @@ func world(t *testing.T, s chaos.Settings) *chaos.World {
 // shared is a world on a database of the test's own on the common server.
 func shared(t *testing.T) *chaos.World { return world(t, chaos.Settings{Direct: pgtest.URL(t)}) }
 
-// serve starts a process that is killed at the test's end, and shows what it said when the test has failed.
+// serve starts a process that is killed at the test's end, and shows what it said when the test has
+// failed.
 func serve(t *testing.T, w *chaos.World, roles ...string) *chaos.Process {
 	t.Helper()
 	p, err := w.Serve(t.Context(), roles...)
@@ -115,7 +116,8 @@ func judged(t *testing.T, w *chaos.World) chaos.Verdict {
 	return verdict(t, w)
 }
 
-// churn orders a few of everything again and again until the result is called, which waits for its end.
+// churn orders a few of everything again and again until the result is called, which waits for its
+// end.
 func churn(t *testing.T, w *chaos.World) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +149,7 @@ func parametersOf(handler string) string {
 	return "{}"
 }
 
-// pause lets some time pass, in which faults last or work goes on.
+// pause lets some time pass, in which faults last or work continues.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

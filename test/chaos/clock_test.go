@@ -14,7 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// clocked is a world on a server whose clock differs from the processes'. Which of the two is wrong makes no difference.
+// clocked is a world on a server whose clock differs from the processes'. Which of the two is wrong
+// makes no difference.
 func clocked(t *testing.T, ahead, heartbeat time.Duration) (*chaos.World, *pgtest.Server) {
 	t.Helper()
 	server := pgtest.Own(t)
@@ -38,8 +39,8 @@ func clocked(t *testing.T, ahead, heartbeat time.Duration) (*chaos.World, *pgtes
 	return w, server
 }
 
-// TestClocksDiffer has processes whose clocks are three hours behind the database's, and three ahead of it. Ids are by
-// the database's clock; what is to wait a second waits about that long.
+// TestClocksDiffer has processes whose clocks are three hours behind the database's, and three
+// ahead of it. Ids are by the database's clock; what is to wait a second waits about that long.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -69,7 +70,8 @@ func TestClocksDiffer(t *testing.T) {
 	}
 }
 
-// refuseOnce answers the first attempt of every action with an error, which is tried again after about 100 ms.
+// refuseOnce answers the first attempt of every action with an error, which is tried again after
+// about 100 ms.
 func refuseOnce() chaos.Answer {
 	return func(_ context.Context, _ action.ID, attempt int) int {
 		if attempt == 1 {
@@ -94,8 +96,9 @@ func later(t *testing.T, w *chaos.World) {
 	patiently(t, func() error { return w.Ledger.Cancel(t.Context(), a.ID, queue.CancelNow) })
 }
 
-// patiently asks until there is an answer. A server whose clock differs ends a transaction now and then: it takes the
-// signal of a timer while its time is being faked, sees the true one, and believes that hours have passed.
+// patiently asks until there is an answer. A server whose clock differs ends a transaction now and
+// then: it takes the signal of a timer while its time is being faked, sees the true one, and
+// believes that hours have passed.
 func patiently(t *testing.T, ask func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -134,8 +137,9 @@ func waited(t *testing.T, w *chaos.World) {
 	}
 }
 
-// TestDatabaseClockJumps puts the database's clock ahead by hours and back again under two busy conductors. Every
-// lease is over at once, or is said to last for hours; nobody is taken for dead who is not.
+// TestDatabaseClockJumps puts the database's clock ahead by hours and back again under two busy
+// conductors. Every lease seems over at once, or seems to last for hours. No living process is
+// declared dead.
 func TestDatabaseClockJumps(t *testing.T) {
 	t.Parallel()
 	w, server := clocked(t, 0, 0)

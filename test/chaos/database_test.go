@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// TestPostgreSQLIsRestartedInMidDrain stops the server of two busy conductors and starts it again, once as an
-// administrator does and once as a crash does.
+// TestPostgreSQLIsRestartedInMidDrain stops the server of two busy conductors and starts it again,
+// once as an administrator does and once as a crash does.
 func TestPostgreSQLIsRestartedInMidDrain(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Own(t)
@@ -38,8 +38,8 @@ func TestPostgreSQLIsRestartedInMidDrain(t *testing.T) {
 	judged(t, w)
 }
 
-// TestBackendsAreKilled ends the database's side of connections under two busy conductors: the listeners', one
-// after the other of all, and all at once.
+// TestBackendsAreKilled ends the database's side of connections under two busy conductors: the
+// listeners', one after the other of all, and all at once.
 func TestBackendsAreKilled(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -75,8 +75,8 @@ func TestBackendsAreKilled(t *testing.T) {
 	judged(t, w)
 }
 
-// TestTransactionIsHeldOpen has somebody read the database in one transaction for the whole run, so that nothing
-// that dies meanwhile can be cleaned up.
+// TestTransactionIsHeldOpen keeps one transaction open that reads the database for the whole run,
+// so that nothing that dies meanwhile can be cleaned up.
 func TestTransactionIsHeldOpen(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -107,9 +107,9 @@ func TestTransactionIsHeldOpen(t *testing.T) {
 	t.Logf("%d actions in %s under a held snapshot", v.Actions, time.Since(began).Round(time.Millisecond))
 }
 
-// TestPostgreSQLIsAwayForLongerThanALease stops the server while two conductors are in the middle of attempts, some of
-// which may be made once at most, for longer than any lease. Both are still there when it is back, so nothing is taken
-// from them: every attempt is recorded as what it was.
+// TestPostgreSQLIsAwayForLongerThanALease stops the server while two conductors are in the middle
+// of attempts, some of which may be made once at most, for longer than any lease. Both are still
+// there when it is back, so nothing is taken from them: every attempt is recorded as what it was.
 func TestPostgreSQLIsAwayForLongerThanALease(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Own(t)

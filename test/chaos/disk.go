@@ -23,7 +23,7 @@ func NewDisk(folder string, mebibytes int) (*Disk, error) {
 
 func (d *Disk) ballast() string { return filepath.Join(d.folder, "ballast") }
 
-// Fill writes until there is no room left.
+// Fill writes until the disk is full.
 func (d *Disk) Fill() error {
 	f, err := os.Create(d.ballast())
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// TestEmbeddedLogIsKilledAgainAndAgain kills the process on an embedded log in the middle of its work, and starts it
-// again, while another one stores actions.
+// TestEmbeddedLogIsKilledAgainAndAgain kills the process on an embedded log in the middle of its
+// work, and starts it again, while another one stores actions.
 func TestEmbeddedLogIsKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{})
@@ -35,8 +35,9 @@ func TestEmbeddedLogIsKilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestEmbeddedLogOnAFullDisk fills the disk under a process whose attempts are at the target. It lives on, records
-// what they did when there is room again, and repeats nothing; who orders meanwhile is told.
+// TestEmbeddedLogOnAFullDisk fills the disk under a process whose attempts are at the target. It
+// lives on, records what they did when there is room again, and repeats nothing. Callers that
+// enqueue meanwhile get an error.
 func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -70,7 +71,8 @@ func TestEmbeddedLogOnAFullDisk(t *testing.T) {
 	onceEach(t, w)
 }
 
-// TestEmbeddedLogIsBusy has another program keep the log's only write lock for longer than a call waits for it.
+// TestEmbeddedLogIsBusy has another program keep the log's only write lock for longer than a call
+// waits for it.
 func TestEmbeddedLogIsBusy(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{})
@@ -96,7 +98,8 @@ func TestEmbeddedLogIsBusy(t *testing.T) {
 	onceEach(t, w)
 }
 
-// underway has a process on an embedded log make 30 attempts, all of which are at the target until they are released.
+// underway has a process on an embedded log make 30 attempts, all of which are at the target until
+// they are released.
 func underway(t *testing.T, w *chaos.World) (release func(), p *chaos.Process) {
 	t.Helper()
 	release = w.Target.Hold()

@@ -31,12 +31,12 @@ func free(t *testing.T, w *chaos.World, id action.ID) {
 	})
 }
 
-// soon is a heartbeat whose lease is over before long, and still longer than a busy machine keeps a living process from
-// renewing it.
+// soon is a heartbeat whose lease is over before long, and still longer than a busy machine keeps a
+// living process from renewing it.
 const soon = 3 * time.Second
 
-// TestFrozenProcessGoesOn stops one of two conductors in whatever it does until its lease is over. The other one does
-// its work; what it says when it goes on is refused, and it joins anew.
+// TestFrozenProcessGoesOn stops one of two conductors in whatever it does until its lease is over.
+// The other one does its work. What it records when it resumes is refused, and it joins again.
 func TestFrozenProcessGoesOn(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{Direct: pgtest.URL(t), Heartbeat: soon})
@@ -68,14 +68,15 @@ func TestFrozenProcessGoesOn(t *testing.T) {
 // again waits until a process that was declared dead has joined under another id.
 func again(t *testing.T, p *chaos.Process, dead action.ID) {
 	t.Helper()
-	until(t, "it joins anew", 30*time.Second, func(ctx context.Context) (bool, error) {
+	until(t, "it joins again", 30*time.Second, func(ctx context.Context) (bool, error) {
 		id, err := p.Joined(ctx, "conductor")
 		return id != dead, err
 	})
 }
 
-// TestProcessFreezesInMidTurn stops a conductor in the middle of a transaction, with the rows of its actions and the
-// queue's locked. The server ends the transaction, so that the other one can take over in the same time as ever.
+// TestProcessFreezesInMidTurn stops a conductor in the middle of a transaction, with the rows of
+// its actions and the queue's locked. The server ends the transaction, so that the other one can
+// take over in the same time as ever.
 func TestProcessFreezesInMidTurn(t *testing.T) {
 	t.Parallel()
 	w, proxy := proxied(t, soon)

@@ -17,7 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// TestHandlerPanics has a handler with a bug beside ones without: its own actions use up their attempts, nobody else's do.
+// TestHandlerPanics has a handler with a bug beside ones without: its own actions use up their
+// attempts, and no other actions do.
 func TestHandlerPanics(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -38,8 +39,9 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
-// TestActionKillsItsProcess has an action whose every attempt kills the process that makes it, which is started again
-// each time. The twenty-first lost lease begins to spend attempts, so that it ends.
+// TestActionKillsItsProcess has an action whose every attempt kills the process that makes it,
+// which is started again each time. The twenty-first lost lease begins to spend attempts, so that
+// it ends.
 func TestActionKillsItsProcess(t *testing.T) {
 	t.Parallel()
 	w := shared(t)
@@ -65,7 +67,8 @@ func TestActionKillsItsProcess(t *testing.T) {
 	}
 }
 
-// TestActionKillsItsProcessOnTheEmbeddedLog shows that there the person who starts it again decides how often that is.
+// TestActionKillsItsProcessOnTheEmbeddedLog shows that on the embedded log such an action runs as
+// often as a person starts the process again.
 func TestActionKillsItsProcessOnTheEmbeddedLog(t *testing.T) {
 	t.Parallel()
 	w := world(t, chaos.Settings{})
@@ -117,8 +120,8 @@ func gone(t *testing.T, w *chaos.World, handler string) <-chan struct{} {
 	return done
 }
 
-// TestTargetRefusesForAMinute has the target answer 503 for a minute: it is asked now and then only, nothing is given up,
-// and no attempt is spent. Others do not notice.
+// TestTargetRefusesForAMinute has the target answer 503 for a minute: it is asked now and then
+// only, nothing is given up, and no attempt is spent. Others do not notice.
 func TestTargetRefusesForAMinute(t *testing.T) {
 	t.Parallel()
 	const refusing, others = 40, 200
@@ -155,7 +158,8 @@ func TestTargetRefusesForAMinute(t *testing.T) {
 	t.Logf("%d visits were refused in a minute", refused)
 }
 
-// TestBlobStoreIsDown has nowhere to put what attempts saw. They end all the same, and say that it is missing.
+// TestBlobStoreIsDown has nowhere to put what attempts saw. They end all the same, and say that it
+// is missing.
 func TestBlobStoreIsDown(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
@@ -168,7 +172,7 @@ func TestBlobStoreIsDown(t *testing.T) {
 	})
 	t.Run("silent", func(t *testing.T) {
 		t.Parallel()
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // nobody accepts
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // it never accepts
 		if err != nil {
 			t.Fatal(err)
 		}

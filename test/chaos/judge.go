@@ -52,7 +52,7 @@ func (w *World) Judge(ctx context.Context) (Verdict, error) {
 		case a.Kind == callback.Kind:
 			callbacks[a.ParentID] = append(callbacks[a.ParentID], a.Name)
 		case !ordered:
-			v.fault(a, "nobody ordered it, or it stands twice in the log")
+			v.fault(a, "it was not enqueued, or is in the log twice")
 			continue
 		}
 		delete(missing, a.ID)
@@ -99,7 +99,7 @@ func (w *World) recorded(ctx context.Context, states []queue.ActionState) ([]act
 	return events, nil
 }
 
-// historiesOf are the events of each action, in the order of seq.
+// historiesOf returns the events of each action, in the order of seq.
 func historiesOf(events []action.Event) map[action.ID][]action.Event {
 	slices.SortStableFunc(events, func(a, b action.Event) int { return a.Seq - b.Seq })
 	histories := map[action.ID][]action.Event{}
@@ -130,7 +130,7 @@ func (v *Verdict) history(a queue.ActionState, events []action.Event) {
 			v.fault(a, "event %d has seq %d", i, e.Seq)
 		}
 		if e.Status.Ended() && i != len(events)-1 {
-			v.fault(a, "ended %s with seq %d, and went on", e.Status, e.Seq)
+			v.fault(a, "ended %s with seq %d, and has later events", e.Status, e.Seq)
 		}
 		if i > 0 && (e.Attempt < events[i-1].Attempt || e.Spent < events[i-1].Spent || e.Spent > events[i-1].Spent+1) {
 			v.fault(a, "seq %d goes from attempt %d, spent %d to attempt %d, spent %d", e.Seq, events[i-1].Attempt, events[i-1].Spent, e.Attempt, e.Spent)
@@ -173,7 +173,7 @@ func (v *Verdict) callbacks(a queue.ActionState, names []string) {
 		var inputs struct{ Output struct{ Features []any } }
 		err := json.Unmarshal(a.Parameters, &inputs)
 		if parts = len(inputs.Output.Features); err != nil {
-			parts = 1 // one that has failed says that there are no features
+			parts = 1 // the output of a failed job has no features
 		}
 	}
 	want := append([]string{"end"}, slices.Repeat([]string{"part"}, parts)...)
@@ -183,8 +183,8 @@ func (v *Verdict) callbacks(a queue.ActionState, names []string) {
 	}
 }
 
-// limits judges what the target saw of Gentle. A visit comes later than its token was taken, so that counting from the
-// beginning never is unjust.
+// limits judges what the target saw of Gentle. A visit comes later than its token was taken, so
+// that counting from the beginning never is unjust.
 func (v *Verdict) limits(c Crowd, began time.Time) {
 	if c.Most > GentleAtOnce {
 		v.Faults = append(v.Faults, fmt.Sprintf("%d attempts of %s were at the target at once, %d may be", c.Most, Gentle, GentleAtOnce))

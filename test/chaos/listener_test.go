@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// TestListenerIsCut ends the connection that waits for notifications and holds the instance's lock, again and again.
-// It comes back each time before anybody thinks that the process is dead.
+// TestListenerIsCut ends the connection that waits for notifications and holds the instance's lock,
+// again and again. It comes back each time before another instance takes the process for dead.
 func TestListenerIsCut(t *testing.T) {
 	t.Parallel()
 	w, proxy := proxied(t, 0)
@@ -29,14 +29,14 @@ func TestListenerIsCut(t *testing.T) {
 	}
 }
 
-// TestListenerFallsSilent has the network swallow what the listeners' connections carry, without a word to
-// either side. Polling goes on; what the listener does not hear costs a poll at most.
+// TestListenerFallsSilent has the network swallow what the listeners' connections carry, without a
+// word to either side. Polling continues; what the listener does not hear costs a poll at most.
 func TestListenerFallsSilent(t *testing.T) {
 	t.Parallel()
 	w, proxy := proxied(t, 0)
 	p, _ := joined(t, w)
 	if proxy.Silence(false, chaos.Listening) == 0 {
-		t.Fatal("nobody listens")
+		t.Fatal("no listener is connected")
 	}
 	began := time.Now()
 	order(t, w, chaos.Effect, "{}", 20)
@@ -47,8 +47,9 @@ func TestListenerFallsSilent(t *testing.T) {
 	}
 }
 
-// TestEverythingFallsSilent has the network swallow what all connections of one of two conductors carry. The other
-// takes over within a lease and a heartbeat; what the silent one did is refused when it is back.
+// TestEverythingFallsSilent has the network swallow what all connections of one of two conductors
+// carry. The other takes over within a lease and a heartbeat; what the silent one did is refused
+// when it is back.
 func TestEverythingFallsSilent(t *testing.T) {
 	t.Parallel()
 	w, proxy := proxied(t, soon)

@@ -14,9 +14,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Order stores n actions of a handler, or jobs of Parcel, and remembers them for the judge. Each has its
-// id before it is stored, so that an order whose answer was lost is made again and is still one.
-// It goes on until ctx ends while the ledger is away.
+// Order stores n actions of a handler, or jobs of Parcel, and remembers them for the judge. Each
+// has its id before it is stored, so that an order whose answer was lost is made again and is still
+// one. While the ledger is unavailable it tries again, until ctx ends.
 func (w *World) Order(ctx context.Context, handler, parameters string, n int) error {
 	made, err := w.prepare(handler, json.RawMessage(parameters))
 	if err != nil {
@@ -76,14 +76,15 @@ func Patiently(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Orders are the actions that were ordered, by id.
+// Orders returns the actions that were ordered, by id.
 func (w *World) Orders() map[action.ID]action.Action {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.ordered)
 }
 
-// Until looks until something holds, at most for the limit; an error of the look is only the last one's.
+// Until looks until something holds, at most for the limit; an error of the look is only the last
+// one's.
 func Until(ctx context.Context, what string, limit time.Duration, holds func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %s: %s", limit, what))
 	defer cancel()

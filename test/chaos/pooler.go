@@ -19,7 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
-// Pooler is a PgBouncer in transaction mode: each transaction gets whichever of a few connections is free.
+// Pooler is a PgBouncer in transaction mode: each transaction gets whichever of a few connections
+// is free.
 type Pooler struct {
 	Output *Output
 	place  string // host:port
@@ -27,8 +28,8 @@ type Pooler struct {
 	ended  chan struct{}
 }
 
-// NewPooler starts one before the server of a database's address, with its files in folder. Like PostgreSQL it refuses
-// to be root; then it runs as user postgres.
+// NewPooler starts one before the server of a database's address, with its files in folder. Like
+// PostgreSQL it refuses to be root; then it runs as user postgres.
 func NewPooler(ctx context.Context, folder, database string) (*Pooler, error) {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -59,7 +60,7 @@ pool_mode = transaction
 default_pool_size = 6
 max_client_conn = 200
 `, address.Hostname(), address.Port(), port)
-	// As with "any" everybody is one user of the server, that user is named.
+	// With auth_type "any" all clients are one user of the server, who must be named.
 	configuration = configuration[:len("[databases]\n* = ")] + "user=" + address.User.Username() + " " + configuration[len("[databases]\n* = "):]
 	if err := os.WriteFile(file, []byte(configuration), 0o644); err != nil {
 		return nil, err
@@ -105,11 +106,11 @@ func (p *Pooler) start(ctx context.Context, command *exec.Cmd) error {
 	return err
 }
 
-// Through is a database's address by way of the pooler.
+// Through returns a database's address by way of the pooler.
 func (p *Pooler) Through(database string) string {
 	address, err := url.Parse(database)
 	if err != nil {
-		return database // who uses it says so
+		return database // the client that uses it reports the error
 	}
 	address.Host = p.place
 	return address.String()
@@ -121,7 +122,7 @@ func (p *Pooler) Close() {
 	<-p.ended
 }
 
-// FreeAddress is one on this machine on which nobody listens just now.
+// FreeAddress returns an address of this machine on which no program listens now.
 func FreeAddress(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -37,8 +37,9 @@ func pooled(t *testing.T, direct string) *chaos.Pooler {
 
 const barred = "a pooler keeps this process from being notified"
 
-// TestPoolerInTransactionMode has two conductors and an API reach the database through PgBouncer alone. One warning
-// says what that costs; when one of them is killed its lease tells the other one.
+// TestPoolerInTransactionMode has two conductors and an API reach the database through PgBouncer
+// alone. One warning says what that costs. When one conductor is killed, the other finds out by its
+// lease.
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.URL(t)
@@ -51,7 +52,8 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	}
 }
 
-// TestPoolerBesideADirectConnection gives the processes a direct connection for what a pooler cannot do.
+// TestPoolerBesideADirectConnection gives the processes a direct connection for what a pooler
+// cannot do.
 func TestPoolerBesideADirectConnection(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.URL(t)

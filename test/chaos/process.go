@@ -47,7 +47,7 @@ func (o *Output) String() string {
 	return o.buffer.String()
 }
 
-// Lines are those that contain a text.
+// Lines returns the lines of output that contain a text.
 func (o *Output) Lines(text string) []string {
 	var found []string
 	for line := range strings.Lines(o.String()) {
@@ -105,7 +105,8 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Terminate asks the process to end, as a supervisor does, and returns how it ended. One that does not end is killed.
+// Terminate asks the process to end, as a supervisor does, and returns how it ended. One that does
+// not end is killed.
 func (p *Process) Terminate() error {
 	_ = p.handle.Signal(syscall.SIGTERM)
 	limit := time.NewTimer(childtest.Limit)
@@ -122,13 +123,13 @@ func (p *Process) Terminate() error {
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Freeze stops the process in whatever it does, and Thaw lets it go on.
+// Freeze stops the process in whatever it does, and Thaw lets it continue.
 func (p *Process) Freeze() error { return p.handle.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on.
+// Thaw lets a frozen process continue.
 func (p *Process) Thaw() error { return p.handle.Signal(syscall.SIGCONT) }
 
-// Joined waits until the process stands in the log with a role, and returns the id.
+// Joined waits until the process is registered with a role, and returns its id.
 func (p *Process) Joined(ctx context.Context, role string) (id action.ID, err error) {
 	err = Until(ctx, p.Name+" joins as "+role, 30*time.Second, func(ctx context.Context) (bool, error) {
 		select {

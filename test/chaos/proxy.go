@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Proxy stands between processes and PostgreSQL. It reads what passes, so that a test can act at a statement,
-// and it can cut connections, or fall silent on them without cutting.
+// Proxy connects processes to PostgreSQL. It reads what passes, so that a test can act at a
+// statement, and it can cut connections, or fall silent on them without cutting.
 type Proxy struct {
 	listener net.Listener
 	upstream string // host:port
@@ -28,11 +28,11 @@ type Proxy struct {
 // Passing is a statement on its way.
 type Passing struct {
 	SQL         string
-	Answered    bool     // false: the server has not seen it yet; true: it was done, and the process has not heard of that
-	Transaction []string // what went before in its transaction, from BEGIN
+	Answered    bool     // false: the server has not seen it yet; true: it was done, and the process does not know it yet
+	Transaction []string // the earlier statements of its transaction, from BEGIN
 }
 
-// NewProxy stands before the server of a database's address.
+// NewProxy starts a proxy for the server in a database's address.
 func NewProxy(ctx context.Context, database string) (*Proxy, error) {
 	address, err := url.Parse(database)
 	if err != nil {
@@ -47,26 +47,26 @@ func NewProxy(ctx context.Context, database string) (*Proxy, error) {
 	return p, nil
 }
 
-// Through is a database's address by way of the proxy.
+// Through returns a database's address by way of the proxy.
 func (p *Proxy) Through(database string) string {
 	address, err := url.Parse(database)
 	if err != nil {
-		return database // who uses it says so
+		return database // the client that uses it reports the error
 	}
 	address.Host = p.listener.Addr().String()
 	address.RawQuery = "sslmode=disable" // it reads what passes
 	return address.String()
 }
 
-// Watch calls f for every statement, twice: before the server sees it, and when it was answered. The
-// connection waits for f.
+// Watch calls f for every statement, twice: before the server sees it, and when it was answered.
+// The connection waits for f.
 func (p *Proxy) Watch(f func(Passing)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watch = f
 }
 
-func (p *Proxy) tell(passing Passing) {
+func (p *Proxy) notify(passing Passing) {
 	p.mu.Lock()
 	watch := p.watch
 	p.mu.Unlock()
@@ -84,7 +84,8 @@ func (p *Proxy) Cut(match func(*Link) bool) int {
 	return p.each(match, func(l *Link) { l.close() })
 }
 
-// Silence lets nothing pass on the connections that match any more, and does not close them. All: nor on new ones.
+// Silence lets nothing pass on the connections that match any more, and does not close them. All:
+// nor on new ones.
 func (p *Proxy) Silence(all bool, match func(*Link) bool) int {
 	n := p.each(match, func(l *Link) { l.hush() })
 	p.mu.Lock()
@@ -259,7 +260,7 @@ func (l *Link) questions() error {
 	}
 }
 
-// see tells of a statement that the server has not seen.
+// see handles a statement that the server has not seen.
 func (l *Link) see(statement string) {
 	word := strings.ToUpper(strings.TrimSpace(statement))
 	switch {
@@ -270,7 +271,7 @@ func (l *Link) see(statement string) {
 		l.listens = true
 		l.proxy.mu.Unlock()
 	}
-	l.proxy.tell(Passing{SQL: statement, Transaction: l.transaction})
+	l.proxy.notify(Passing{SQL: statement, Transaction: l.transaction})
 	l.transaction = append(l.transaction[:len(l.transaction):len(l.transaction)], statement)
 }
 
@@ -280,7 +281,8 @@ func (l *Link) ask(statements []string) {
 	l.asked = append(l.asked, question{statements: statements, transaction: l.transaction})
 }
 
-// answers reads what the server sends. An answer that is complete is told before the client gets its end.
+// answers reads what the server sends. A test sees a complete answer before the client gets its
+// end.
 func (l *Link) answers() error {
 	first := true // ReadyForQuery after the login answers nothing
 	for {
@@ -306,14 +308,15 @@ func (l *Link) answered() {
 	}
 	l.mu.Unlock()
 	for _, statement := range q.statements {
-		l.proxy.tell(Passing{SQL: statement, Answered: true, Transaction: q.transaction})
+		l.proxy.notify(Passing{SQL: statement, Answered: true, Transaction: q.transaction})
 	}
 }
 
-// maxFrame is the size in bytes above which a message is no message.
+// maxFrame is the size in bytes above which a message cannot be a valid one.
 const maxFrame = 64 << 20
 
-// frame reads one message of PostgreSQL's protocol: a type, but for the first of a client, and the length that counts itself.
+// frame reads one message of PostgreSQL's protocol: a type, but for the first of a client, and the
+// length that counts itself.
 func frame(r io.Reader, typed bool) ([]byte, error) {
 	head := make([]byte, 4, 512)
 	if typed {

@@ -10,16 +10,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Takeover is what became of the claims of a process that was killed.
+// Takeover measures how the claims of a killed process were taken over.
 type Takeover struct {
-	Claims int           // what it held
-	Within time.Duration // from the kill until the last of them was another's, or had ended
+	Claims int           // how many it held
+	Within time.Duration // from the kill until the last claim was taken over or its action had ended
 }
 
-// KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until all
-// actions have ended.
+// KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until
+// all actions have ended.
 func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
-	release := w.Target.Hold() // nobody is served before the kill
+	release := w.Target.Hold() // no visit is answered before the kill
 	if err := w.Mixed(ctx); err != nil {
 		return t, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Target is what actions reach: it counts who came, and answers as it is told.
+// Target is the server that actions call. It counts visits, and answers as the test wants.
 type Target struct {
 	listener net.Listener
 	server   *http.Server
@@ -30,7 +30,7 @@ type Target struct {
 	gentle   int // visits of Gentle that have no answer yet
 }
 
-// Crowd is who came from the lane of Gentle.
+// Crowd is the visits from the lane of Gentle.
 type Crowd struct {
 	Visits []time.Time // in their order
 	Most   int         // at the same time
@@ -42,7 +42,7 @@ type Answer func(ctx context.Context, id action.ID, attempt int) (status int)
 // OK answers everything well, at once.
 func OK(context.Context, action.ID, int) int { return http.StatusNoContent }
 
-// Hold lets nobody go until it is released; then all visits are answered well.
+// Hold delays all visits until release is called; then they succeed.
 func (t *Target) Hold() (release func()) {
 	open := make(chan struct{})
 	t.Answers(func(ctx context.Context, _ action.ID, _ int) int {
@@ -71,7 +71,7 @@ func newTarget(ctx context.Context) (*Target, error) {
 	return t, nil
 }
 
-// Address is host:port.
+// Address returns host:port.
 func (t *Target) Address() string { return t.listener.Addr().String() }
 
 // Answers changes how visits are answered from now on.
@@ -81,14 +81,14 @@ func (t *Target) Answers(a Answer) {
 	t.answer = a
 }
 
-// Arrivals are the attempts of an action that came, in their order.
+// Arrivals returns the attempts of an action that came, in their order.
 func (t *Target) Arrivals(id action.ID) []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]int(nil), t.arrivals[id]...)
 }
 
-// Visits is how many came in all.
+// Visits returns the number of all visits.
 func (t *Target) Visits() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,14 +99,14 @@ func (t *Target) Visits() int {
 	return n
 }
 
-// Crowd is who came from the lane of Gentle so far.
+// Crowd returns the visits from the lane of Gentle so far.
 func (t *Target) Crowd() Crowd {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Crowd{slices.Clone(t.crowd.Visits), t.crowd.Most}
 }
 
-// Close ends the target, and whoever waits for an answer.
+// Close ends the target, and visits that wait for an answer.
 func (t *Target) Close() error {
 	t.stop()
 	err := t.server.Close()

@@ -26,7 +26,8 @@ type checker struct {
 	seen   []pipeline.Entry
 }
 
-// look reads the whole log. What was there before must still be there, unchanged, and positions have no gap.
+// look reads the whole log. What was there before must still be there, unchanged, and positions
+// have no gap.
 func (c *checker) look(t *testing.T) {
 	t.Helper()
 	entries, err := c.ledger.Entries(t.Context(), journal.EntryQuery{Pipeline: "hello"})
@@ -46,7 +47,7 @@ func (c *checker) look(t *testing.T) {
 		}
 		key := pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
 		if first, twice := facts[key]; twice && e.Class == pipeline.Fact {
-			t.Fatalf("the fact %v stands at %d and at %d", key, first, e.Seq)
+			t.Fatalf("the fact %v is at %d and at %d", key, first, e.Seq)
 		}
 		if e.Class == pipeline.Fact {
 			facts[key] = e.Seq

@@ -52,7 +52,8 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// moments is the source of the random moments; its seed is printed so that a failure can be repeated.
+// moments is the source of the random moments; its seed is printed so that a failure can be
+// repeated.
 func moments(t *testing.T) *rand.Rand {
 	t.Helper()
 	s := *seed
@@ -146,7 +147,8 @@ func again(t *testing.T, p *project, home string) {
 	}
 }
 
-// onSQLite looks at the home's embedded log while nobody runs; a home that was killed before it had one is skipped.
+// onSQLite looks at the home's embedded log while no process runs. It skips a home whose process
+// was killed before it had one.
 func (c *checker) onSQLite(t *testing.T, home string, look func(*testing.T)) {
 	t.Helper()
 	path := filepath.Join(home, "waybill.db")

@@ -26,7 +26,7 @@ func refused(t *testing.T, status int, p *project, home string, args ...string) 
 		t.Fatalf("waybill %s: %v, want exit status %d\n%s", strings.Join(args, " "), err, status, output)
 	}
 	if n := strings.Count(output.String(), "waybill: "); n != 1 {
-		t.Errorf("waybill %s told %d errors, want one:\n%s", strings.Join(args, " "), n, output)
+		t.Errorf("waybill %s printed %d errors, want one:\n%s", strings.Join(args, " "), n, output)
 	}
 	return output.String()
 }

@@ -46,7 +46,7 @@ func (s *server) kill() {
 }
 
 // TestServersTakeOver has two servers share one PostgreSQL. One of them is
-// killed at random moments and another started; every trip goes on.
+// killed at random moments and another started; every deployment continues.
 func TestServersTakeOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 8
@@ -78,7 +78,7 @@ func TestServersTakeOver(t *testing.T) {
 				t.Fatalf("ship %s: %v\n%s", label, err, output)
 			}
 		case <-time.After(2 * time.Minute):
-			t.Fatalf("nobody took over:\n%s\n%s", output, servers[1-victim].output)
+			t.Fatalf("no server took over:\n%s\n%s", output, servers[1-victim].output)
 		}
 		t.Logf("round %d: finished %s after the kill", round, time.Since(killed).Round(100*time.Millisecond))
 		servers[victim] = serve(t, p, home, store)
@@ -86,7 +86,8 @@ func TestServersTakeOver(t *testing.T) {
 		check.finished(t, round)
 		hostsRun(t, home, label)
 	}
-	// Ends, rescues and passes take their locks in one order, so that the server never has to end one of them.
+	// Ends, rescues and passes take their locks in one order, so that the server never has to abort
+	// one for a deadlock.
 	db, err := pgx.Connect(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(run(args))
 }
 
-// run returns the command's exit status, or 3 when there is no server.
+// run returns the command's exit status, or 3 if it cannot start a server.
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed/binary"
 )
 
-// Workflows is the resource that Argo runs.
+// Workflows returns the resource that Argo runs.
 func Workflows() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "workflows"}
 }
@@ -32,7 +32,7 @@ func (c *Cluster) InstallWorkflows(t testing.TB) {
 }
 
 // Argo installs Argo's resource definitions and runs its controller on the
-// cluster, for workflows in every namespace. There are no nodes, so templates of
+// cluster, for workflows in every namespace. The cluster has no nodes, so templates of
 // workflows may suspend, wait and branch, and not run containers.
 //
 // The controller also tries to listen on port 6060, which it cannot be talked

@@ -66,7 +66,7 @@ func announced(t *testing.T, out io.Reader) string {
 	return ""
 }
 
-// mustGoSilent waits until nobody listens.
+// mustGoSilent waits until no program listens at the address.
 func mustGoSilent(t *testing.T, address string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

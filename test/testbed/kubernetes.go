@@ -85,7 +85,7 @@ func (c *Cluster) Start(t testing.TB) {
 	c.server.start(t)
 }
 
-// fail lets who waits for the cluster know that waiting is in vain.
+// fail makes every wait for the cluster return the error.
 func (c *Cluster) fail(why error) {
 	select {
 	case c.broken <- why:
@@ -159,7 +159,7 @@ func (c *Cluster) ready(ctx context.Context) error {
 	return answers(client, c.Config.Host+"/readyz")(ctx)
 }
 
-// answers is a readiness check: the URL answers 200.
+// answers returns a readiness check: the URL answers 200.
 func answers(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
-// gate is a workflow that waits until somebody resumes it.
+// gate returns a workflow that waits until it is resumed.
 func gate(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",

@@ -84,7 +84,7 @@ func (c *Cluster) apply(t testing.TB, mapper meta.RESTMapper, object *unstructur
 	return nil
 }
 
-// established tells whether a custom resource definition is served.
+// established reports whether a custom resource definition is served.
 func established(object *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // absent: not yet
 	for _, one := range conditions {
@@ -136,7 +136,7 @@ func (c *Cluster) patient(ctx context.Context) (context.Context, context.CancelC
 		defer late.Stop()
 		select {
 		case why := <-c.broken:
-			c.fail(why) // for the next who waits
+			c.fail(why) // for the next wait
 			cancel(why)
 		case <-ctx.Done():
 		}

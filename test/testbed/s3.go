@@ -30,7 +30,7 @@ func S3(t testing.TB) *Bucket {
 	gateway := program(t, binary.S3())
 	folder, address := t.TempDir(), addresses(t, 1)[0]
 	b := &Bucket{Endpoint: "http://" + address, Region: "us-east-1", Name: "archive", AccessKey: "waybill", SecretKey: "waybill-secret"}
-	// Objects' metadata lies beside them: not every file system has extended attributes.
+	// Objects' metadata is stored beside them: not every file system has extended attributes.
 	objects, metadata := filepath.Join(folder, "objects"), filepath.Join(folder, "metadata")
 	for _, path := range []string{objects, metadata} {
 		if err := os.Mkdir(path, 0o755); err != nil {
@@ -53,7 +53,7 @@ func S3(t testing.TB) *Bucket {
 	return b
 }
 
-// Client is a client of the server that is not the product's own.
+// Client returns a client of the server that is not the product's own.
 func (b *Bucket) Client() *s3.Client {
 	return s3.New(s3.Options{
 		BaseEndpoint: aws.String(b.Endpoint), Region: b.Region, UsePathStyle: true,

@@ -16,14 +16,14 @@ import (
 )
 
 // service is a program that runs beside the test. It may be killed and started
-// again as often as a test likes; its log goes on.
+// again as often as a test likes; its log continues.
 type service struct {
 	name  string
 	argv  []string
 	env   []string                        // beyond PATH and HOME
-	dir   string                          // its working folder, where its log lies too
+	dir   string                          // its working folder, where its log is too
 	ready func(ctx context.Context) error // nil: it shows by what it does
-	died  func(error)                     // told when it ends by itself; may be nil
+	died  func(error)                     // called when it ends by itself; may be nil
 
 	mutex sync.Mutex
 	run   *running // nil while stopped
@@ -127,8 +127,8 @@ func (s *service) kill(t testing.TB) {
 	}
 }
 
-// stop kills the service and waits until it is gone. The error tells of one that
-// had ended before; stopping a stopped one is none.
+// stop kills the service and waits until it is gone. It returns an error if the service had ended
+// by itself. Stopping a stopped service is allowed.
 func (s *service) stop() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -150,7 +150,7 @@ func (s *service) stop() error {
 
 func (s *service) logPath() string { return filepath.Join(s.dir, s.name+".log") }
 
-// logTail is enough of the log to see why.
+// logTail returns the end of the log, enough to see the reason.
 func (s *service) logTail() []byte {
 	const lines = 40
 	content, err := os.ReadFile(s.logPath())

@@ -5,8 +5,8 @@
 //
 // Nothing survives a test process, however it dies: every system is a child that
 // the kernel kills with its parent, listens on a loopback port of its own, and
-// keeps its data in the test's temporary folder. There are no mounts, network
-// namespaces or control groups to forget.
+// keeps its data in the test's temporary folder. No test leaves mounts, network
+// namespaces or control groups behind, since none are made.
 //
 // Package binary builds the programs on first use. "make e2e" does so before the
 // tests start, so that no test's time limit counts it, and checks afterwards that
@@ -27,7 +27,7 @@ import (
 // patience bounds every wait for a system to start; a loaded machine needs a part of it.
 const patience = 2 * time.Minute
 
-// program is the built file of a system.
+// program returns the path of a system's built file.
 func program(t testing.TB, b binary.Binary) string {
 	t.Helper()
 	path, err := b.Path(t.Context(), os.Stderr)
@@ -37,7 +37,7 @@ func program(t testing.TB, b binary.Binary) string {
 	return path
 }
 
-// addresses are n free loopback addresses. They lie below the range from which
+// addresses returns n free loopback addresses. They are below the range from which
 // the kernel takes ports for outgoing connections, so a system that is stopped
 // for a while gets its port back.
 func addresses(t testing.TB, n int) []string {
@@ -58,7 +58,7 @@ func addresses(t testing.TB, n int) []string {
 	return nil
 }
 
-// splitAddress is host and port of an address that addresses made.
+// splitAddress returns the host and the port of an address that addresses made.
 func splitAddress(address string) (host, port string) {
 	host, port, _ = net.SplitHostPort(address)
 	return host, port

@@ -1,6 +1,6 @@
 // Package worker runs one build: it asks build.Next what to do, lets a runner do
 // it, and writes everything that happens into the results store. It decides
-// nothing itself, and what it has not written to disk it has not told anyone.
+// nothing itself, and reports only what it has written to disk.
 package worker
 
 import (
@@ -23,7 +23,7 @@ type Runner interface {
 	Run(ctx context.Context, run build.Run, sink build.Sink) (build.Exit, error)
 }
 
-// Observer is told of everything after it was written. Its methods are called
+// Observer receives everything after it was written. Its methods are called
 // from several goroutines, those of one step in order, and must not block for long.
 type Observer interface {
 	Status(step int, u results.Update)
@@ -52,12 +52,12 @@ type Config struct {
 type Worker struct {
 	Config
 	states  build.States
-	stopped map[int]build.Ending // running steps that were told to end, and how they end
+	stopped map[int]build.Ending // the endings of running steps that were asked to end
 	cancels map[int]context.CancelCauseFunc
 	ends    chan stepEnd
 }
 
-// stepEnd is what became of one attempt.
+// stepEnd is the end of one attempt.
 type stepEnd struct {
 	id   int
 	exit build.Exit
@@ -125,7 +125,7 @@ func (w *Worker) loop(ctx context.Context, tree string) (build.Status, error) {
 	}
 }
 
-// wakeAt is a channel that yields at the time; nil when it is zero.
+// wakeAt returns a channel that yields at a time; nil for the zero time.
 func wakeAt(at time.Time) (<-chan time.Time, func()) {
 	if at.IsZero() {
 		return nil, func() {}
@@ -177,7 +177,8 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	return nil
 }
 
-// attempt runs one attempt and turns a panic of the runner into its error, so that the build still ends.
+// attempt runs one attempt and turns a panic of the runner into its error, so that the build still
+// ends.
 func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit build.Exit, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -189,11 +190,11 @@ func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit
 
 // stepEnded records the end of an attempt.
 func (w *Worker) stepEnded(e stepEnd) error {
-	stopped, told := w.stopped[e.id]
+	stopped, asked := w.stopped[e.id]
 	code := e.exit.Code
 	u := results.Update{Attempt: 1, Status: build.Completed, ExitCode: &code}
 	switch {
-	case told:
+	case asked:
 		u.Status, u.Reason = stopped.Status, stopped.Reason
 		if e.err != nil {
 			u.ExitCode = nil
@@ -217,7 +218,7 @@ func (w *Worker) end(id int, u results.Update) error {
 	return nil
 }
 
-// update records a status and tells the observer.
+// update records a status and passes it to the observer.
 func (w *Worker) update(id int, u results.Update) error {
 	u.Timestamp = time.Now()
 	stored, err := w.Store.Update(id, u)
@@ -270,7 +271,8 @@ func (w *Worker) abandon() {
 	}
 }
 
-// note writes a remark into the build's own log. One that cannot be written is lost: the next status will fail too.
+// note writes a remark into the build's own log. One that cannot be written is lost: the next
+// status will fail too.
 func (w *Worker) note(text string) {
 	log, err := w.Store.Log(0)
 	if err != nil {
@@ -282,7 +284,7 @@ func (w *Worker) note(text string) {
 	}
 }
 
-// reason is what the final marker says beside the result.
+// reason returns the text of the final marker beside the result.
 func (w *Worker) reason(result build.Status) string {
 	switch result {
 	case build.Canceled:

@@ -74,7 +74,7 @@ func (s *setup) write(name, text string) {
 	}
 }
 
-// watch remembers and reports what an observer is told.
+// watch remembers what an observer receives.
 type watch struct {
 	mu      sync.Mutex
 	printed strings.Builder

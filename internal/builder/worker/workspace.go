@@ -36,7 +36,7 @@ func (s Snapshot) Take(ctx context.Context, dir string) (remarks []string, err e
 	return nil, workspace.Extract(ctx, f, dir, s.Digest)
 }
 
-// Taken is a tree that stands where the worker wants it already.
+// Taken is a workspace whose tree is already in the worker's folder.
 type Taken struct{}
 
 // Take does nothing.

@@ -8,29 +8,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// asking is where the asks for limits are.
+// asking is the state of asks for limits. At most one ask is under way.
 type asking struct {
-	at      time.Time // the last ask
-	dirty   time.Time // since when there is something to report or to give back; zero: there is nothing
-	running bool
-	lanes   []*lane // blocked lanes that the next ask is for
+	at      time.Time // when the last ask was answered, or had nothing to ask
+	dirty   time.Time // when the oldest unreported result came, or tokens or slots were granted; zero: nothing to report
+	running bool      // an ask is under way
+	lanes   []*lane   // blocked lanes that the next ask is for
 }
 
-// stir notes that there is something to report or to give back.
-func (s *State) stir(now time.Time) {
+// markDirty notes that there is something to report or to give back.
+func (s *State) markDirty(now time.Time) {
 	if s.asking.dirty.IsZero() {
 		s.asking.dirty = now
 	}
 }
 
-// askAt returns when to ask; zero: not before an event.
+// askAt returns the time of the next ask; zero: not before an event.
 func (s *State) askAt() time.Time {
 	switch {
-	case s.asking.running || s.lost:
+	case s.asking.running || s.lost: // until its claims are read again it is unknown what is in use
 		return time.Time{}
-	case len(s.asking.lanes) > 0:
+	case len(s.asking.lanes) > 0: // lanes wait for it: at once
 		return s.asking.at
-	case !s.asking.dirty.IsZero():
+	case !s.asking.dirty.IsZero(): // only reports: together, once in askEvery
 		return later(s.asking.at, s.asking.dirty).Add(askEvery)
 	}
 	return time.Time{}
@@ -49,6 +49,7 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 		}
 	}
 	var asks []action.Ask
+	// A lane may ask although all workers are busy: one may be free by the time of the answer.
 	free, wants := max(s.free(), 1), 0
 	add := func(l *limiter) {
 		if added[l] {
@@ -62,6 +63,7 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 		if a.Tokens > 0 || a.Want > 0 {
 			wants++
 		}
+		// From here until the answer, what is reported as unused belongs to the ledger again.
 		if l.tokens > 0 {
 			l.tokens -= a.Unused
 		}
@@ -70,7 +72,7 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 		}
 		asks = append(asks, a)
 	}
-	for _, h := range s.handlers {
+	for _, h := range s.handlers { // always: a lane's slots are worth nothing without its handler's
 		add(&h.limiter)
 	}
 	for _, l := range s.asking.lanes { // blocked lanes first: maxAsks may leave out the rest
@@ -86,11 +88,13 @@ func (s *State) BeginAsk(now time.Time) []action.Ask {
 	}
 	s.asking.running = true
 	s.inFlight++
+	// The loops above are over maps, but the same state must give the same asks.
 	slices.SortFunc(asks, func(a, b action.Ask) int { return cmp.Compare(a.Key, b.Key) })
 	return asks
 }
 
-// askNow returns what to report of one limiter and what to ask for, if it may want something; false if that is nothing.
+// askNow returns what to report of one limiter and, with mayWant, what to ask for. It returns false
+// if there is neither.
 func (l *limiter) askNow(free int, mayWant bool, now time.Time) (action.Ask, bool) {
 	busy := l.claimed + l.asked
 	a := action.Ask{Key: l.key, Limit: l.limit, Results: l.results, Unused: max(l.tokens-l.asked, 0),
@@ -135,26 +139,26 @@ func (s *State) Granted(asks []action.Ask, grants []action.Grant, now time.Time)
 	s.asking.running = false
 	s.asking.at = now
 	for _, a := range asks {
-		if l := s.limiterOf(a.Key); l != nil {
+		if l := s.limiterOf(a.Key); l != nil { // nil: the lane was forgotten meanwhile
 			l.reported(a, now)
 		}
 	}
-	there := make(map[string]bool, len(grants))
+	answered := make(map[string]bool, len(grants))
 	for _, g := range grants {
-		there[g.Key] = true
-		news = s.take(news, g, now)
+		answered[g.Key] = true
+		news = s.applyGrant(news, g, now)
 	}
 	for key, l := range s.lanes {
-		news = s.quiet(news, &l.limiter, there[key])
+		news = s.quiet(news, &l.limiter, answered[key])
 	}
 	for _, h := range s.handlers {
-		news = s.quiet(news, &h.limiter, there[h.key])
+		news = s.quiet(news, &h.limiter, answered[h.key])
 	}
 	s.askedFor()
 	return news
 }
 
-// limiterOf returns the limiter of a key; nil: it is not known.
+// limiterOf returns the limiter of a key, or nil if it is not known.
 func (s *State) limiterOf(key string) *limiter {
 	if h := s.handlers[action.HandlerOf(key)]; h != nil && h.key == key {
 		return &h.limiter
@@ -165,7 +169,8 @@ func (s *State) limiterOf(key string) *limiter {
 	return nil
 }
 
-// askedFor opens the lanes that have room now, and blocks those again that were asked for and got nothing.
+// askedFor opens the lanes that were asked for, and blocked lanes that have room now. A lane that
+// was asked for and got nothing is blocked again by serve, when its turn comes in the circle.
 func (s *State) askedFor() {
 	lanes := s.asking.lanes
 	s.asking.lanes = nil
@@ -173,14 +178,15 @@ func (s *State) askedFor() {
 		l.asking = false
 		s.open(l)
 	}
-	for _, l := range slices.Clone(s.blocked) {
+	for _, l := range slices.Clone(s.blocked) { // open changes the heap
 		if l.room() > 0 {
 			s.open(l)
 		}
 	}
 }
 
-// reported takes off what the ask has reported, and notes what it wanted.
+// reported subtracts from the results what the ask has reported, and remembers what it wanted. What
+// came while the ask was under way remains for the next one.
 func (l *limiter) reported(a action.Ask, now time.Time) {
 	if now.Sub(l.usedAt) >= askEvery {
 		l.before, l.used, l.usedAt = l.used, 0, now
@@ -190,7 +196,7 @@ func (l *limiter) reported(a action.Ask, now time.Time) {
 	}
 	r := &l.results
 	r.OK, r.Bad, l.since = r.OK-a.Results.OK, r.Bad-a.Results.Bad, now
-	if r.Pause.Equal(a.Results.Pause) {
+	if r.Pause.Equal(a.Results.Pause) { // otherwise a longer pause came since
 		r.Pause = time.Time{}
 	}
 	r.Disable = r.Disable && !a.Results.Disable
@@ -200,10 +206,10 @@ func (l *limiter) reported(a action.Ask, now time.Time) {
 	l.shut = r.Disable || !r.Pause.IsZero()
 }
 
-// take takes one answer.
-func (s *State) take(news []Change, g action.Grant, now time.Time) []Change {
+// applyGrant applies the answer for one limiter, and appends the change of its bucket to news.
+func (s *State) applyGrant(news []Change, g action.Grant, now time.Time) []Change {
 	l := s.limiterOf(g.Key)
-	if l == nil {
+	if l == nil { // the ledger also reports limiters in trouble that this instance did not ask about
 		if g.Key == action.HandlerKey(action.HandlerOf(g.Key)) {
 			l = &s.handler(action.HandlerOf(g.Key)).limiter
 		} else {
@@ -214,15 +220,15 @@ func (s *State) take(news []Change, g action.Grant, now time.Time) []Change {
 	news = append(news, Change{g.Key, l.bucket, g.Bucket})
 	if g.Tokens == action.Unlimited {
 		l.tokens = action.Unlimited
-	} else { // what is left of it belongs to turns under way
+	} else { // tokens that are left belong to the claims of turns under way; the rest was given back
 		l.tokens = min(max(l.tokens, 0), l.asked) + g.Tokens
 	}
 	l.slots, l.bucket, l.skew = g.Slots, g.Bucket, g.Bucket.RefilledAt.Sub(now)
 	if g.Bucket.Troubled() || l.heard.IsZero() {
 		l.heard = now
 	}
-	if l.tokens > 0 || l.slots > 0 || l.results != (action.Results{}) {
-		s.stir(now)
+	if l.tokens > 0 || l.slots > 0 || l.results != (action.Results{}) { // to be given back if not used
+		s.markDirty(now)
 	}
 	if lane := s.lanes[g.Key]; lane != nil && l.closed(now) {
 		s.expel(lane, now)
@@ -230,9 +236,11 @@ func (s *State) take(news []Change, g action.Grant, now time.Time) []Change {
 	return news
 }
 
-// quiet ends trouble that the ledger no longer reports; there says that it has just reported the limiter.
-func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
-	if there || !l.bucket.Troubled() { // the instance that asked last found it well
+// quiet ends a limiter's trouble when the ledger no longer reports it: the ledger reports every
+// limiter in trouble, so the instance that asked last found its target well. answered is set if the
+// ledger has just reported the limiter.
+func (s *State) quiet(news []Change, l *limiter, answered bool) []Change {
+	if answered || !l.bucket.Troubled() {
 		return news
 	}
 	is := action.Bucket{Configured: l.limit.Rate, Slots: l.limit.Slots}
@@ -244,7 +252,8 @@ func (s *State) quiet(news []Change, l *limiter, there bool) []Change {
 	return news
 }
 
-// Forget drops the lanes that have no work, no limit in force and nothing to report.
+// Forget drops the lanes that have no work, no limit in force and nothing to report, so that memory
+// does not grow with every lane that ever had work. It keeps a lane that any list refers to.
 func (s *State) Forget(now time.Time) {
 	for name, l := range s.lanes {
 		if l.limiter.idle(now) && l.idle(now) {

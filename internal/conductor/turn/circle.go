@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// ring is the circle of lanes that have work.
+// ring is the circle of lanes that have work. Lanes are linked into it, so that one can leave from
+// any place without a search.
 type ring struct {
 	first *lane // the next to be served; nil: the circle is empty
 	n     int
@@ -43,7 +44,8 @@ func (r *ring) leave(l *lane) {
 // turn makes the second lane the first.
 func (r *ring) turn() { r.first = r.first.next }
 
-// blockedLanes is a heap of the blocked lanes, the one that returns first on top.
+// blockedLanes is a heap of the blocked lanes, the one that returns first on top. Each lane knows
+// its place, so that an event can open it without a search.
 type blockedLanes []*lane
 
 func (b blockedLanes) Len() int           { return len(b) }
@@ -51,7 +53,7 @@ func (b blockedLanes) Less(i, j int) bool { return b[i].until.Before(b[j].until)
 
 func (b blockedLanes) Swap(i, j int) {
 	b[i], b[j] = b[j], b[i]
-	b[i].place, b[j].place = i+1, j+1
+	b[i].place, b[j].place = i+1, j+1 // from 1 on: the zero value is not in the heap
 }
 
 // Push is for container/heap.
@@ -80,7 +82,9 @@ func (s *State) open(l *lane) {
 	}
 }
 
-// block takes a lane that may start nothing out of the circle until a time.
+// block takes a lane that may start nothing out of the circle until a time. If its handler has no
+// room, the lane also joins the handler's queue: such lanes may be many, and when the handler gets
+// room, only as many are opened as can start something.
 func (s *State) block(l *lane, until time.Time) {
 	s.circle.leave(l)
 	l.until = until
@@ -95,13 +99,13 @@ func (s *State) block(l *lane, until time.Time) {
 	}
 }
 
-// unstick opens as many lanes as there is room for in their handler.
+// unstick opens as many lanes of a handler as the handler has room for, the longest blocked first.
 func (s *State) unstick(h *handler) {
 	for n := h.room(); n > 0 && len(h.stuck) > 0; {
 		l := h.stuck[0]
 		h.stuck = h.stuck[1:]
 		l.stuck = false
-		if l.place > 0 {
+		if l.place > 0 { // otherwise another event has opened it meanwhile
 			s.open(l)
 			n--
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Advance gives free workers to lanes, each lane in its turn, and returns the claims that begin now. The slice is valid
-// until the next call.
+// Advance gives free workers to lanes, each lane in its turn, and returns the claims that begin
+// now. The slice is valid until the next call.
 func (s *State) Advance(now time.Time) []*Claim {
 	s.advance(now)
-	s.starts, s.started = s.started[:0], s.starts
+	s.starts, s.started = s.started[:0], s.starts // two slices in turns: claims may begin before the next call
 	return s.started
 }
 
@@ -29,6 +29,7 @@ func (s *State) advance(now time.Time) {
 	for len(s.blocked) > 0 && !s.blocked[0].until.After(now) {
 		s.open(s.blocked[0])
 	}
+	// Serve lanes until no worker is free, or every lane of the circle was skipped in a row.
 	for skipped := 0; s.circle.first != nil && s.free() > 0 && skipped < s.circle.n; {
 		if s.serve(s.circle.first, now) {
 			skipped = 0
@@ -38,7 +39,8 @@ func (s *State) advance(now time.Time) {
 	}
 }
 
-// serve gives a worker to the first lane of the circle. It reports false when the lane stays there without one.
+// serve handles the first lane of the circle: it gives the lane a worker, or takes it out of the
+// circle. It returns false when the lane stays in the circle without a worker.
 func (s *State) serve(l *lane, now time.Time) bool {
 	if l.fresh {
 		l.fresh = false
@@ -47,7 +49,7 @@ func (s *State) serve(l *lane, now time.Time) bool {
 	switch {
 	case s.begin(l, now):
 	case !l.ready:
-		if len(l.waiting) > 0 { // expired: they are given back
+		if len(l.waiting) > 0 { // all have expired: the next turn gives them back
 			s.circle.turn()
 			return false
 		}
@@ -58,10 +60,10 @@ func (s *State) serve(l *lane, now time.Time) bool {
 		s.circle.turn()
 		return false
 	case l.room() <= 0:
-		until, ask := s.stop(l, now)
+		until, ask := s.blockedUntil(l, now)
 		s.block(l, until)
 		if ask && !until.After(now) {
-			s.block(l, now.Add(forever)) // until the answer
+			s.block(l, now.Add(forever)) // the answer opens it
 			if !l.asking {
 				l.asking = true
 				s.asking.lanes = append(s.asking.lanes, l)
@@ -77,7 +79,8 @@ func (s *State) serve(l *lane, now time.Time) bool {
 	return true
 }
 
-// begin makes a worker begin the oldest claim of a lane that has not expired. It reports false when there is none.
+// begin gives a worker to the oldest waiting claim of a lane. It returns false if no claim waits,
+// or the oldest has expired.
 func (s *State) begin(l *lane, now time.Time) bool {
 	if len(l.waiting) == 0 || !now.Before(l.waiting[0].expires) {
 		return false
@@ -86,7 +89,7 @@ func (s *State) begin(l *lane, now time.Time) bool {
 	return true
 }
 
-// give gives a worker to a claim that waits.
+// give gives a worker to a waiting claim.
 func (s *State) give(l *lane, c *Claim, now time.Time) {
 	s.leave(l, c)
 	c.began = true
@@ -99,7 +102,7 @@ func (s *State) give(l *lane, c *Claim, now time.Time) {
 func (s *State) reserve(l *lane) {
 	l.reserved++
 	s.reserved++
-	l.ask(1)
+	l.countAsked(1)
 	if !l.isAsked {
 		l.isAsked = true
 		s.unasked = append(s.unasked, l)
@@ -110,7 +113,7 @@ func (s *State) reserve(l *lane) {
 func (s *State) unreserve() {
 	for _, l := range s.unasked {
 		s.reserved -= l.reserved
-		l.ask(-l.reserved)
+		l.countAsked(-l.reserved)
 		l.reserved, l.isAsked = 0, false
 	}
 	s.unasked = s.unasked[:0]
@@ -128,12 +131,15 @@ func (s *State) lower(l *lane, now time.Time) {
 	}
 }
 
-// hold keeps a claim until a worker begins it. It was made after asked, so that its lease ends after that and the
-// attempt's limit.
-func (s *State) hold(l *lane, c *Claim, asked, now time.Time) {
+// buffer keeps a claim until a worker begins it. asked is when its turn was decided: the database
+// made the claim after that, so the lease ends no earlier than asked plus the attempt's limit and
+// the grace.
+func (s *State) buffer(l *lane, c *Claim, asked, now time.Time) {
 	c.expires = now.Add(maxWait)
 	if c.Limit > 0 {
+		// A claim that waits uses up its own lease, so it may wait for a part of the limit only.
 		c.expires = now.Add(min(maxWait, c.Limit/waitPart))
+		// The answer may have taken long: the lease may end before.
 		if lease := asked.Add(c.Limit + action.LeaseGrace); lease.Before(c.expires) {
 			c.expires = lease
 		}
@@ -142,17 +148,18 @@ func (s *State) hold(l *lane, c *Claim, asked, now time.Time) {
 		c.expires = now
 	}
 	l.waiting = append(l.waiting, c)
-	l.claim(1)
+	l.countClaimed(1)
 	l.spend()
 	s.waiting++
 	s.waitingBytes += c.Bytes
 	s.expiry = sooner(s.expiry, c.expires)
+	// The estimate rises at once and falls slowly: claims whose size is not known yet must fit too.
 	if l.size += (c.Bytes - l.size) / 8; c.Bytes > l.size {
 		l.size = c.Bytes
 	}
 }
 
-// leave removes a claim from the waiting ones. It reports false when the claim does not wait.
+// leave removes a claim from the waiting ones. It returns false when the claim does not wait.
 func (s *State) leave(l *lane, c *Claim) bool {
 	i := 0
 	if len(l.waiting) == 0 || l.waiting[0] != c {
@@ -173,17 +180,18 @@ func (s *State) leave(l *lane, c *Claim) bool {
 	return true
 }
 
-// remove gives up a claim that waits. It reports false when the claim does not wait.
+// remove gives up a waiting claim. It returns false when the claim does not wait.
 func (s *State) remove(l *lane, c *Claim) bool {
 	if !s.leave(l, c) {
 		return false
 	}
-	l.claim(-1)
+	l.countClaimed(-1)
 	s.freed(l)
 	return true
 }
 
-// freed opens the lanes for which an attempt that is over made room.
+// freed opens the lanes that may have room because a claim of l is gone: l itself, and lanes that
+// wait for room in its handler.
 func (s *State) freed(l *lane) {
 	if l.place > 0 && l.room() > 0 {
 		s.open(l)
@@ -191,14 +199,15 @@ func (s *State) freed(l *lane) {
 	s.unstick(l.handler)
 }
 
-// Withdraw gives up a claim that no worker has, because the action is canceled or the claim was lost. It reports false
-// when a worker has it.
+// Withdraw gives up a claim that no worker has, because the action is canceled or the claim was
+// lost. It returns false when a worker has it.
 func (s *State) Withdraw(c *Claim) bool {
 	l := s.lanes[c.Lane]
 	return l != nil && s.remove(l, c)
 }
 
-// Found reports lanes with ready work, and the lane that the search continues after; "": it has reached the end.
+// Found reports a page of lanes with ready work, and the lane after which the search continues; "":
+// it has reached the end.
 func (s *State) Found(lanes []string, next string, now time.Time) {
 	s.inFlight--
 	f := &s.search
@@ -206,6 +215,7 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 	f.took += now.Sub(f.began)
 	f.page++
 	for _, name := range lanes {
+		// A reload may have removed the handler since the search began.
 		if _, served := s.limits[action.HandlerOf(name)]; !served {
 			continue
 		}
@@ -225,7 +235,7 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 	if f.cursor = next; next != "" {
 		return
 	}
-	if f.took > searchQuick { // a search that takes long takes at most a part of the time
+	if f.took > searchQuick { // a slow search takes at most 1/searchPart of the time, unless it takes very long
 		f.at = later(f.at, now.Add(min((searchPart-1)*f.took, searchMost)))
 	}
 	f.took = 0
@@ -235,7 +245,7 @@ func (s *State) Found(lanes []string, next string, now time.Time) {
 func (s *State) found(l *lane, now time.Time) {
 	l.ready, l.renewed = true, true
 	if l.place > 0 && !l.asking {
-		if until, _ := s.stop(l, now); l.room() > 0 || until.Before(l.until) {
+		if until, _ := s.blockedUntil(l, now); l.room() > 0 || until.Before(l.until) {
 			s.open(l)
 		}
 	}
@@ -244,8 +254,8 @@ func (s *State) found(l *lane, now time.Time) {
 	}
 }
 
-// passed drops lanes of earlier pages that have had their turn and of which nothing is claimed: the search comes to them
-// again, after all other lanes have had their turn too.
+// passed takes lanes of earlier pages out of the circle that have had their turn and of which
+// nothing is claimed. The search comes to them again, after all other lanes have had their turn.
 func (s *State) passed() {
 	l := s.circle.first
 	for range s.circle.n {
@@ -259,42 +269,44 @@ func (s *State) passed() {
 	}
 }
 
-// How much of the time the search takes that finds many lanes blocked.
+// Bounds on the share of time that searches take when they pass over many blocked lanes.
 const (
-	searchQuick = 5 * time.Millisecond
-	searchPart  = 10
-	searchMost  = time.Second
+	searchQuick = 5 * time.Millisecond // a shorter search is followed by the next without a delay
+	searchPart  = 10                   // a longer one takes 1/searchPart of the time …
+	searchMost  = time.Second          // … but delays the next by at most this
 )
 
-// doubt makes a limiter be asked for that was paused, disabled or slowed when the ledger was asked last, and is not now.
+// doubt handles a lane that the search found although its limiter was paused, disabled or slowed
+// when the ledger last reported it. The search leaves such lanes out, so the limiter has recovered:
+// it is asked for now.
 func (s *State) doubt(l *limiter, now time.Time) {
 	if l.bucket.Troubled() && l.hopeful(now).After(now) {
 		l.bucket.RefilledAt = time.Time{}
 	}
 }
 
-// NotFound reports that a search failed. It is made again.
+// NotFound reports that a search failed. It will be made again.
 func (s *State) NotFound() {
 	s.inFlight--
 	s.search.running, s.search.due = false, true
 }
 
-// Claimed reports what a turn has claimed; full: the claim was cut off at its bound. Claims for
-// which workers are reserved begin; the rest wait.
+// Claimed reports what a turn has claimed. full is set if the answer was cut off at its bound in
+// bytes. Claims for which workers are reserved begin; the rest wait.
 func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	s.answered(t)
 	for _, c := range claims {
 		l := s.lane(c.Lane)
-		s.hold(l, c, t.At, now)
+		s.buffer(l, c, t.At, now)
 		l.got++
 	}
 	for i := range t.Want {
 		w := &t.Want[i]
 		l := s.lane(w.Lane)
 		switch {
-		case l.got >= w.N, full, l.renewed:
+		case l.got >= w.N, full, l.renewed: // renewed: work was found after the claim was made
 			l.ready = true
-		default:
+		default: // fewer than wanted: nothing is left
 			l.ready = false
 		}
 		for n := min(w.Workers, l.got); n > 0 && s.may() && s.busy < s.cfg.Workers && s.begin(l, now); n-- {
@@ -305,7 +317,7 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 		l := s.lane(c.Lane)
 		l.got = 0
 		if c.Once && !c.began {
-			s.once(l, c, now)
+			s.beginOrGiveBack(l, c, now)
 		}
 	}
 	s.bound(claims, now)
@@ -319,8 +331,10 @@ func (s *State) Claimed(t Turn, claims []*Claim, full bool, now time.Time) {
 	}
 }
 
-// once begins a claim that may not wait on any worker that is free or reserved, or gives it back.
-func (s *State) once(l *lane, c *Claim, now time.Time) {
+// beginOrGiveBack begins a claim of an action that is done at most once, on a worker that is free
+// or reserved for another lane, or gives it back. Such a claim must not wait: if this process died,
+// the action would fail, since no other instance could know that the attempt had not begun.
+func (s *State) beginOrGiveBack(l *lane, c *Claim, now time.Time) {
 	l.pace.once = true
 	if s.may() && s.busy < s.cfg.Workers {
 		s.give(l, c, now)
@@ -330,7 +344,7 @@ func (s *State) once(l *lane, c *Claim, now time.Time) {
 }
 
 // bound expires the newest claims while more wait than maxAhead, or their parameters exceed
-// maxBytes.
+// maxBytes. Estimates of sizes can be too low, and recovered claims were not asked for.
 func (s *State) bound(claims []*Claim, now time.Time) {
 	bytes, n := s.waitingBytes, s.waiting
 	for i := len(claims) - 1; i >= 0 && (bytes > maxBytes || n > maxAhead); i-- {
@@ -341,12 +355,12 @@ func (s *State) bound(claims []*Claim, now time.Time) {
 	}
 }
 
-// answered ends what a turn asked for: what it claimed is counted otherwise from now on.
+// answered subtracts what a turn asked for. What it claimed is counted as claimed from now on.
 func (s *State) answered(t Turn) {
 	s.inFlight--
 	for _, w := range t.Want {
 		l := s.lane(w.Lane)
-		l.ask(-w.N)
+		l.countAsked(-w.N)
 		l.ahead -= w.N - w.Workers
 		s.asked -= w.N - w.Workers
 		s.askedBytes -= w.bytes
@@ -354,8 +368,8 @@ func (s *State) answered(t Turn) {
 	}
 }
 
-// Failed reports that a turn was not made, or that its answer was lost. Its ends are to be recorded again, those of the
-// claims among them that it was to give back; ends is how many there are.
+// Failed reports that a turn was not made, or with lost that its answer was lost. ends is the
+// number of ends to be recorded again, including claims that the turn was to give back.
 func (s *State) Failed(t Turn, lost bool, ends int, now time.Time) {
 	s.answered(t)
 	if lost && len(t.Want) > 0 && !s.lost {
@@ -370,36 +384,39 @@ func (s *State) Failed(t Turn, lost bool, ends int, now time.Time) {
 	}
 }
 
-// Recovered reports claims whose answer was lost.
+// Recovered reports the claims that turns made whose answers were lost. Their leases are counted
+// from the time of the first of these turns.
 func (s *State) Recovered(claims []*Claim, now time.Time) {
 	s.inFlight--
 	s.lost = false
 	for _, c := range claims {
 		l := s.lane(c.Lane)
-		s.hold(l, c, s.lostAt, now)
+		s.buffer(l, c, s.lostAt, now)
 		s.open(l)
 	}
 	for _, c := range claims {
 		if c.Once {
-			s.once(s.lane(c.Lane), c, now)
+			s.beginOrGiveBack(s.lane(c.Lane), c, now)
 		}
 	}
 	s.bound(claims, now)
 }
 
-// NotRecovered reports that the claims could not be read.
+// NotRecovered reports that the claims could not be read. The state remains lost, so that Next
+// tries again.
 func (s *State) NotRecovered() { s.inFlight-- }
 
-// Ended reports the end of an attempt. When the target refuses work, what waits behind it is given back.
+// Ended reports the end of an attempt. When the target refuses work, the waiting claims of the lane
+// are given back.
 func (s *State) Ended(c *Claim, o action.Outcome, took time.Duration, now time.Time) {
 	l := s.lane(c.Lane)
 	s.busy--
-	l.claim(-1)
+	l.countClaimed(-1)
 	l.pace.ended(took, c.Once, now)
-	s.result(&l.limiter, o, now)
+	s.countResult(&l.limiter, o, now)
 	if o.Kind == action.Throttle || o.DisableLane || !o.PauseLane.IsZero() {
 		s.expel(l, now)
-		l.pace = pace{}
+		l.pace = pace{} // nothing is claimed ahead until attempts succeed again
 	}
 	s.lower(l, now)
 	s.freed(l)

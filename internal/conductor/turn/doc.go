@@ -1,6 +1,6 @@
-// Package turn decides what a conductor does next: which transaction to make, and which claimed actions a free worker
-// begins. It has no clock, does no I/O and starts no goroutine: one goroutine owns a State, reports every event to it by
-// a method, and asks Next.
+// Package turn decides what a conductor does next: which transaction to make, and which claimed
+// actions a free worker begins. It has no clock, does no I/O and starts no goroutine: one goroutine
+// owns a State, reports every event to it by a method, and asks Next.
 //
 // # Lanes
 //
@@ -15,12 +15,19 @@
 //
 // # Claims
 //
-// What a lane ran lately may be claimed ahead of the workers, bounded in number and in bytes over all lanes. A claim that
-// has waited for a second, or for a quarter of its attempt's limit, is given back, unspent. None begins after that, so
-// that none begins after its lease.
+// A lane may be claimed ahead of the workers by as much as it ran recently, bounded in number and
+// in bytes over all lanes. A claim that has waited for a second, or for a quarter of its attempt's
+// limit, is given back, unspent. None begins after that, so that none begins after its lease.
 //
 // # Limits
 //
-// The rows of the ledger are the truth. A State holds the tokens and slots that were granted to it; they may be lost with
-// the process, and are never exceeded. While an ask is under way, what it reports as unused is not used.
+// The queue's rows are the truth. A State has the tokens and slots that were granted to it. They
+// may be lost with the process, and are never exceeded. While an ask is under way, what it reports
+// as unused is not used.
+//
+// # Transactions
+//
+// At most two transactions are under way, so that the database works on one while the next is
+// prepared. When the answer of a turn that claims is lost, nothing is decided until the
+// instance's own claims were read: the lost turn may have been committed.
 package turn

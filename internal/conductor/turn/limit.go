@@ -10,19 +10,19 @@ import (
 const (
 	askEvery   = time.Second           // between asks for what lanes may do
 	askSoonest = 50 * time.Millisecond // the same for a lane that did not ask in the last askEvery, or got slots then
-	maxPause   = 5 * time.Second       // bounds how long a paused lane is not asked for, when this machine's clock is wrong
+	maxPause   = 5 * time.Second       // longest time without an ask for a paused lane: this machine's clock may be wrong
 	forever    = time.Hour             // how long a lane is blocked that only an event can open
-	maxAsks    = 1000                  // lanes that one ask wants something for
+	maxAsks    = 1000                  // limiters that one ask wants something for: it locks a row for each
 )
 
-// Limits is what may run of a served handler at a time.
+// Limits bounds what may run of a served handler at a time.
 type Limits struct {
 	action.Limits      // over all instances
 	Workers       int  // attempts at a time in this instance; 0: as many as it has workers
 	HandOff       bool // Done means accepted: nothing is claimed ahead
 }
 
-// Change is news of a limiter.
+// Change is a bucket before and after an answer of the ledger.
 type Change struct {
 	Key     string
 	Was, Is action.Bucket
@@ -36,15 +36,19 @@ type Standing struct {
 }
 
 // limiter is what is known of the limits of a lane, or of all lanes of a handler.
+//
+// Its numbers count the same attempt once at a time: asked until the turn is answered, claimed
+// until the attempt ends. A token is spent by the claim and is gone; a slot is free again after the
+// end.
 type limiter struct {
 	key     string
 	limit   action.Limit  // as configured
 	workers int           // attempts at a time in this instance; 0: any number
 	claimed int           // attempts that run or wait for a worker
 	asked   int           // claims that were asked for, or for which workers are reserved
-	tokens  int           // attempts that may start; Unlimited: any number
-	slots   int           // attempts that may be claimed; Unlimited: any number
-	shut    bool          // a result said that nothing may start, and the ledger has not heard of it
+	tokens  int           // attempts that may be claimed; Unlimited: any number
+	slots   int           // attempts that may be claimed or running at a time; Unlimited: any number
+	shut    bool          // a result said that nothing may start, and was not reported to the ledger yet
 	used    int           // tokens used since usedAt
 	before  int           // tokens used in the second before usedAt
 	usedAt  time.Time     // when the current second of counting used tokens began, with an ask
@@ -54,11 +58,12 @@ type limiter struct {
 	bucket  action.Bucket // as the ledger last had it
 	skew    time.Duration // the ledger's clock minus this one's, when the ledger reported the bucket
 
-	results action.Results // since the last report
+	results action.Results // not reported yet
 	since   time.Time      // when the first of results came
 }
 
-// newLimiter returns a limiter that is closed until something is granted where there is a limit, else open.
+// newLimiter returns a limiter. If a limit is configured, the limiter is closed until the ledger
+// grants something; otherwise it is open.
 func newLimiter(key string, configured Limits) limiter {
 	l := limiter{key: key, limit: configured.Lane, tokens: action.Unlimited, slots: action.Unlimited}
 	if key == action.HandlerKey(action.HandlerOf(key)) {
@@ -73,10 +78,10 @@ func newLimiter(key string, configured Limits) limiter {
 // configured returns the limits of the handler of a lane or key.
 func (s *State) configured(key string) Limits { return s.limits[action.HandlerOf(key)] }
 
-// configured reports whether the configuration limits it over all instances.
+// configured reports whether the configuration has a limit over all instances.
 func (l *limiter) configured() bool { return l.limit.Rate > 0 || l.limit.Slots > 0 }
 
-// bound reports whether attempts need something granted.
+// bound reports whether an attempt needs a token or a slot.
 func (l *limiter) bound() bool { return l.tokens != action.Unlimited || l.slots != action.Unlimited }
 
 // closed reports whether the lane is paused or disabled as far as known.
@@ -84,7 +89,7 @@ func (l *limiter) closed(now time.Time) bool {
 	return l.shut || l.bucket.Disabled() || l.bucket.Paused(now.Add(l.skew))
 }
 
-// room returns how many more may be claimed.
+// room returns how many more attempts may be claimed by this limiter alone; see lane.room.
 func (l *limiter) room() int {
 	n := math.MaxInt
 	if l.shut {
@@ -102,22 +107,24 @@ func (l *limiter) room() int {
 	return n
 }
 
-// room returns how many more may be claimed of the lane.
+// room returns how many more attempts of the lane may be claimed: as many as both its own limiter
+// and its handler's allow.
 func (l *lane) room() int { return min(l.limiter.room(), l.handler.room()) }
 
-// ask counts claims that are asked for; n is negative when they are answered.
-func (l *lane) ask(n int) {
+// countAsked counts claims that are asked for; n is negative when they are answered.
+func (l *lane) countAsked(n int) {
 	l.asked += n
 	l.handler.asked += n
 }
 
-// claim counts an attempt that is claimed, or with -1 one that has ended or is given up.
-func (l *lane) claim(n int) {
+// countClaimed counts an attempt that is claimed, or with -1 one that has ended or is given up.
+func (l *lane) countClaimed(n int) {
 	l.claimed += n
 	l.handler.claimed += n
 }
 
-// spend takes the token of a claimed attempt.
+// spend uses the token of a claimed attempt. It is not called for the handler's limiter, which has
+// no rate.
 func (l *limiter) spend() {
 	l.used++
 	if l.tokens > 0 {
@@ -125,9 +132,10 @@ func (l *limiter) spend() {
 	}
 }
 
-// result counts how an attempt went; what does not say anything of the target does not count. Where the target wants a
-// pause nothing more starts here from now on.
-func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
+// countResult counts the outcome of an attempt, unless it reports nothing about the target. If the
+// target asks for a pause, nothing more starts in this instance from now on, without waiting for
+// the ledger.
+func (s *State) countResult(l *limiter, o action.Outcome, now time.Time) {
 	if o.Kind == action.Stopped || o.Kind == action.GivenBack {
 		return
 	}
@@ -148,18 +156,19 @@ func (s *State) result(l *limiter, o action.Outcome, now time.Time) {
 		r.Disable, r.Reason, l.shut = true, o.Error, true
 	}
 	l.heard = now
-	s.stir(now)
+	s.markDirty(now)
 }
 
 // Configure replaces the limits of the served handlers. A handler without an entry is not served.
-// Tokens and slots that were granted under other limits no longer count.
+// Tokens and slots that were granted under other limits no longer count. Lanes are opened, since a
+// limit may have been lifted.
 func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.limits = limits
 	change := func(l *limiter) {
 		is := newLimiter(l.key, s.configured(l.key))
 		if l.limit != is.limit {
 			l.limit, l.tokens, l.slots = is.limit, 0, 0
-			s.stir(now)
+			s.markDirty(now)
 		}
 		l.workers = is.workers
 	}
@@ -177,24 +186,26 @@ func (s *State) Configure(limits map[string]Limits, now time.Time) {
 	s.search.due = true
 }
 
-// stop returns when to look again at a lane without room. ask reports whether tokens or slots must
-// be asked for then.
-func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
+// blockedUntil returns when to look again at a lane without room: the later time of its own limiter
+// and its handler's. ask reports whether tokens or slots must be asked for then.
+func (s *State) blockedUntil(l *lane, now time.Time) (until time.Time, ask bool) {
 	for _, p := range []*limiter{&l.handler.limiter, &l.limiter} {
 		if p.room() > 0 {
 			continue
 		}
 		switch {
-		case p.shut: // until the report that is due
+		case p.shut: // until the results are reported, at the time that askAt returns
 			return later(s.asking.at, s.asking.dirty).Add(askEvery), false
 		case p.workers > 0 && p.workers-p.claimed-p.asked <= 0:
 			return now.Add(forever), false // until an attempt of this instance ends
 		}
 		at := s.asking.at.Add(askEvery)
-		if p.tokens != action.Unlimited && p.tokens-p.asked <= 0 { // more were used than the ask foresaw
+		if p.tokens != action.Unlimited && p.tokens-p.asked <= 0 { // it used more than it asked for
 			at = s.asking.at.Add(askEvery / 2)
 		}
-		if s.asking.at.Sub(p.wanted) >= askEvery || p.slots > p.held { // slots are granted step by step
+		// A limiter that has not asked for a while asks at once. One that was granted more slots
+		// asks again soon: a grant gives at most half of an even share (action.SlotPool.Share).
+		if s.asking.at.Sub(p.wanted) >= askEvery || p.slots > p.held {
 			at = s.asking.at.Add(askSoonest)
 		}
 		until, ask = later(until, later(at, p.hopeful(now))), true
@@ -202,18 +213,19 @@ func (s *State) stop(l *lane, now time.Time) (until time.Time, ask bool) {
 	return until, ask
 }
 
-// hopeful returns the time from which something may be granted, by what the ledger last reported.
+// hopeful returns the earliest time at which the ledger may grant something, by the bucket that it
+// last reported.
 func (l *limiter) hopeful(now time.Time) time.Time {
-	there := now.Add(l.skew)
+	there := now.Add(l.skew) // by the ledger's clock, which stamped the bucket
 	b := l.bucket.At(there)
 	switch {
-	case l.bucket.RefilledAt.IsZero():
+	case l.bucket.RefilledAt.IsZero(): // the ledger has not reported it, or doubt has cleared it
 		return now
-	case b.Disabled(), b.Paused(there) && b.PauseUntil.IsZero():
+	case b.Disabled(), b.Paused(there) && b.PauseUntil.IsZero(): // until a person resumes it
 		return now.Add(forever)
 	case b.Paused(there):
 		return now.Add(min(b.PauseUntil.Sub(there), maxPause))
-	case b.Metered() && b.Tokens < 1:
+	case b.Metered() && b.Tokens < 1: // when the first whole token is there, and a millisecond for rounding
 		return now.Add(min(time.Duration((1-b.Tokens)/b.Rate()*float64(time.Second))+time.Millisecond, maxPause))
 	}
 	return now

@@ -11,9 +11,9 @@ type Want struct {
 	Lane    string
 	N       int
 	Workers int  // the part of N for which workers are reserved
-	Metered bool // tokens were granted for them
+	Metered bool // the claims use tokens that the ledger granted
 
-	bytes int // of the parameters, as far as known
+	bytes int // estimated size of the parameters that are claimed ahead
 }
 
 // Turn is at most one transaction. It records ends, gives claims back and claims together; a
@@ -34,13 +34,17 @@ func (t Turn) Empty() bool {
 	return t.Record == 0 && len(t.GiveBack) == 0 && len(t.Want) == 0 && !t.Search && !t.Ask && !t.Recover
 }
 
-// Next returns the turn to make now. When there is none, it returns the time to look again; zero: not before an event.
-// It only reads s; Begin records that the turn is under way.
+// Next returns the turn to make now. If no turn is due, it returns the time to look again; zero:
+// not before an event. It only reads s; Begin records that the turn is under way.
+//
+// The most urgent turn comes first: ends, since deployments and callers wait for them; then asks,
+// since they open lanes that are known to have work; then searches.
 func Next(s *State, now time.Time) (Turn, time.Time) {
 	switch {
+	// Claims are read after a lost answer only once no other turn can add to them.
 	case !s.joined, s.inFlight >= maxTurns, s.lost && s.inFlight > 0:
 		return Turn{}, time.Time{}
-	case now.Before(s.notBefore):
+	case now.Before(s.notBefore): // the ledger is unavailable
 		return Turn{}, s.notBefore
 	case s.lost:
 		return Turn{Recover: true}, time.Time{}
@@ -66,20 +70,21 @@ func (s *State) openAt() (at time.Time) {
 	if s.deferred > 0 {
 		at = s.deferredTo
 	}
-	if len(s.blocked) > 0 && s.may() {
+	if len(s.blocked) > 0 && s.may() { // Advance opens the lane then
 		at = sooner(at, s.blocked[0].until)
 	}
 	return at
 }
 
-// endsAt returns when ends, or claims that have waited too long, want a turn; zero: not before an event.
+// endsAt returns when to make a turn for ends, or for claims that have waited too long; zero: not
+// before an event.
 func (s *State) endsAt(now time.Time) (at time.Time) {
 	if s.waiting > 0 {
 		at = s.expiry
 	}
 	switch {
 	case s.ended == 0:
-	case s.ended >= turnEnds, s.busy+s.waiting+s.inFlight == 0: // no other end is to come soon
+	case s.ended >= turnEnds, s.busy+s.waiting+s.inFlight == 0: // enough, or no other end can come soon
 		return now
 	default:
 		at = sooner(at, s.endedAt.Add(turnAge))
@@ -87,8 +92,9 @@ func (s *State) endsAt(now time.Time) (at time.Time) {
 	return at
 }
 
-// claims reports whether workers that wait for claims want a turn at once. Unless they are many they wait for the ends
-// that are due soon, as what is claimed ahead does.
+// claims reports whether reserved workers need a turn at once. While ends are to be recorded, it
+// reports true only if half of the workers are reserved: otherwise they wait for the turn that
+// records the ends, at most turnAge, and one transaction does both.
 func (s *State) claims() bool {
 	if !s.mayClaim() || len(s.unasked) == 0 {
 		return false
@@ -112,14 +118,17 @@ func (s *State) aheadOf(l *lane, now time.Time) int {
 	return max(0, min(n, l.room(), maxAhead-s.waiting-s.asked))
 }
 
-// make returns a turn that takes everything there is for one.
+// make returns a turn that records, gives back and claims as much as fits into one transaction.
 func (s *State) make(now time.Time) (t Turn) {
 	t.At = now
 	t.GiveBack = s.expired(now)
 	t.Record = min(s.ended, max(1, s.cfg.Rows-len(t.GiveBack)))
-	if !s.mayClaim() || len(t.GiveBack) == s.mostExpired() { // more may have to be given back, and they are in the way of new claims
+	// A full list of claims to give back: there may be more, which new claims would have to wait
+	// behind.
+	if !s.mayClaim() || len(t.GiveBack) == s.mostExpired() {
 		return t
 	}
+	// First the claims for which workers wait, then claims ahead, as far as rows and bytes allow.
 	rows := s.cfg.Rows
 	for _, l := range s.unasked {
 		if rows <= 0 {
@@ -143,7 +152,7 @@ func (s *State) make(now time.Time) (t Turn) {
 	return t
 }
 
-// more adds claims that no worker is reserved for.
+// more adds claims for which no worker is reserved.
 func (t *Turn) more(l *lane, n int) {
 	if l.isAsked {
 		for i := range t.Want {
@@ -156,7 +165,8 @@ func (t *Turn) more(l *lane, n int) {
 	t.Want = append(t.Want, Want{Lane: l.key, N: n, Metered: l.tokens != action.Unlimited, bytes: n * l.size})
 }
 
-// mostExpired returns how many claims a turn gives back at most: as many as leave half of it to ends.
+// mostExpired returns how many claims a turn gives back at most: half of its rows, so that the
+// other half remains for ends.
 func (s *State) mostExpired() int { return (s.cfg.Rows + 1) / 2 }
 
 // expired returns claims that have waited too long, at most mostExpired.
@@ -174,7 +184,9 @@ func (s *State) expired(now time.Time) (all []*Claim) {
 	return all
 }
 
-// searchAt returns when to search for lanes with ready work; zero: not before an event.
+// searchAt returns when to search for lanes with ready work; zero: not before an event. A search
+// continues after its last page only once the lanes of that page have had their turn, so that what
+// is known never grows beyond what workers can use.
 func (s *State) searchAt() time.Time {
 	f := &s.search
 	more := f.cursor != ""
@@ -183,11 +195,11 @@ func (s *State) searchAt() time.Time {
 		return time.Time{}
 	case more && f.fresh > 0: // each lane of the last page has its turn first
 		return time.Time{}
-	case s.free() <= 0 && !f.assigned:
+	case s.free() <= 0 && !f.assigned: // no worker took anything since the last search, and none is free
 		return time.Time{}
-	case more:
+	case more: // at once: any time in the past
 		return s.search.began
-	case f.at.IsZero():
+	case f.at.IsZero(): // at once; Add makes it differ from the zero time, which means never
 		return s.search.began.Add(1)
 	}
 	return f.at
@@ -210,7 +222,7 @@ func (s *State) Begin(t Turn, now time.Time) {
 		return
 	}
 	if s.ended -= t.Record; t.Record > 0 {
-		s.endedAt = now
+		s.endedAt = now // the rest is younger; its delay counts from now
 	}
 	for _, c := range t.GiveBack {
 		s.remove(s.lane(c.Lane), c)
@@ -219,9 +231,9 @@ func (s *State) Begin(t Turn, now time.Time) {
 	for _, w := range t.Want {
 		l := s.lane(w.Lane)
 		ahead := w.N - w.Workers
-		l.reserved -= w.Workers
+		l.reserved -= w.Workers // reserve has counted these as asked
 		l.renewed = false
-		l.ask(ahead)
+		l.countAsked(ahead)
 		l.ahead += ahead
 		s.asked += ahead
 		s.askedBytes += w.bytes
@@ -229,7 +241,8 @@ func (s *State) Begin(t Turn, now time.Time) {
 	s.begun()
 }
 
-// begun drops from the lists what the turn has asked for.
+// begun removes from the lists the lanes that the turn has asked for. The low lanes all leave the
+// list: those for which the turn had no room return when a claim of theirs begins or ends.
 func (s *State) begun() {
 	unasked := s.unasked[:0]
 	for _, l := range s.unasked {
@@ -247,7 +260,8 @@ func (s *State) begun() {
 	s.low = s.low[:0]
 }
 
-// nextExpiry returns when the first waiting claim expires; zero: none waits.
+// nextExpiry returns the time at which the first waiting claim expires; zero: none waits. It reads
+// all claims only when the known time has passed.
 func (s *State) nextExpiry(now time.Time) (at time.Time) {
 	if s.waiting == 0 {
 		return time.Time{}

@@ -4,15 +4,16 @@ import "time"
 
 // How much of a lane is claimed ahead of the workers.
 const (
-	paceWindow = 500 * time.Millisecond // what a lane ran in so long may wait for a worker
-	tooSlow    = 250 * time.Millisecond // no claim waits for attempts that take longer
+	paceWindow = 500 * time.Millisecond // as many claims may wait as the lane ran in this time
+	tooSlow    = 250 * time.Millisecond // no claims wait in a lane whose attempts take longer
 )
 
-// pace is what ran of a lane lately.
+// pace measures how much a lane ran recently. It predicts how many claims the lane will use before
+// they expire: claims that must be given back cost two writes and no work.
 type pace struct {
 	since       time.Time // of the window that has begun
 	now, before ran
-	once        bool // some of its actions may be done once: no claim of the lane waits
+	once        bool // some of its actions are done at most once: no claim of the lane waits
 }
 
 // ran is a number of attempts and how long they took together.
@@ -29,7 +30,7 @@ func (p *pace) ended(took time.Duration, once bool, now time.Time) {
 	p.once = p.once || once
 }
 
-// at returns the pace in the window of a time.
+// at returns the pace with its windows moved to a time.
 func (p pace) at(now time.Time) pace {
 	switch over := now.Sub(p.since); {
 	case over >= 2*paceWindow:
@@ -47,7 +48,8 @@ func (p pace) ahead(now time.Time) int {
 	if n == 0 || p.once || (p.now.took+p.before.took)/time.Duration(n) > tooSlow {
 		return 0
 	}
-	old := float64(p.before.n) * (1 - float64(now.Sub(p.since))/float64(paceWindow)) // the part of the last window that counts
+	// The last window counts by the part of it that is less than paceWindow ago.
+	old := float64(p.before.n) * (1 - float64(now.Sub(p.since))/float64(paceWindow))
 	return p.now.n + int(old)
 }
 

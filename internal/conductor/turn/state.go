@@ -6,11 +6,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Config is what a State is made for. It does not change.
+// Config has the settings of a State, which do not change.
 type Config struct {
 	Workers    int           // attempts at the same time
 	Rows       int           // most rows that one turn claims, and records
-	NotifyWait time.Duration // from a signal to the search for what it announced
+	NotifyWait time.Duration // delay between a signal and the search that it causes
 }
 
 // Bounds that no configuration changes.
@@ -19,7 +19,7 @@ const (
 	maxBytes     = 8 << 20              // bytes of parameters of all waiting claims
 	maxWait      = time.Second          // longest time that a claim waits for a worker
 	waitPart     = 4                    // a claim waits for at most the attempt's limit divided by this
-	maxUnflushed = 5000                 // ends that are not recorded; from here on nothing begins
+	maxUnflushed = 5000                 // unrecorded ends at which nothing more begins: a crash would repeat that work
 	maxTurns     = 2                    // transactions under way: one runs in the database while the next is being made
 	turnAge      = 5 * time.Millisecond // batching delay: later ends join the turn
 	turnEnds     = 200                  // from this number of ends on, a turn is made without delay
@@ -31,9 +31,9 @@ type Claim struct {
 	Attempt int
 	Lane    string
 	Bytes   int           // of the action's parameters
-	Once    bool          // the action may be done once: its claim does not wait for a worker
-	Limit   time.Duration // of the attempt; 0: none
-	Work    any           // the caller's
+	Once    bool          // the action is done at most once: its claim must not wait for a worker
+	Limit   time.Duration // the attempt's timeout; 0: none
+	Work    any           // the caller's own value
 
 	began   bool
 	expires time.Time // when it is given back unless it has begun
@@ -42,7 +42,11 @@ type Claim struct {
 // Began reports whether a worker has the claim.
 func (c *Claim) Began() bool { return c.began }
 
-// State is what a conductor knows. Make it with New.
+// State is what a conductor knows. Make it with New. One goroutine owns it; it needs no lock.
+//
+// A lane that has work is either in circle or in blocked. Every worker is busy, reserved, or free.
+// A claim waits (waiting, and its lane's waiting), then runs (busy), then is to be recorded
+// (ended).
 type State struct {
 	cfg      Config
 	joined   bool // the instance is registered
@@ -55,66 +59,67 @@ type State struct {
 	circle   ring
 	blocked  blockedLanes
 
-	busy     int      // workers that make an attempt
-	reserved int      // workers that wait for a claim under way, or about to be made
+	busy     int      // workers that run an attempt
+	reserved int      // workers that wait for a claim of a turn, under way or to come
 	unasked  []*lane  // lanes with reserved workers that no turn has asked for, in the order of the circle
 	low      []*lane  // lanes with at most half of the claims that may wait
-	starts   []*Claim // what Advance is to return
-	started  []*Claim // what it returned
+	starts   []*Claim // claims that Advance will return next
+	started  []*Claim // claims that Advance returned last
 
 	waiting      int       // claims that no worker has
 	waitingBytes int       // bytes of their actions' parameters
 	asked        int       // claims asked for ahead of the workers
-	askedBytes   int       // of their parameters, as far as known
-	expiry       time.Time // no waiting claim expires before; zero: none waits
+	askedBytes   int       // estimated bytes of their parameters
+	expiry       time.Time // no waiting claim expires before this time
 
-	ended      int       // attempts that ended and are not recorded
-	endedAt    time.Time // when the oldest unrecorded attempt ended
-	deferred   int       // ends that could not be recorded …
-	deferredTo time.Time // … and are tried again then
+	ended      int       // ends to be recorded
+	endedAt    time.Time // when the oldest of these came
+	deferred   int       // ends that are not to be recorded before deferredTo
+	deferredTo time.Time
 
-	inFlight  int       // transactions
+	inFlight  int       // transactions under way
 	lost      bool      // the answer of a turn that claims was lost
-	lostAt    time.Time // when the turn was made
-	notBefore time.Time // no transaction is made before this; set while the ledger is away
+	lostAt    time.Time // when that turn was decided
+	notBefore time.Time // no transaction is made before this time; set while the ledger is unavailable
 
 	search search
 	asking asking
 }
 
-// search is where the search for ready lanes is. It goes page by page from the start to the end.
+// search is the state of the search for ready lanes. It reads page by page from the first lane to
+// the last, then waits until it is due again.
 type search struct {
-	due      bool      // something may be ready that was not found
-	at       time.Time // not before
-	running  bool
-	cursor   string        // the lane to continue after; "": at the start
+	due      bool          // work may be ready in lanes that are not known
+	at       time.Time     // when the next search from the start may begin
+	running  bool          // a page is being read
+	cursor   string        // the lane after which the search continues; "": at the start
 	fresh    int           // lanes of the last page that have not had their turn
-	page     int           // counts pages
-	assigned bool          // a worker was given to a lane since the last search
-	began    time.Time     // of the page under way
-	took     time.Duration // the pages since the start
+	page     int           // the number of pages read
+	assigned bool          // a worker was given to a lane since the last page
+	began    time.Time     // when the last page was asked for
+	took     time.Duration // time spent on pages since the start of this search
 }
 
 // lane is what is known of one lane.
 type lane struct {
 	limiter
 	handler  *handler
-	ready    bool // it has work that is not claimed, as far as known
-	renewed  bool // it was found since the last turn that claims of it began
-	fresh    bool // it was found by the last page and has not had its turn
-	page     int  // that found it last
-	isLow    bool // it is in State.low
-	isAsked  bool // it is in State.unasked
-	waiting  []*Claim
-	reserved int // workers that wait for its claims and were not asked for
-	got      int // claims that the answer being read has
-	ahead    int // claims asked for ahead of the workers
-	size     int // of its actions' parameters, of late
+	ready    bool     // it has work that is not claimed, as far as known
+	renewed  bool     // it was found after the last turn that claims from it began: that turn may not have seen the work
+	fresh    bool     // the last page found it, and it has not had its turn
+	page     int      // the number of the page that found it last
+	isLow    bool     // it is in State.low
+	isAsked  bool     // it is in State.unasked
+	waiting  []*Claim // claims that no worker has, the oldest first
+	reserved int      // workers that are reserved for it and for which no turn has asked
+	got      int      // its claims in the answer that Claimed handles; zero otherwise
+	ahead    int      // claims that turns under way ask for ahead of the workers
+	size     int      // estimated bytes of one action's parameters
 	pace     pace
 
-	next, prev *lane     // in the circle; nil: it is not there
-	until      time.Time // while it is blocked
-	place      int       // in State.blocked, from 1 on; 0: it is not blocked
+	next, prev *lane     // its neighbors in the circle; nil: it is not in the circle
+	until      time.Time // when it returns to the circle, while it is blocked
+	place      int       // its index in State.blocked plus 1; 0: it is not blocked
 	stuck      bool      // it is in its handler's stuck lanes
 	asking     bool      // it is in State.asking.lanes
 }
@@ -131,7 +136,7 @@ func New(cfg Config) *State {
 		asking: asking{at: time.Unix(0, 0)}}
 }
 
-// lane returns the lane of a name, made where it is missing.
+// lane returns the lane with a name. It creates the lane if it is not known.
 func (s *State) lane(name string) *lane {
 	l := s.lanes[name]
 	if l == nil {
@@ -142,7 +147,7 @@ func (s *State) lane(name string) *lane {
 	return l
 }
 
-// handler returns the handler of a name, made where it is missing.
+// handler returns the handler with a name. It creates the handler if it is not known.
 func (s *State) handler(name string) *handler {
 	h := s.handlers[name]
 	if h == nil {
@@ -153,11 +158,12 @@ func (s *State) handler(name string) *handler {
 	return h
 }
 
-// Joined begins the life of an instance: from here on turns are made.
+// Joined reports that the instance is registered: from here on turns are made.
 func (s *State) Joined() { s.joined, s.search.due = true, true }
 
-// Died ends the life of an instance. Its waiting claims, unrecorded ends and grants are dropped,
-// since they are no longer its own. Running attempts end by themselves.
+// Died reports that the instance was declared dead. Its waiting claims, unrecorded ends and grants
+// are dropped, since other instances may have them. Running attempts still end, and Ended frees
+// their workers. Joined must follow before turns are made again.
 func (s *State) Died() {
 	s.joined, s.lost = false, false
 	for _, l := range s.lanes {
@@ -177,7 +183,7 @@ func (s *State) Died() {
 // Allow sets whether attempts may begin. While they may not, nothing is claimed either.
 func (s *State) Allow(yes bool) { s.allowed = yes }
 
-// Drain ends claiming for good; what waits for a worker is given back.
+// Drain ends claiming for good. Waiting claims are given back.
 func (s *State) Drain(now time.Time) {
 	s.draining = true
 	for _, l := range s.lanes {
@@ -196,14 +202,14 @@ func (s *State) Counts() (running, waiting, unrecorded int) {
 	return s.busy, s.waiting, s.ended + s.deferred
 }
 
-// Signal reports that there may be more ready work, and in which lanes; nil: in any. Lanes that are named are claimed
-// from without a search, so that what a search passes over delays nothing.
+// Signal reports that work may have become ready in some lanes; nil: in any. The next turn claims
+// from named lanes without a search, so that a search over many blocked lanes does not delay them.
 func (s *State) Signal(lanes []string, now time.Time) {
 	if lanes != nil && s.cfg.NotifyWait == 0 {
 		for _, name := range lanes {
 			if _, served := s.limits[action.HandlerOf(name)]; served {
 				l := s.lane(name)
-				l.page = s.search.page + 1
+				l.page = s.search.page + 1 // as if the next page had found it: passed must not drop it
 				s.found(l, now)
 			}
 		}
@@ -214,7 +220,7 @@ func (s *State) Signal(lanes []string, now time.Time) {
 	}
 }
 
-// Record reports that n ends are to be recorded.
+// Record reports that n ends are to be recorded, after those that are known.
 func (s *State) Record(n int, now time.Time) {
 	if s.ended == 0 && n > 0 {
 		s.endedAt = now
@@ -222,16 +228,17 @@ func (s *State) Record(n int, now time.Time) {
 	s.ended += n
 }
 
-// Defer reports that n ends could not be recorded, and are to be tried again at a time.
+// Defer reports that n ends could not be recorded, and are to be recorded again at a time. The
+// caller keeps one time for all deferred ends, so this replaces that of earlier ones.
 func (s *State) Defer(n int, until time.Time) { s.deferred, s.deferredTo = s.deferred+n, until }
 
-// Wait reports that the ledger is away: no transaction is made before a time.
+// Wait reports that the ledger is unavailable: no transaction is made before a time.
 func (s *State) Wait(until time.Time) { s.notBefore = until }
 
-// may reports whether attempts may begin, and so be claimed.
+// may reports whether attempts may begin. What may not begin is not claimed either.
 func (s *State) may() bool { return s.allowed && s.joined && s.ended+s.deferred < maxUnflushed }
 
-// free returns how many workers have nothing to do.
+// free returns the number of workers that are neither busy nor reserved.
 func (s *State) free() int { return s.cfg.Workers - s.busy - s.reserved }
 
 // later returns the later of two times.
@@ -242,7 +249,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner returns the earlier of two times, of which the zero one is none.
+// sooner returns the earlier of two times. The zero time means never, and is later than any other.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

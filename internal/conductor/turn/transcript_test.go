@@ -48,7 +48,7 @@ func play(t *testing.T, text string) string {
 	})
 }
 
-// command makes one thing happen, and returns what there is to say.
+// command makes one event happen, and returns what the transcript shows for it.
 func (w *world) command(t *testing.T, words []string) string {
 	t.Helper()
 	before := len(w.running)
@@ -60,7 +60,7 @@ func (w *world) command(t *testing.T, words []string) string {
 		w.add(words[1], n)
 	case "next":
 		next, at := w.step()
-		return w.began(before) + told(next, at, w.now)
+		return w.began(before) + printed(next, at, w.now)
 	case "claimed", "found", "granted":
 		w.answer(0, false)
 		return strings.TrimSuffix(w.began(before), ", ")
@@ -98,8 +98,8 @@ func (w *world) began(before int) string {
 	return text
 }
 
-// told prints a turn.
-func told(t Turn, at, now time.Time) string {
+// printed returns a turn as a line of a transcript.
+func printed(t Turn, at, now time.Time) string {
 	var parts []string
 	switch {
 	case t.Empty() && at.IsZero():

@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// TestWhateverHappens: over random events, lost answers and changes of what is served, no more is claimed or begun than
-// may be, nothing begins late, ends are recorded in time, what waits is given back in time, Next never spins, and in the
-// end everything that was ready is done.
+// TestWhateverHappens: over random events, lost answers and changes of what is served, no more is
+// claimed or begun than may be, nothing begins late, ends are recorded in time, what waits is given
+// back in time, Next never spins, and in the end everything that was ready is done.
 func TestWhateverHappens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -92,8 +92,8 @@ func inTime(t *rapid.T, w *world) {
 	}
 }
 
-// TestBlockedLanesCostTheOthersNothing: beside 10,000 lanes that wait for tokens a healthy one is in the first turn after
-// it is found.
+// TestBlockedLanesCostTheOthersNothing: beside 10,000 lanes that wait for tokens a healthy one is
+// in the first turn after it is found.
 func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 10, Rows: 1000}, map[string]Limits{"free": {}, "slow": {Limits: action.Limits{Lane: action.Limit{Rate: 0.001}}}})
@@ -122,8 +122,8 @@ func TestBlockedLanesCostTheOthersNothing(t *testing.T) {
 	}
 }
 
-// TestNamedLanesNeedNoSearch: a lane that a signal names is in the next turn, whatever a search passes over meanwhile, and
-// however many starts there are no search is made for them.
+// TestNamedLanesNeedNoSearch: a lane that a signal names is in the next turn, whatever a search
+// passes over meanwhile, and no number of starts causes a search.
 func TestNamedLanesNeedNoSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 4, Rows: 1000}, map[string]Limits{"free": {}})
@@ -154,7 +154,8 @@ func TestNamedLanesNeedNoSearch(t *testing.T) {
 	}
 }
 
-// TestLanesThatWereDroppedAreFoundAgain: where more lanes are ready than a page has, each is served without a signal.
+// TestLanesThatWereDroppedAreFoundAgain: where more lanes are ready than a page has, each is served
+// without a signal.
 func TestLanesThatWereDroppedAreFoundAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 2, Rows: 1000}, map[string]Limits{"free": {}})
@@ -172,8 +173,8 @@ func TestLanesThatWereDroppedAreFoundAgain(t *testing.T) {
 	}
 }
 
-// TestAQuickLaneIsClaimedFarAhead: what a lane may have claimed ahead is asked for in few turns, however many times over
-// it runs that in the time that its pace is taken from.
+// TestAQuickLaneIsClaimedFarAhead: what a lane may have claimed ahead is asked for in few turns,
+// however many times over it runs that in the time that its pace is taken from.
 func TestAQuickLaneIsClaimedFarAhead(t *testing.T) {
 	t.Parallel()
 	const actions = 100_000
@@ -203,7 +204,8 @@ func TestAQuickLaneIsClaimedFarAhead(t *testing.T) {
 	}
 }
 
-// TestEveryLaneHasItsTurn: between two claims that a worker begins of one lane, each other lane with work has had one.
+// TestEveryLaneHasItsTurn: between two claims that a worker begins of one lane, each other lane
+// with work has had one.
 func TestEveryLaneHasItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(Config{Workers: 3, Rows: 1000}, map[string]Limits{"free": {}})

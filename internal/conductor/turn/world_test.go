@@ -10,7 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// world is a ledger in memory, and the workers of one conductor. Answers come when the test says so.
+// world is a ledger in memory, and the workers of one conductor. Answers come when the test says
+// so.
 type world struct {
 	s       *State
 	now     time.Time
@@ -61,7 +62,8 @@ func (w *world) name(lane string, n int) {
 	w.s.Signal([]string{lane}, w.now)
 }
 
-// step starts what may begin, and begins the turn that is to be made; false: there is none, and at is when to look again.
+// step starts the attempts that may begin, and begins the next turn. If t is empty, at is when to look
+// again.
 func (w *world) step() (t Turn, at time.Time) {
 	w.begin()
 	t, at = Next(w.s, w.now)

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs/otlp"
 )
 
-// environment stands in for os.Getenv; what the exporter reads by itself is set for real.
+// environment replaces os.Getenv; variables that the exporter reads itself are set in the process.
 func environment(t *testing.T, values map[string]string) func(string) string {
 	t.Helper()
 	for name, value := range values {

@@ -30,7 +30,7 @@ type Binary struct {
 	ldflags string
 }
 
-// Kube is etcd and the Kubernetes API server, by the first argument.
+// Kube returns the binary that is etcd or the Kubernetes API server, by its first argument.
 func Kube() Binary {
 	const release, at = "1.36.3", " -X k8s.io/component-base/version."
 	return Binary{
@@ -39,7 +39,7 @@ func Kube() Binary {
 	}
 }
 
-// Argo is the controller of Argo Workflows.
+// Argo returns the controller of Argo Workflows.
 func Argo() Binary {
 	return Binary{Name: "workflow-controller", module: "argo", target: ArgoModule + "/cmd/workflow-controller", ldflags: "-s -w"}
 }
@@ -52,7 +52,7 @@ func S3() Binary {
 	return Binary{Name: "versitygw", module: "s3", target: "github.com/versity/versitygw/cmd/versitygw", ldflags: "-s -w"}
 }
 
-// All are the binaries that the tests use.
+// All returns the binaries that the tests use.
 func All() []Binary { return []Binary{S3(), Kube(), Argo()} }
 
 // Path is the program's file. It builds the program when the cache has none,
@@ -94,7 +94,8 @@ func (b Binary) build(ctx context.Context, log io.Writer, file string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", b.ldflags, "-o", part, b.target)
 	build.Dir, build.Stdout, build.Stderr = folder, log, log
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
-	// go build ends its compilers when it is interrupted, and leaves them running when it is killed.
+	// go build ends its compilers when it is interrupted, and leaves them running when it is
+	// killed.
 	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) }
 	build.WaitDelay = 10 * time.Second
 	if err := build.Run(); err != nil {
@@ -107,7 +108,7 @@ func (b Binary) build(ctx context.Context, log io.Writer, file string) error {
 	return nil
 }
 
-// ModuleDir is the folder with the source of a module that the binary's module requires.
+// ModuleDir returns the folder with the source of a module that the binary's module requires.
 func (b Binary) ModuleDir(ctx context.Context, path string) (string, error) {
 	folder, err := b.folder()
 	if err != nil {
@@ -127,7 +128,7 @@ func (b Binary) ModuleDir(ctx context.Context, path string) (string, error) {
 	return module.Dir, nil
 }
 
-// CacheDir is where built programs are kept: WAYBILL_TESTBED_CACHE, else
+// CacheDir returns the folder in which built programs are kept: WAYBILL_TESTBED_CACHE, else
 // waybill-testbed in the user's cache folder.
 func CacheDir() (string, error) {
 	folder := os.Getenv("WAYBILL_TESTBED_CACHE")
@@ -147,7 +148,7 @@ func CacheDir() (string, error) {
 	return folder, nil
 }
 
-// Root is the testbed's folder: the nearest one from the working directory upwards
+// Root returns the testbed's folder: the nearest one from the working directory upwards
 // whose go.mod names it. Tests run in their package's folder, so this finds it.
 func Root() (string, error) {
 	folder, err := os.Getwd()

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// key is a hash of everything that decides the program's content: go.sum pins
+// key returns a hash of everything that decides the program's content: go.sum pins
 // every dependency, so the module's own files and the toolchain are all of it.
 func (b Binary) key() (string, error) {
 	folder, err := b.folder()

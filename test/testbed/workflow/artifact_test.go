@@ -36,7 +36,8 @@ func packed(t *testing.T, content string) []byte {
 	return b.Bytes()
 }
 
-// TestArtifactsAreOutputs: what a workflow has put into S3 is its job's output, once the bucket can be reached.
+// TestArtifactsAreOutputs: what a workflow has put into S3 is its job's output, once the bucket can
+// be reached.
 func TestArtifactsAreOutputs(t *testing.T) {
 	bucket := testbed.S3(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", bucket.AccessKey)
@@ -107,7 +108,7 @@ workflows:
 	}
 }
 
-// noticing tells of reads that failed.
+// noticing reports reads that failed.
 type noticing struct {
 	caboose.Getter
 	failed chan struct{}

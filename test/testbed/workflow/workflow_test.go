@@ -28,7 +28,7 @@ func archiveKey(year, week int, id action.ID, name string) string {
 	return fmt.Sprintf("action/%dw%02d/%s/%s", year, week, id, name)
 }
 
-// templates: one gives back what it was given, one waits for ever.
+// templates: one returns its inputs, one waits forever.
 const templates = `
 apiVersion: argoproj.io/v1alpha1
 kind: WorkflowTemplate
@@ -66,7 +66,7 @@ spec:
   templates: [{name: main, suspend: {}}]
 `
 
-// waits is a template that waits to be told two things, and gives them back.
+// waits is a template that waits for two inputs, and returns them.
 const waits = `---
 apiVersion: argoproj.io/v1alpha1
 kind: WorkflowTemplate
@@ -147,7 +147,8 @@ func TestActionsRunAsWorkflows(t *testing.T) {
 	}
 }
 
-// TestWorkflowsAreWoken: one workflow waits for a job that is another one, whose callback gives it what it waits for.
+// TestWorkflowsAreWoken: one workflow waits for a job that is another one, whose callback gives it
+// what it waits for.
 func TestWorkflowsAreWoken(t *testing.T) {
 	cluster := testbed.Kubernetes(t)
 	testbed.Argo(t, cluster)
@@ -216,7 +217,8 @@ func TestCaboose(t *testing.T) {
 	cluster := testbed.Kubernetes(t)
 	cluster.InstallWorkflows(t)
 
-	// killed before or after any of its calls, its successor does the rest, and nothing happens twice
+	// killed before or after any of its calls, its successor does the rest, and nothing happens
+	// twice
 	for _, call := range []string{"put", "observe", "delete", "patch"} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("killed at %s, after %v", call, after), func(t *testing.T) {
@@ -295,7 +297,7 @@ func orphans(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign = append(foreign, local[0].ID.String()) // a name is no right to end it
+	foreign = append(foreign, local[0].ID.String()) // its name alone does not allow to end it
 	for _, name := range foreign {
 		w.create(name, false)
 		w.set(name, succeeded)

@@ -106,7 +106,7 @@ func (w *world) conduct(cfg argo.Config) {
 	w.start(c.Run)
 }
 
-// observe runs a caboose; the faults stand between it and the world.
+// observe runs a caboose whose calls pass through the faults.
 func (w *world) observe(f *faults) (stop func()) {
 	w.t.Helper()
 	return w.observeAs("test", f)
@@ -145,7 +145,8 @@ func (w *world) add(a action.Action) action.ID {
 	return made[0].ID
 }
 
-// queued is an action whose workflow is there, made by hand: the cluster has no controller that would run it.
+// queued is an action whose workflow is there, made by hand: the cluster has no controller that
+// would run it.
 func (w *world) queued() action.ID {
 	w.t.Helper()
 	return w.handOver(w.enqueue(`{}`))
@@ -174,7 +175,7 @@ func (w *world) handOver(id action.ID) action.ID {
 	return id
 }
 
-// create makes a workflow that nobody runs.
+// create makes a workflow that no controller runs.
 func (w *world) create(name string, finalizer bool) {
 	w.t.Helper()
 	one := &unstructured.Unstructured{Object: map[string]any{
@@ -293,7 +294,8 @@ func (w *world) archived(id action.ID, name string) string {
 	return string(content)
 }
 
-// faults decides which calls of a caboose fail. An error that is errCut is the end of its process: nothing more gets through.
+// faults decides which calls of a caboose fail. An error that is errCut is the end of its process:
+// nothing more gets through.
 type faults struct {
 	mu    sync.Mutex
 	cut   bool

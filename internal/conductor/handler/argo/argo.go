@@ -72,7 +72,8 @@ func (h *Handler) workflows() dynamic.ResourceInterface {
 	return h.cfg.Cluster.Resource(kube.Workflows()).Namespace(h.cfg.Cluster.Namespace)
 }
 
-// findTemplate makes a wrong name the action's fault at once: a workflow without its template would be accepted.
+// findTemplate makes a wrong name the action's fault at once: a workflow without its template would
+// be accepted.
 func (h *Handler) findTemplate(ctx context.Context, p parameters) error {
 	kind, name, _ := strings.Cut(p.Template, "/")
 	var templates dynamic.ResourceInterface = h.cfg.Cluster.Resource(kube.ClusterWorkflowTemplates())
@@ -83,8 +84,8 @@ func (h *Handler) findTemplate(ctx context.Context, p parameters) error {
 	return err
 }
 
-// priorityOf returns the workflow's priority: Argo takes the higher number first, and Waybill the lower one. An action
-// of the usual priority leaves that of the template.
+// priorityOf returns the workflow's priority: Argo takes the higher number first, and Waybill the
+// lower one. An action of the usual priority leaves that of the template.
 func priorityOf(a action.Action) int64 {
 	if a.Priority == nil {
 		return 0
@@ -92,7 +93,7 @@ func priorityOf(a action.Action) int64 {
 	return int64(action.DefaultPriority - *a.Priority)
 }
 
-// workflow is what is created.
+// workflow returns the workflow to create.
 func (h *Handler) workflow(a action.Action, p parameters) *unstructured.Unstructured {
 	kind, name, _ := strings.Cut(p.Template, "/")
 	spec := map[string]any{

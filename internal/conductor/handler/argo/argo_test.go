@@ -19,7 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// answers is an API server that answers requests by method with a status; 0 breaks the connection, absent is a success.
+// answers is an API server that answers requests by method with a status; 0 breaks the connection,
+// absent is a success.
 type answers struct {
 	byMethod map[string]int
 	reason   string         // of the status
@@ -166,7 +167,8 @@ func TestAWorkflowIsStoppedByItsName(t *testing.T) {
 	}
 }
 
-// TestPriorityIsPassedOn: Argo starts the higher number first, Waybill the lower one; the usual one is the template's business.
+// TestPriorityIsPassedOn: Argo starts the higher number first, Waybill the lower one; the usual one
+// is the template's business.
 func TestPriorityIsPassedOn(t *testing.T) {
 	t.Parallel()
 	for priority, want := range map[int]any{0: 100.0, 10: 90.0, action.DefaultPriority: nil, 1000: -900.0} {

@@ -12,22 +12,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// missing says what it means that the cluster does not have something.
+// missing says what it means that the cluster lacks an object.
 type missing uint8
 
 const (
 	missingTemplate missing = iota + 1 // will never pass
-	missingPlace                       // the namespace, or Argo's definitions: somebody may make them
+	missingPlace                       // the namespace, or Argo's definitions: they may be created later
 	nothingToStop
 )
 
-// outcome judges an error of the API server. What it refuses for now, and what does not reach it, is news of the cluster and not of this action.
+// outcome judges an error of the API server. Refusals that may pass, and requests that do not reach
+// the server, are about the cluster and not about this action.
 func outcome(err error, ref string, absent missing) action.Outcome {
 	o := action.Outcome{Kind: action.Throttle, Code: "unreachable", Error: err.Error(), Ref: ref}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		if errors.Is(err, context.Canceled) {
-			o.Kind = action.Retry // whoever ended the attempt says what that means
+			o.Kind = action.Retry // the conductor, which ended the attempt, judges it by the cause
 		}
 		return o
 	}

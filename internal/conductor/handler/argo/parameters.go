@@ -29,14 +29,15 @@ type parameters struct {
 	Annotations    map[string]string          `json:"annotations"`
 }
 
-// parameters is what an attempt's action says, or of a job its process with the job's inputs.
+// parameters returns the parameters of an attempt's action; for a job, those of its process with
+// the job's inputs.
 func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
 	if a.Action.Kind != config.KindJob {
 		return read(a.Action.Parameters)
 	}
 	o := h.cfg.Processes[a.Action.Name]
 	if o == nil {
-		return parameters{}, fmt.Errorf("there is no process %q any more that this handler does", a.Action.Name)
+		return parameters{}, fmt.Errorf("process %q is no longer configured for this handler", a.Action.Name)
 	}
 	arguments, err := o.Arguments(a.Action.Parameters, webhook.Data{ID: a.Action.ID.String(), Attempt: a.Number,
 		Action: map[string]any{"name": a.Action.Name, "kind": a.Action.Kind, "handler": a.Action.Handler, "version": a.Action.Version,
@@ -58,7 +59,7 @@ func read(raw json.RawMessage) (parameters, error) {
 	return p, nil
 }
 
-// arguments are the workflow's parameters in a stable order.
+// arguments returns the workflow's parameters in a stable order.
 func (p parameters) arguments() []any {
 	var arguments []any
 	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {

@@ -26,9 +26,9 @@ import (
 // Resumer wakes workflows that wait in a suspend node. Its work is done at once, so no watcher
 // observes it.
 //
-// The controller is driven through the object alone: a suspend node whose phase is Succeeded, and whose supplied
-// outputs have values, is over. The node's message names the action, so that doing it twice is once; also when the
-// workflow was archived and deleted in between.
+// The controller is driven through the object alone: a suspend node whose phase is Succeeded, and
+// whose supplied outputs have values, is over. The node's message names the action, so that doing
+// it twice is once; also when the workflow was archived and deleted in between.
 type Resumer struct {
 	cluster    *kube.Cluster
 	archive    blob.Store
@@ -37,12 +37,14 @@ type Resumer struct {
 
 var _ conductor.Handler = (*Resumer)(nil)
 
-// NewResumer makes a handler of what the file says of it. archive is where the caboose keeps workflows.
+// NewResumer makes a handler of what the file says of it. archive is where the caboose keeps
+// workflows.
 func NewResumer(c *kube.Cluster, archive blob.Store, cfg config.Handler) *Resumer {
 	return &Resumer{cluster: c, archive: archive, parameters: cfg.Parameters}
 }
 
-// resumption is what an action says: which node of which workflow, and by name the outputs that it gets.
+// resumption is what an action says: which node of which workflow, and by name the outputs that it
+// gets.
 type resumption struct {
 	workflow, node string
 	outputs        map[string]string // values other than strings as JSON
@@ -123,7 +125,7 @@ func (h *Resumer) resume(ctx context.Context, r resumption, id action.ID) error 
 func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool, error) {
 	id, err := action.ParseID(r.workflow)
 	if err != nil {
-		return false, nil //nolint:nilerr // somebody else's workflow
+		return false, nil //nolint:nilerr // a workflow that Waybill did not create
 	}
 	object, err := blob.Load(ctx, h.archive, nil, blob.ActionKey(id, kube.ArchivedWorkflow))
 	if fault.Is(err, fault.NotFound) {
@@ -140,7 +142,8 @@ func (h *Resumer) archived(ctx context.Context, r resumption, mark string) (bool
 	return node == nil && err == nil, nil
 }
 
-// find looks for the one node of this name that waits; none, without an error, when it bears the mark: it was resumed.
+// find looks for the one node of this name that waits; none, without an error, when it bears the
+// mark: it was resumed.
 func find(w *unstructured.Unstructured, nodes map[string]any, name, mark string) (map[string]any, error) {
 	var waiting []map[string]any
 	ended := ""
@@ -172,7 +175,8 @@ func find(w *unstructured.Unstructured, nodes map[string]any, name, mark string)
 	return nil, &refusal{action.Retry, "not_reached", fmt.Sprintf("no suspended node is called %q yet", name)}
 }
 
-// supply gives the node's outputs their values, and makes those known to the whole workflow that its template exports.
+// supply gives the node's outputs their values, and makes those known to the whole workflow that
+// its template exports.
 func supply(w *unstructured.Unstructured, node map[string]any, r resumption) error {
 	outputs, _ := node["outputs"].(map[string]any)
 	parameters, _ := outputs["parameters"].([]any)

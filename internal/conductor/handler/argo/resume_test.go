@@ -26,7 +26,7 @@ import (
 type apiServer struct {
 	mu        sync.Mutex
 	workflow  map[string]any
-	conflicts int // so many writes find that somebody else wrote before them
+	conflicts int // so many writes conflict with another writer
 	writes    int
 }
 
@@ -141,8 +141,8 @@ func TestAWaitingWorkflowIsResumedOnce(t *testing.T) {
 	}
 }
 
-// TestAResumedWorkflowMayBeGone: killed before it was recorded that the workflow was resumed, and by then that has ended, is
-// archived and deleted.
+// TestAResumedWorkflowMayBeGone: killed before it was recorded that the workflow was resumed, and
+// by then that has ended, is archived and deleted.
 func TestAResumedWorkflowMayBeGone(t *testing.T) {
 	t.Parallel()
 	workflow := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{9})

@@ -59,7 +59,7 @@ var _ conductor.Handler = (*Handler)(nil)
 // New makes the handler.
 func New(c Config) *Handler { return &Handler{c} }
 
-// Parameters are those of a build action. Its Step tells the rest.
+// Parameters are the parameters of a build action. Its Step names the revision and the target.
 type Parameters struct {
 	Stage string `json:"stage"` // name of the build stage in the definition
 }
@@ -116,7 +116,7 @@ func (h *Handler) task(ctx context.Context, a conductor.Attempt) (*task, error) 
 		return nil, fmt.Errorf("read revision %d of %s: %w", step.Revision, step.Pipeline, err)
 	}
 	if t.revision.Snapshot == "" {
-		return nil, fatal("no_snapshot", "revision %s was registered without its files, so there is nothing to build; ship it from its folder, or register its artifacts", t.revision.Label)
+		return nil, fatal("no_snapshot", "revision %s was registered without its files and cannot be built; ship it from its folder, or register its artifacts", t.revision.Label)
 	}
 	return t, nil
 }
@@ -136,12 +136,13 @@ type end struct{ action.Outcome }
 
 func (e end) Error() string { return e.Outcome.Error }
 
-// fatal is an error that no further attempt mends.
+// fatal returns an error that no further attempt can fix.
 func fatal(code, format string, args ...any) error {
 	return end{action.Outcome{Kind: action.Fatal, Code: code, Error: fmt.Sprintf(format, args...)}}
 }
 
-// outcome is what an error comes to. Why ctx ended counts more than what broke because of it.
+// outcome converts an error to an outcome. The cause with which ctx ended counts more than an error
+// that followed from it.
 func outcome(ctx context.Context, err error) action.Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, conductor.ErrCanceled):

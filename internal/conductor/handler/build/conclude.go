@@ -24,7 +24,8 @@ type output struct {
 	Artifacts []pipeline.RevisionArtifact `json:"artifacts"`
 }
 
-// conclude turns results into an outcome: artifacts are registered, or it is told what failed.
+// conclude turns results into an outcome. After a success it registers the artifacts; otherwise the
+// outcome's error names what failed.
 func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome, error) {
 	final, err := r.Final()
 	if err != nil {
@@ -51,7 +52,7 @@ func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome,
 	return action.Outcome{Kind: action.Retry, Code: code, Error: text, Ref: ref(r)}, nil
 }
 
-// ref is where the evidence is: the build's id, which `waybill build show` takes.
+// ref returns the place of the evidence: the build's id, which `waybill build show` takes.
 func ref(r *results.Reader) string { return "build/" + filepath.Base(r.Dir()) }
 
 // register finds the stage's artifacts among the build's, stores and registers them.
@@ -106,7 +107,8 @@ func (t *task) store(ctx context.Context, r *results.Reader, label string, a res
 	return pipeline.RevisionArtifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
 }
 
-// choose finds each wanted artifact by its name, else by its glob. None or several is an error, not a guess.
+// choose finds each wanted artifact by its name, else by its glob. None or several is an error, not
+// a guess.
 func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Artifact, error) {
 	var chosen []results.Artifact
 	var faults []string
@@ -157,7 +159,8 @@ func names(artifacts []results.Artifact) string {
 	return strings.Join(out, ", ")
 }
 
-// failure names the first step that failed, where it stands, and the last lines that it printed.
+// failure names the first step that failed, its place in the file, and the last lines that it
+// printed.
 func failure(r *results.Reader, final results.Update) (string, error) {
 	b, err := r.Build()
 	if err != nil {
@@ -198,7 +201,7 @@ func shortened(line string) string {
 	return line
 }
 
-// words is a status in a sentence.
+// words returns a status as a part of a sentence.
 func words(s build.Status) string {
 	if s == build.TimedOut {
 		return "timed out"

@@ -28,7 +28,8 @@ const (
 	reportedFile = "reported" // the attempt's outcome was handed to the conductor
 )
 
-// childGrace is how long `waybill run` has to end its steps and to write the results, beyond the steps' own grace.
+// childGrace is how long `waybill run` has to end its steps and to write the results, beyond the
+// steps' own grace.
 const childGrace = command.DefaultGrace + 10*time.Second
 
 // id names an attempt's build: it is unique, and the name of a folder.
@@ -39,7 +40,7 @@ func (t *task) id(attempt int) string {
 func (t *task) dir(attempt int) string { return filepath.Join(t.Builds, t.id(attempt)) }
 
 // unreported finds the results of an earlier attempt that came to its end and was never
-// recorded, because this process or its predecessor died in between; nil when there are none.
+// recorded, because this process or its predecessor died in between; nil if no attempt has any.
 func (t *task) unreported() (*results.Reader, error) {
 	for attempt := t.attempt.Number - 1; attempt > 0; attempt-- {
 		r, err := results.Open(t.dir(attempt))
@@ -54,7 +55,7 @@ func (t *task) unreported() (*results.Reader, error) {
 			continue // torn, or ended with its conductor: build again
 		}
 		if _, err := os.Stat(filepath.Join(r.Dir(), reportedFile)); err == nil && final.Status != build.Completed {
-			continue // this is a retry of what has been told
+			continue // its failure was recorded, and this is the retry
 		}
 		if r.Verify() == nil {
 			return r, nil
@@ -99,7 +100,8 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 	return r, err
 }
 
-// fetch copies the snapshot out of the blob store. A key that ends in a digest is compared with the bytes.
+// fetch copies the snapshot out of the blob store. A key that ends in a digest is compared with the
+// bytes.
 func (t *task) fetch(ctx context.Context, to string) (err error) {
 	in, _, err := t.Blobs.Get(ctx, t.revision.Snapshot)
 	if err != nil {
@@ -120,7 +122,7 @@ func (t *task) fetch(ctx context.Context, to string) (err error) {
 	return out.Close()
 }
 
-// arguments are those of `waybill run`.
+// arguments returns the arguments of `waybill run`.
 func (t *task) arguments(dir, snapshot string) []string {
 	arguments := []string{"run", "--results-dir", dir, "--build-id", t.id(t.attempt.Number), "--workspace", snapshot,
 		"--runner", "process"}
@@ -133,7 +135,7 @@ func (t *task) arguments(dir, snapshot string) []string {
 	return arguments
 }
 
-// environment tells the build about its revision: a snapshot has no repository to ask.
+// environment describes the revision to the build, since a snapshot has no repository to ask.
 func (t *task) environment() []string {
 	r := t.revision
 	env := os.Environ()
@@ -148,7 +150,8 @@ func (t *task) environment() []string {
 
 func short(commit string) string { return commit[:min(7, len(commit))] }
 
-// neverBegan is what a build comes to that left no results: its file is at fault, or this computer is.
+// neverBegan returns the outcome of a build that left no results: its file is at fault, or this
+// computer is.
 func neverBegan(exit command.Exit, said string) error {
 	text := strings.TrimSpace(said)
 	if text == "" {

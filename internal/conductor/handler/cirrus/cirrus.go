@@ -72,7 +72,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 // uploadAgain is when a payload that could not be put away is tried again.
 const uploadAgain = 30 * time.Second
 
-// message is what is sent: the payload, or where it is when it is too big.
+// message returns what is sent: the payload, or if that is too big, its place.
 func (h *Handler) message(ctx context.Context, id action.ID, payload string) (string, *action.Outcome) {
 	if len(payload) <= aws.MaxMessage {
 		return payload, nil
@@ -112,7 +112,7 @@ func (h *Handler) Stop(ctx context.Context, a conductor.Attempt) action.Outcome 
 	return outcome(err, execution)
 }
 
-// outcome says what an answer of AWS makes of an attempt.
+// outcome converts an answer of AWS to the outcome of an attempt.
 func outcome(err error, ref string) action.Outcome {
 	if err == nil {
 		return action.Outcome{Kind: action.Done, Ref: ref}

@@ -210,7 +210,7 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 	if problems := cirrus.Check(json.RawMessage(`{"payload": {}}`)); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `no process "gone"`) {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" is no longer`) {
 		t.Errorf("a job without its process: %+v", o)
 	}
 	w.cfg.Queue = ""
@@ -272,8 +272,8 @@ func (w *world) await(t *testing.T, id action.ID, want action.Status) queue.Acti
 	}
 }
 
-// TestNoFaultOfAWSDoesWorkTwice: refusals spend no attempt, and an answer that is lost after the work was accepted is
-// found out by the name.
+// TestNoFaultOfAWSDoesWorkTwice: refusals spend no attempt, and an answer that is lost after the
+// work was accepted is found out by the name.
 func TestNoFaultOfAWSDoesWorkTwice(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

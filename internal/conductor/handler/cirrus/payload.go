@@ -42,13 +42,13 @@ func (h *Handler) read(a action.Action) (work, fault.Problems) {
 	return w, nil
 }
 
-// asked is the payload and the state machine: of a job its input payload, or all inputs, and what its process says; else
-// what the parameters say.
+// asked returns the payload and the state machine: for a job its input payload, or all inputs, and
+// what its process says; else what the parameters say.
 func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine string, err error) {
 	if a.Kind == config.KindJob {
 		machine, known := h.cfg.Processes[a.Name]
 		if !known {
-			return nil, "", fmt.Errorf("there is no process %q any more that this handler does", a.Name)
+			return nil, "", fmt.Errorf("process %q is no longer configured for this handler", a.Name)
 		}
 		var inputs map[string]json.RawMessage
 		if err := json.Unmarshal(a.Parameters, &inputs); err != nil {
@@ -74,9 +74,9 @@ func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine strin
 	return given.Payload, given.SfnArn, nil
 }
 
-// processPayload is what Cirrus's queue takes: the payload with an id of this action's own, and
-// with a process definition. Cirrus distinguishes payloads by their ids only, so a second delivery
-// is recognized.
+// processPayload returns what Cirrus's queue accepts: the payload with an id of this action's own,
+// and with a process definition. Cirrus distinguishes payloads by their ids only, so a second
+// delivery is recognized.
 func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -102,7 +102,8 @@ func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	return work{payload: string(text), payloadID: id}, err
 }
 
-// collections is the first part of a payload's id: what the definition says, else the features' collections, else none.
+// collections returns the first part of a payload's id: what the definition says, else the
+// features' collections, else none.
 func collections(payload, definition map[string]any) string {
 	if given, _ := definition["collections"].(string); given != "" {
 		return given

@@ -1,10 +1,11 @@
-// Package shell is the handler that runs a command. The command is an argument list: no
-// shell reads it unless it names one. It gets the action's parameters, with defaults filled in, as JSON on its standard
-// input, may write its output to the file $WAYBILL_OUTPUT, and says by its exit status how it went.
+// Package shell is the handler that runs a command. The command is an argument list: no shell reads
+// it unless it names one. It gets the action's parameters, with defaults filled in, as JSON on its
+// standard input, may write its output to the file $WAYBILL_OUTPUT, and says by its exit status how
+// it went.
 //
-// It runs in a process group of its own, which ends with it: what it leaves in the background is killed. When the
-// attempt is canceled or takes too long the group gets SIGTERM, and SIGKILL ten seconds later; when this process dies,
-// the command is killed by the kernel.
+// It runs in a process group of its own, which ends with it: what it leaves in the background is
+// killed. When the attempt is canceled or takes too long the group gets SIGTERM, and SIGKILL ten
+// seconds later; when this process dies, the command is killed by the kernel.
 package shell
 
 import (
@@ -42,8 +43,8 @@ const (
 	codeExit       = "exit_status"
 )
 
-// exits is what exit statuses mean unless the handler says otherwise; 75 and 78 are EX_TEMPFAIL and EX_CONFIG of
-// sysexits.h. All others are errors that may pass.
+// exits is what exit statuses mean unless the handler says otherwise; 75 and 78 are EX_TEMPFAIL and
+// EX_CONFIG of sysexits.h. All others are errors that may pass.
 var exits = map[int]webhook.Verdict{0: webhook.Success, 75: webhook.Throttle, 78: webhook.Fatal}
 
 // Handler runs one configured command.
@@ -114,7 +115,7 @@ func (r *run) do(ctx context.Context, stdin []byte) action.Outcome {
 	return outcome
 }
 
-// environment is all that the command knows of this process's.
+// environment returns the variables that the command gets from this process.
 func (r *run) environment() []string {
 	env := []string{"WAYBILL_OUTPUT=" + r.output}
 	for _, name := range append([]string{"PATH", "HOME"}, r.handler.cfg.Command.Env...) {
@@ -125,7 +126,8 @@ func (r *run) environment() []string {
 	return env
 }
 
-// outcome says how it went. Why the context ended, if it did, is for the conductor to judge.
+// outcome converts the end of the command to an outcome. The conductor judges why the context
+// ended, if it did.
 func (r *run) outcome(ctx context.Context, exit command.Exit, err error) action.Outcome {
 	cause := context.Cause(ctx)
 	switch {
@@ -158,7 +160,8 @@ func (r *run) outcome(ctx context.Context, exit command.Exit, err error) action.
 	return action.Outcome{Kind: action.Retry, Code: codeExit, Error: said}
 }
 
-// lastLine is the last thing that the command said, on standard error if it said something there.
+// lastLine returns the last line that the command printed, on standard error if it printed any
+// there.
 func (r *run) lastLine() string {
 	for _, stream := range []*command.Tail{&r.stderr, &r.stdout} {
 		text, _ := stream.Text()
@@ -170,7 +173,8 @@ func (r *run) lastLine() string {
 	return ""
 }
 
-// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text. What is too big for the log goes into the blob store.
+// done reads what the command wrote to $WAYBILL_OUTPUT: JSON, else a text. What is too big for the
+// log goes into the blob store.
 func (r *run) done(ctx context.Context) action.Outcome {
 	outcome := action.Outcome{Kind: action.Done}
 	file, err := os.Open(r.output)
@@ -193,7 +197,8 @@ func (r *run) done(ctx context.Context) action.Outcome {
 	return outcome
 }
 
-// large puts an output into the blob store. JSON is the action's output there, too; of anything else the log says where it is.
+// large puts an output into the blob store. JSON is the action's output there, too; of anything
+// else the log says where it is.
 func (r *run) large(ctx context.Context, file *os.File, outcome *action.Outcome) {
 	document := isJSON(io.NewSectionReader(file, 0, blob.MaxDocument+1))
 	key := blob.ActionKey(r.attempt.Action.ID, fmt.Sprintf("output-%d", r.attempt.Number))

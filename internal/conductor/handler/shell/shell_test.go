@@ -114,7 +114,8 @@ func TestOutputThatIsNoJSONIsText(t *testing.T) {
 	}
 }
 
-// JSON is the action's output wherever it lies; of anything else the output says where it is.
+// JSON is the action's output, in the row or in the blob store; for anything else the output has
+// its place.
 func TestLargeOutputGoesIntoTheStore(t *testing.T) {
 	t.Parallel()
 	const many = `head -c 100000 /dev/zero | tr '\0' x; `
@@ -190,7 +191,7 @@ func TestCancelTerminatesTheGroup(t *testing.T) {
 	if err := syscall.Mkfifo(here, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The child is told as well, and the script has time to tidy up.
+	// The child gets the signal too, and the script has time to tidy up.
 	w := setup(t, `trap 'echo script >> `+ended+`; exit 1' TERM
 		sh -c 'trap "echo child >> `+ended+`; exit 0" TERM; echo ready > `+here+`; while :; do sleep 0.02; done' &
 		while :; do wait; done`, "")
@@ -218,7 +219,7 @@ func TestOrphansEndWithTheCommand(t *testing.T) {
 	}
 	released := make(chan error, 1)
 	go func() {
-		_, err := os.ReadFile(held) // ends when nobody has it open any more
+		_, err := os.ReadFile(held) // ends when no process has it open any more
 		released <- err
 	}()
 	w := setup(t, `exec 3> `+held+`; sleep 600 & exit 0`, "")

@@ -42,7 +42,8 @@ type archive struct {
 	name string // as the build named it; its ending determines the format
 }
 
-// visit calls see for each entry in the archive's order. content is of a file, and valid during the call only.
+// visit calls see for each entry in the archive's order. content is of a file, and valid during the
+// call only.
 func (a *archive) visit(see func(e entry, content io.Reader) error) error {
 	if _, err := a.file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -183,7 +184,8 @@ const (
 	maxPath = 4096
 )
 
-// cleanPath returns the relative path of an entry. It refuses one that leaves the root, or that no host can store.
+// cleanPath returns the relative path of an entry. It refuses one that leaves the root, or that no
+// host can store.
 func cleanPath(name string) (string, error) {
 	clean := path.Clean(strings.TrimPrefix(name, "./"))
 	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || name == "" {
@@ -195,7 +197,7 @@ func cleanPath(name string) (string, error) {
 	return clean, nil
 }
 
-// faultOf says why a path is not one that a host can store; "" when it is.
+// faultOf returns why a host cannot store a path; "" if it can.
 func faultOf(text string) string {
 	switch {
 	case !utf8.ValidString(text):

@@ -133,8 +133,8 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		"absolute":      {[]tar.Header{{Name: "/etc/x", Size: 1}}, "leaves the release"},
 		"link":          {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "is a link to \"../../x\", which leaves the release"},
 		"absolute link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "which leaves the release"},
-		"below a link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is no folder`},
-		"below a file":  {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is no folder`},
+		"below a link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is not a folder`},
+		"below a file":  {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is not a folder`},
 		"twice":         {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
 		"device":        {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
 		"newline":       {[]tar.Header{{Name: "a\nb", Size: 1}}, "has a control character"},
@@ -160,7 +160,7 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := manifestOf(archiveOf(t, "a.tar.gz", []byte("no gzip"))); err == nil {
-		t.Error("what is no gzip is unpacked")
+		t.Error("data that is not gzip is unpacked")
 	}
 	cut := tarOf(t, tar.Header{Name: "a", Size: 2000})
 	if _, err := manifestOf(archiveOf(t, "a.tar", cut[:1000])); err == nil {

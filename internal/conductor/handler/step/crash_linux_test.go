@@ -99,8 +99,8 @@ func (w *world) kill(who func(pid int) int) {
 	}
 }
 
-// TestEveryVerbMayBeCutOff kills the caller, the host program, or all of its group at growing distances into each
-// verb; the next attempt must always end where an undisturbed one would.
+// TestEveryVerbMayBeCutOff kills the caller, the host program, or all of its group at growing
+// distances into each verb; the next attempt must always end where an undisturbed one would.
 func TestEveryVerbMayBeCutOff(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		n, hit := int64(0), 0
@@ -166,7 +166,8 @@ func TestRunGoesOnWhenItsProgramIsKilled(t *testing.T) {
 func TestHostWithoutPermissionIsFatal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// Root may write everywhere, so the host program gives its rights away; any other user has none in a folder without them.
+	// Root may write everywhere, so the host program gives its rights away; any other user has none
+	// in a folder without them.
 	script := "#!/bin/dash\nexec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/dash \"$@\"\n"
 	if os.Getuid() != 0 {
 		script = "#!/bin/dash\nexec /bin/dash \"$@\"\n"

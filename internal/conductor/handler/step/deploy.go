@@ -41,8 +41,9 @@ func (t *attempt) program() *program {
 	return &program{host: t.host, name: t.Host.Name, folder: t.folder}
 }
 
-// callWithRelease runs a verb that needs the release on the host. Until the host has switched to it, a release that the host
-// has lost since it was replicated is replicated again; afterwards the switch is lost as well, and only a new deployment makes it.
+// callWithRelease runs a verb that needs the release on the host. Until the host has switched to
+// it, a release that the host has lost since it was replicated is replicated again; afterwards the
+// switch is lost as well, and only a new deployment makes it.
 func (t *attempt) callWithRelease(ctx context.Context, stdin func() io.Reader, verb string, args ...string) (report, error) {
 	answer, err := t.program().call(ctx, stdin, verb, args...)
 	if !fault.Is(err, fault.NotFound) {
@@ -51,7 +52,7 @@ func (t *attempt) callWithRelease(ctx context.Context, stdin func() io.Reader, v
 	hint := "waybill ship --again deploys the revision again"
 	switch {
 	case !t.follows(pipeline.HostReplicated):
-		hint = fmt.Sprintf("let replicate stand before %s in steps, and deploy the revision again", t.step.Name)
+		hint = fmt.Sprintf("put replicate before %s in steps, and deploy the revision again", t.step.Name)
 	case !t.follows(pipeline.HostDeployed):
 		if _, err := t.replicate(ctx); err != nil {
 			return nil, err
@@ -71,17 +72,19 @@ func (t *attempt) follows(event string) bool {
 	return false
 }
 
-// common are the arguments by which the host tells whose attempt this is.
+// common returns the arguments by which the host recognizes an attempt.
 func (t *attempt) common(ctx context.Context) []string {
 	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release), pair("ledger", t.config.LedgerID),
 		pair("rank", ranked(t.era, t.facts.Deployment)), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
 }
 
-// ranked makes a number of a log comparable on hosts: a log that was restored from a backup counts again from where the backup
-// ends, and what it does now outranks all that the hosts have seen of it.
+// ranked makes a number of a log comparable on hosts: a log that was restored from a backup counts
+// again from where the backup ends, and what it does now outranks all that the hosts have seen of
+// it.
 func ranked[N int | int64](era int64, n N) int64 { return era<<queue.EraBits + int64(n) }
 
-// limit is the number of seconds after which the host ends a program by itself: a little before the attempt ends here.
+// limit returns the number of seconds after which the host ends a program by itself: a little
+// before the attempt ends here.
 func (t *attempt) limit(ctx context.Context) int {
 	left := time.Duration(t.step.Policy.AttemptTimeout)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -93,8 +96,8 @@ func (t *attempt) limit(ctx context.Context) int {
 	return max(1, int((left - 2*time.Second).Seconds()))
 }
 
-// within is how long the service has to become ready. An attempt that is shorter leaves time to go back to what ran
-// before, and to say what the service said, instead of only that it took too long.
+// within is how long the service has to become ready. An attempt that is shorter leaves time to go
+// back to what ran before, and to say what the service said, instead of only that it took too long.
 func (t *attempt) within(ctx context.Context) action.Duration {
 	ready, most := t.Service.Ready, time.Duration(t.limit(ctx))*time.Second*4/5
 	return max(ready.For, min(ready.Within, action.Duration(most)))
@@ -111,7 +114,8 @@ func (t *attempt) hooks() string {
 	return strings.Join(names, ",")
 }
 
-// unit is the shell file that starts the service. It holds the secrets, so it goes to the host by standard input only.
+// unit returns the shell file that starts the service. It holds the secrets, so it goes to the host
+// by standard input only.
 func (t *attempt) unit() (string, error) {
 	var b strings.Builder
 	s := &t.Service
@@ -154,13 +158,14 @@ func (t *attempt) secret(name, file string) (string, error) {
 	return value, nil
 }
 
-// tenths is a duration in tenths of a second, rounded up.
+// tenths returns a duration in tenths of a second, rounded up.
 func tenths(d action.Duration) int64 {
 	const tenth = time.Second / 10
 	return int64((time.Duration(d) + tenth - 1) / tenth)
 }
 
-// Exit statuses by which an own step, or a check's program, says what follows. 0 is success, any other a failure.
+// Exit statuses by which an own step, or a check's program, says what follows. 0 is success, any
+// other a failure.
 const (
 	exitLater  = 75 // try again later
 	exitGiveUp = 78 // trying again is of no use
@@ -182,8 +187,9 @@ func (t *attempt) run(ctx context.Context) (Output, error) {
 	return Output{}, failed
 }
 
-// runOnHost runs argv in the release, for at most limit seconds, and returns its exit status. failed describes an exit
-// status other than 0, with the last lines that argv printed; err is an error of the host.
+// runOnHost runs argv in the release, for at most limit seconds, and returns its exit status.
+// failed describes an exit status other than 0, with the last lines that argv printed; err is an
+// error of the host.
 func (t *attempt) runOnHost(ctx context.Context, args []string, limit int, argv []string) (exit int, failed, err error) {
 	args = append(slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "limit=") }), pair("limit", limit), "--")
 	begin := time.Now()

@@ -3,10 +3,10 @@
 //
 // What must be atomic on a host is done by the host program, one POSIX shell
 // file (host.sh) that is sent there once and called by verbs; Go prepares what
-// it gets and says what its answer means. Hosts differ only in the Host through
+// it gets and interprets its answers. Hosts differ only in the Host through
 // which they are reached.
 //
-// The host owns the truth about itself: which release is current, who was there
+// The host owns the truth about itself: which release is current, which attempt was there
 // last (the fence), what runs. An attempt never remembers what an earlier one
 // did; it asks the host and does the rest. So an attempt may be cut off at any
 // point, on either side, and the next one finishes what it began.

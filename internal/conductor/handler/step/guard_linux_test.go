@@ -24,8 +24,8 @@ func (w *world) shell() string {
 	return filepath.Join(path, "sh")
 }
 
-// verb calls the host program as an attempt that is not this process's own: with the number it has, and with a
-// reader of its answer or none. It returns the exit status and the answer.
+// verb calls the host program as an attempt that is not this process's own: with the number it has,
+// and with a reader of its answer or none. It returns the exit status and the answer.
 func (w *world) verb(listens bool, verb, stdin string, args ...string) (int, string) {
 	w.t.Helper()
 	programs, err := filepath.Glob(filepath.Join(w.dir, ".waybill", "host-*"))
@@ -45,7 +45,7 @@ func (w *world) verb(listens bool, verb, stdin string, args ...string) (int, str
 		if err := r.Close(); err != nil {
 			w.t.Fatal(err)
 		}
-		w.t.Cleanup(func() { _ = dead.Close() }) // nobody reads it
+		w.t.Cleanup(func() { _ = dead.Close() }) // no reader
 		c.Stdout = dead
 	}
 	err = c.Run()
@@ -57,7 +57,8 @@ func (w *world) verb(listens bool, verb, stdin string, args ...string) (int, str
 	return 0, out.String()
 }
 
-// traces is what a build or a switch would leave: the inode of a release, what is in it, and its links.
+// traces is what a build or a switch would leave: the inode of a release, what is in it, and its
+// links.
 func (w *world) traces(release string) string {
 	w.t.Helper()
 	folder := filepath.Join(w.dir, "releases", release)
@@ -80,13 +81,14 @@ func (w *world) traces(release string) string {
 	return text + w.read(".waybill/fence") + w.read(".waybill/units/"+release)
 }
 
-// identity is the arguments by which the host tells whose attempt it is.
+// identity returns the arguments by which the host recognizes an attempt.
 func (w *world) identity(n int64, event string, attempt int) []string {
 	return []string{"action=" + actionID(n, event).String(), fmt.Sprint("attempt=", attempt), "release=" + w.release(n), "ledger=ledger-1", fmt.Sprint("rank=", n),
 		fmt.Sprint("name=greeter#", n)}
 }
 
-// An attempt whose caller is dead, or that a newer attempt has replaced, gets the lock after all is done.
+// An attempt whose caller is dead, or that a newer attempt has replaced, gets the lock after all is
+// done.
 func TestDeadAttemptChangesNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.service.Shared = []string{"state"}
@@ -129,7 +131,8 @@ func TestDeadAttemptChangesNothing(t *testing.T) {
 	})
 }
 
-// The answer of a replicate is lost at the moment at which it is written: the caller listens until the lock is had.
+// The answer of a replicate is lost at the moment at which it is written: the caller listens until
+// the lock is had.
 func TestLostAnswerBuildsNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
@@ -213,7 +216,8 @@ func TestProgramsOfStepsMayLookLikeOptions(t *testing.T) {
 	})
 }
 
-// A service's time begins when its program does, however late that is: here its shell is slow to find it.
+// A service's time begins when its program does, however late that is: here its shell is slow to
+// find it.
 func TestReadyCountsFromTheStartOfTheService(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		slow := t.TempDir()

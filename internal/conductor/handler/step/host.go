@@ -33,11 +33,11 @@ func connect(c *Config, h pipeline.Host, service string) (Host, string, error) {
 	return &command.Local{Env: c.Env}, filepath.Join(dir, service), nil
 }
 
-// localDir is the folder that holds the services of a local host.
+// localDir returns the folder that holds the services of a local host.
 func localDir(home string, h pipeline.Host) (string, error) {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Scheme != "local" {
-		return "", fault.Permanent(fault.New(fault.Invalid, "host %q: %s is no local host", h.Name, h.URL))
+		return "", fault.Permanent(fault.New(fault.Invalid, "host %q: %s is not a local host", h.Name, h.URL))
 	}
 	dir := u.Path
 	if u.Host != "" {

@@ -340,7 +340,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// The program of a check decides: the attempt ends with its failure, long before the attempt's time does.
+// The program of a check decides: the attempt ends with its failure, long before the attempt's time
+// does.
 func TestProgramThatFailsATestEndsItsAttempt(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
@@ -404,7 +405,8 @@ func TestEndOfTheContextSaysWhatBecomesOfTheAttempt(t *testing.T) {
 	}
 }
 
-// A log that was restored from a backup counts its deployments, and the attempts at its actions, again from where the backup ends.
+// A log that was restored from a backup counts its deployments, and the attempts at its actions,
+// again from where the backup ends.
 func TestHostFollowsARestoredLog(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		for n := int64(1); n <= 3; n++ {

@@ -17,7 +17,7 @@ import (
 type State struct {
 	Release    string `json:"release,omitempty"`    // current; "" is none
 	Previous   string `json:"previous,omitempty"`   // the one before
-	Ledger     string `json:"ledger,omitempty"`     // whose fence stands there
+	Ledger     string `json:"ledger,omitempty"`     // the ledger whose fence the host has
 	Rank       int64  `json:"rank,omitempty"`       // of the fence: the deployment's number, and above queue.EraBits the era of its log
 	Deployment string `json:"deployment,omitempty"` // of the fence, such as greeter#9
 	Busy       bool   `json:"busy,omitempty"`       // the host program is at work
@@ -29,8 +29,8 @@ type State struct {
 	Exit       string `json:"exit,omitempty"`       // last exit status of the service
 }
 
-// Look asks how a service on a host does. known is false when the host is not this computer, or nothing was ever
-// deployed there.
+// Look asks how a service on a host does. known is false when the host is not this computer, or
+// nothing was ever deployed there.
 func Look(ctx context.Context, home string, host pipeline.Host, service string) (state State, known bool, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
@@ -38,7 +38,7 @@ func Look(ctx context.Context, home string, host pipeline.Host, service string) 
 	}
 	dir, foreign := localDir(home, host)
 	if foreign != nil {
-		return State{}, false, nil //nolint:nilerr // a host elsewhere is no error
+		return State{}, false, nil //nolint:nilerr // the state of a host elsewhere is not known
 	}
 	folder := filepath.Join(dir, service)
 	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +48,8 @@ func Look(ctx context.Context, home string, host pipeline.Host, service string) 
 	return state, true, err
 }
 
-// Current returns the name of the release that a host on this computer has switched to; "" when there is none, or its files are
-// gone. known is false when the host is not this computer.
+// Current returns the name of the release that a host on this computer has switched to; "" if it
+// has none, or the release's files are gone. known is false if the host is not this computer.
 func Current(home string, host pipeline.Host, service string) (release string, known bool, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
@@ -57,7 +57,7 @@ func Current(home string, host pipeline.Host, service string) (release string, k
 	}
 	dir, foreign := localDir(home, host)
 	if foreign != nil {
-		return "", false, nil //nolint:nilerr // a host elsewhere is no error
+		return "", false, nil //nolint:nilerr // the state of a host elsewhere is not known
 	}
 	link, err := os.Readlink(filepath.Join(dir, service, "current"))
 	if err == nil {
@@ -69,8 +69,8 @@ func Current(home string, host pipeline.Host, service string) (release string, k
 	return filepath.Base(link), err == nil, err
 }
 
-// Inspect asks what runs in the folder of a service on this computer, <host>/<service>. It changes nothing that
-// is deployed. A folder without deployments is the zero State.
+// Inspect asks what runs in the folder of a service on this computer, <host>/<service>. It changes
+// nothing that is deployed. A folder without deployments is the zero State.
 func Inspect(ctx context.Context, folder string) (State, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

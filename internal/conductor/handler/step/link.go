@@ -9,8 +9,9 @@ import (
 // maxLinks is how many links one link may lead through, as on Linux.
 const maxLinks = 40
 
-// checkLinks refuses a link that leads out of the release. The text of a target does not say where it leads, since
-// each of its parts may be a link of the archive itself: "a/b/.." is not "a" where a/b is one.
+// checkLinks refuses a link that leads out of the release. The text of a target does not say where
+// it leads, since each of its parts may be a link of the archive itself: "a/b/.." is not "a" where
+// a/b is one.
 func checkLinks(m manifest) error {
 	entries := make(map[string]entry, len(m))
 	for _, e := range m {

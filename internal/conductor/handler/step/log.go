@@ -19,8 +19,8 @@ type ServiceLog struct {
 	Cut  bool   // earlier lines are left out
 }
 
-// ReadLog reads what a service on a host has printed last, at most that many bytes. known is false when the host is not this
-// computer, or no service was ever started there.
+// ReadLog reads what a service on a host has printed last, at most that many bytes. known is false
+// when the host is not this computer, or no service was ever started there.
 func ReadLog(home string, host pipeline.Host, service string, most int64) (log ServiceLog, known bool, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
@@ -28,7 +28,7 @@ func ReadLog(home string, host pipeline.Host, service string, most int64) (log S
 	}
 	dir, foreign := localDir(home, host)
 	if foreign != nil {
-		return ServiceLog{}, false, nil //nolint:nilerr // a host elsewhere is no error
+		return ServiceLog{}, false, nil //nolint:nilerr // the log of a host elsewhere is not known
 	}
 	// The supervisor moves what it has written to log.1 when it starts, and when log is large.
 	for _, name := range []string{"log", "log.1"} {

@@ -42,12 +42,13 @@ func manifestOf(a *archive) (manifest, error) {
 	return m, checkLinks(m)
 }
 
-// fill sets the size and digest of a file: of its content, or of the file that it is a hard link to.
+// fill sets the size and digest of a file: of its content, or of the file that it is a hard link
+// to.
 func fill(e *entry, content io.Reader, entries map[string]entry) error {
 	if e.source != "" {
 		source, ok := entries[e.source]
 		if !ok || (source.kind != kindFile && source.kind != kindExecutable) {
-			return fmt.Errorf("entry %q is a hard link to %q, which is no file before it", e.path, e.source)
+			return fmt.Errorf("entry %q is a hard link to %q, which is not an earlier file", e.path, e.source)
 		}
 		e.kind, e.size, e.digest = source.kind, source.size, source.digest
 		return nil
@@ -71,7 +72,7 @@ func complete(entries map[string]entry) (manifest, error) {
 		for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
 			above, there := entries[dir]
 			if there && above.kind != kindFolder {
-				return nil, fmt.Errorf("entry %q is below %q, which is no folder", e.path, dir)
+				return nil, fmt.Errorf("entry %q is below %q, which is not a folder", e.path, dir)
 			}
 			if there {
 				continue
@@ -85,7 +86,8 @@ func complete(entries map[string]entry) (manifest, error) {
 	return m, nil
 }
 
-// String is the form that the host program reads: KIND SIZE DIGEST PATH [TARGET], tabs between.
+// String returns the form that the host program reads: KIND SIZE DIGEST PATH [TARGET], tabs
+// between.
 func (m manifest) String() string {
 	var b strings.Builder
 	for _, e := range m {
@@ -98,7 +100,7 @@ func (m manifest) String() string {
 	return b.String()
 }
 
-// size is the bytes of all files.
+// size returns the bytes of all files.
 func (m manifest) size() int64 {
 	var total int64
 	for _, e := range m {
@@ -107,7 +109,7 @@ func (m manifest) size() int64 {
 	return total
 }
 
-// content is the name under which the host stores a file's content.
+// content returns the name under which the host stores a file's content.
 func (e entry) content() string {
 	if e.kind == kindExecutable {
 		return e.digest + "x"

@@ -21,7 +21,7 @@ type throttled struct{ error }
 
 func (t throttled) Unwrap() error { return t.error }
 
-// outcomeOf says what an attempt's error means.
+// outcomeOf converts an attempt's error to an outcome.
 func outcomeOf(ctx context.Context, err error) action.Outcome {
 	o := action.Outcome{Kind: action.Retry, Code: string(fault.CodeOf(err)), Error: explain(err)}
 	cause := context.Cause(ctx)
@@ -44,7 +44,7 @@ func outcomeOf(ctx context.Context, err error) action.Outcome {
 	return o
 }
 
-// explain is the error and what to do about it.
+// explain returns the error with what to do about it.
 func explain(err error) string {
 	text := err.Error()
 	if hint := fault.HintOf(err); hint != "" {
@@ -53,7 +53,8 @@ func explain(err error) string {
 	return text
 }
 
-// unread is an error of the ledger or the blob store: what is not there never comes, the rest passes.
+// unread returns the outcome of an error of the ledger or the blob store: what is missing never
+// comes, the rest passes.
 func unread(err error, format string, args ...any) error {
 	err = fmt.Errorf(format+": %w", append(args, err)...)
 	switch fault.CodeOf(err) {
@@ -65,7 +66,7 @@ func unread(err error, format string, args ...any) error {
 	return err
 }
 
-// unreachable is an error of the way to a host, or the end of the attempt.
+// unreachable returns the outcome of an error on the way to a host, or of the end of the attempt.
 func unreachable(ctx context.Context, host string, err error) error {
 	if context.Cause(ctx) != nil {
 		return fmt.Errorf("host %s: %w", host, err)
@@ -73,7 +74,7 @@ func unreachable(ctx context.Context, host string, err error) error {
 	return throttled{fault.New(fault.Unavailable, "reach host %s: %w", host, err)}
 }
 
-// failure says what an exit status of the host program means.
+// failure returns what an exit status of the host program means.
 func (p *program) failure(exit int, verb, reason string, answer report) error {
 	reason = cmp.Or(lastLines(reason), fmt.Sprintf("the host program ended with exit status %d", exit))
 	switch exit {
@@ -96,7 +97,7 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 	return fault.New(fault.Failed, "host %s: %s", p.name, reason)
 }
 
-// remedy is what to do about an error of the host's disk or tools.
+// remedy returns what to do about an error of the host's disk or tools.
 func (p *program) remedy(reason string) string {
 	switch {
 	case strings.Contains(reason, "No space left"):

@@ -81,7 +81,8 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 		"says nothing":     `exit 0`,
 		"loses its answer": `dash "$@" | head -n 1`,
 	} {
-		// In place of the shell that runs the program; the call's own shell checks the program's digest before.
+		// In place of the shell that runs the program; the call's own shell checks the program's
+		// digest before.
 		if err := os.WriteFile(filepath.Join(dir, "sh"), []byte("#!/bin/dash\ncase $1 in */host-*) ;; *) exec dash \"$@\" ;; esac\n"+script+"\n"), 0o755); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
@@ -98,7 +99,8 @@ func TestAnswerWithoutItsEndIsNoSuccess(t *testing.T) {
 	}
 }
 
-// What own steps print, however long and with or without a line end, never hides the end of the answer.
+// What own steps print, however long and with or without a line end, never hides the end of the
+// answer.
 func TestLongOutputOfAStepKeepsItsAnswerWhole(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.own = []pipeline.Step{{Name: "long", Event: "host-long", Run: []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'the end'; exit 1"}},
@@ -128,7 +130,8 @@ func TestDamagedFenceIsRefused(t *testing.T) {
 	})
 }
 
-// An empty manifest describes no release: what is received under it is not built, and the next attempt sends it again.
+// An empty manifest describes no release: what is received under it is not built, and the next
+// attempt sends it again.
 func TestEmptyManifestBuildsNothing(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
@@ -191,7 +194,8 @@ func TestSwitchIsSyncedBeforeItIsReported(t *testing.T) {
 	synced(".\n", ".waybill\n")
 }
 
-// What a host has lost since it was replicated is replicated again by the step that needs it, until the host has switched.
+// What a host has lost since it was replicated is replicated again by the step that needs it, until
+// the host has switched.
 func TestReleaseThatAHostHasLostIsReplicatedAgain(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)

@@ -36,16 +36,16 @@ const (
 	exitSignal   = 128 // and above: ended by a signal
 )
 
-// Shell lines that call the host program, and send it. $0 is a name for messages. The program is called only if it has the
-// digest that its name ends in: a power loss may leave an empty file, and sh ends an empty file with success. What is sent puts
-// itself in place, durably.
+// Shell lines that call the host program, and send it. $0 is a name for messages. The program is
+// called only if it has the digest that its name ends in: a power loss may leave an empty file, and
+// sh ends an empty file with success. What is sent puts itself in place, durably.
 const (
 	callLine = `{ sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
 	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
 )
 
-// maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped, and the answer is not complete then. A line for
-// each content that a host lacks has 72 bytes.
+// maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped, and the
+// answer is not complete then. A line for each content that a host lacks has 72 bytes.
 const maxOutput = 64 << 20
 
 // program is the host program for one service on one host.
@@ -65,7 +65,8 @@ func (r report) first(key string) string {
 	return r[key][0]
 }
 
-// call runs a verb. stdin is called for each try, since the program may have to be sent first; nil is an empty one.
+// call runs a verb. stdin is called for each try, since the program may have to be sent first; nil
+// is an empty one.
 func (p *program) call(ctx context.Context, stdin func() io.Reader, verb string, args ...string) (report, error) {
 	argv := append([]string{"sh", "-c", callLine, "waybill", p.path(), p.folder, verb}, args...)
 	answer, exit, reason, err := p.run(ctx, stdin, argv)

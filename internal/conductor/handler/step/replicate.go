@@ -18,7 +18,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// replicate brings the release to the host: what it lacks goes there in one stream. A host that has it all is asked once.
+// replicate brings the release to the host: what it lacks goes there in one stream. A host that has
+// it all is asked once.
 func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	a, err := t.open(ctx)
 	if err != nil {
@@ -49,7 +50,8 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	return out, t.send(ctx, &a.archive, m, lacks)
 }
 
-// checkSpace returns the bytes to be sent. The host needs room for twice as much: received, and kept.
+// checkSpace returns the bytes to be sent. The host needs room for twice as much: received, and
+// kept.
 func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (int64, error) {
 	var need int64
 	counted := map[string]bool{}
@@ -149,7 +151,7 @@ func (t *attempt) open(ctx context.Context) (*opened, error) {
 	return a, nil
 }
 
-// spool copies what is no file into a temporary one.
+// spool copies a stream that is not a file into a temporary file.
 func (a *opened) spool(r io.Reader) error {
 	file, err := os.CreateTemp("", "waybill-artifact-*")
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// When what a running step meets is noted in the log: not at once, since a service may need a moment, and then, when it
-// changes, less and less often.
+// When what a running step meets is noted in the log: not at once, since a service may need a
+// moment, and then, when it changes, less and less often.
 const (
 	firstReport = time.Second
 	nextReport  = 10 * time.Second
 	maxReport   = 1000 // bytes
 )
 
-// reporter notes in the log of a deployment what keeps a running step from its end, so that people see it before the
-// attempt ends.
+// reporter notes in the log of a deployment what keeps a running step from its end, so that people
+// see it before the attempt ends.
 type reporter struct {
 	*attempt
 	due   time.Time
@@ -31,7 +31,8 @@ func (t *attempt) reporter() *reporter {
 	return &reporter{attempt: t, due: time.Now().Add(firstReport), pause: nextReport}
 }
 
-// meets notes an error if it is news and due. A note that cannot be written is only logged: it changes nothing.
+// meets notes an error if it is news and due. A note that cannot be written is only logged: it
+// changes nothing.
 func (r *reporter) meets(ctx context.Context, err error) {
 	text, now := explain(err), time.Now()
 	text = strings.ToValidUTF8(text[:min(len(text), maxReport)], "")

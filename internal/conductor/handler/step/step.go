@@ -21,7 +21,8 @@ import (
 type Ledger interface {
 	// Definition reads a definition version. Errors: fault.NotFound.
 	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
-	// Revision finds a revision by its rev_seq when label is ""; fault.NotFound when there is none.
+	// Revision finds a revision by its label, or by its rev_seq if label is "". It returns
+	// fault.NotFound for an unknown one.
 	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
 	// Era returns how often the log was restored from a backup: 0 is a log that never was.
 	Era(ctx context.Context) (int64, error)
@@ -30,7 +31,8 @@ type Ledger interface {
 
 // Blobs is where artifacts are read from.
 type Blobs interface {
-	// Get opens an object and returns its size in bytes; fault.NotFound when there is none.
+	// Get opens an object and returns its size in bytes. It returns fault.NotFound for an unknown
+	// key.
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 }
 
@@ -49,7 +51,8 @@ type Config struct {
 
 // Homes keeps each local host for one home.
 type Homes interface {
-	// BindHost keeps an address for a home unless another home has it, and returns the one that has it.
+	// BindHost keeps an address for a home unless another home has it, and returns the one that has
+	// it.
 	BindHost(ctx context.Context, address string, home queue.HostHome) (queue.HostHome, error)
 }
 
@@ -59,7 +62,7 @@ type Handler struct {
 	ours   sync.Map // addresses of hosts that are kept for this home
 }
 
-// New makes the handler. Home is made absolute, since hosts are told of folders in it.
+// New makes the handler. Home is made absolute, since hosts get paths of folders in it.
 func New(config Config) (*Handler, error) {
 	home, err := filepath.Abs(config.Home)
 	if err != nil {
@@ -163,8 +166,9 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 // mostAway bounds the time between looks for a conductor of another home.
 const mostAway = 15 * time.Second
 
-// bind keeps a host for this home, or leaves its step to a process with the home that has the host. That spends no attempt,
-// and each claim waits longer than the last one, since the home may be away for days.
+// bind keeps a host for this home, or leaves its step to a process with the home that has the host.
+// That spends no attempt, and each claim waits longer than the last one, since the home may be away
+// for days.
 func (h *Handler) bind(ctx context.Context, host pipeline.Host, claim int) error {
 	address := host.Address()
 	if _, known := h.ours.Load(address); known || h.config.Homes == nil {
@@ -206,7 +210,7 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 	return fault.New(fault.NotFound, "definition %d has no step %s on %s", t.facts.Version, t.facts.Event, t.facts.Target)
 }
 
-// artifactOf is the artifact that a host gets: the one of its architecture, or the only one.
+// artifactOf returns the artifact that a host gets: the one of its architecture, or the only one.
 func artifactOf(revision pipeline.RegisteredRevision, host *pipeline.Host) (pipeline.RevisionArtifact, error) {
 	for _, a := range revision.Artifacts {
 		if a.Label == host.Arch || (host.Arch == "" && len(revision.Artifacts) == 1) {
@@ -224,7 +228,8 @@ func artifactOf(revision pipeline.RegisteredRevision, host *pipeline.Host) (pipe
 	return pipeline.RevisionArtifact{}, fault.New(fault.NotFound, "revision %s has no artifact %s", revision.Label, host.Arch)
 }
 
-// releaseName is <label>-<digest12>; what a folder's name should not hold becomes "-".
+// releaseName returns <label>-<digest12>, with "-" for characters that a folder's name should not
+// have.
 func releaseName(label, digest string) string {
 	safe := []byte(label)
 	for i, c := range safe {

@@ -141,7 +141,7 @@ func (w *world) Revision(_ context.Context, _, _ string, seq int64) (pipeline.Re
 	defer w.mu.Unlock()
 	r, ok := w.revisions[seq]
 	if !ok {
-		return r, fault.New(fault.NotFound, "there is no revision %d", seq)
+		return r, fault.New(fault.NotFound, "revision %d not found", seq)
 	}
 	return r, nil
 }

@@ -20,8 +20,8 @@ import (
 // StopHandler is the name of the handler that ends services; no file may describe one of that name.
 const StopHandler = "service-stop"
 
-// stopTakes is the time of one attempt. After stopWaits a stop that was not made is void: the service may have been
-// started again since, on purpose.
+// stopTakes is the time of one attempt. After stopWaits a stop that was not made is void: the
+// service may have been started again since, on purpose.
 const (
 	stopTakes = time.Minute
 	stopWaits = 2 * time.Minute
@@ -108,7 +108,8 @@ type Stopper struct {
 	Log  Notes
 }
 
-// Do makes one attempt to end the service that the action names, and appends the change service-stopped.
+// Do makes one attempt to end the service that the action names, and appends the change
+// service-stopped.
 func (s Stopper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	var stop Stop
 	if err := json.Unmarshal(a.Action.Parameters, &stop); err != nil {

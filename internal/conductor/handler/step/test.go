@@ -18,7 +18,8 @@ import (
 // maxBody is the number of bytes of a response that a check looks at.
 const maxBody = 1 << 20
 
-// test tries the checks again and again until all pass in one round, the program of one fails, or the attempt ends.
+// test tries the checks again and again until all pass in one round, the program of one fails, or
+// the attempt ends.
 func (t *attempt) test(ctx context.Context) (Output, error) {
 	wait := 100 * time.Millisecond
 	reports := t.reporter()
@@ -111,7 +112,8 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 	return nil
 }
 
-// checkRun has no action: a check that passed once must pass again with the others.
+// checkRun passes no action id to the host: a check that passed once must run again with the other
+// checks of a later attempt.
 func (t *attempt) checkRun(ctx context.Context, c *pipeline.Check) error {
 	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool { return strings.HasPrefix(arg, "action=") })
 	exit, failed, err := t.runOnHost(ctx, args, max(1, int(time.Duration(c.Timeout).Seconds())), c.Run)
@@ -126,8 +128,9 @@ func (t *attempt) checkRun(ctx context.Context, c *pipeline.Check) error {
 	return verdict{failed}
 }
 
-// verdict marks a failure that the program of a check has decided: no further round of the attempt changes it. A port
-// that does not answer, or answers otherwise, is not a verdict: the service may need a moment.
+// verdict marks a failure that the program of a check has decided: no further round of the attempt
+// changes it. A port that does not answer, or answers otherwise, is not a verdict: the service may
+// need a moment.
 type verdict struct{ error }
 
 func (v verdict) Unwrap() error { return v.error }

@@ -36,7 +36,8 @@ type site struct {
 	asked  chan string // the path of each request
 }
 
-// newSite reads the handler's settings, which stand behind its request, and runs so many conductors, each with connections of its own.
+// newSite runs a handler with the given settings in so many conductors, each with connections of its
+// own.
 func newSite(t *testing.T, conductors int, settings string, answer http.HandlerFunc) *site {
 	t.Helper()
 	s := &site{t: t, answer: answer, asked: make(chan string, 10_000)}
@@ -97,7 +98,7 @@ func (s *site) becomes(answer http.HandlerFunc) {
 	s.answer = answer
 }
 
-// add stores actions with a key, the first of them as changed.
+// add stores actions with a key, the first one as changed.
 func (s *site) add(n int, key string, change ...func(*action.Action)) []action.ID {
 	s.t.Helper()
 	parameters, _ := json.Marshal(map[string]string{"key": key})
@@ -137,7 +138,8 @@ func (s *site) until(what string, holds func() bool) {
 	}
 }
 
-// ended waits until the actions have ended, and wants all of them well with no attempt spent.
+// ended waits until the actions have ended, and wants every one to have succeeded with no attempt
+// spent.
 func (s *site) ended(ids []action.ID) {
 	s.t.Helper()
 	s.until("all have ended", func() bool {
@@ -225,7 +227,8 @@ func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
 	}
 }
 
-// TestOnePoisonActionSlowsNobody: it alone is refused each time; its own back-off grows until its deadline ends it.
+// TestOnePoisonActionSlowsNobody: it alone is refused each time; its own back-off grows until its
+// deadline ends it.
 func TestOnePoisonActionSlowsNobody(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2, "lane: all, backoff: {initial: 100ms, retries: 0}", func(w http.ResponseWriter, r *http.Request) {
@@ -255,8 +258,8 @@ func TestOnePoisonActionSlowsNobody(t *testing.T) {
 	s.ended(good)
 }
 
-// TestConcurrencyOneIsASerialKey: a templated lane and one attempt at a time run actions with the same key one after
-// the other, on however many instances, and those with other keys beside them.
+// TestConcurrencyOneIsASerialKey: a templated lane and one attempt at a time run actions with the
+// same key one after the other, on however many instances, and those with other keys beside them.
 func TestConcurrencyOneIsASerialKey(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

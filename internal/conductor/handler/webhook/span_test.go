@@ -21,13 +21,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// TestEachRequestIsAClientSpan: it is in its attempt's trace, the target is told of it, and it tells no secret.
+// TestEachRequestIsAClientSpan: it is in its attempt's trace, the target receives its id, and it
+// has no secret.
 func TestEachRequestIsAClientSpan(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{204, 500, 0} {
-		told := make(chan string, 1)
+		received := make(chan string, 1)
 		address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			told <- r.Header.Get("Traceparent")
+			received <- r.Header.Get("Traceparent")
 			if status == 0 {
 				panic(http.ErrAbortHandler)
 			}
@@ -48,8 +49,8 @@ func TestEachRequestIsAClientSpan(t *testing.T) {
 		if span.Name != http.MethodPost || span.SpanKind != trace.SpanKindClient || span.Parent.SpanID() != attempted.SpanContext().SpanID() {
 			t.Errorf("%d: %s span %q below %s", status, span.SpanKind, span.Name, span.Parent.SpanID())
 		}
-		if want := fmt.Sprintf("00-%s-%s-01", span.SpanContext.TraceID(), span.SpanContext.SpanID()); want != <-told {
-			t.Errorf("%d: the target was not told of %s", status, want)
+		if want := fmt.Sprintf("00-%s-%s-01", span.SpanContext.TraceID(), span.SpanContext.SpanID()); want != <-received {
+			t.Errorf("%d: the target did not receive %s", status, want)
 		}
 		want := map[string]string{"http.request.method": "POST", "url.scheme": "http", "server.address": "127.0.0.1", "server.port": target.Port(),
 			"url.full": address + "/teams/[secret:token]"}
@@ -69,7 +70,8 @@ func TestEachRequestIsAClientSpan(t *testing.T) {
 	}
 }
 
-// TestSpansShowNoSecretOfAnAddress: where a secret belongs in an address, its span has the origin alone.
+// TestSpansShowNoSecretOfAnAddress: where a secret belongs in an address, its span has the origin
+// alone.
 func TestSpansShowNoSecretOfAnAddress(t *testing.T) {
 	t.Parallel()
 	address := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -1,12 +1,14 @@
-// Package webhook is the handler that makes one HTTP request. Package internal/webhook knows how to ask and what an answer
-// means; this one makes an action's outcome of it.
+// Package webhook is the handler that makes one HTTP request. Package internal/webhook knows how to
+// ask and what an answer means; this one makes an action's outcome of it.
 //
-// What is news about the target is throttle and spends no attempt: no connection, no answer in time, 429,
-// 502, 503, 504. With delivery at-most-once only a request that surely never left is tried again; once there was a
-// connection, everything but success ends the action: with the answer where there was one, else as outcome_unknown.
+// What is news about the target is throttle and spends no attempt: no connection, no answer in
+// time, 429, 502, 503, 504. With delivery at-most-once only a request that surely never left is
+// tried again; once there was a connection, everything but success ends the action: with the answer
+// where there was one, else as outcome_unknown.
 //
-// A target that answers 410 ends the action, and where its URL is the same for every action disables the lane. Retry-After
-// on 429 and 503 pauses the lane; on other answers it is the action's own earliest time.
+// A target that answers 410 ends the action, and where its URL is the same for every action
+// disables the lane. Retry-After on 429 and 503 pauses the lane; on other answers it is the
+// action's own earliest time.
 package webhook
 
 import (
@@ -108,7 +110,8 @@ func (h *Handler) send(ctx context.Context, call webhook.Call, r *secret.Redacto
 	return seen
 }
 
-// address returns an address as spans show it: only its origin when a secret belongs in it, since it may be escaped there.
+// address returns an address as spans show it: only its origin when a secret belongs in it, since
+// it may be escaped there.
 func (h *Handler) address(u *url.URL, r *secret.Redactor) string {
 	if h.cfg.Request.URL.Uses("secrets") {
 		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}
@@ -116,7 +119,7 @@ func (h *Handler) address(u *url.URL, r *secret.Redactor) string {
 	return r.Text(u.String())
 }
 
-// portOf is the port that an address means.
+// portOf returns the port of an address, the scheme's own if it names none.
 func portOf(u *url.URL) int {
 	if port, err := strconv.Atoi(u.Port()); err == nil {
 		return port
@@ -127,14 +130,14 @@ func portOf(u *url.URL) int {
 	return 443
 }
 
-// data is what the templates see.
+// data returns the data of the templates.
 func data(a conductor.Attempt, parameters map[string]any, secrets secret.Values) webhook.Data {
 	return webhook.Data{ID: a.Action.ID.String(), Attempt: a.Number, Parameters: parameters, Secrets: secrets,
 		Action: map[string]any{"name": a.Action.Name, "kind": a.Action.Kind, "handler": a.Action.Handler, "lane": a.Action.Lane,
 			"createdAt": a.Action.CreatedAt.UTC().Format(time.RFC3339), "createdBy": a.Action.CreatedBy}}
 }
 
-// outcome says how it went.
+// outcome converts an exchange to an outcome.
 func (h *Handler) outcome(ctx context.Context, seen *webhook.Exchange, r *secret.Redactor) action.Outcome {
 	if !seen.Answered() {
 		return h.unanswered(ctx, seen)
@@ -159,7 +162,7 @@ func (h *Handler) outcome(ctx context.Context, seen *webhook.Exchange, r *secret
 	return outcome
 }
 
-// unanswered is the outcome of an exchange that brought no answer.
+// unanswered returns the outcome of an exchange without an answer.
 func (h *Handler) unanswered(ctx context.Context, seen *webhook.Exchange) action.Outcome {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(ctx.Err(), context.Canceled) {
 		if !seen.Sent && errors.Is(cause, conductor.ErrShutdown) {
@@ -182,8 +185,8 @@ func (h *Handler) unanswered(ctx context.Context, seen *webhook.Exchange) action
 
 func (h *Handler) once() bool { return h.cfg.Delivery == action.AtMostOnce }
 
-// failed is the outcome of a verdict other than success. For at-most-once a retry is the end, which is right for what
-// was sent; what was not sent is only postponed.
+// failed returns the outcome of a verdict other than success. For at-most-once a retry is the end,
+// which is right for what was sent; what was not sent is only postponed.
 func (h *Handler) failed(verdict webhook.Verdict, sent bool, code, text string) action.Outcome {
 	kind := action.Retry
 	switch {
@@ -195,7 +198,7 @@ func (h *Handler) failed(verdict webhook.Verdict, sent bool, code, text string) 
 	return action.Outcome{Kind: kind, Code: code, Error: text, Refused: verdict == webhook.Throttle}
 }
 
-// describe tells an answer: its status, how long it took, and what decided.
+// describe describes an answer: its status, how long it took, and the rule that decided.
 func describe(j webhook.Judgement, seen *webhook.Exchange, r *secret.Redactor) string {
 	answer := seen.Answer()
 	if j.Verdict == webhook.Throttle && j.Rule == 0 {
@@ -213,7 +216,7 @@ func describe(j webhook.Judgement, seen *webhook.Exchange, r *secret.Redactor) s
 	return text
 }
 
-// quote is the beginning of an answer's body; "" when it says nothing to people.
+// quote returns the beginning of an answer's body; "" if it is not text for people.
 func quote(body string) string {
 	body = strings.Join(strings.Fields(body), " ")
 	if body == "" || !utf8.ValidString(body) {
@@ -225,7 +228,8 @@ func quote(body string) string {
 	return fmt.Sprintf("%q", body)
 }
 
-// output is what a successful action says of itself, with the answer where that is JSON and fits into the log.
+// output returns the output of a successful action, with the answer where that is JSON and fits
+// into the log.
 func output(answer webhook.Answer, text string, r *secret.Redactor) json.RawMessage {
 	said := map[string]any{"text": text, "status": answer.Status}
 	if body := []byte(r.Text(string(answer.Body))); json.Valid(body) && len(body) < blob.Inline {

@@ -93,8 +93,8 @@ func (w world) archived(t *testing.T, key string) string {
 	return string(content)
 }
 
-// told is an outcome with its times made the same for all.
-func told(o action.Outcome) string {
+// comparable returns an outcome with its times replaced, so that it can be compared.
+func comparable(o action.Outcome) string {
 	text := fmt.Sprintf("%s %s %s %s", o.Kind, o.Code, o.Error, o.Output)
 	return strings.TrimSpace(regexp.MustCompile(`in \d+ ms`).ReplaceAllString(text, "in N ms"))
 }
@@ -127,27 +127,27 @@ func TestAnswersBecomeOutcomes(t *testing.T) {
 			test.atMostOnce = test.atLeast
 		}
 		for delivery, want := range map[string]string{"at-least-once": test.atLeast, "at-most-once": test.atMostOnce} {
-			if got := told(setup(t, address, delivery).Do(t.Context(), attempt(`{"team": "web"}`))); got != want {
+			if got := comparable(setup(t, address, delivery).Do(t.Context(), attempt(`{"team": "web"}`))); got != want {
 				t.Errorf("%s: got %s, want %s", delivery, got, want)
 			}
 		}
 	}
 }
 
-// A request that surely never left is tried again whatever the delivery; one that may have left is not when it may
-// happen once only.
+// A request that surely never left is tried again whatever the delivery; one that may have left is
+// not when it may happen once only.
 func TestWithoutAnAnswerOnlyTheUnsentIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + l.Addr().String()
+	silent := "http://" + l.Addr().String()
 	l.Close()
 	closing := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for _, test := range []struct{ address, delivery, kind, code string }{
-		{nobody, "at-least-once", "throttle", "dial_error"},
-		{nobody, "at-most-once", "throttle", "dial_error"},
+		{silent, "at-least-once", "throttle", "dial_error"},
+		{silent, "at-most-once", "throttle", "dial_error"},
 		{closing, "at-least-once", "retry", "connection_lost"},
 		{closing, "at-most-once", "retry", "outcome_unknown"},
 		{"http://10.0.0.1", "at-most-once", "fatal", "address_refused"},
@@ -230,7 +230,7 @@ func TestTheBreakerSaysWhatARefusalIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + l.Addr().String()
+	silent := "http://" + l.Addr().String()
 	l.Close()
 	const own = `breaker: {defaults: false, patterns: [{statusCode: 400, jsonPath: "$.error"}]}, `
 	for _, test := range []struct {
@@ -246,9 +246,9 @@ func TestTheBreakerSaysWhatARefusalIs(t *testing.T) {
 		{answers, "/403", own, action.Retry, false},
 		{answers, "/200", `breaker: {patterns: [{statusCode: 200}]}, `, action.Done, false}, // 2xx is success before
 		{answers, "/503", "delivery: at-most-once, ", action.Retry, true},                   // the action fails, the lane is slowed
-		{nobody, "/", "", action.Throttle, true},
-		{nobody, "/", own, action.Retry, false},
-		{nobody, "/", own + "delivery: at-most-once, ", action.Throttle, false}, // surely unsent
+		{silent, "/", "", action.Throttle, true},
+		{silent, "/", own, action.Retry, false},
+		{silent, "/", own + "delivery: at-most-once, ", action.Throttle, false}, // surely unsent
 	} {
 		line := test.config + `request: {url: "%s` + test.path + `", allowNetworks: [127.0.0.0/8]}`
 		got := configured(t, test.address, line).Do(t.Context(), attempt(`{}`))
@@ -267,8 +267,8 @@ func TestTheExchangeIsArchivedWithoutSecrets(t *testing.T) {
 	})
 	w := setup(t, address, "at-least-once")
 	got := w.Do(t.Context(), attempt(`{"team": "web"}`))
-	if want := `retry http_500 500 in N ms: "/teams/web sent {\"text\": \"hello\", \"day\": \"21\"} with [secret:token]"`; told(got) != want {
-		t.Errorf("got %s, want %s", told(got), want)
+	if want := `retry http_500 500 in N ms: "/teams/web sent {\"text\": \"hello\", \"day\": \"21\"} with [secret:token]"`; comparable(got) != want {
+		t.Errorf("got %s, want %s", comparable(got), want)
 	}
 	if want := "action/2026w47/" + attempt("").Action.ID.String() + "/exchange-1.json"; got.Ref != want {
 		t.Fatalf("ref %q, want %q", got.Ref, want)
@@ -333,7 +333,7 @@ func TestInputsAtFault(t *testing.T) {
 		`{"team": "web", "when": "soon"}`: `fatal template body: date "02" .parameters.when: error calling date: soon is no time such as 2026-11-21T10:00:00Z`,
 		`{"team": "web", "text": "` + strings.Repeat("x", 1<<20) + `"}`: `fatal template body: the text is longer than 1048576 bytes`,
 	} {
-		if got := told(w.Do(t.Context(), attempt(parameters))); got != want {
+		if got := comparable(w.Do(t.Context(), attempt(parameters))); got != want {
 			t.Errorf("%.40s: got %s, want %s", parameters, got, want)
 		}
 	}
@@ -365,7 +365,7 @@ func TestNoSecretIsEverWrittenDown(t *testing.T) {
 		body = before + "hunter2-hunter2" + after
 		status = rapid.SampledFrom([]int{200, 400, 401, 410, 500, 503}).Draw(r, "status")
 		got := w.Do(t.Context(), attempt(`{"team": "hunter2-hunter2"}`))
-		if text := told(got) + w.archived(t, got.Ref); strings.Contains(text, "hunter2-hunter2") {
+		if text := comparable(got) + w.archived(t, got.Ref); strings.Contains(text, "hunter2-hunter2") {
 			r.Fatal(text)
 		}
 	})

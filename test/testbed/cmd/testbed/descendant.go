@@ -59,7 +59,7 @@ func collect() {
 	}
 }
 
-// descendants are the processes below this one, parents first.
+// descendants returns the processes below this one, parents first.
 func descendants() []descendant {
 	children := map[int][]descendant{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed

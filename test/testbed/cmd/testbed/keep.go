@@ -19,8 +19,8 @@ const grace = 10 * time.Second
 
 // keep runs the command, cleans up after it and returns the exit status.
 func keep(argv []string) int {
-	// Whoever loses its parent below here becomes a child of this process, so
-	// nobody can leave its sight.
+	// A process below this one that loses its parent becomes this one's child, so
+	// none can escape.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "testbed: adopt orphans:", err)
 		return 3
@@ -72,7 +72,7 @@ func attend(argv []string, folder string) (status int, interrupted bool) {
 			}
 			return statusOf(err), false
 		case <-late:
-			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // gone already: Wait tells
+			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // an error means that it has ended, which Wait reports
 		case <-signals:
 			if interrupted {
 				_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)

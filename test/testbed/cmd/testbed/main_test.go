@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test's own file stand in for the command.
+// TestMain lets the test's own executable act as the command.
 func TestMain(m *testing.M) {
 	if os.Getenv("TESTBED_KEEP") != "" {
 		os.Exit(keep(os.Args[1:]))
