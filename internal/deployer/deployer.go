@@ -3,7 +3,6 @@ package deployer
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -108,13 +107,6 @@ func (d *Deployer) Run(ctx context.Context) error {
 	loops.Wait()
 	member.Leave(context.WithoutCancel(ctx), d.ledger, d.current(), d.log)
 	return err
-}
-
-// Stopped names the pipelines whose decisions stopped at a broken invariant, and says why.
-func (d *Deployer) Stopped() map[string]error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return maps.Clone(d.stopped)
 }
 
 // loop makes rounds until ctx ends.
