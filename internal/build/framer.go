@@ -83,9 +83,6 @@ func (f *Framer) Close(emit func(Frame)) {
 	f.rest = nil
 }
 
-// Pending reports whether a line has begun and is not yet given out.
-func (f *Framer) Pending() bool { return len(f.rest) > 0 }
-
 // unfinished returns the number of bytes at the end that begin an incomplete UTF-8 sequence.
 func unfinished(text []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {

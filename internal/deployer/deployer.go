@@ -3,7 +3,6 @@ package deployer
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
