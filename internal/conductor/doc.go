@@ -31,6 +31,13 @@
 //     action has the same id everywhere, so that only one is created.
 //   - measure samples the queue for the metrics, on one instance.
 //
+// # Why not the obvious way
+//
+// The obvious way is a loop per worker that claims an action, does it and records its end: two
+// transactions for each action. Here one turn records the ends and claims for all workers, so that
+// throughput is not bounded by commits. The price is that claims wait in memory, and that a lost
+// answer leaves it unknown what was claimed; most of package turn deals with these two.
+//
 // # Claims that wait
 //
 // A lane is claimed ahead of the workers by as much as it ran recently, at most 2,000 claims and

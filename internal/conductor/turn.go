@@ -39,6 +39,7 @@ type loop struct {
 	answers chan func(now time.Time) // a function per finished transaction, which the loop calls with its answer
 }
 
+// newLoop makes the loop of a conductor. Its state is not joined yet.
 func newLoop(c *Conductor) *loop {
 	t := &loop{
 		Conductor: c,
