@@ -58,7 +58,7 @@
 // # Finding work
 //
 // The transaction that makes work ready names its lanes, to this process and to other instances,
-// and the next turn claims from these lanes. So one transaction lies between the signal and the
+// and the next turn claims from these lanes. So there is one transaction between the signal and the
 // attempt, however many lanes are blocked. The loop searches for lanes only when it does not know
 // them: at the start, after a heartbeat or a poll that found something, and after changes of many
 // lanes.

@@ -59,7 +59,8 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 		if p == nil {
 			p = d.takeOver(ctx, head, alive)
 		}
-		// head.Seq may be old by now, after the passes before it; another notification has then come.
+		// head.Seq may be old by now, after the passes before it; another notification has then
+		// come.
 		if p != nil && p.due(head.Seq, time.Now()) {
 			d.pass(ctx, head.Pipeline, p)
 		}
@@ -178,7 +179,7 @@ func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (ledger.Head, 
 	began := time.Now()
 	head, err := d.ledger.Pass(ctx, p.lease, x.engine.Seq(), x.decide)
 	d.metrics.PassSeconds.Observe(time.Since(began).Seconds())
-	if x.err != nil { // as decide returned it: the caller tells errMoved and broken apart from the ledger's errors
+	if x.err != nil { // as decide returned it: the caller distinguishes errMoved and broken
 		return head, x.err
 	}
 	return head, err

@@ -60,9 +60,9 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionIsTold checks that the tests or their transcripts name each of the design's
+// TestEveryDecisionHasATest checks that the tests or their transcripts name each of the design's
 // decisions R1 to R25.
-func TestEveryDecisionIsTold(t *testing.T) {
+func TestEveryDecisionHasATest(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
 	for _, pattern := range []string{"testdata/*.txt", "*_test.go"} {

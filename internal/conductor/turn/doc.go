@@ -33,7 +33,7 @@
 //
 // # Guarantees
 //
-// The tests check these after every event of random programs:
+// turn_test.go checks these, most after every event of random programs:
 //
 //   - No more is claimed or begun than workers, tokens and slots allow.
 //   - No attempt begins after its claim's lease, by the local clock.
