@@ -31,6 +31,13 @@
 //     action has the same id everywhere, so that only one is created.
 //   - measure samples the queue for the metrics, on one instance.
 //
+// # Why not the obvious way
+//
+// The obvious way is a loop per worker that claims an action, does it and records its end: two
+// transactions for each action. Here one turn records the ends and claims for all workers, so that
+// throughput is not bounded by commits. The price is that claims wait in memory, and that a lost
+// answer leaves it unknown what was claimed; most of package turn deals with these two.
+//
 // # Claims that wait
 //
 // A lane is claimed ahead of the workers by as much as it ran recently, at most 2,000 claims and
@@ -51,7 +58,7 @@
 // # Finding work
 //
 // The transaction that makes work ready names its lanes, to this process and to other instances,
-// and the next turn claims from these lanes. So one transaction lies between the signal and the
+// and the next turn claims from these lanes. So there is one transaction between the signal and the
 // attempt, however many lanes are blocked. The loop searches for lanes only when it does not know
 // them: at the start, after a heartbeat or a poll that found something, and after changes of many
 // lanes.

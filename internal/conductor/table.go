@@ -31,6 +31,7 @@ func (c *Conductor) Serve(t Table) {
 	loop.Poke(c.rescheduled)
 }
 
+// newTable computes the names that the loops read, once per table.
 func newTable(t Table) *table {
 	next := &table{Table: t, names: slices.Sorted(maps.Keys(t.Handlers))}
 	for _, name := range next.names {

@@ -39,7 +39,8 @@ type claimLoop struct {
 	answers chan func(now time.Time) // a function per finished transaction, which the loop calls with its answer
 }
 
-func newClaimLoop(c *Conductor) *claimLoop {
+// newLoop makes the loop of a conductor. Its state is not joined yet.
+func newLoop(c *Conductor) *claimLoop {
 	t := &claimLoop{
 		Conductor: c,
 		state:     turn.New(turn.Config{Workers: c.cfg.Workers, Rows: c.cfg.TurnRows, NotifyWait: c.cfg.NotifyWait}),

@@ -33,6 +33,8 @@ func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	return change(x.pipeline, x.decision), nil
 }
 
+// run applies the rows that are new under the lock, then decides. An error rolls the transaction
+// back.
 func (x *pass) run(locked journal.Locked) error {
 	// The ledger repeats a transaction that the database aborted. The engine has applied what it
 	// decided in the first try, and cannot undo it.

@@ -51,7 +51,7 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return next, err
 	}
-	d.others = false
+	d.others = false // set by takeOver for each pipeline of another instance
 	d.notice(heads)
 	d.lag(heads)
 	alive := map[action.ID]bool{} // owners that were found alive in this round
@@ -60,6 +60,8 @@ func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
 		if p == nil {
 			p = d.takeOver(ctx, head, alive)
 		}
+		// head.Seq may be old by now, after the passes before it; another notification has then
+		// come.
 		if p != nil && p.due(head.Seq, time.Now()) {
 			d.pass(ctx, head.Pipeline, p)
 		}
@@ -110,7 +112,7 @@ func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[ac
 	}
 	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
 	p := &held{lease: lease, claimed: map[pipeline.StepKey]time.Time{}}
-	d.held[head.Pipeline] = p
+	d.held[head.Pipeline] = p // without an engine: the first pass folds the log
 	return p
 }
 
@@ -118,6 +120,7 @@ func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[ac
 // no event: while it holds pipelines, it is looked for, and more often while deployments are
 // moving.
 func (d *Deployer) next(now time.Time) time.Time {
+	// With jitter, so that instances that started together do not read the heads together.
 	next := now.Add(loop.Jitter(look))
 	sooner := func(t time.Time) {
 		if t.Before(next) {
@@ -177,7 +180,7 @@ func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (journal.Head,
 	began := time.Now()
 	head, err := d.ledger.Pass(ctx, p.lease, x.engine.Seq(), x.decide)
 	d.metrics.PassSeconds.Observe(time.Since(began).Seconds())
-	if x.err != nil { // as decide returned it: the caller tells errMoved and broken apart from the ledger's errors
+	if x.err != nil { // as decide returned it: the caller distinguishes errMoved and broken
 		return head, x.err
 	}
 	return head, err

@@ -16,6 +16,7 @@ type edges struct {
 	to    []int32
 }
 
+// of returns where the edges of n lead, in the order in which they were given.
 func (e edges) of(n int32) []int32 { return e.to[e.start[n]:e.start[n+1]] }
 
 func (e edges) count() int { return len(e.start) - 1 }
@@ -88,6 +89,8 @@ func components(next edges) []int32 {
 	return t.component
 }
 
+// tarjan is the state of Tarjan's algorithm. path replaces the call stack; open is the stack of
+// steps that have no component yet.
 type tarjan struct {
 	next       edges
 	index, low []int32 // index 0: not met yet
@@ -124,6 +127,8 @@ func (t *tarjan) enter(v int32) {
 	t.path = append(t.path, v)
 }
 
+// leave ends the visit of v, whose edges have all been followed. If v cannot reach a step that was
+// met before it, v and everything above it on open are one component.
 func (t *tarjan) leave(v int32) {
 	t.path = t.path[:len(t.path)-1]
 	if len(t.path) > 0 {

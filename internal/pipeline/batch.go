@@ -10,6 +10,7 @@ import (
 // name of its range, which has no slash.
 type batchID string
 
+// isHost reports whether the batch is a host: pipeline/stage/group/host has three slashes.
 func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
 
 // batch is one pair of steps (open, close) of a graph and the region between them. At most one
@@ -192,6 +193,8 @@ func (e *Engine) release(t *deployment, b batch) {
 	}
 }
 
+// nested reports whether inner is within outer. A host is within any batch that has its stage; a
+// range is not within a smaller one.
 func nested(inner, outer batch) bool {
 	for _, s := range inner.stages {
 		if !slices.Contains(outer.stages, s) {
@@ -269,6 +272,8 @@ func changedRegions(old, next *Graph) []batch {
 	return list
 }
 
+// stagePaths returns the sorted paths of stages, by which regions of two versions are compared: a
+// stage's number differs from version to version.
 func (p *Graph) stagePaths(stages []int32) []string {
 	paths := make([]string, len(stages))
 	for i, s := range stages {

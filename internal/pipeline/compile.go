@@ -234,6 +234,7 @@ func (j *judge) hosts() {
 	}
 }
 
+// arch checks that a host can get an artifact from the builds before it.
 func (j *judge) arch(scope string, h *Host, builders string, labels []string) {
 	switch {
 	case len(labels) == 0:

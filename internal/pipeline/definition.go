@@ -361,6 +361,7 @@ func (d *Definition) ArtifactFor(stage string, h *Host) string {
 	return onlyOne(d.labelsBefore(reached(i, reversed(d.stageEdges()))))
 }
 
+// onlyOne returns the label if there is exactly one, else "".
 func onlyOne(labels []string) string {
 	if len(labels) == 1 {
 		return labels[0]

@@ -52,8 +52,10 @@ type deployment struct {
 	outranked  bool                 // it may have steps left on a resource that a newer deployment started
 }
 
+// stepName identifies a step across versions of the definition.
 type stepName struct{ target, event string }
 
+// noteName identifies notes that Occurrence numbers.
 type noteName struct{ target, event string }
 
 // hold is the reason why nothing starts: a person asked for it, or the deployment goes no further

@@ -40,6 +40,7 @@ func withoutName(s Service) Service {
 	return s
 }
 
+// differ collects the differences of two versions, one line for each.
 type differ struct {
 	old, next *Definition
 	words     []string

@@ -135,6 +135,7 @@ type editing struct {
 	edit      Edit
 }
 
+// noteKey is a noteName of one deployment; 0 is the pipeline itself.
 type noteKey struct {
 	deployment int64
 	noteName

@@ -25,8 +25,12 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 	return f
 }
 
+// isListed reports whether effects list the step: markers follow from other steps and would only
+// hide them.
 func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
 
+// effectOn adds one step of the next graph to the effect, unless the edit changes nothing about
+// it.
 func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n int32) {
 	if !next.nodes[n].isListed() || after.is(n, complete) {
 		return
@@ -75,6 +79,7 @@ func (e *Engine) effectWords(t *deployment, next *Graph, after *walk, f Effect, 
 	return w.words
 }
 
+// effectWriter describes an effect in words. after is the deployment's walk over the next graph.
 type effectWriter struct {
 	t          *deployment
 	next       *Graph
@@ -132,6 +137,8 @@ func (w *effectWriter) runsOrNot(what, target string, n int32) {
 	}
 }
 
+// whyNot returns why a step is left out: the reason of an exclusion, or else the later work that
+// was done without it.
 func (w *effectWriter) whyNot(target string, n int32) string {
 	for _, x := range w.exclusions {
 		if covers(x.target, x.event, stepName{target, w.next.nodes[n].event}) {
@@ -179,6 +186,7 @@ func (w *effectWriter) isNew(p stepKind) bool {
 	return ok && !w.t.plan.pairs[p]
 }
 
+// step describes what the edit does with one new event.
 func (w *effectWriter) step(f Effect, event string) {
 	runs, first := 0, ""
 	for _, k := range f.Added {

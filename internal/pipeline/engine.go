@@ -102,6 +102,7 @@ func (e *Engine) resumeCommand(t *deployment, stage int32) string {
 	return command
 }
 
+// state returns a deployment's state. A deployment that has ended is not shown as held.
 func (e *Engine) state(t *deployment) DeploymentState {
 	s := DeploymentState{
 		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
@@ -241,4 +242,6 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 	}
 }
 
+// sortedKeys returns a map's keys in order, so that the same rows always lead to the same
+// decisions.
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -30,6 +30,8 @@ type explanation struct {
 	front      fronts
 }
 
+// step returns the state of one step. Excluded comes before elided, since it names a cause that
+// people can look up.
 func (x *explanation) step(n int32) StepState {
 	e, t := x.e, x.t
 	s := StepState{

@@ -63,6 +63,8 @@ func (e *Engine) Apply(row Entry) error {
 	return e.applyNote(t, row)
 }
 
+// applyChange folds a row about the pipeline itself. A change without a case here, such as
+// host-joined, is only for people.
 func (e *Engine) applyChange(row Entry) error {
 	e.notes[noteName{row.Target, row.Event}]++
 	switch row.Event {
@@ -82,6 +84,7 @@ func (e *Engine) applyChange(row Entry) error {
 	return nil
 }
 
+// create folds the creation of a deployment. Its number is its rank, so numbers must grow.
 func (e *Engine) create(row Entry) error {
 	plan := e.plans[e.version]
 	if plan == nil {
@@ -208,6 +211,7 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	e.settle(t, n)
 }
 
+// applyNote folds a note. A note without a case here changes nothing.
 func (e *Engine) applyNote(t *deployment, row Entry) error {
 	switch row.Event {
 	case StepClaimed:
@@ -245,6 +249,8 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 	return nil
 }
 
+// applyClaim folds a claim. It asserts the conditions that a pass has checked, because the row may
+// come from the log: I11, I2, I9, I1 (acquire) and I4.
 func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	name := stepName{row.Target, detail[StepDetail](row).Event}
 	n := t.plan.find(name.target, name.event)

@@ -37,11 +37,13 @@ const (
 	chainStep                    // an action on a host
 )
 
+// takesAction reports whether the step is work; any other step is a marker.
 func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
 
 // place is what a target names.
 type place struct{ stage, group, host int32 }
 
+// stagePlan is a stage of the graph. Its nodes are its own steps, without those of its groups.
 type stagePlan struct {
 	path              string
 	started, finished int32
@@ -52,6 +54,7 @@ type stagePlan struct {
 	locked            bool    // it is a batch of its own
 }
 
+// groupPlan is a group of hosts of the graph.
 type groupPlan struct {
 	path              string
 	stage             int32
@@ -60,6 +63,7 @@ type groupPlan struct {
 	spec              *Group
 }
 
+// hostPlan is a host of the graph.
 type hostPlan struct {
 	path         string
 	stage, group int32

@@ -63,6 +63,7 @@ type lateness struct {
 	pairs map[stepKind]bool // late ones
 }
 
+// isLate reports whether the step is an instance of a late pair.
 func (l *lateness) isLate(n int32) bool {
 	at := &l.plan.nodes[n]
 	return at.stage >= 0 && l.pairs[stepKind{l.plan.stages[at.stage].path, at.event}]

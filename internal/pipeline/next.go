@@ -35,6 +35,7 @@ func newPlan(d *Definition) *Graph {
 	return p
 }
 
+// add appends a step and returns its provisional number.
 func (l *layout) add(event string, kind nodeKind, stage, group, host int32) int32 {
 	l.plan.nodes = append(l.plan.nodes, node{event, stage, group, host, kind})
 	return int32(len(l.plan.nodes) - 1)
@@ -44,6 +45,8 @@ func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
 
+// stage lays out a stage. A stage without builds and groups gets an edge from its start to its
+// finish, so that the walk passes through it.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
@@ -65,6 +68,8 @@ func (l *layout) stage(i int32) {
 	p.stages = append(p.stages, s)
 }
 
+// build lays out a build stage: the build and its artifacts are parallel, because an artifact may
+// be registered before the build has ended, or without any.
 func (l *layout) build(i int32, s *stagePlan) {
 	b := l.plan.def.Stages[i].Build
 	add := func(event string, kind nodeKind) {
@@ -81,6 +86,8 @@ func (l *layout) build(i int32, s *stagePlan) {
 	}
 }
 
+// group lays out a group and its hosts, which are parallel; maxParallel is a condition, not an
+// edge.
 func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
 	p, g := l.plan, int32(len(l.plan.groups))
 	path := Path(s.path, d.Name)
@@ -101,6 +108,7 @@ func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
 	return g
 }
 
+// host lays out a host: host-started, the chain, host-finished, one after another.
 func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	p, h := l.plan, int32(len(l.plan.hosts))
 	s := &p.def.Stages[stage]
@@ -201,6 +209,7 @@ func (p *Graph) onHosts(group int32) []int32 {
 	return list
 }
 
+// renumber replaces the provisional numbers of steps in stages, groups and hosts.
 func (l *layout) renumber(rank []int32) {
 	p := l.plan
 	all := func(list []int32) {

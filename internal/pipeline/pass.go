@@ -203,6 +203,7 @@ func (t *deployment) hasStepsLeft(host *hostPlan) bool {
 	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
 
+// supersede ends an older deployment in favor of a newer one.
 func (p *pass) supersede(older, newer *deployment, what string) error {
 	return p.note(older, p.e.pipeline, PipelineSuperseded, endDetail{
 		Deployment: newer.number, Reason: p.e.label(newer) + " " + what,
@@ -222,6 +223,7 @@ func (e *Engine) hasArtifacts(t *deployment, stage int32) bool {
 	return len(t.plan.def.Stages[stage].Build.Artifacts) > 0
 }
 
+// fact records a marker as complete.
 func (p *pass) fact(t *deployment, n int32) error {
 	row := Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact}
 	if t.plan.nodes[n].kind == artifactStep {
@@ -230,6 +232,7 @@ func (p *pass) fact(t *deployment, n int32) error {
 	return p.append(t, row)
 }
 
+// claim records that a step takes an action, and adds the action to the decision.
 func (p *pass) claim(t *deployment, n int32) error {
 	at := &t.plan.nodes[n]
 	w := Work{
@@ -245,6 +248,7 @@ func (p *pass) claim(t *deployment, n int32) error {
 	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})
 }
 
+// note records a note about a deployment.
 func (p *pass) note(t *deployment, target, event string, about any) error {
 	text, err := json.Marshal(about)
 	if err != nil {

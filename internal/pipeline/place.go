@@ -182,6 +182,8 @@ func lacking(plan *Graph, labels map[string]bool) []exclusion {
 
 func tooLate(label string) string { return label + " is built for later revisions only" }
 
+// compareNames orders steps by target, then event. Iterating in this order makes decisions
+// repeatable.
 func compareNames(a, b stepName) int {
 	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
 }

@@ -21,6 +21,7 @@ type starts struct {
 	out     int     // how many are on the heap or parked
 }
 
+// clear empties the queue for a graph. It keeps the arrays of the heap.
 func (q *queue) clear(p *Graph) {
 	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
 	q.listed = make([]bool, len(p.nodes))

@@ -48,6 +48,7 @@ func (r *refusing) state(t *deployment) string {
 	return r.e.label(t) + " is inside"
 }
 
+// chain refuses a changed order of steps that the old and the new chain share.
 func (r *refusing) chain(t *deployment, stage int) {
 	s := &r.next.def.Stages[stage]
 	was := findStage(t.plan.def, s.Name)
@@ -59,6 +60,7 @@ func (r *refusing) chain(t *deployment, stage int) {
 	}
 }
 
+// hosts refuses changed identities of hosts that the deployment has started.
 func (r *refusing) hosts(t *deployment, stage int32) {
 	for _, g := range r.next.stages[stage].groups {
 		for i, h := range r.next.groups[g].hosts {
@@ -71,6 +73,7 @@ func (r *refusing) hosts(t *deployment, stage int32) {
 	}
 }
 
+// host refuses the change of one host, and names what is to be done instead.
 func (r *refusing) host(t *deployment, h int32, group, scope string, was, now identity) {
 	host := &r.next.hosts[h]
 	label, wait := r.e.label(t), "wait until it has ended, or cancel it"
@@ -126,6 +129,7 @@ func reordered(old, next []Step) string {
 // identity is where a host is and what runs there. It stays while a deployment is inside.
 type identity struct{ address, user, root, service string }
 
+// identity returns the identity of a host in this version.
 func (p *Graph) identity(h int32) identity {
 	host := &p.hosts[h]
 	user := ""

@@ -46,6 +46,8 @@ type simulation struct {
 // byEnd is a heap of running steps: the one that ends first, then the one that began first.
 type byEnd []running
 
+// running is a step under way. order makes steps that end at the same time end in the order in
+// which they began.
 type running struct {
 	PlanStep
 	order int
@@ -70,6 +72,7 @@ func newSimulation(version int, plan *Graph, duration func(StepKey) time.Duratio
 	return s
 }
 
+// run alternates passes with the end of the step that ends next, until nothing is live.
 func (s *simulation) run(revision int64) ([]PlanStep, error) {
 	s.external(revision)
 	created := Entry{Deployment: 1, Target: s.engine.pipeline, Event: DeploymentCreated, Class: Note, Revision: revision}
@@ -104,6 +107,7 @@ func (s *simulation) external(revision int64) {
 	}
 }
 
+// register registers the artifacts of a build, as a successful build does.
 func (s *simulation) register(revision int64, b *Build) {
 	if s.engine.artifacts[revision] == nil {
 		s.engine.artifacts[revision] = map[string]json.RawMessage{}
@@ -113,6 +117,8 @@ func (s *simulation) register(revision int64, b *Build) {
 	}
 }
 
+// begin puts a decision's markers and actions into the plan. A step of unknown or negative
+// duration takes no time.
 func (s *simulation) begin(d Decision, now time.Duration) {
 	for _, row := range d.Entries {
 		if row.Class == Fact {
@@ -126,6 +132,7 @@ func (s *simulation) begin(d Decision, now time.Duration) {
 	}
 }
 
+// end completes a step.
 func (s *simulation) end(step PlanStep, revision int64) error {
 	s.done = append(s.done, step)
 	if step.Event == BuildCompleted {

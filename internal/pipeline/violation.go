@@ -15,6 +15,7 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("invariant %s of pipeline %s does not hold at entry %d: %s", v.Invariant, v.Pipeline, v.Seq, v.Text)
 }
 
+// violation returns the error for a broken invariant at the row that was just applied.
 func (e *Engine) violation(invariant, format string, args ...any) error {
 	return &Violation{Invariant: invariant, Pipeline: e.pipeline, Seq: e.seq, Text: fmt.Sprintf(format, args...)}
 }

@@ -16,7 +16,7 @@ type Takeover struct {
 	Within time.Duration // from the kill until the last claim was taken over or its action had ended
 }
 
-// KillOneOfTwo has two conductors work, kills one of them while it holds claims, and waits until
+// KillOneOfTwo has two conductors work, kills one while it holds claims, and waits until
 // all actions have ended.
 func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
 	release := w.Target.Hold() // no visit is answered before the kill

@@ -56,7 +56,7 @@ func TestDamagedLogIsRefusedAndKept(t *testing.T) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	damaged := []byte(strings.Repeat("this is no database ", 500))
+	damaged := []byte(strings.Repeat("this is not a database ", 500))
 	log := filepath.Join(home, "waybill.db")
 	if err := os.WriteFile(log, damaged, 0o600); err != nil {
 		t.Fatal(err)

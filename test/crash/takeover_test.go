@@ -45,7 +45,7 @@ func (s *server) kill() {
 	s.ended <- err
 }
 
-// TestServersTakeOver has two servers share one PostgreSQL. One of them is
+// TestServersTakeOver has two servers share one PostgreSQL. One is
 // killed at random moments and another started; every deployment continues.
 func TestServersTakeOver(t *testing.T) {
 	t.Parallel()

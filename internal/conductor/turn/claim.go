@@ -15,6 +15,8 @@ func (s *State) Advance(now time.Time) []*Claim {
 	return s.started
 }
 
+// advance does the work of Advance: it retries deferred ends, opens lanes whose time has come, and
+// serves the circle. While attempts may not begin, it frees the reserved workers instead.
 func (s *State) advance(now time.Time) {
 	s.expiry = s.nextExpiry(now)
 	if s.deferred > 0 && !now.Before(s.deferredTo) {

@@ -30,4 +30,16 @@
 // At most two transactions are under way, so that the database works on one while the next is
 // prepared. When the answer of a turn that claims is lost, nothing is decided until the
 // instance's own claims were read: the lost turn may have been committed.
+//
+// # Guarantees
+//
+// turn_test.go checks these, most after every event of random programs:
+//
+//   - No more is claimed or begun than workers, tokens and slots allow.
+//   - No attempt begins after its claim's lease, by the local clock.
+//   - A claim that waits too long is given back, and spends nothing.
+//   - Waiting claims are bounded in number and in bytes.
+//   - Ends are recorded within a few milliseconds, also while nothing may be claimed.
+//   - Between two claims of one lane, each other lane with work and room has had its turn.
+//   - After an answer that changes nothing, Next waits.
 package turn
