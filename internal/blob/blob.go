@@ -56,7 +56,7 @@ func complete(key, digest string) string {
 // the store or meets a folder's temporary files.
 func checkKey(key string) error {
 	if !fs.ValidPath(key) || key == "." || key == "tmp" || strings.HasPrefix(key, "tmp/") || strings.ContainsRune(key, 0) {
-		return fault.New(fault.Invalid, "%q is no key of a blob", key)
+		return fault.New(fault.Invalid, "%q is not a valid key of a blob", key)
 	}
 	return nil
 }

@@ -185,9 +185,9 @@ func (c *Caboose) beats(ctx context.Context) {
 		switch {
 		case err == nil, ctx.Err() != nil:
 		case fault.Is(err, fault.StaleClaim):
-			c.log.Warn("declared dead; joining anew", obs.KeyInstance, c.current().ID.String())
+			c.log.Warn("declared dead; joining again", obs.KeyInstance, c.current().ID.String())
 			if err := c.join(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("cannot join anew", obs.Error(err))
+				c.log.Error("cannot join again", obs.Error(err))
 			}
 		default:
 			c.log.Warn("heartbeat failed", obs.Error(err))

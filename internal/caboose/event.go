@@ -68,7 +68,7 @@ func (e event) observed() (o ledger.Observation, news bool) {
 		return ledger.Observation{}, false
 	}
 	if o.Outcome.Kind != action.Done && o.Outcome.Error == "" {
-		o.Outcome.Error = "Cirrus says " + e.Type + " and no more"
+		o.Outcome.Error = "Cirrus reported " + e.Type + " without a reason"
 	}
 	return o, true
 }

@@ -114,7 +114,7 @@ func (q *events) read(ctx context.Context, m aws.Message) (o ledger.Observation,
 	e, err := readEvent(m.Body)
 	if err != nil {
 		q.metrics.Events.WithLabelValues("unreadable").Inc()
-		q.log.Warn("message is no event of Cirrus; deleted", obs.KeyMessage, m.ID, obs.Error(err))
+		q.log.Warn("message is not an event of Cirrus; deleted", obs.KeyMessage, m.ID, obs.Error(err))
 		return o, false, nil
 	}
 	id, named := e.action()

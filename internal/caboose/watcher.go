@@ -71,7 +71,7 @@ func newWatcher(c *Caboose, handler string, cluster *kube.Cluster) (*watcher, er
 	}
 	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		if ctx.Err() == nil {
-			w.log.Warn("watching workflows was interrupted; it goes on by itself", obs.Error(err))
+			w.log.Warn("watching workflows was interrupted; it resumes by itself", obs.Error(err))
 		}
 	})
 	if err != nil {

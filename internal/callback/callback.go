@@ -62,7 +62,7 @@ func (e *Ends) Add(text string) error {
 	}
 	switch {
 	case status == 0:
-		return fmt.Errorf("%q is no end state", text)
+		return fmt.Errorf("%q is not an end state", text)
 	case negated && e.named.has(status), !negated && e.negated.has(status):
 		return fmt.Errorf("%s contradicts !%[1]s", strings.ToLower(status.String()))
 	case negated:

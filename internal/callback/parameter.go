@@ -56,7 +56,7 @@ var errNoNode = errors.New("selects nothing")
 var errTooManyItems = fmt.Errorf("asks the filter about more than %d items together", pathLimit/itemCost)
 
 // errNoList says that the items to choose from are not there.
-var errNoList = errors.New("selects no list")
+var errNoList = errors.New("does not select a list")
 
 // take returns the parameter's value: of a singular path the value of its node, of any other one always a list. It takes
 // the nodes that it looks at from left.

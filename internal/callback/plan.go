@@ -128,7 +128,7 @@ func (j Job) documents() (documents, error) {
 		}
 		value, err := decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("the %s of the job is no JSON: %w", name, err)
+			return nil, fmt.Errorf("the %s of the job is not valid JSON: %w", name, err)
 		}
 		docs[name] = value
 	}
@@ -161,7 +161,7 @@ func (p *planner) features() {
 	all, ok := output["features"].([]any)
 	switch {
 	case !ok:
-		p.fail(whole, CodeFeatures, fmt.Errorf("$.output.features is no list: there is nothing to call back for"))
+		p.fail(whole, CodeFeatures, fmt.Errorf("$.output.features is not a list of features"))
 		return
 	case len(all) > maxFeatures:
 		p.fail(whole, CodeManyFeatures, fmt.Errorf("$.output.features has %d elements; at most %d are called back for", len(all), maxFeatures))

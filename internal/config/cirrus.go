@@ -44,7 +44,7 @@ func (r *handlerReader) cirrus(n *document.Node) *Cirrus {
 	}
 	switch {
 	case c.SqsURL != "" && c.EventsQueueURL == "":
-		r.warn(n.Get("sqsUrl"), "cirrus-unobserved", r.path+".cirrusConf", "without eventsQueueUrl nobody learns what becomes of the work: "+
+		r.warn(n.Get("sqsUrl"), "cirrus-unobserved", r.path+".cirrusConf", "without eventsQueueUrl Waybill does not learn how the work ends: "+
 			"an action is SUCCESSFUL as soon as the queue has taken it")
 	case c.SqsURL == "" && c.EventsQueueURL != "":
 		r.warn(n.Get("eventsQueueUrl"), "cirrus-unused", r.path+".cirrusConf", "without sqsUrl nothing is sent that an event could be of")

@@ -82,7 +82,7 @@ func TestReadReportsEveryFaultWithItsPlace(t *testing.T) {
 		`server.yaml:2:24: unknown key "lisen" in server (did you mean "listen"?)`,
 		`server.yaml:4:22: conductors.default.workers: want a whole number from 1 to 10000, found 0`,
 		`server.yaml:4:32: conductors.default.drain: want a duration such as 25s or 7d, found "soon"`,
-		`server.yaml:5:1: the key "server" stands at 2:1 already`,
+		`server.yaml:5:1: the key "server" is already set at 2:1`,
 	}
 	_, err := Read("server.yaml", []byte(text))
 	if err == nil {

@@ -220,8 +220,7 @@ func (r *callbackReader) process(n *document.Node, cb *callback.Callback) bool {
 		known = append(known, f.Key)
 	}
 	if !slices.Contains(known, n.Text) { // else it is told of there
-		r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".process",
-			Text: "there is no process " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
+		r.unknownName(n, r.path+".process", "process", known)
 	}
 	return false
 }
@@ -295,7 +294,7 @@ func (r *callbackReader) nodes(n *document.Node, path string, perFeature bool) *
 		r.Add(n, "value-invalid", path, "$.feature is there with type: perFeature only")
 	default:
 		r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
-			Text:       "there is no document " + strconv.Quote(name) + "; there are " + strings.Join(callback.Documents(), ", "),
+			Text:       "document " + strconv.Quote(name) + " not found: want one of " + strings.Join(callback.Documents(), ", "),
 			Suggestion: fault.Nearest(name, callback.Documents())})
 	}
 	return found

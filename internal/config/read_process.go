@@ -104,8 +104,7 @@ func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handle
 			known = append(known, f.Key)
 		}
 	}
-	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".handler",
-		Text: "there is no handler " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
+	r.unknownName(n, r.path+".handler", "handler", known)
 	return Handler{}
 }
 

@@ -55,7 +55,7 @@ func proxyOfEnvironment() (Proxy, error) {
 		}
 		u, err := parseProxy(value)
 		if err != nil {
-			return Proxy{}, fmt.Errorf("%s of the environment is no address of a proxy", name) // it may hold a password
+			return Proxy{}, fmt.Errorf("%s of the environment is not the address of a proxy", name) // it may hold a password
 		}
 		p.addresses = append(p.addresses, dialed(u))
 	}
@@ -69,7 +69,7 @@ func parseProxy(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err == nil && (proxySchemes[strings.TrimSuffix(u.Scheme, "h")] == "" || u.Hostname() == "") {
-		err = errors.New("it is no address of a proxy")
+		err = errors.New("it is not the address of a proxy")
 	}
 	return u, err
 }

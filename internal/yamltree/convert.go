@@ -88,7 +88,7 @@ func (c *converter) inside(n *yaml.Node, f func()) {
 
 func (c *converter) alias(n *yaml.Node, via fault.Position, depth int) *document.Node {
 	if c.open[n.Alias] {
-		c.add(c.at(n), "alias-cycle", "the alias *%s stands inside what it names", n.Value)
+		c.add(c.at(n), "alias-cycle", "the alias *%s is inside the node that it names", n.Value)
 		return &document.Node{At: c.at(n)}
 	}
 	if via == (fault.Position{}) {
@@ -169,7 +169,7 @@ func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
 			continue
 		}
 		if first := written[name]; first != nil {
-			c.add(c.at(key), "key-repeated", "the key %q stands at %d:%d already", name, first.Line, first.Column)
+			c.add(c.at(key), "key-repeated", "the key %q is already set at %d:%d", name, first.Line, first.Column)
 			continue
 		}
 		written[name] = key
