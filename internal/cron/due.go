@@ -64,17 +64,23 @@ func (s Schedule) Due(past Past, since, now time.Time) Due {
 	return Due{Tick: ticks[len(ticks)-1], Replace: past.Lives}
 }
 
-// open lists the ticks after the past one that are not left out, at most MostMissed, oldest first.
-func (s Schedule) open(past Past, since, now time.Time) []time.Time {
-	from := past.At
+// start returns the time after which ticks are open.
+func (s Schedule) start(past Past, since time.Time) time.Time {
 	switch {
-	case from.IsZero():
-		from = since // a schedule that is new makes up for nothing
-	case s.Overlap == Skip && past.Lives:
-		return nil
-	case s.Overlap == Skip && past.Ended.After(from):
-		from = past.Ended
+	case past.At.IsZero():
+		return since // a schedule that is new makes up for nothing
+	case s.Overlap == Skip && past.Ended.After(past.At):
+		return past.Ended
 	}
+	return past.At
+}
+
+// open returns the ticks after the past one that are not left out, at most MostMissed, oldest first.
+func (s Schedule) open(past Past, since, now time.Time) []time.Time {
+	if s.Overlap == Skip && past.Lives && !past.At.IsZero() {
+		return nil
+	}
+	from := s.start(past, since)
 	var ticks []time.Time
 	lastMissed := -1
 	for at := s.Cron.Next(from, s.Zone); !at.IsZero() && !at.After(now); at = s.Cron.Next(at, s.Zone) {

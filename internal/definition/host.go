@@ -61,23 +61,32 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) pipe
 	return h
 }
 
-// hostURL reports a URL that is none of a host, and returns the name that is in it.
+// hostURL returns the name in the URL of a host, and reports a URL that is not one.
 func (r *reader) hostURL(n *document.Node, text, at string) string {
 	u, err := url.Parse(text)
-	const want = "want ssh://[user@]host[:port], local://name or local:///dir"
-	switch {
-	case err != nil || strings.Contains(text, "://") && u.Scheme != "ssh" && u.Scheme != "local" || hasControl(text):
-		r.Add(n, "bad-url", at, want)
-	case u.Scheme != "local":
+	valid := err == nil && !hasControl(text)
+	if valid && u.Scheme != "local" && (u.Scheme == "ssh" || !strings.Contains(text, "://")) {
 		r.Add(n, "not-supported", at, "ssh hosts are not yet supported")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":
-		r.Add(n, "bad-url", at, want)
+		return ""
+	}
+	if valid {
+		if name := localHost(u); name != "" {
+			return name
+		}
+	}
+	r.Add(n, "bad-url", at, "want ssh://[user@]host[:port], local://name or local:///dir")
+	return ""
+}
+
+// localHost returns the name in local://name, or the last folder of local:///dir; "" for any other URL.
+func localHost(u *url.URL) string {
+	switch {
+	case u.Scheme != "local" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":
+		return ""
 	case u.Host != "" && strings.Trim(u.Path, "/") == "" && validName(u.Host):
 		return u.Host
 	case u.Host == "" && path.Clean(u.Path) != "/" && path.IsAbs(u.Path):
 		return path.Base(path.Clean(u.Path))
-	default:
-		r.Add(n, "bad-url", at, want)
 	}
 	return ""
 }

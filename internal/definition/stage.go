@@ -50,15 +50,20 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 	return r.hostStage(s, n, at, base)
 }
 
-// oneKind reports a stage that is of no kind, or of several.
-func (r *reader) oneKind(n *document.Node, at, name string) {
-	var kinds []string
-	for _, key := range []string{"build", "hosts", "groups", "environment"} {
+// present returns the keys that a mapping has, in the order in which they are asked for.
+func present(n *document.Node, keys ...string) (some []string) {
+	for _, key := range keys {
 		if n.Get(key) != nil {
-			kinds = append(kinds, key)
+			some = append(some, key)
 		}
 	}
-	gate := n.Get("gates") != nil || n.Get("approval") != nil || n.Get("windows") != nil || n.Get("bake") != nil
+	return some
+}
+
+// oneKind reports a stage without a kind, or with several, and keys that belong to another kind.
+func (r *reader) oneKind(n *document.Node, at, name string) {
+	kinds := present(n, "build", "hosts", "groups", "environment")
+	gate := len(present(n, "gates", "approval", "windows", "bake")) > 0
 	switch {
 	case len(kinds) > 1:
 		r.Add(n, "several-kinds", at, "stage %q has both %s", name, strings.Join(kinds, " and "))
@@ -67,13 +72,11 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 	case len(kinds) == 1 && kinds[0] != "build" && n.Get("artifacts") != nil:
 		r.Add(n.Get("artifacts"), "misplaced", at, "stage %q has artifacts, but no build", name)
 	}
-	if n.Get("build") == nil {
+	if len(kinds) != 1 || kinds[0] != "build" {
 		return
 	}
-	for _, key := range []string{"service", "vars", "steps", "test"} {
-		if field := n.Get(key); field != nil && len(kinds) == 1 {
-			r.Add(field, "misplaced", at, "stage %q builds: %s belongs to stages with hosts", name, key)
-		}
+	for _, key := range present(n, "service", "vars", "steps", "test") {
+		r.Add(n.Get(key), "misplaced", at, "stage %q builds: %s belongs to stages with hosts", name, key)
 	}
 }
 

@@ -106,15 +106,19 @@ func (r *Reader) value(f *Field, path string, key *Key) {
 	if key.Values != nil && n.Kind != List && n.Kind != Map {
 		r.Choice(n, path, key.Values)
 	}
-	if key.Keys == nil {
-		return
+	if key.Keys != nil {
+		r.mappings(f, path, key.Keys)
 	}
-	if n.Kind == Map {
-		r.Check(n, Place{Path: path, At: f.At}, key.Keys)
+}
+
+// mappings checks the mapping under a key, or each mapping of the list under it.
+func (r *Reader) mappings(f *Field, path string, keys []Key) {
+	if f.Value.Kind == Map {
+		r.Check(f.Value, Place{Path: path, At: f.At}, keys)
 	}
-	for i, item := range n.Items {
+	for i, item := range f.Value.Items {
 		if item.Kind == Map {
-			r.Check(item, Place{Path: Index(path, i), At: item.At}, key.Keys)
+			r.Check(item, Place{Path: Index(path, i), At: item.At}, keys)
 		}
 	}
 }
