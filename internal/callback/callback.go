@@ -1,14 +1,3 @@
-// Package callback plans what follows the end of a job: of an ended action and its
-// documents it makes the actions that were asked for.
-//
-// Plan is pure. The ids that it makes are derived from the job's, so planning
-// twice is the same as once, and a receiver sees a stable webhook-id. What
-// cannot be planned is planned all the same, as an action that is FAILED at its
-// birth and says why: it holds back neither the job nor its siblings.
-//
-// Planner adds what is not pure: it fetches the documents of a job, and puts
-// parameters that are too big for a row into the blob store, before the
-// transaction that ends the job.
 package callback
 
 import (

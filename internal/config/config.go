@@ -1,5 +1,3 @@
-// Package config is server.yaml: what configures the control plane. Everything in it has a default,
-// so that no file is needed; what it says is checked whole before any of it counts.
 package config
 
 import (
