@@ -48,7 +48,7 @@ func Load(ctx context.Context, c Config) (sdk.Config, error) {
 }
 
 // Account is Step Functions and SQS of one account in one region. Calls are made
-// once: whoever calls knows when to try again.
+// once: the caller knows when to try again.
 type Account struct {
 	machines *sfn.Client
 	queues   *sqs.Client

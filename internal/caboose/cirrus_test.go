@@ -234,7 +234,7 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 	}
 }
 
-// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays, and nobody is there.
+// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays, and the process is gone.
 func TestKilledProcessesKeepNoShards(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -316,7 +316,7 @@ func TestExecutionsThatVanishedAreLost(t *testing.T) {
 	}
 }
 
-// cirrusEvent is what Cirrus tells of a payload.
+// cirrusEvent returns what Cirrus publishes about a payload.
 func cirrusEvent(kind, payload string) string {
 	raw, _ := json.Marshal(map[string]string{"event_type": kind, "payload_id": payload, "isotimestamp": "2026-11-20T10:00:00.123456+00:00",
 		"payload_url": "s3://bucket/input.json", "error": map[bool]string{true: "no luck"}[kind == "FAILED" || kind == "INVALID"]})
@@ -382,7 +382,7 @@ func TestEventsEndWhatTheQueueTook(t *testing.T) {
 	}
 }
 
-// TestOnlyTheirOwnEventsEndActions: what is nobody's, or not to be read, is taken out of the queue and changes nothing.
+// TestOnlyTheirOwnEventsEndActions: a message that belongs to no action, or cannot be read, is taken out of the queue and changes nothing.
 func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -396,7 +396,7 @@ func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 		cirrusEvent("FAILED", payloadID(host.ID)),                        // no such action
 		cirrusEvent("FAILED", payloadID(other[0].ID)),                    // of another handler
 		cirrusEvent("FAILED", "s2/workflow-somebodys/"+id.String()),      // not the payload that was sent
-		cirrusEvent("FAILED", "arn:aws:states:x:execution:"+id.String()), // a name is no right to end it
+		cirrusEvent("FAILED", "arn:aws:states:x:execution:"+id.String()), // a name alone does not permit ending it
 	} {
 		w.aws.Put(w.events, message)
 	}
@@ -448,7 +448,7 @@ func (c *cut) through(call string, do func() error) error {
 		return do()
 	}
 	if c.after {
-		_ = do() // nobody is there to hear it
+		_ = do() // the answer is not needed
 	}
 	close(c.dead)
 	return errCut

@@ -119,7 +119,7 @@ func TestKeysAreThoseOfWhatCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k[6]>>4 != 5 || k[8]>>6 != 2 {
-			t.Errorf("%x is no UUID version 5", k)
+			t.Errorf("%x is not a UUID version 5", k)
 		}
 		return k
 	}

@@ -50,7 +50,6 @@ type RuleError struct {
 }
 
 func (e *RuleError) Error() string { return e.Err.Error() }
-func (e *RuleError) Unwrap() error { return e.Err }
 
 // ParseRules reads both lists. A path is dotted (.features), [] matches all elements of a list, a key with dots or
 // brackets is quoted (."a.b"); a dot alone is the whole value. The deepest rule of a place wins. Without an

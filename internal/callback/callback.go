@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Kind is that of the actions that are planned here, but for chained jobs.
+// Kind is the kind of planned actions, except chained jobs.
 const Kind = "callback"
 
 // Callback is one configured callback of a process.
@@ -40,7 +40,7 @@ type statuses uint16
 
 func (s statuses) has(one action.Status) bool { return s>>one&1 == 1 }
 
-// Add adds what a text names: an end state in any case, or ! and one.
+// Add adds the end state that a text names, in any case, or its negation with !.
 func (e *Ends) Add(text string) error {
 	name, negated := strings.CutPrefix(text, "!")
 	var status action.Status

@@ -71,7 +71,7 @@ func TestFiltersOfOtherFilesAreRead(t *testing.T) {
 	}
 }
 
-// FuzzParseFilter: whatever stands in a file is a filter or an error with its place.
+// FuzzParseFilter: every text is a filter or an error with its place.
 func FuzzParseFilter(f *testing.F) {
 	for _, seed := range []string{"@.a == 1", "?(@.b)", "$.features[?@.x =~ /y/]", "feature.a", "@['a", "@.a[?@.b[?@.c", "!!@"} {
 		f.Add(seed)

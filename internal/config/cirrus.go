@@ -14,7 +14,7 @@ type Cirrus struct {
 	Endpoint       string // URL of a server that stands in for Amazon's
 	Profile        string // of the shared configuration and credentials files
 	SqsURL         string // Cirrus's process queue; "": state machines only
-	EventsQueueURL string // gets what Cirrus tells its workflow-event topic; "": what the queue took ends by that
+	EventsQueueURL string // receives what Cirrus publishes to its workflow-event topic; "": an action ends when the queue has taken it
 }
 
 // machineARN is how a state machine is named; a version or an alias may follow.

@@ -19,7 +19,7 @@ import (
 // Parameters are what a handler's actions may and must say, by name. The zero value allows none.
 type Parameters []Parameter
 
-// Parameter is one of them.
+// Parameter is one declared parameter.
 type Parameter struct {
 	Name     string
 	Default  any  // when Optional
@@ -47,7 +47,7 @@ func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) 
 	return ps.fill("parameter", given)
 }
 
-// fill is Fill of decoded parameters; word is what an error calls one of them.
+// fill is Fill of decoded parameters; word is the name that errors use for a parameter.
 func (ps Parameters) fill(word string, given map[string]any) (map[string]any, fault.Problems) {
 	var problems fault.Problems
 	known := ps.Names()

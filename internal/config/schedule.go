@@ -108,7 +108,7 @@ func (r *reader) ticking(f document.Field, path string, s Schedule, c *Config) (
 	return a
 }
 
-// ticker finds who makes a schedule's actions. One that has faults of its own is told of where it stands.
+// ticker returns what makes a schedule's actions. Faults of the handler or process itself are reported at its own place.
 func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (func(json.RawMessage) (action.Action, error), bool) {
 	if s.Process != "" {
 		w, ok := c.Processes[s.Process]
@@ -133,7 +133,7 @@ func (r *reader) unknownName(n *document.Node, path, kind string, known []string
 		Text: kind + " " + strconv.Quote(n.Text) + " not found", Suggestion: fault.Nearest(n.Text, known)})
 }
 
-// locate tells the faults of a schedule's parameters at the parameters.
+// locate reports the faults of a schedule's parameters at the parameters.
 func (r *reader) locate(n *document.Node, path string, err error) {
 	at := n.Get("parameters")
 	if at == nil {

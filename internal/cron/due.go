@@ -2,14 +2,14 @@ package cron
 
 import "time"
 
-// Overlap says what becomes of a tick while the work of the one before is still going on.
+// Overlap says what becomes of a tick while the work of the previous tick has not ended.
 type Overlap string
 
 // The ways.
 const (
 	Skip    Overlap = "skip"    // it is left out
 	Queue   Overlap = "queue"   // it waits for its turn, one after another
-	Replace Overlap = "replace" // the work of the one before is canceled
+	Replace Overlap = "replace" // the work of the previous tick is canceled
 )
 
 // CatchUp says what happens to ticks that passed while no instance ran.
@@ -36,7 +36,7 @@ type Schedule struct {
 // Past is the last tick that led to work.
 type Past struct {
 	At    time.Time // zero: there was none
-	Lives bool      // its work is still going on
+	Lives bool      // its work has not ended
 	Ended time.Time // else when its work ended
 }
 

@@ -438,7 +438,7 @@ func TestRequestsAreRenderedAndSigned(t *testing.T) {
 	}
 }
 
-// TestEveryRequestNamesItsAction: signed or not, so that a target can tell repetitions; and the program that sends it.
+// TestEveryRequestNamesItsAction: signed or not, so that a target can recognise repetitions; and the program that sends it.
 func TestEveryRequestNamesItsAction(t *testing.T) {
 	t.Parallel()
 	parse := func(field, text string) *Template {

@@ -48,7 +48,7 @@ func ParseProxy(text string) (Proxy, error) {
 
 func proxyOfEnvironment() (Proxy, error) {
 	said := httpproxy.FromEnvironment()
-	p := Proxy{of: said.ProxyFunc()} // which would pass over what is no address
+	p := Proxy{of: said.ProxyFunc()} // it would ignore what is not an address
 	for name, value := range map[string]string{"HTTP_PROXY": said.HTTPProxy, "HTTPS_PROXY": said.HTTPSProxy} {
 		if value == "" {
 			continue

@@ -115,7 +115,7 @@ func (t *Template) hostWithout(roots ...string) bool {
 		if slices.ContainsFunc(roots, func(root string) bool { return speaksOf(n, root) }) {
 			return false
 		}
-		before.WriteByte('x') // something stands here
+		before.WriteByte('x') // the action has text here
 	}
 	return true
 }
