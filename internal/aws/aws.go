@@ -33,7 +33,7 @@ func Load(ctx context.Context, c Config) (sdk.Config, error) {
 	}
 	settings, err := config.LoadDefaultConfig(ctx, options...)
 	if _, none := errors.AsType[config.SharedConfigProfileNotExistError](err); none {
-		return settings, fault.New(fault.Invalid, "there is no profile %q in the files of AWS: %w", c.Profile, err).
+		return settings, fault.New(fault.Invalid, "profile %q not found in the files of AWS: %w", c.Profile, err).
 			WithHint("put it into ~/.aws/config, or into the file that AWS_CONFIG_FILE names")
 	}
 	if err != nil {
@@ -48,7 +48,7 @@ func Load(ctx context.Context, c Config) (sdk.Config, error) {
 }
 
 // Account is Step Functions and SQS of one account in one region. Calls are made
-// once: whoever calls knows when to try again.
+// once: the caller knows when to try again.
 type Account struct {
 	machines *sfn.Client
 	queues   *sqs.Client

@@ -114,7 +114,7 @@ func TestErrorsAreJudged(t *testing.T) {
 			t.Errorf("%s: judged %v, %q, want %v, %q: %v", name, got, code, c.want, c.code, err)
 		}
 		if made := len(s.Calls("")) - before; made > 1 {
-			t.Errorf("%s: %d calls: whoever asks tries again, not the client", name, made)
+			t.Errorf("%s: %d calls: the caller tries again, not the client", name, made)
 		}
 	}
 }

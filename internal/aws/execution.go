@@ -29,11 +29,11 @@ type Execution struct {
 	Error     string // a name such as States.TaskFailed, when it failed
 	Cause     string // more of it, for people
 	StartedAt time.Time
-	EndedAt   time.Time // zero: it goes on
+	EndedAt   time.Time // zero: it has not ended
 }
 
-// ExecutionARN is of the execution of a state machine that has this name; "" when machine is no ARN of a state machine.
-// A version or an alias in the machine's ARN is no part of it.
+// ExecutionARN returns the ARN of a state machine's execution with this name; "" if machine is not the ARN of a state machine.
+// A version or an alias in the machine's ARN is left out.
 func ExecutionARN(machine, name string) string {
 	parts := strings.Split(machine, ":")
 	if len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" || parts[6] == "" {

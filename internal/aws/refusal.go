@@ -11,14 +11,14 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Meaning is what an error of a service says to whoever asked.
+// Meaning is what an error of a service means for the caller.
 type Meaning uint8
 
 // The meanings.
 const (
 	MayPass Meaning = iota // of this request, and may pass
 	Busy                   // the service refuses work for now, or is not reached: news of the service, not of the request
-	Missing                // what was named is not there, or is no such thing
+	Missing                // what was named was not found, or is something else
 	Wrong                  // what was sent is at fault, and will be
 )
 
@@ -30,7 +30,7 @@ var meanings = map[string]Meaning{
 	"InvalidExecutionInput": Wrong, "InvalidMessageContents": Wrong, "InvalidParameterValue": Wrong, "ValidationException": Wrong,
 	"ExecutionLimitExceeded": Busy, "ServiceQuotaExceededException": Busy, "OverLimit": Busy, "QueueDeletedRecently": Busy,
 	"KmsThrottlingException": Busy, "KmsThrottled": Busy,
-	// Somebody may give these credentials what they lack.
+	// These credentials may be given the missing permission.
 	"AccessDenied": Busy, "AccessDeniedException": Busy, "KmsAccessDenied": Busy, "KmsAccessDeniedException": Busy,
 	"UnrecognizedClientException": Busy, "InvalidClientTokenId": Busy, "ExpiredToken": Busy, "ExpiredTokenException": Busy,
 	"InvalidSecurity": Busy, "InvalidSignatureException": Busy, "IncompleteSignature": Busy, "MissingAuthenticationToken": Busy,
@@ -40,7 +40,7 @@ var meanings = map[string]Meaning{
 // Judge says what an error means, and gives its code: the service's word, or unreachable when no service answered.
 func Judge(err error) (m Meaning, code string) {
 	if errors.Is(err, context.Canceled) {
-		return MayPass, "canceled" // whoever ended it knows why
+		return MayPass, "canceled" // the caller that canceled knows why
 	}
 	api, answered := errors.AsType[smithy.APIError](err)
 	if !answered {

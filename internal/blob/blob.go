@@ -52,11 +52,11 @@ func complete(key, digest string) string {
 	return key
 }
 
-// checkKey refuses what is no key: slash-separated names, none of which leaves
+// checkKey refuses an invalid key. A key has slash-separated names, none of which leaves
 // the store or meets a folder's temporary files.
 func checkKey(key string) error {
 	if !fs.ValidPath(key) || key == "." || key == "tmp" || strings.HasPrefix(key, "tmp/") || strings.ContainsRune(key, 0) {
-		return fault.New(fault.Invalid, "%q is no key of a blob", key)
+		return fault.New(fault.Invalid, "%q is not a valid key of a blob", key)
 	}
 	return nil
 }

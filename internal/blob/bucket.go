@@ -187,7 +187,7 @@ func (b *Bucket) explain(ctx context.Context, what, key string, err error) error
 	}
 	answer, ok := errors.AsType[*awshttp.ResponseError](err)
 	if ok && answer.HTTPStatusCode() == http.StatusNotFound && what != "store" {
-		return fault.New(fault.NotFound, "there is no blob %s", key)
+		return fault.New(fault.NotFound, "blob %s not found", key)
 	}
 	wrapped := fault.New(fault.Unavailable, "%s blob %s: %w", what, key, err)
 	if ok && answer.HTTPStatusCode() == http.StatusForbidden {

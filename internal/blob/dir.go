@@ -71,7 +71,7 @@ func (d *Dir) Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fault.New(fault.NotFound, "there is no blob %s", key)
+		return nil, 0, fault.New(fault.NotFound, "blob %s not found", key)
 	}
 	if err != nil {
 		return nil, 0, explain(fmt.Errorf("read blob %s: %w", key, err), d.root)

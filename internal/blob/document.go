@@ -13,11 +13,11 @@ import (
 
 // Sizes of an action's documents: its parameters and its output.
 const (
-	Inline      = 64 << 10 // bytes up to which a document stands in its row
+	Inline      = 64 << 10 // bytes up to which a document is stored in its row
 	MaxDocument = 64 << 20 // bytes above which none is read
 )
 
-// ActionKey is where a file of an action lies: beside its others, by the ISO week of its id, by which retention drops them.
+// ActionKey returns the key of an action's file. Keys begin with the ISO week of the action's id: retention deletes whole weeks.
 func ActionKey(id action.ID, file string) string {
 	year, week := id.Time().ISOWeek()
 	return fmt.Sprintf("action/%04dw%02d/%s/%s", year, week, id, file)
@@ -28,7 +28,7 @@ type Putter interface {
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 }
 
-// Offload stores a document that is too big for its row under key, and returns what stands in the row: the document, or
+// Offload stores a document that is too big for its row under key, and returns what the row stores: the document, or
 // the key. Storing it again is the same as once.
 func Offload(ctx context.Context, s Putter, key string, document json.RawMessage) (inline json.RawMessage, ref string, err error) {
 	if len(document) <= Inline {

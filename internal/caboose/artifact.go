@@ -266,7 +266,7 @@ func (r charged) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limited reads no more than may still be kept.
+// limited reads at most what may still be kept.
 func (c *collector) limited(r io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, c.left+1))
 	if err == nil && int64(len(content)) > c.left {

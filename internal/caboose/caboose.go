@@ -32,10 +32,10 @@ type Ledger interface {
 
 // Config is how a caboose works.
 type Config struct {
-	Instance queue.Instance           // Name and Version, for people; the id is made anew at every join
+	Instance queue.Instance           // Name and Version, for people; every join makes a new id
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
 	Buckets  map[string]Bucket        // where the workflows of a handler put their artifacts, by its name; none: artifacts are not read
-	// Output says which of its outputs is the whole output of a process's job; nil: all of them together.
+	// Output says which of its outputs is the whole output of a process's job; nil: all outputs together.
 	Output  func(process string) *config.ArgoOutput
 	Cirrus  map[string]Cirrus // where the work of each handler that hands it to Cirrus is, by its name
 	Workers int               // workflows handled at a time, of each cluster; default 4
@@ -101,11 +101,11 @@ func New(l Ledger, archive blob.Putter, cfg Config) *Caboose {
 // role is by what instances know each other.
 const role = "caboose"
 
-// Run observes until ctx ends, and returns nil. Work that is cut off is repeated by whoever comes next.
+// Run observes until ctx ends, and returns nil. Work that is cut off is repeated by the next instance.
 // It returns an error when the ledger refuses this instance for good.
 func (c *Caboose) Run(ctx context.Context) error {
 	if len(c.cfg.Clusters) == 0 && len(c.cfg.Cirrus) == 0 {
-		<-ctx.Done() // there is nothing to look after, and nobody who must know of us
+		<-ctx.Done() // without handlers to look after, it need not join
 		return nil
 	}
 	if err := c.join(ctx); err != nil {
@@ -185,9 +185,9 @@ func (c *Caboose) beats(ctx context.Context) {
 		switch {
 		case err == nil, ctx.Err() != nil:
 		case fault.Is(err, fault.StaleClaim):
-			c.log.Warn("declared dead; joining anew", obs.KeyInstance, c.current().ID.String())
+			c.log.Warn("declared dead; joining again", obs.KeyInstance, c.current().ID.String())
 			if err := c.join(ctx); err != nil && ctx.Err() == nil {
-				c.log.Error("cannot join anew", obs.Error(err))
+				c.log.Error("cannot join again", obs.Error(err))
 			}
 		default:
 			c.log.Warn("heartbeat failed", obs.Error(err))

@@ -199,8 +199,8 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 	}{
 		"succeeded": {aws.Execution{Status: aws.StatusSucceeded, Output: `{"features": []}`}, false, action.Successful, "", "", `{"features": []}`},
 		"failed":    {aws.Execution{Status: aws.StatusFailed, Error: "States.TaskFailed", Cause: "exit 1"}, false, action.Failed, "execution_failed", "States.TaskFailed: exit 1", ""},
-		"silent":    {aws.Execution{Status: aws.StatusFailed}, false, action.Failed, "execution_failed", "the execution ended as FAILED and says no more", ""},
-		"late":      {aws.Execution{Status: aws.StatusTimedOut}, false, action.TimedOut, "execution_timed_out", "the execution ended as TIMED_OUT and says no more", ""},
+		"silent":    {aws.Execution{Status: aws.StatusFailed}, false, action.Failed, "execution_failed", "the execution ended as FAILED without a message", ""},
+		"late":      {aws.Execution{Status: aws.StatusTimedOut}, false, action.TimedOut, "execution_timed_out", "the execution ended as TIMED_OUT without a message", ""},
 		"aborted":   {aws.Execution{Status: aws.StatusAborted, Cause: "by hand"}, false, action.Canceled, "execution_aborted", "by hand", ""},
 		"canceled":  {aws.Execution{Status: aws.StatusFailed, Cause: "stopped"}, true, action.Canceled, "execution_failed", "stopped", ""},
 	}
@@ -236,7 +236,7 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 	}
 }
 
-// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays, and nobody is there.
+// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays, and the process is gone.
 func TestKilledProcessesKeepNoShards(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -318,7 +318,7 @@ func TestExecutionsThatVanishedAreLost(t *testing.T) {
 	}
 }
 
-// cirrusEvent is what Cirrus tells of a payload.
+// cirrusEvent returns what Cirrus publishes about a payload.
 func cirrusEvent(kind, payload string) string {
 	raw, _ := json.Marshal(map[string]string{"event_type": kind, "payload_id": payload, "isotimestamp": "2026-11-20T10:00:00.123456+00:00",
 		"payload_url": "s3://bucket/input.json", "error": map[bool]string{true: "no luck"}[kind == "FAILED" || kind == "INVALID"]})
@@ -343,10 +343,10 @@ func TestEventsEndWhatTheQueueTook(t *testing.T) {
 		"already":        {[]string{"ALREADY_SUCCEEDED"}, []action.Status{action.Queued, action.Successful}, ""},
 		"completed":      {[]string{"ALREADY_PROCESSING", "DUPLICATE_ID_ENCOUNTERED", "ALREADY_COMPLETED"}, []action.Status{action.Queued, action.Successful}, ""},
 		"failed":         {[]string{"STARTED_PROCESSING", "FAILED"}, []action.Status{action.Queued, action.Running, action.Failed}, "no luck"},
-		"aborted":        {[]string{"ABORTED"}, []action.Status{action.Queued, action.Canceled}, "Cirrus says ABORTED and no more"},
-		"late":           {[]string{"TIMED_OUT"}, []action.Status{action.Queued, action.TimedOut}, "Cirrus says TIMED_OUT and no more"},
+		"aborted":        {[]string{"ABORTED"}, []action.Status{action.Queued, action.Canceled}, "Cirrus reported ABORTED without a reason"},
+		"late":           {[]string{"TIMED_OUT"}, []action.Status{action.Queued, action.TimedOut}, "Cirrus reported TIMED_OUT without a reason"},
 		"invalid":        {[]string{"INVALID"}, []action.Status{action.Queued, action.Invalid}, "no luck"},
-		"again invalid":  {[]string{"ALREADY_INVALID"}, []action.Status{action.Queued, action.Invalid}, "Cirrus says ALREADY_INVALID and no more"},
+		"again invalid":  {[]string{"ALREADY_INVALID"}, []action.Status{action.Queued, action.Invalid}, "Cirrus reported ALREADY_INVALID without a reason"},
 		"twice":          {[]string{"STARTED_PROCESSING", "STARTED_PROCESSING", "SUCCEEDED", "SUCCEEDED"}, []action.Status{action.Queued, action.Running, action.Successful}, ""},
 		"out of order":   {[]string{"SUCCEEDED", "STARTED_PROCESSING", "CLAIMED_PROCESSING", "FAILED"}, []action.Status{action.Queued, action.Successful}, ""},
 		"only claimed":   {[]string{"CLAIMED_PROCESSING"}, []action.Status{action.Queued}, ""},
@@ -384,7 +384,7 @@ func TestEventsEndWhatTheQueueTook(t *testing.T) {
 	}
 }
 
-// TestOnlyTheirOwnEventsEndActions: what is nobody's, or not to be read, is taken out of the queue and changes nothing.
+// TestOnlyTheirOwnEventsEndActions: a message that belongs to no action, or cannot be read, is taken out of the queue and changes nothing.
 func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -398,7 +398,7 @@ func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 		cirrusEvent("FAILED", payloadID(host.ID)),                        // no such action
 		cirrusEvent("FAILED", payloadID(other[0].ID)),                    // of another handler
 		cirrusEvent("FAILED", "s2/workflow-somebodys/"+id.String()),      // not the payload that was sent
-		cirrusEvent("FAILED", "arn:aws:states:x:execution:"+id.String()), // a name is no right to end it
+		cirrusEvent("FAILED", "arn:aws:states:x:execution:"+id.String()), // a name alone does not permit ending it
 	} {
 		w.aws.Put(w.events, message)
 	}
@@ -450,7 +450,7 @@ func (c *cut) through(call string, do func() error) error {
 		return do()
 	}
 	if c.after {
-		_ = do() // nobody is there to hear it
+		_ = do() // the answer is not needed
 	}
 	close(c.dead)
 	return errCut

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// event is what Cirrus tells its workflow-event topic of one payload.
+// event is what Cirrus publishes about one payload to its workflow-event topic.
 type event struct {
 	Type       string `json:"event_type"`
 	PayloadID  string `json:"payload_id"`
@@ -36,7 +36,7 @@ func readEvent(body string) (event, error) {
 	return e, nil
 }
 
-// action is whose payload the event is of, going by the payload's id; false: nobody's.
+// action returns the action of the payload, by the payload's id; false if it belongs to no action.
 func (e event) action() (action.ID, bool) {
 	id, err := action.ParseID(e.PayloadID[strings.LastIndexByte(e.PayloadID, '/')+1:])
 	return id, err == nil
@@ -64,23 +64,23 @@ func (e event) observed() (o queue.Observation, news bool) {
 		o.Outcome.Kind = action.Expired
 	case "INVALID", "ALREADY_INVALID":
 		o.Outcome.Kind = action.BadInput
-	default: // CLAIMED_PROCESSING, ALREADY_PROCESSING and the like: it goes on
+	default: // CLAIMED_PROCESSING, ALREADY_PROCESSING and the like: the work continues
 		return queue.Observation{}, false
 	}
 	if o.Outcome.Kind != action.Done && o.Outcome.Error == "" {
-		o.Outcome.Error = "Cirrus says " + e.Type + " and no more"
+		o.Outcome.Error = "Cirrus reported " + e.Type + " without a reason"
 	}
 	return o, true
 }
 
-// output is what Cirrus tells of a success: where the payload and its execution are.
+// output returns what Cirrus reports of a success: the places of the payload and of its execution.
 func (e event) output() json.RawMessage {
-	told := map[string]string{}
+	reported := map[string]string{}
 	for name, text := range map[string]string{"payload_url": e.PayloadURL, "execution": e.Execution} {
 		if text != "" {
-			told[name] = text
+			reported[name] = text
 		}
 	}
-	raw, _ := json.Marshal(told) // texts always marshal
+	raw, _ := json.Marshal(reported) // texts always marshal
 	return raw
 }

@@ -20,7 +20,7 @@ type events struct {
 	*Caboose
 	account  Account
 	queue    string
-	handlers map[string]bool // those whose work it tells of
+	handlers map[string]bool // the handlers whose work it reports
 	log      *slog.Logger
 }
 
@@ -82,7 +82,7 @@ func (q *events) runOnce(ctx context.Context) error {
 		}
 		err = errors.Join(err, recorded)
 		if loop.Passing(recorded) || ctx.Err() != nil {
-			break // the others would fare no better
+			break // the next messages would fail too
 		}
 	}
 	deleting, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), deleteLimit, fmt.Errorf("the queue did not answer within %s", deleteLimit))
@@ -109,12 +109,12 @@ func (q *events) record(ctx context.Context, m aws.Message) error {
 	return nil
 }
 
-// read finds out what a message says of which action. news is false for what needs no record: nobody's, or nothing new.
+// read returns the action of a message and what it reports. news is false if nothing must be recorded: the action is unknown, or its state is.
 func (q *events) read(ctx context.Context, m aws.Message) (o queue.Observation, news bool, err error) {
 	e, err := readEvent(m.Body)
 	if err != nil {
 		q.metrics.Events.WithLabelValues("unreadable").Inc()
-		q.log.Warn("message is no event of Cirrus; deleted", obs.KeyMessage, m.ID, obs.Error(err))
+		q.log.Warn("message is not an event of Cirrus; deleted", obs.KeyMessage, m.ID, obs.Error(err))
 		return o, false, nil
 	}
 	id, named := e.action()
@@ -137,7 +137,7 @@ func (q *events) read(ctx context.Context, m aws.Message) (o queue.Observation, 
 	return o, news, nil
 }
 
-// belongs reports whether a payload is that of an action of a handler that this queue tells of. Its place is not known
+// belongs reports whether a payload is that of an action of a handler that this queue reports about. Its place is not known
 // yet while its acceptance is being recorded.
 func (q *events) belongs(ctx context.Context, id action.ID, e event) (bool, error) {
 	state, err := q.ledger.Action(ctx, id)

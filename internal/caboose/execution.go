@@ -33,6 +33,6 @@ func observed(e aws.Execution) queue.Observation {
 	}
 	o.Outcome.Code = "execution_" + strings.ToLower(e.Status)
 	o.Outcome.Error = strings.Trim(e.Error+": "+e.Cause, ": ")
-	o.Outcome.Error = cmp.Or(o.Outcome.Error, "the execution ended as "+e.Status+" and says no more")
+	o.Outcome.Error = cmp.Or(o.Outcome.Error, "the execution ended as "+e.Status+" without a message")
 	return o
 }

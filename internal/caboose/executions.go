@@ -31,7 +31,7 @@ type Cirrus struct {
 const (
 	// describeRate is how many executions are asked about in a second, by all instances: less than AWS lets one account.
 	describeRate = 10
-	// describeEach is how many of them are asked about before what they said is recorded.
+	// describeEach is the number of executions that are asked about before the answers are recorded.
 	describeEach = 10
 	// describeLimit bounds one question.
 	describeLimit = 10 * time.Second
@@ -47,7 +47,7 @@ type executions struct {
 	log     *slog.Logger
 	listAt  time.Time // when live actions are read again
 	live    map[action.ID]*execution
-	results action.Results // of questions, since the lane was told
+	results action.Results // results of questions since the last report to the lane
 }
 
 // execution is what is known of one.
@@ -169,7 +169,7 @@ func (e *executions) meet(s queue.ActionState, now time.Time) {
 	e.live[s.ID] = x
 }
 
-// grant takes leave to ask so many questions from the lane, and tells it how the last ones went.
+// grant asks the lane for permission to ask that many questions, and reports the results of the last ones.
 func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	lane := e.handler + "/DescribeExecution"
 	grants, err := e.ledger.Grant(ctx, e.current(), []action.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
@@ -185,7 +185,7 @@ func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	return want, nil
 }
 
-// ask asks about executions and records what became of them. What could not be recorded is asked about again.
+// ask asks about executions and records their ends. An end that could not be recorded is asked about again.
 func (e *executions) ask(ctx context.Context, some []*execution) error {
 	var seen []queue.Observation
 	for _, x := range some {

@@ -22,7 +22,7 @@ import (
 )
 
 // recordAnyway is the failed try to archive from which on users see the end all the same. Callbacks are planned from the
-// output as it was read here, so none of them misses it.
+// output as it was read here, so no callback misses it.
 const recordAnyway = 5
 
 // handle does what a workflow asks for now. again is when to come back after an error; zero: soon, then later and later.
@@ -170,16 +170,16 @@ func (w *watcher) remove(ctx context.Context, one *unstructured.Unstructured, m 
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another one by that name
 		m.deleted = true
-		w.tell(one, nil)
+		w.nameStuck(one, nil)
 		return 0, nil
 	}
 	w.metrics.DeleteFailures.Inc()
-	w.tell(one, err)
+	w.nameStuck(one, err)
 	return w.cfg.Pace.DeleteAgain, fmt.Errorf("delete workflow %s: %w", one.GetName(), err)
 }
 
-// tell sets whether the status page lists a workflow as one that cannot be deleted.
-func (w *watcher) tell(one *unstructured.Unstructured, why error) {
+// nameStuck sets whether the status page lists a workflow as one that cannot be deleted.
+func (w *watcher) nameStuck(one *unstructured.Unstructured, why error) {
 	name := w.handler + "/" + one.GetName()
 	w.ledger.UpdateReport(func(r *queue.Report) {
 		switch {

@@ -9,7 +9,7 @@ import (
 // shards is into how many parts workflows are divided.
 const shards = 64
 
-// shardOf is the part that a workflow's name lies in.
+// shardOf returns the shard of a workflow's name.
 func shardOf(name string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails (hash.Hash)

@@ -34,7 +34,7 @@ type watcher struct {
 	memory map[types.UID]*memory
 }
 
-// memory is what is known of one workflow, so that nobody is asked twice. It is
+// memory is what is known of one workflow, so that nothing is asked twice. It is
 // changed by the one worker that has the workflow.
 type memory struct {
 	ours     bool   // the action is there, and of this handler
@@ -46,7 +46,7 @@ type memory struct {
 	deleted  bool // the cluster has accepted it
 	orphan   bool
 	failures int       // in a row, of what was tried last
-	againAt  time.Time // no earlier, whoever looks at all workflows meanwhile
+	againAt  time.Time // not earlier, even if all workflows are looked at meanwhile
 	unkept   int       // tries to archive that failed
 }
 
@@ -71,7 +71,7 @@ func newWatcher(c *Caboose, handler string, cluster *kube.Cluster) (*watcher, er
 	}
 	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		if ctx.Err() == nil {
-			w.log.Warn("watching workflows was interrupted; it goes on by itself", obs.Error(err))
+			w.log.Warn("watching workflows was interrupted; it resumes by itself", obs.Error(err))
 		}
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *watcher) gone(object any) {
 		if m := w.memory[one.GetUID()]; m != nil && m.orphan {
 			w.metrics.Orphans.Dec()
 		}
-		w.tell(one, nil)
+		w.nameStuck(one, nil)
 		delete(w.memory, one.GetUID())
 	}
 }
@@ -144,7 +144,7 @@ func (w *watcher) known(uid types.UID) *memory {
 	return w.memory[uid]
 }
 
-// next handles one workflow; false when there will be no more.
+// next handles one workflow. It returns false when the queue is closed.
 func (w *watcher) next(ctx context.Context) bool {
 	name, over := w.queue.Get()
 	if over {

@@ -75,7 +75,7 @@ func outcomeOf(w *unstructured.Unstructured, m made) action.Outcome {
 		o.Kind = action.Expired
 	}
 	if o.Error == "" {
-		o.Error = "the workflow ended as " + phaseOf(w) + " and says no more"
+		o.Error = "the workflow ended as " + phaseOf(w) + " without a message"
 	}
 	return o
 }

@@ -71,7 +71,7 @@ func TestOutcomesOfWorkflows(t *testing.T) {
 		"past its template's limit": {`{"status": {"phase": "Failed", "message": "late", "storedWorkflowTemplateSpec": {"activeDeadlineSeconds": 60}, ` + times + `}}`,
 			action.Expired, "late", ""},
 		"its own words":      {`{"status": {"phase": "Error", "message": "no template"}}`, action.Fatal, "no template", ""},
-		"no words":           {`{"status": {"phase": "Failed"}}`, action.Fatal, "the workflow ended as Failed and says no more", ""},
+		"no words":           {`{"status": {"phase": "Failed"}}`, action.Fatal, "the workflow ended as Failed without a message", ""},
 		"the last pod":       {`{"status": {"phase": "Failed", "message": "child failed", "nodes": ` + nodes + `}}`, action.Fatal, "last: OOMKilled", ""},
 		"packed nodes":       {`{"status": {"phase": "Failed", "compressedNodes": "` + packed(t, nodes) + `"}}`, action.Fatal, "last: OOMKilled", ""},
 		"damaged nodes":      {`{"status": {"phase": "Failed", "message": "m", "compressedNodes": "!"}}`, action.Fatal, "m", ""},
@@ -79,7 +79,7 @@ func TestOutcomesOfWorkflows(t *testing.T) {
 		"nodes elsewhere":    {`{"status": {"phase": "Failed", "message": "m", "offloadNodeStatusVersion": "fnv:1"}}`, action.Fatal, "m", ""},
 		"past its own limit": {`{"spec": {"activeDeadlineSeconds": 60}, "status": {"phase": "Failed", "message": "late", ` + times + `}}`, action.Expired, "late", ""},
 		"within its limit":   {`{"spec": {"activeDeadlineSeconds": 61}, "status": {"phase": "Failed", "message": "m", ` + times + `}}`, action.Fatal, "m", ""},
-		"strange forms":      {`{"spec": "x", "status": {"phase": "Failed", "message": 3, "nodes": [1], "outputs": "x"}}`, action.Fatal, "the workflow ended as Failed and says no more", ""},
+		"strange forms":      {`{"spec": "x", "status": {"phase": "Failed", "message": 3, "nodes": [1], "outputs": "x"}}`, action.Fatal, "the workflow ended as Failed without a message", ""},
 	} {
 		full := workflow(t, c.workflow)
 		o := outcomeOf(full, collected(t, full))

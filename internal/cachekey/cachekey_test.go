@@ -91,14 +91,14 @@ func TestWrongRulesAreTold(t *testing.T) {
 		got = append(got, f.List+" "+f.Error())
 	}
 	want := []string{
-		`cacheKeyHashIncludes "a" is no path: want a path such as .features[].id`,
-		`cacheKeyHashIncludes "" is no path: want a path such as .features[].id`,
-		`cacheKeyHashIncludes ".a[0]" is no path: want a path such as .features[].id`,
-		`cacheKeyHashIncludes ".a..b" is no path: want a path such as .features[].id`,
-		`cacheKeyHashIncludes ".\"x" is no path: a quoted key does not end well: unexpected EOF`,
-		`cacheKeyHashIncludes "[]" is no path: want a path such as .features[].id`,
-		`cacheKeyHashIncludes ".." is no path: want a path such as .features[].id`,
-		`cacheKeyHashIncludes ".a[]b" is no path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes "a" is not a valid path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes "" is not a valid path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes ".a[0]" is not a valid path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes ".a..b" is not a valid path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes ".\"x" is not a valid path: a quoted key does not end well: unexpected EOF`,
+		`cacheKeyHashIncludes "[]" is not a valid path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes ".." is not a valid path: want a path such as .features[].id`,
+		`cacheKeyHashIncludes ".a[]b" is not a valid path: want a path such as .features[].id`,
 		`cacheKeyHashIncludes .a is listed twice`,
 		`cacheKeyHashExcludes .a is included and excluded`,
 		`cacheKeyHashExcludes .b is listed twice`,
@@ -119,7 +119,7 @@ func TestKeysAreThoseOfWhatCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k[6]>>4 != 5 || k[8]>>6 != 2 {
-			t.Errorf("%x is no UUID version 5", k)
+			t.Errorf("%x is not a UUID version 5", k)
 		}
 		return k
 	}

@@ -28,7 +28,7 @@ func appendCanonical(b []byte, value any) ([]byte, error) {
 	case map[string]any:
 		return appendObject(b, v)
 	}
-	return nil, fmt.Errorf("a %T is no value of JSON", value)
+	return nil, fmt.Errorf("a %T is not a value of JSON", value)
 }
 
 func appendList(b []byte, list []any) (_ []byte, err error) {

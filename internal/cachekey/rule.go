@@ -203,7 +203,7 @@ func parsePath(path string) ([]step, error) {
 		}
 		after, ok := strings.CutPrefix(rest, ".")
 		if !ok {
-			return nil, fmt.Errorf("%q is no path: %w", path, errPath)
+			return nil, fmt.Errorf("%q is not a valid path: %w", path, errPath)
 		}
 		if after, ok := strings.CutPrefix(after, "[]"); ok && len(steps) == 0 {
 			steps, rest = append(steps, step{each: true}), after
@@ -211,12 +211,12 @@ func parsePath(path string) ([]step, error) {
 		}
 		key, behind, err := parseKey(after)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no path: %w", path, err)
+			return nil, fmt.Errorf("%q is not a valid path: %w", path, err)
 		}
 		steps, rest = append(steps, step{key: key}), behind
 	}
 	if len(steps) == 0 {
-		return nil, fmt.Errorf("%q is no path: %w", path, errPath)
+		return nil, fmt.Errorf("%q is not a valid path: %w", path, errPath)
 	}
 	return steps, nil
 }

@@ -1,14 +1,3 @@
-// Package callback plans what follows the end of a job: of an ended action and its
-// documents it makes the actions that were asked for.
-//
-// Plan is pure. The ids that it makes are derived from the job's, so planning
-// twice is the same as once, and a receiver sees a stable webhook-id. What
-// cannot be planned is planned all the same, as an action that is FAILED at its
-// birth and says why: it holds back neither the job nor its siblings.
-//
-// Planner adds what is not pure: it fetches the documents of a job, and puts
-// parameters that are too big for a row into the blob store, before the
-// transaction that ends the job.
 package callback
 
 import (
@@ -19,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Kind is that of the actions that are planned here, but for chained jobs.
+// Kind is the kind of planned actions, except chained jobs.
 const Kind = "callback"
 
 // Callback is one configured callback of a process.
@@ -51,7 +40,7 @@ type statuses uint16
 
 func (s statuses) has(one action.Status) bool { return s>>one&1 == 1 }
 
-// Add adds what a text names: an end state in any case, or ! and one.
+// Add adds the end state that a text names, in any case, or its negation with !.
 func (e *Ends) Add(text string) error {
 	name, negated := strings.CutPrefix(text, "!")
 	var status action.Status
@@ -62,7 +51,7 @@ func (e *Ends) Add(text string) error {
 	}
 	switch {
 	case status == 0:
-		return fmt.Errorf("%q is no end state", text)
+		return fmt.Errorf("%q is not an end state", text)
 	case negated && e.named.has(status), !negated && e.negated.has(status):
 		return fmt.Errorf("%s contradicts !%[1]s", strings.ToLower(status.String()))
 	case negated:

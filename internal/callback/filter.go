@@ -1,21 +1,26 @@
 package callback
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
-// costLimit is what one evaluation of a filter may cost, in CEL's units.
+// costLimit is what one evaluation of a filter may cost: units of CEL, or nodes that a JSONPath filter looks at.
 const costLimit = 100_000
 
-// Filter says which features a callback is for: a CEL expression over the documents.
+// Filter selects features or items. It is an expression of CEL over the documents, or a filter of JSONPath.
 type Filter struct {
-	cel     string
+	path    *jsonpath.Filter // nil: program
 	program cel.Program
 }
 
@@ -27,29 +32,56 @@ type FilterError struct {
 
 func (e *FilterError) Error() string { return fmt.Sprintf("at character %d: %s", e.Offset+1, e.Text) }
 
-// ParseFilter compiles a filter. One that is a JSONPath filter, with @, ? or $ in it, is translated to CEL.
+// ParseFilter compiles a filter. One with @, ? or $ in it is a filter of JSONPath, any other one is CEL.
 // Its error is a *FilterError.
 func ParseFilter(text string) (*Filter, error) {
-	expression := strings.TrimSpace(text)
 	if isPath(text) {
-		var err error
-		if expression, err = translate(text); err != nil {
-			return nil, err
-		}
+		return parsePath(text)
 	}
+	return parseCEL(text)
+}
+
+// lists are what may be written around a JSONPath filter: the list that it is for, up to the filter.
+var lists = []string{"$.output.features[?", "$.features[?", "$[?"}
+
+// parsePath compiles a JSONPath filter. @ is the feature and $ the documents.
+func parsePath(text string) (*Filter, error) {
+	inner := strings.TrimRight(text, blanks)
+	begin, end := len(inner)-len(strings.TrimLeft(inner, blanks)), len(inner)
+	around := slices.IndexFunc(lists, func(list string) bool { return strings.HasPrefix(inner[begin:], list) })
+	switch {
+	case around >= 0:
+		begin += len(lists[around])
+		end -= len("]")
+	case strings.HasPrefix(inner[begin:], "?"):
+		begin++
+	}
+	if end < begin || around >= 0 && inner[end] != ']' {
+		end = len(inner)
+	}
+	filter, err := jsonpath.ParseFilter(inner[begin:end], Documents())
+	if fault, ok := errors.AsType[*jsonpath.SyntaxError](err); ok {
+		return nil, &FilterError{Offset: utf8.RuneCountInString(inner[:begin]) + fault.Offset, Text: fault.Text}
+	}
+	if around >= 0 && end == len(inner) {
+		return nil, &FilterError{Offset: utf8.RuneCountInString(inner), Text: `want "]" at the end of the filter`}
+	}
+	return &Filter{path: filter}, nil
+}
+
+// blanks are the blanks of JSONPath.
+const blanks = " \t\r\n"
+
+// parseCEL compiles an expression of CEL.
+func parseCEL(text string) (*Filter, error) {
+	expression := strings.TrimSpace(text)
 	env, err := environment()
 	if err != nil {
 		return nil, &FilterError{Text: err.Error()}
 	}
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		first := issues.Errors()[0]
-		at := first.Location
-		offset := strings.Index(text, expression) + at.Column()
-		for range at.Line() - 1 {
-			offset += utf8.RuneCountInString(expression[:strings.IndexByte(expression, '\n')+1])
-		}
-		return nil, &FilterError{Offset: max(offset, 0), Text: first.Message}
+		return nil, celFault(text, expression, issues.Errors()[0])
 	}
 	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {
 		return nil, &FilterError{Text: fmt.Sprintf("want true or false, this is of type %s", out)}
@@ -58,7 +90,18 @@ func ParseFilter(text string) (*Filter, error) {
 	if err != nil {
 		return nil, &FilterError{Text: err.Error()}
 	}
-	return &Filter{cel: expression, program: program}, nil
+	return &Filter{program: program}, nil
+}
+
+// celFault returns the first fault in an expression, with its place in the text.
+func celFault(text, expression string, first *common.Error) *FilterError {
+	offset := strings.Index(text, expression) + first.Location.Column()
+	for range first.Location.Line() - 1 {
+		line, rest, _ := strings.Cut(expression, "\n")
+		offset += utf8.RuneCountInString(line) + 1
+		expression = rest
+	}
+	return &FilterError{Offset: max(offset, 0), Text: first.Message}
 }
 
 // isPath reports whether a filter is JSONPath's: it begins with ?, or speaks of @ or $ outside of texts, which CEL does not have.
@@ -83,11 +126,12 @@ func isPath(text string) bool {
 	return false
 }
 
-// CEL is the expression, also of a filter that was written in another form.
-func (f *Filter) CEL() string { return f.cel }
-
-// matches asks the filter. Documents hold JSON values, numbers as json.Number.
+// matches reports whether the filter accepts the feature of the documents. They hold JSON values, numbers as json.Number.
 func (f *Filter) matches(docs documents) (bool, error) {
+	if f.path != nil {
+		left := float64(costLimit)
+		return f.path.Accepts(docs[docFeature], map[string]any(docs), &left)
+	}
 	result, _, err := f.program.Eval(map[string]any(docs))
 	if err != nil {
 		return false, err
@@ -105,8 +149,7 @@ func environment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
 		cel.Variable("input", cel.DynType), cel.Variable("output", cel.DynType),
-		cel.Variable("workflow", document), cel.Variable(docFeature, cel.DynType),
-		cel.Lib(pathLibrary{}))
+		cel.Variable("workflow", document), cel.Variable(docFeature, cel.DynType))
 }
 
 // adapter lets CEL read JSON as it was decoded: numbers are doubles, as in every CEL over JSON.

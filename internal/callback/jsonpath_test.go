@@ -10,11 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTranslatedFiltersSelectTheSame compares filters as CEL with what JSONPath itself selects, over every filter of the
-// suite that stands on a list and can be translated.
-func TestTranslatedFiltersSelectTheSame(t *testing.T) {
+// TestFiltersComplyWithRFC9535 runs every filter of the compliance suite that selects from a list at the root.
+func TestFiltersComplyWithRFC9535(t *testing.T) {
 	t.Parallel()
-	translated, refused := 0, map[string]int{}
+	run := 0
 	raw, err := os.ReadFile("../jsonpath/testdata/jsonpath/cts.json") // with its licence
 	if err != nil {
 		t.Fatal(err)
@@ -41,27 +40,29 @@ func TestTranslatedFiltersSelectTheSame(t *testing.T) {
 		}
 		filter, err := ParseFilter(c.Selector)
 		if err != nil {
-			refused[err.Error()[strings.Index(err.Error(), ": ")+2:]]++
+			// Here $ begins with the name of a document, and a filter has neither siblings nor segments behind it.
+			if !strings.Contains(err.Error(), "after $") && !strings.Contains(err.Error(), `found ",`) && !strings.Contains(err.Error(), `found "]`) {
+				t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
+			}
 			continue
 		}
-		translated++
+		run++
 		var got []any
 		for _, feature := range list {
 			yes, err := filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": feature})
 			if err != nil {
-				t.Fatalf("%s: %q as %q: %v", c.Name, c.Selector, filter.CEL(), err)
+				t.Fatalf("%s: %q: %v", c.Name, c.Selector, err)
 			}
 			if yes {
 				got = append(got, feature)
 			}
 		}
 		if diff := cmp.Diff(c.Result, got, cmpEmpty()); diff != "" {
-			t.Errorf("%s: %q as %q (-want +got):\n%s", c.Name, c.Selector, filter.CEL(), diff)
+			t.Errorf("%s: %q (-want +got):\n%s", c.Name, c.Selector, diff)
 		}
 	}
-	t.Logf("%d translated; refused: %v", translated, refused)
-	if translated < 150 {
-		t.Errorf("only %d filters of the suite can be translated", translated)
+	if run < 200 {
+		t.Errorf("only %d filters of the suite were run", run)
 	}
 }
 

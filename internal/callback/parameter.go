@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
-// Documents are what paths and filters speak of, by their names.
+// Documents returns the names of the documents that paths and filters read.
 func Documents() []string { return []string{"input", "output", "workflow", docFeature} }
 
 const docFeature = "feature"
@@ -46,17 +46,17 @@ func ParsePath(text string) (*jsonpath.Path, error) {
 	return jsonpath.Parse(text)
 }
 
-// documents are a job's, decoded; numbers are json.Number.
+// documents are the decoded documents of a job by name; numbers are json.Number.
 type documents map[string]any
 
-// errNoNode says that a singular path selects nothing.
+// errNoNode is the fault of a singular path that selects nothing.
 var errNoNode = errors.New("selects nothing")
 
-// errTooManyItems says that the filters of a callback are asked about too many items, over all its features.
+// errTooManyItems is the fault of filters that are asked about too many items, over all features of a callback.
 var errTooManyItems = fmt.Errorf("asks the filter about more than %d items together", pathLimit/itemCost)
 
-// errNoList says that the items to choose from are not there.
-var errNoList = errors.New("selects no list")
+// errNoList is the fault of a path that does not select the list of items.
+var errNoList = errors.New("does not select a list")
 
 // take returns the parameter's value: of a singular path the value of its node, of any other one always a list. It takes
 // the nodes that it looks at from left.

@@ -20,8 +20,8 @@ type Job struct {
 	FinishedAt time.Time
 	Input      json.RawMessage
 	Output     json.RawMessage // counts only when it was successful
-	Lost       error           // of documents that are no longer there
-	Depth      int             // how many jobs stand above it in its chain
+	Lost       error           // set if a document was lost
+	Depth      int             // number of jobs above it in its chain
 }
 
 // Planned is one action that follows a job.
@@ -29,7 +29,7 @@ type Planned struct {
 	Action action.Action
 	Code   string // of Fault
 	Fault  string // why it is FAILED at its birth; "": it is to be done
-	Link   string // of a job: the callback that chained it; it stands for the job when that is there already
+	Link   string // of a job: the callback that chained it; it replaces the job if the payload cache has the answer
 }
 
 // Bounds of what is planned.
@@ -52,7 +52,7 @@ const (
 	CodeChainTooWide = "chain_too_wide"
 )
 
-// whole is the index of an action that stands for all features; a single callback has 0.
+// whole is the index of an action for all features together; a single callback has 0.
 const whole = -1
 
 // Plan makes the actions of the callbacks that a job's end calls for. The same job gives the same actions.
@@ -100,7 +100,7 @@ func Plan(job Job, callbacks []Callback) []Planned {
 	return planned
 }
 
-// wanted are the callbacks that an end calls for.
+// wanted returns the callbacks that an end calls for.
 func wanted(callbacks []Callback, end action.Status) (some []Callback) {
 	for _, c := range callbacks {
 		if !c.Disabled && c.When.Has(end) {
@@ -128,14 +128,14 @@ func (j Job) documents() (documents, error) {
 		}
 		value, err := decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("the %s of the job is no JSON: %w", name, err)
+			return nil, fmt.Errorf("the %s of the job is not valid JSON: %w", name, err)
 		}
 		docs[name] = value
 	}
 	return docs, nil
 }
 
-// moment is a time as documents have it; null when there is none.
+// moment returns a time as documents have it; null if it is zero.
 func moment(at time.Time) any {
 	if at.IsZero() {
 		return nil
@@ -161,7 +161,7 @@ func (p *planner) features() {
 	all, ok := output["features"].([]any)
 	switch {
 	case !ok:
-		p.fail(whole, CodeFeatures, fmt.Errorf("$.output.features is no list: there is nothing to call back for"))
+		p.fail(whole, CodeFeatures, fmt.Errorf("$.output.features is not a list of features"))
 		return
 	case len(all) > maxFeatures:
 		p.fail(whole, CodeManyFeatures, fmt.Errorf("$.output.features has %d elements; at most %d are called back for", len(all), maxFeatures))
@@ -224,7 +224,7 @@ func (p *planner) fail(index int, code string, why error) {
 	p.add(index, a, code, why.Error())
 }
 
-// add gives an action its place: its id is the same whenever it is planned, and lies in the job's partition.
+// add gives an action its place: its id is the same whenever it is planned, and is in the job's partition.
 func (p *planner) add(index int, a action.Action, code, why string) {
 	job := p.job.Action
 	parts := []string{job.ID.String(), p.callback.Name, strconv.Itoa(index)}

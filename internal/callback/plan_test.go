@@ -32,7 +32,7 @@ func publish() Target {
 	return Target{Handler: "publish", Optional: func(name string) bool { return name == "zone" },
 		Prepare: func(raw json.RawMessage) (action.Action, error) {
 			if strings.Contains(string(raw), `"bad"`) {
-				return action.Action{}, errors.New(`there is no parameter "bad"`)
+				return action.Action{}, errors.New(`unknown parameter "bad"`)
 			}
 			return action.Action{Kind: "action", Name: "publish", Handler: "publish", Lane: "publish/x", Parameters: raw}, nil
 		}}
@@ -128,9 +128,9 @@ func TestThePathAloneDecidesTheType(t *testing.T) {
 			`callback x publish {"p":{"deep":[[1,2],[]],"features":[{"gsd":0.5,"id":"a"},{"gsd":3,"id":"b"},{"gsd":0.1,"id":"c"}],"name":"x"}}`},
 		{items("p", "$.output.features", "$", "feature.gsd > input.least"), `callback x publish {"p":[{"gsd":3,"id":"b"}]}`},
 		{items("zone", "$.output", "$.name", "true"),
-			`FAILED x invalid_parameters: parameter "zone": $["output"] with the items of $["name"]: selects no list`},
+			`FAILED x invalid_parameters: parameter "zone": $["output"] with the items of $["name"]: does not select a list`},
 		{items("zone", "$.output", "$.deep[2]", "true"),
-			`FAILED x invalid_parameters: parameter "zone": $["output"] with the items of $["deep"][2]: selects no list`},
+			`FAILED x invalid_parameters: parameter "zone": $["output"] with the items of $["deep"][2]: does not select a list`},
 		{items("p", "$.output", "$.features", "feature.cloud < 1.0"),
 			`FAILED x invalid_parameters: parameter "p": $["output"] with the items of $["features"]: filter on item 0: no such key: cloud`},
 	} {
@@ -193,11 +193,11 @@ func TestFaultsFailTheirCallbackAlone(t *testing.T) {
 		"no node": {mirror("", "{}"), Callback{Name: "x", Target: publish(), When: always, Parameters: []Parameter{path(t, "p", "$.input.q")}},
 			[]string{`FAILED x invalid_parameters: parameter "p": $["input"]["q"] selects nothing`}},
 		"schema": {mirror("", "{}"), Callback{Name: "x", Target: publish(), When: always, Parameters: []Parameter{{Name: "bad"}}},
-			[]string{`FAILED x invalid_parameters: there is no parameter "bad"`}},
+			[]string{`FAILED x invalid_parameters: unknown parameter "bad"`}},
 		"no features": {mirror("", `{"features": {}}`), per(nil),
-			[]string{"FAILED per no_features: $.output.features is no list: there is nothing to call back for"}},
+			[]string{"FAILED per no_features: $.output.features is not a list of features"}},
 		"no output of a failed job": {failed, per(nil),
-			[]string{"FAILED per no_features: $.output.features is no list: there is nothing to call back for"}},
+			[]string{"FAILED per no_features: $.output.features is not a list of features"}},
 		"too many": {mirror("", many), per(nil),
 			[]string{"FAILED per too_many_features: $.output.features has 10001 elements; at most 10000 are called back for"}},
 		"a feature without it": {mirror("", `{"features": [{"n": 1}, {}, {"n": "x"}, {"n": 3}]}`), per(filter(t, "feature.n > 2.0")), []string{
@@ -206,7 +206,7 @@ func TestFaultsFailTheirCallbackAlone(t *testing.T) {
 		"costs too much": {mirror("", costly), per(filter(t, "feature.all(a, feature.all(b, b == a))")),
 			[]string{"FAILED per filter: featureFilter on feature 0: operation cancelled: actual cost limit exceeded"}},
 		"no JSON": {mirror("{", "{}"), Callback{Name: "x", Target: publish(), When: always},
-			[]string{"FAILED x document: the input of the job is no JSON: unexpected EOF", "FAILED good document: the input of the job is no JSON: unexpected EOF"}},
+			[]string{"FAILED x document: the input of the job is not valid JSON: unexpected EOF", "FAILED good document: the input of the job is not valid JSON: unexpected EOF"}},
 		"a chain":       {mirror("", "{}"), chain, []string{"job next argo {}"}},
 		"a long chain":  {deep, chain, []string{"FAILED chain chain_too_deep: 32 jobs have started each other in a row, process next would be the next: is it a circle?"}},
 		"another end":   {mirror("", "{}"), Callback{Name: "x", When: ends(t, "failed")}, nil},
@@ -335,10 +335,10 @@ func TestWhenNamesEnds(t *testing.T) {
 		"timed_out,!canceled":      "SUCCESSFUL FAILED TIMED_OUT INVALID RETRIES_EXHAUSTED",
 		"failed,!failed":           "error: failed contradicts !failed",
 		"!FAILED,failed":           "error: failed contradicts !failed",
-		"running":                  `error: "running" is no end state`,
-		"!":                        `error: "!" is no end state`,
-		"!!failed":                 `error: "!!failed" is no end state`,
-		"successful,done":          `error: "done" is no end state`,
+		"running":                  `error: "running" is not an end state`,
+		"!":                        `error: "!" is not an end state`,
+		"!!failed":                 `error: "!!failed" is not an end state`,
+		"successful,done":          `error: "done" is not an end state`,
 		"failed,successful,failed": "SUCCESSFUL FAILED",
 	} {
 		var e Ends

@@ -12,17 +12,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Book is what callbacks there are; a configuration has one.
+// Book knows the callbacks of every process; a configuration is one.
 type Book interface {
-	// Callbacks are those of the process that an action is a job of.
+	// Callbacks returns the callbacks of the process that an action is a job of.
 	Callbacks(a action.Action) []Callback
 	// Tell prepares the request to a subscriber.
 	Tell(parameters json.RawMessage) (action.Action, error)
-	// Results is the results document of a job that made this output.
+	// Results returns the results document of a job that made this output.
 	Results(job action.Action, output json.RawMessage) map[string]json.RawMessage
 }
 
-// Jobs is how a planner finds out how long a chain is; see ledger.Ledger.
+// Jobs reads the parents of a job, which show how long its chain is. ledger.Ledger implements it.
 type Jobs interface {
 	Action(ctx context.Context, id action.ID) (queue.ActionState, error)
 }
@@ -46,7 +46,7 @@ func (p Planner) Begins(a action.Action, at time.Time, added []queue.Subscriber)
 	job := Job{Action: a, Status: action.Running, StartedAt: at}
 	for _, s := range subscribers(a, added) {
 		if s.InProgressURI != "" {
-			follows = append(follows, follow(job.tell(p.Book(), "in-progress", s.ID, s.InProgressURI)))
+			follows = append(follows, follow(job.notify(p.Book(), "in-progress", s.ID, s.InProgressURI)))
 		}
 	}
 	return follows
@@ -75,7 +75,7 @@ func (p Planner) Plan(ctx context.Context, e queue.End) ([]queue.Successor, erro
 	planned := Plan(job, callbacks)
 	for _, s := range subscribers(e.Action, e.Subscribers) {
 		if uri := subscribed(&s.Subscriber, e.Thread.Status); uri != "" {
-			planned = append(planned, job.tell(book, "end", s.ID, uri))
+			planned = append(planned, job.notify(book, "end", s.ID, uri))
 		}
 	}
 	follows := make([]queue.Successor, len(planned))

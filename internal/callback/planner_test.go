@@ -180,7 +180,7 @@ func TestSubscribersAreAskedFor(t *testing.T) {
 		t.Errorf("begins %+v, ends %+v, %v", begins, follows, err)
 	}
 	if e.Action.Subscriber = nil; p.Begins(e.Action, finished, nil) != nil || p.Asks(e.Action, action.Successful) {
-		t.Error("nobody subscribed")
+		t.Error("a call without a subscriber")
 	}
 }
 
@@ -221,6 +221,6 @@ func TestAddedSubscribersAreToldBesides(t *testing.T) {
 		t.Errorf("%v, after the end (-want +got):\n%s", err, diff)
 	}
 	if len(late) != 1 || late[0].Action.ID != follows[1].Action.ID {
-		t.Error("the same subscriber is told by another action")
+		t.Error("another action calls the same subscriber")
 	}
 }

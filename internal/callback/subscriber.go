@@ -34,9 +34,9 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-// tell plans the request to a subscriber (OGC API – Processes 1.0, 7.13): results of a success, the problem of a
+// notify plans the request to a subscriber (OGC API – Processes 1.0, 7.13): results of a success, the problem of a
 // failure, the status of a job that runs.
-func (j Job) tell(book Book, about string, subscriber action.ID, uri string) Planned {
+func (j Job) notify(book Book, about string, subscriber action.ID, uri string) Planned {
 	said := map[string]any{"uri": uri, "contentType": typeJSON}
 	switch {
 	case j.Status == action.Running:

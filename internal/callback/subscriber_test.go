@@ -51,15 +51,15 @@ func TestSubscribersAreToldOfEnds(t *testing.T) {
 		job.Status, job.Code, job.Error = test.end, test.code, "no luck"
 		job.Action.Subscriber = &action.Subscriber{SuccessURI: "https://a.example.org/done", FailedURI: "https://a.example.org/failed"}
 		uri := subscribed(job.Action.Subscriber, job.Status)
-		told := job.tell(book{}, "end", action.ID{}, uri)
-		if told.Fault != "" || !strings.HasSuffix(uri, test.uri) {
-			t.Fatalf("%s: told %s: %+v", test.end, uri, told)
+		planned := job.notify(book{}, "end", action.ID{}, uri)
+		if planned.Fault != "" || !strings.HasSuffix(uri, test.uri) {
+			t.Fatalf("%s: told %s: %+v", test.end, uri, planned)
 		}
 		var said struct {
 			URI, ContentType string
 			Body             map[string]any
 		}
-		if err := json.Unmarshal(told.Action.Parameters, &said); err != nil {
+		if err := json.Unmarshal(planned.Action.Parameters, &said); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]any{"made": map[string]any{"n": float64(1)}}
@@ -77,11 +77,11 @@ func TestSubscribersAreToldOfEnds(t *testing.T) {
 func TestASubscriberThatCannotBeToldIsAFailedAction(t *testing.T) {
 	t.Parallel()
 	job := mirror(`{}`, `{}`)
-	if told := job.tell(book{}, "end", action.ID{}, "https://bad"); told.Code != CodeParameters || !strings.Contains(told.Fault, "want an address") {
-		t.Errorf("%+v", told)
+	if planned := job.notify(book{}, "end", action.ID{}, "https://bad"); planned.Code != CodeParameters || !strings.Contains(planned.Fault, "want an address") {
+		t.Errorf("%+v", planned)
 	}
-	job.Lost = errors.New("there is no blob output")
-	if told := job.tell(book{}, "end", action.ID{}, "https://a.example.org/done"); told.Code != CodeDocument || told.Action.ID.IsZero() {
-		t.Errorf("%+v", told)
+	job.Lost = errors.New("blob output not found")
+	if planned := job.notify(book{}, "end", action.ID{}, "https://a.example.org/done"); planned.Code != CodeDocument || planned.Action.ID.IsZero() {
+		t.Errorf("%+v", planned)
 	}
 }

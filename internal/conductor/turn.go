@@ -40,7 +40,7 @@ type claimLoop struct {
 }
 
 // newLoop makes the loop of a conductor. Its state is not joined yet.
-func newLoop(c *Conductor) *claimLoop {
+func newClaimLoop(c *Conductor) *claimLoop {
 	t := &claimLoop{
 		Conductor: c,
 		state:     turn.New(turn.Config{Workers: c.cfg.Workers, Rows: c.cfg.TurnRows, NotifyWait: c.cfg.NotifyWait}),

@@ -14,7 +14,7 @@ type Cirrus struct {
 	Endpoint       string // URL of a server that stands in for Amazon's
 	Profile        string // of the shared configuration and credentials files
 	SqsURL         string // Cirrus's process queue; "": state machines only
-	EventsQueueURL string // gets what Cirrus tells its workflow-event topic; "": what the queue took ends by that
+	EventsQueueURL string // receives what Cirrus publishes to its workflow-event topic; "": an action ends when the queue has taken it
 }
 
 // machineARN is how a state machine is named; a version or an alias may follow.
@@ -44,7 +44,7 @@ func (r *handlerReader) cirrus(n *document.Node) *Cirrus {
 	}
 	switch {
 	case c.SqsURL != "" && c.EventsQueueURL == "":
-		r.warn(n.Get("sqsUrl"), "cirrus-unobserved", r.path+".cirrusConf", "without eventsQueueUrl nobody learns what becomes of the work: "+
+		r.warn(n.Get("sqsUrl"), "cirrus-unobserved", r.path+".cirrusConf", "without eventsQueueUrl Waybill does not learn how the work ends: "+
 			"an action is SUCCESSFUL as soon as the queue has taken it")
 	case c.SqsURL == "" && c.EventsQueueURL != "":
 		r.warn(n.Get("eventsQueueUrl"), "cirrus-unused", r.path+".cirrusConf", "without sqsUrl nothing is sent that an event could be of")

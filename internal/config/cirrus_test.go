@@ -27,7 +27,7 @@ workflows:
 	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
-	want := "server.yaml:6:77: warning: handlers.queue.cirrusConf: without eventsQueueUrl nobody learns what becomes of the work: " +
+	want := "server.yaml:6:77: warning: handlers.queue.cirrusConf: without eventsQueueUrl Waybill does not learn how the work ends: " +
 		"an action is SUCCESSFUL as soon as the queue has taken it"
 	if diff := cmp.Diff(want, problems.Error()); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

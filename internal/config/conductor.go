@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // DefaultConductor is the conductor of a process for which no other is configured.
@@ -56,7 +55,7 @@ func conductorKeys() []document.Key {
 	return []document.Key{
 		{Name: "handlers", Shape: document.Texts, Help: `the handlers that it serves; "*": all`},
 		{Name: "workers", Shape: document.Number, Default: "200", Help: "attempts at a time"},
-		{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may go on at the end"},
+		{Name: "drain", Shape: document.Scalar, Default: "25s", Help: "how long running attempts may continue at shutdown"},
 		{Name: "priorityStep", Shape: document.Scalar, Default: "1s", Help: "by how much a point of priority puts an action back"},
 		{Name: "turnRows", Shape: document.Number, Default: "1000", Help: "most rows that one turn claims, and records"},
 		{Name: "notifyWait", Shape: document.Scalar, Default: "0s", Help: "wait after a notification, so that more arrives in one turn"},
@@ -112,8 +111,7 @@ func (r *reader) served(n *document.Node, path string, c *Config) []string {
 	var names []string
 	for i, item := range n.Items {
 		if !slices.Contains(known, item.Text) {
-			r.Problems.Add(fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(path, i),
-				Text: "there is no handler \"" + item.Text + "\"", Suggestion: fault.Nearest(item.Text, known)})
+			r.unknownName(item, document.Index(path, i), "handler", known)
 		}
 		names = append(names, item.Text)
 	}

@@ -17,7 +17,7 @@ func TestConductorFaultsNameTheirPlace(t *testing.T) {
 	want := []string{
 		`server.yaml:3:22: conductors.default.workers: want a whole number from 1 to 10000, found 0`,
 		`server.yaml:3:32: conductors.default.drain: want a duration such as 25s or 7d, found "soon"`,
-		`server.yaml:4:21: conductors.fast.handlers[0]: there is no handler "tidi" (did you mean "tidy"?)`,
+		`server.yaml:4:21: conductors.fast.handlers[0]: handler "tidi" not found (did you mean "tidy"?)`,
 		`server.yaml:4:48: conductors.fast.priorityStep: want at most 1m, found "2m"`,
 		`server.yaml:4:52: unknown key "worker" in conductors.fast (did you mean "workers"?)`,
 		`server.yaml:5:20: conductors.slow.turnRows: want a whole number from 1 to 10000, found 20000`,

@@ -1,5 +1,3 @@
-// Package config is server.yaml: what configures the control plane. Everything in it has a default,
-// so that no file is needed; what it says is checked whole before any of it counts.
 package config
 
 import (
@@ -39,7 +37,7 @@ type Ledger struct {
 	ListenURL string        // a direct connection, when URL is a transaction pooler's; "" (default): URL
 	Partition string        // day, week (default) or month; PostgreSQL only
 	Retention time.Duration // how long actions are kept once they ended; default 90d; 0: forever
-	Heartbeat time.Duration // how often an instance says that it lives; its lease is three of them; default 5s
+	Heartbeat time.Duration // time between heartbeats of an instance; its lease is three heartbeats; default 5s
 }
 
 // Blob says where snapshots and artifacts are kept.
@@ -63,7 +61,7 @@ type Caboose struct {
 	Resync  time.Duration // time between looks at all workflows; default 10m
 }
 
-// Default is the configuration without a file.
+// Default returns the configuration without a file.
 func Default() Config {
 	return Config{
 		Ledger:     Ledger{Partition: "week", Retention: 90 * 24 * time.Hour, Heartbeat: 5 * time.Second},
@@ -88,7 +86,7 @@ func Read(file string, data []byte) (Config, error) {
 func Check(file string, data []byte) (Config, fault.Problems) {
 	config := Default()
 	if len(strings.TrimSpace(string(data))) == 0 {
-		return config, nil // an empty file says nothing
+		return config, nil // an empty file changes nothing
 	}
 	root, problems := yamltree.Parse(file, data, maxSize)
 	if root == nil {
@@ -103,7 +101,7 @@ func Check(file string, data []byte) (Config, fault.Problems) {
 	return config, r.Problems
 }
 
-// inPath says in which mapping an unknown key is.
+// inPath adds to a fault the mapping in which an unknown key is.
 func inPath(p fault.Problem, path, _ string) fault.Problem {
 	if path != "" {
 		p.Text += " in " + path

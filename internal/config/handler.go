@@ -75,7 +75,7 @@ const (
 	ResumeNode     = "node"
 )
 
-// KindAction is the kind of an action that somebody added by naming a handler.
+// KindAction is the kind of an action that was added by naming a handler.
 const KindAction = "action"
 
 // Prepare makes the action that these parameters ask for, without its id. The error is every fault of the parameters

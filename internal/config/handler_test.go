@@ -99,10 +99,10 @@ func TestPrepareChecksParametersAndFindsTheLane(t *testing.T) {
 		{"notify", `{"team": "Web", "txt": "hi", "text": 1, "times": 0}`, "", strings.Join([]string{
 			`team: 'Web' does not match pattern '^[a-z]+$'`,
 			`text: got number, want string`,
-			`there is no parameter "txt" (did you mean "text"?)`,
+			`unknown parameter "txt" (did you mean "text"?)`,
 			`times: minimum: got 0, want 1`}, "\n")},
-		{"notify", `[1]`, "", "the parameters are no JSON object"},
-		{"notify", `{} {}`, "", "the parameters are no JSON: something stands behind the object"},
+		{"notify", `[1]`, "", "the parameters are not a JSON object"},
+		{"notify", `{} {}`, "", "the parameters are not valid JSON: unexpected text after the object"},
 		{"tidy", `{"path": "a\nb"}`, "", `lane: "a\nb" has a control character`},
 	}
 	for _, test := range tests {
@@ -170,8 +170,8 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:9:34: handlers.a.parameters.e.pattern: '(' is not valid regex: error parsing regexp: missing closing ): `(`\n" +
 				"server.yaml:10:10: handlers.a.parameters.f: failing loading \"https://example.org/s.json\": https://example.org/s.json is outside of the schema"},
 		"templates": {"handlers:\n  a:\n    type: webhook\n    parameters: {team: {}}\n    lane: \"{{ .secrets.t }}\"\n    secrets: [{name: t, type: env}]\n    request:\n      url: https://h/{{ .parameters.tem }}\n      body: \"{{ nosuch }}\"\n      headers: {X-A: \"{{ env `HOME` }}\"}\n",
-			"server.yaml:5:11: handlers.a.lane: there is no .secrets\n" +
-				"server.yaml:8:12: handlers.a.request.url: there is no .parameters.tem (did you mean \"team\"?)\n" +
+			"server.yaml:5:11: handlers.a.lane: .secrets not found\n" +
+				"server.yaml:8:12: handlers.a.request.url: .parameters.tem not found (did you mean \"team\"?)\n" +
 				"server.yaml:9:13: handlers.a.request.body: line 1: function \"nosuch\" not defined\n" +
 				"server.yaml:10:22: handlers.a.request.headers.X-A: env \"HOME\": add it to templateEnv, or it may not be read"},
 		"secret in the host": {"handlers: {a: {type: webhook, secrets: [{name: t, type: env}], request: {url: \"https://{{ .secrets.t }}/\"}}}\n",
@@ -180,14 +180,14 @@ func TestHandlerFaultsNameTheirPlace(t *testing.T) {
 			"server.yaml:4:15: handlers.a.secrets[0]: a secret in a file needs its \"path\"\n" +
 				"server.yaml:4:45: handlers.a.secrets[1]: there are two secrets \"t\"\n" +
 				"server.yaml:7:15: handlers.a.request.method: want a method such as POST, found \"A B\"\n" +
-				"server.yaml:8:17: handlers.a.request.headers: \"A B\" is no name of a header\n" +
+				"server.yaml:8:17: handlers.a.request.headers: \"A B\" is not a valid header name\n" +
 				"server.yaml:8:27: handlers.a.request.headers: the header Webhook-Id is set by Waybill\n" +
 				"server.yaml:9:19: handlers.a.request.responses[0]: a rule without statusCode, message or jsonPath matches every answer\n" +
 				"server.yaml:9:49: handlers.a.request.responses[1].statusCode: want a status such as 404 or 5xx, found \"6xx\"\n" +
 				"server.yaml:9:63: handlers.a.request.responses[1].message: missing closing ): `(`\n" +
 				"server.yaml:9:78: handlers.a.request.responses[1].jsonPath: \"$.[\" is not a valid JSONPath: unexpected '[' at position 3\n" +
 				"server.yaml:9:93: handlers.a.request.responses[1].result: \"fine\" is none of success, error, fatal, throttle\n" +
-				"server.yaml:10:27: handlers.a.request.signing.secrets[0]: there is no secret \"tt\" (did you mean \"t\"?)\n" +
+				"server.yaml:10:27: handlers.a.request.signing.secrets[0]: secret \"tt\" not found (did you mean \"t\"?)\n" +
 				"server.yaml:11:23: handlers.a.request.allowNetworks[0]: want a network such as 10.0.0.0/8, found \"10.0.0.1\"\n" +
 				"server.yaml:12:14: handlers.a.request.proxy: want environment, or an address such as http://proxy.example.org:3128 (http, https or socks5), found \"proxy.example.org\""},
 	}
@@ -235,7 +235,7 @@ func TestAddressesThatCannotBeRequestedAreFaults(t *testing.T) {
 		`https://{{ .secrets.u }}:{{ .secrets.p }}@example.org:90`: "a user or password does not belong in an address; use the header Authorization",
 		`http://x:99999/`:                                          `"http://x:99999/": the port is not from 1 to 65535`,
 		`http://x:0/`:                                              `"http://x:0/": the port is not from 1 to 65535`,
-		`ftp://example.org`:                                        `"ftp://example.org" is no address such as https://example.org/path`,
+		`ftp://example.org`:                                        `"ftp://example.org" is not an address such as https://example.org/path`,
 		`https://example.org/{{ .parameters.a }}?mail=a@b`:         "",
 		`https://{{ .parameters.a }}/x`:                            "",
 	} {

@@ -81,7 +81,7 @@ server.yaml:13:34: handlers.b.limits.lane.concurrency: want a whole number from 
 server.yaml:14:23: handlers.b.breaker.window: want 100ms to 1h, found 1ms
 server.yaml:14:47: handlers.b.breaker.patterns[0].error: missing closing ): ` + "`(`" + `
 server.yaml:14:53: handlers.b.breaker.patterns[1]: a rule without statusCode, message or jsonPath matches every answer
-server.yaml:14:65: handlers.b.breaker.patterns[2]: "error" stands alone: the other conditions are on answers
+server.yaml:14:65: handlers.b.breaker.patterns[2]: "error" must be the only condition: the other conditions are about answers
 server.yaml:14:99: handlers.b.breaker.patterns[3].statusCode: want a status such as 404 or 5xx, found "6xx"
 server.yaml:15:65: handlers.c.limits.lane: a burst needs a "rate"
 server.yaml:15:88: handlers.c.breaker.window: want a duration such as 25s or 7d, found "soon"

@@ -13,14 +13,14 @@ type Live struct {
 // NewLive makes a configuration in force.
 func NewLive(c Config) *Live { return &Live{now: &c, changed: make(chan struct{})} }
 
-// Now is the configuration in force. It is never changed; another one takes its place.
+// Now returns the configuration in force. It is never changed; another one takes its place.
 func (l *Live) Now() *Config {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now
 }
 
-// Changed is closed when the one that is in force now no longer is. Ask for it before Now, so that no change is missed.
+// Changed returns a channel that is closed when the configuration is replaced. Call it before Now, so that no change is missed.
 func (l *Live) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

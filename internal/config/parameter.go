@@ -19,7 +19,7 @@ import (
 // Parameters are what a handler's actions may and must say, by name. The zero value allows none.
 type Parameters []Parameter
 
-// Parameter is one of them.
+// Parameter is one declared parameter.
 type Parameter struct {
 	Name     string
 	Default  any  // when Optional
@@ -47,13 +47,13 @@ func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) 
 	return ps.fill("parameter", given)
 }
 
-// fill is Fill of decoded parameters; word is what an error calls one of them.
+// fill is Fill of decoded parameters; word is the name that errors use for a parameter.
 func (ps Parameters) fill(word string, given map[string]any) (map[string]any, fault.Problems) {
 	var problems fault.Problems
 	known := ps.Names()
 	for name := range given {
 		if !slices.Contains(known, name) {
-			problems = append(problems, fault.Problem{Code: word + "-unknown", Text: fmt.Sprintf("there is no %s %q", word, name),
+			problems = append(problems, fault.Problem{Code: word + "-unknown", Text: fmt.Sprintf("unknown %s %q", word, name),
 				Suggestion: fault.Nearest(name, known)})
 		}
 	}
@@ -83,14 +83,14 @@ func object(word string, raw json.RawMessage) (map[string]any, error) {
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("the %s are no JSON: %w", word, err)
+		return nil, fmt.Errorf("the %s are not valid JSON: %w", word, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the %s are no JSON: something stands behind the object", word)
+		return nil, fmt.Errorf("the %s are not valid JSON: unexpected text after the object", word)
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the %s are no JSON object", word)
+		return nil, fmt.Errorf("the %s are not a JSON object", word)
 	}
 	return fields, nil
 }

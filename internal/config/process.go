@@ -26,7 +26,7 @@ type Process struct {
 	Name        string // the process's id
 	Title       string
 	Description string
-	Version     int           // from 1; a job of an earlier one is no answer to the same inputs
+	Version     int           // from 1; a job of an earlier version does not answer the same inputs
 	Sync        time.Duration // how long a request may wait for the job's end; 0: jobs are asynchronous only
 	Argo        *ArgoOptions  // of a handler of type argo
 	Cirrus      *CirrusOptions
@@ -108,7 +108,7 @@ func (s Schema) Check(root string, value any) fault.Problems {
 	return broken(root, s.compiled.Validate(value))
 }
 
-// ArgoOutput returns which output of its workflow is the whole output of a process's job; nil: all of them together.
+// ArgoOutput returns which output of its workflow is the whole output of a process's job; nil: all outputs together.
 func (c Config) ArgoOutput(process string) *ArgoOutput {
 	if o := c.Processes[process].Argo; o != nil {
 		return o.Output

@@ -246,8 +246,8 @@ func TestEveryFaultOfTheInputsIsTold(t *testing.T) {
 	all := workflowsOf(t, mirror)
 	for _, c := range []struct{ process, inputs, want string }{
 		{"mirror", `{"mode": "middle", "odd": 1}`, "inputs: additional properties 'odd' not allowed\ninputs: missing property 'payload'\ninputs/mode: value must be one of 'fast', 'slow'"},
-		{"mirror", `[]`, "the inputs are no JSON object"},
-		{"tell", `{"teem": "A", "times": "x"}`, "times: got string, want integer\n" + `the input "team" is missing` + "\n" + `there is no input "teem" (did you mean "team"?)`},
+		{"mirror", `[]`, "the inputs are not a JSON object"},
+		{"tell", `{"teem": "A", "times": "x"}`, "times: got string, want integer\n" + `the input "team" is missing` + "\n" + `unknown input "teem" (did you mean "team"?)`},
 		{"dry", `{"n": 1e999}`, "inputs: the number 1e999 has no place in a double"},
 		{"mirror", `{"payload": {"a": 1}}`, "inputs/payload: none of cacheKeyHashIncludes is found: .features[].id, .features[].collection"},
 		{"mirror", `{"payload": {"features": {"id": 1}}}`, "inputs/payload/features: cacheKeyHashIncludes .features[].id wants a list here, found an object"},
@@ -271,18 +271,18 @@ func TestWorkflowFaultsNameTheirPlace(t *testing.T) {
 				"server.yaml:4:6: workflows.n: want a mapping, found a number"},
 		"handlers": {"handlers: {argo-prod: {type: argo}, bad: {typ: noop}}\nworkflows:\n  m: {handler: argo-prd}\n  n: {handler: argo-prod}\n  o: {handler: bad}\n  p: {handler: noop, argoOpts: {template: workflowtemplate/x}, cirrusOpts: {}}\n",
 			"server.yaml:1:37: handlers.bad: the field \"type\" is missing: webhook, shell, argo, cirrus or noop\n" +
-				"server.yaml:3:16: workflows.m.handler: there is no handler \"argo-prd\" (did you mean \"argo-prod\"?)\n" +
+				"server.yaml:3:16: workflows.m.handler: handler \"argo-prd\" not found (did you mean \"argo-prod\"?)\n" +
 				"server.yaml:4:3: workflows.n: a handler of the type argo needs \"argoOpts\"\n" +
 				"server.yaml:6:32: workflows.p.argoOpts: the handler is of the type noop, not argo\n" +
 				"server.yaml:6:76: workflows.p.cirrusOpts: the handler is of the type noop, not cirrus"},
 		"templates": {"handlers: {a: {type: argo}}\nworkflows:\n  m:\n    handler: a\n    inputSchema: {properties: {payload: {}}}\n    argoOpts: {template: mirror, parameters: {x: \"{{ .parameters.paylod }}\", y: \"{{ env `HOME` }}\"}}\n",
 			"server.yaml:6:26: workflows.m.argoOpts.template: want workflowtemplate/NAME or clusterworkflowtemplate/NAME, found \"mirror\"\n" +
-				"server.yaml:6:50: workflows.m.argoOpts.parameters.x: there is no .parameters.paylod (did you mean \"payload\"?)\n" +
+				"server.yaml:6:50: workflows.m.argoOpts.parameters.x: .parameters.paylod not found (did you mean \"payload\"?)\n" +
 				"server.yaml:6:81: workflows.m.argoOpts.parameters.y: env \"HOME\": add it to templateEnv, or it may not be read"},
 		"schemas and rules": {"workflows:\n  m:\n    handler: noop\n    inputSchema: {type: objekt}\n    outputSchema: {properties: {a: {pattern: \"(\"}}}\n    cacheKeyHashIncludes: [\".a\", b]\n    cacheKeyHashExcludes: [\".a\"]\n",
 			"server.yaml:4:25: workflows.m.inputSchema.type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'\n" +
 				"server.yaml:5:46: workflows.m.outputSchema.properties.a.pattern: '(' is not valid regex: error parsing regexp: missing closing ): `(`\n" +
-				"server.yaml:6:34: workflows.m.cacheKeyHashIncludes[1]: \"b\" is no path: want a path such as .features[].id\n" +
+				"server.yaml:6:34: workflows.m.cacheKeyHashIncludes[1]: \"b\" is not a valid path: want a path such as .features[].id\n" +
 				"server.yaml:7:28: workflows.m.cacheKeyHashExcludes[0]: .a is included and excluded"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (r *reader) callbacks(root *document.Node, c *Config) {
 	}
 }
 
-// callback reads one; none when it has no target.
+// callback reads one callback; it returns none if the callback has no target.
 func (r *reader) callback(f document.Field, place document.Place, root *document.Node, c *Config) []callback.Callback {
 	if !handlerName.MatchString(f.Key) {
 		r.Add(&document.Node{At: f.At}, "value-invalid", "", "callback %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
@@ -78,15 +78,15 @@ func (r *reader) callback(f document.Field, place document.Place, root *document
 	return cr.read(f.Key)
 }
 
-// reports checks a callback's keys. What came in by an anchor of the top level was told there.
+// reports checks a callback's keys. Faults of what an anchor of the top level brought in were reported there.
 func (r *reader) reports(n *document.Node, place document.Place) bool {
 	before := len(r.Problems)
 	ok := r.Check(n, place, callbackKeys())
-	told := r.Problems[:before]
+	reported := r.Problems[:before]
 	fresh := slices.DeleteFunc(slices.Clone(r.Problems[before:]), func(p fault.Problem) bool {
-		return slices.ContainsFunc(told, func(o fault.Problem) bool { return o.Position == p.Position && o.Code == p.Code })
+		return slices.ContainsFunc(reported, func(o fault.Problem) bool { return o.Position == p.Position && o.Code == p.Code })
 	})
-	r.Problems = append(told, fresh...)
+	r.Problems = append(reported, fresh...)
 	return ok
 }
 
@@ -187,7 +187,7 @@ func (r *callbackReader) items(n *document.Node, path string, whole *jsonpath.Pa
 	return &callback.Items{From: list, Filter: r.expression(filter, path+".filter")}
 }
 
-// target finds what runs. The handler is the zero one where its parameters are not known.
+// target reads what runs. It returns the zero Handler if the parameters are not known.
 func (r *callbackReader) target(cb *callback.Callback) (Handler, bool) {
 	handler, process := r.node.Get("handler"), r.node.Get("process")
 	switch {
@@ -206,7 +206,7 @@ func (r *callbackReader) target(cb *callback.Callback) (Handler, bool) {
 	return Handler{}, false
 }
 
-// process finds the process that is chained; it may stand further down in the file.
+// process finds the process that is chained; it may be defined further down in the file.
 func (r *callbackReader) process(n *document.Node, cb *callback.Callback) bool {
 	processes := r.config.Processes
 	if w, ok := processes[n.Text]; ok {
@@ -219,9 +219,8 @@ func (r *callbackReader) process(n *document.Node, cb *callback.Callback) bool {
 	for _, f := range fieldsOf(r.root.Get("workflows")) {
 		known = append(known, f.Key)
 	}
-	if !slices.Contains(known, n.Text) { // else it is told of there
-		r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".process",
-			Text: "there is no process " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
+	if !slices.Contains(known, n.Text) { // else its faults are reported there
+		r.unknownName(n, r.path+".process", "process", known)
 	}
 	return false
 }
@@ -281,7 +280,7 @@ func (r *callbackReader) parameter(f document.Field, path string, perFeature boo
 	return p
 }
 
-// nodes reads a path, and checks that it leads into a document that there is.
+// nodes reads a path, and checks that it leads into a document that exists.
 func (r *callbackReader) nodes(n *document.Node, path string, perFeature bool) *jsonpath.Path {
 	found, err := callback.ParsePath(n.Text)
 	if err != nil {
@@ -295,13 +294,13 @@ func (r *callbackReader) nodes(n *document.Node, path string, perFeature bool) *
 		r.Add(n, "value-invalid", path, "$.feature is there with type: perFeature only")
 	default:
 		r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
-			Text:       "there is no document " + strconv.Quote(name) + "; there are " + strings.Join(callback.Documents(), ", "),
+			Text:       "document " + strconv.Quote(name) + " not found: want one of " + strings.Join(callback.Documents(), ", "),
 			Suggestion: fault.Nearest(name, callback.Documents())})
 	}
 	return found
 }
 
-// Callbacks are those of the process that an action is a job of.
+// Callbacks returns the callbacks of the process that an action is a job of.
 func (c *Config) Callbacks(a action.Action) []callback.Callback {
 	if a.Kind != KindJob {
 		return nil
@@ -309,7 +308,7 @@ func (c *Config) Callbacks(a action.Action) []callback.Callback {
 	return c.Processes[a.Name].Callbacks
 }
 
-// fieldsOf are a mapping's; anything else has none.
+// fieldsOf returns the fields of a mapping; any other node has none.
 func fieldsOf(n *document.Node) []document.Field {
 	if !fits(n, document.Object) {
 		return nil

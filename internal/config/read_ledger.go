@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
-// Bounds of what the ledger may be told.
+// Bounds of the settings of the ledger.
 const (
 	leastRetention   = 24 * time.Hour
 	leastHeartbeat   = time.Second

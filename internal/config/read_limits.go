@@ -131,7 +131,7 @@ func (r *handlerReader) pattern(n *document.Node, path string, h *Handler, b *we
 		return
 	}
 	if len(n.Fields) > 1 {
-		r.Add(text, "value-invalid", path, `"error" stands alone: the other conditions are on answers`)
+		r.Add(text, "value-invalid", path, `"error" must be the only condition: the other conditions are about answers`)
 	}
 	if !fits(text, document.Text) {
 		return

@@ -84,7 +84,7 @@ func namesOf(values []Value) []string {
 	return names
 }
 
-// handlerOf finds the handler that does the jobs. One that is there and has faults of its own is told of there.
+// handlerOf returns the handler that does the jobs. Faults of a handler that exists are reported at its own place.
 func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handler {
 	if !fits(n, document.Text) || n.Text == "" {
 		return Handler{}
@@ -104,8 +104,7 @@ func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handle
 			known = append(known, f.Key)
 		}
 	}
-	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: r.path + ".handler",
-		Text: "there is no handler " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
+	r.unknownName(n, r.path+".handler", "handler", known)
 	return Handler{}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/waybill-dev/waybill/internal/document"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/jsonpath"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -90,7 +89,7 @@ func (r *handlerReader) headers(n *document.Node, path string) []webhook.Header 
 		at := &document.Node{At: f.At}
 		switch {
 		case !token.MatchString(f.Key):
-			r.Add(at, "value-invalid", path, "%q is no name of a header", f.Key)
+			r.Add(at, "value-invalid", path, "%q is not a valid header name", f.Key)
 		case slices.Contains(fixedHeaders, strings.ToLower(f.Key)):
 			r.Add(at, "value-invalid", path, "the header %s is set by Waybill", f.Key)
 		}
@@ -138,8 +137,7 @@ func (r *handlerReader) signing(n *document.Node, path string) []string {
 	}
 	for i, item := range list.Items {
 		if !slices.Contains(r.names.Secrets, item.Text) {
-			r.Problems.Add(fault.Problem{Position: item.At, Code: "value-unknown", Scope: document.Index(path+".secrets", i),
-				Text: "there is no secret " + strconv.Quote(item.Text), Suggestion: fault.Nearest(item.Text, r.names.Secrets)})
+			r.unknownName(item, document.Index(path+".secrets", i), "secret", r.names.Secrets)
 		}
 	}
 	return n.Strs("secrets")

@@ -23,7 +23,7 @@ const lookEvery = 5 * time.Second
 
 // ReloadOptions is what a Reloader works with.
 type ReloadOptions struct {
-	File string // path of server.yaml; it need not be there until it once was
+	File string // path of server.yaml; it may be missing until it was found once
 	Read []byte // its content when Live was made of it; nil: it was not there
 	Live *Live  // what it keeps up to date
 	// Prepare changes and checks a configuration that was read, before anything is in force, and makes what the roles
@@ -41,7 +41,7 @@ type Reloader struct {
 	log *slog.Logger
 
 	last queue.Reload
-	seen [sha256.Size]byte // of the content that was looked at last; zero: there was none
+	seen [sha256.Size]byte // digest of the content that was read last; zero if there was none
 }
 
 // NewReloader makes the reloader of a configuration that has just come into force.
@@ -134,9 +134,9 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	return nil
 }
 
-// refuse reports why the file's content is not in force, once for each content unless tell is set.
-func (r *Reloader) refuse(err error, sum [sha256.Size]byte, tell bool) {
-	if sum == r.seen && !tell {
+// refuse reports why the file's content is not in force, once for each content unless always is set.
+func (r *Reloader) refuse(err error, sum [sha256.Size]byte, always bool) {
+	if sum == r.seen && !always {
 		return
 	}
 	r.seen = sum
@@ -146,7 +146,7 @@ func (r *Reloader) refuse(err error, sum [sha256.Size]byte, tell bool) {
 	r.log.Error("configuration refused; what was in force stays", obs.KeyFile, r.o.File, obs.Error(err))
 }
 
-// keepStarted keeps what a process starts with as it is, and says which sections say something else now.
+// keepStarted keeps what a process starts with as it is, and returns the sections that differ.
 func (c *Config) keepStarted(old *Config) (restart []string) {
 	keep := func(name string, next, started any) {
 		to, from := reflect.ValueOf(next).Elem(), reflect.ValueOf(started).Elem()

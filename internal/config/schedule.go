@@ -31,13 +31,13 @@ func scheduleKeys() []document.Key {
 	return []document.Key{
 		{Name: "cron", Shape: document.Text, Required: true, Help: "minute hour day month weekday, such as 0 3 * * mon-fri"},
 		{Name: "timezone", Shape: document.Text, Default: "UTC", Help: "such as Europe/Stockholm"},
-		{Name: "handler", Shape: document.Text, Help: "who does it"},
+		{Name: "handler", Shape: document.Text, Help: "what does it"},
 		{Name: "process", Shape: document.Text, Help: "what is executed, instead of handler"},
 		{Name: "parameters", Shape: document.Object, Help: "of the handler, or the inputs of the process"},
 		{Name: "overlap", Shape: document.Text, Values: []string{string(cron.Skip), string(cron.Queue), string(cron.Replace)},
-			Default: string(cron.Skip), Help: "while the one before is still going on"},
+			Default: string(cron.Skip), Help: "if the previous one has not ended"},
 		{Name: "catchUp", Shape: document.Text, Values: []string{string(cron.CatchLast), string(cron.CatchNone), string(cron.CatchAll)},
-			Default: string(cron.CatchLast), Help: "of times at which nobody ran"},
+			Default: string(cron.CatchLast), Help: "missed times that are made up for"},
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *reader) schedule(f document.Field, path string, c *Config) Schedule {
 		}
 	}
 	if s.Window.Zone, err = time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
-		r.Add(n.Get("timezone"), "value-unknown", path+".timezone", "there is no time zone %q: want one such as Europe/Stockholm, or UTC", s.Timezone)
+		r.Add(n.Get("timezone"), "value-unknown", path+".timezone", "time zone %q not found: want one such as Europe/Stockholm, or UTC", s.Timezone)
 		s.Window.Zone = time.UTC
 	}
 	if s.Window.CatchUp == cron.CatchAll && s.Window.Overlap != cron.Queue {
@@ -108,7 +108,7 @@ func (r *reader) ticking(f document.Field, path string, s Schedule, c *Config) (
 	return a
 }
 
-// ticker finds who makes a schedule's actions. One that has faults of its own is told of where it stands.
+// ticker returns what makes a schedule's actions. Faults of the handler or process itself are reported at its own place.
 func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (func(json.RawMessage) (action.Action, error), bool) {
 	if s.Process != "" {
 		w, ok := c.Processes[s.Process]
@@ -127,13 +127,13 @@ func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (f
 	return h.Prepare, ok
 }
 
-// unknownName reports a process or handler that was not found, with the nearest known name.
+// unknownName reports a name that was not found, with the nearest known one. kind is a word such as handler.
 func (r *reader) unknownName(n *document.Node, path, kind string, known []string) {
 	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
-		Text: "there is no " + kind + " " + strconv.Quote(n.Text), Suggestion: fault.Nearest(n.Text, known)})
+		Text: kind + " " + strconv.Quote(n.Text) + " not found", Suggestion: fault.Nearest(n.Text, known)})
 }
 
-// locate tells the faults of a schedule's parameters at the parameters.
+// locate reports the faults of a schedule's parameters at the parameters.
 func (r *reader) locate(n *document.Node, path string, err error) {
 	at := n.Get("parameters")
 	if at == nil {

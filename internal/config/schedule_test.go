@@ -55,16 +55,16 @@ func TestScheduleFaultsNameTheirPlace(t *testing.T) {
 `))
 	want := []string{
 		`server.yaml:9:13: schedules.a.cron: hour "25": want 0 to 23, found "25"`,
-		`server.yaml:9:37: schedules.a.timezone: there is no time zone "Europe/Stokholm": want one such as Europe/Stockholm, or UTC`,
-		`server.yaml:9:63: schedules.a.handler: there is no handler "tidi" (did you mean "tidy"?)`,
+		`server.yaml:9:37: schedules.a.timezone: time zone "Europe/Stokholm" not found: want one such as Europe/Stockholm, or UTC`,
+		`server.yaml:9:63: schedules.a.handler: handler "tidi" not found (did you mean "tidy"?)`,
 		`server.yaml:10:3: schedules.b: want either "handler" or "process"`,
-		`server.yaml:11:50: schedules.c.parameters: there is no parameter "all"`,
+		`server.yaml:11:50: schedules.c.parameters: unknown parameter "all"`,
 		`server.yaml:11:57: schedules.c.parameters.days: got string, want integer`,
 		`server.yaml:12:3: schedules.d: the field "cron" is missing`,
 		`server.yaml:12:6: schedules.d.parameters: the parameter "days" is missing`,
 		`server.yaml:12:31: schedules.d.overlap: "wait" is none of skip, queue, replace`,
 		`server.yaml:12:37: unknown key "catchup" in schedules.d (did you mean "catchUp"?)`,
-		`server.yaml:13:32: schedules.e.process: there is no process "miror" (did you mean "mirror"?)`,
+		`server.yaml:13:32: schedules.e.process: process "miror" not found (did you mean "mirror"?)`,
 		`server.yaml:14:47: warning: schedules.f: times that were missed would overlap: without overlap: queue only the last one is made up for`,
 		`server.yaml:15:3: schedule "g/h": want a name of letters, digits, -, _ and . with at most 63 characters`,
 	}

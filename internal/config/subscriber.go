@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// SubscriberHandler is the name of the webhook that tells subscribers of jobs. It is there without being configured;
+// SubscriberHandler is the name of the webhook that calls the subscribers of jobs. It exists without being configured;
 // who configures it says how it signs and retries, and what its address guard lets through.
 const SubscriberHandler = "subscriber"
 

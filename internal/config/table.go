@@ -14,7 +14,7 @@ func keys() []document.Key {
 			{Name: "listenUrl", Shape: document.Text, Help: "a direct connection, when url is a transaction pooler's"},
 			{Name: "partition", Shape: document.Text, Values: []string{"day", "week", "month"}, Default: "week", Help: "PostgreSQL only"},
 			{Name: "retention", Shape: document.Scalar, Default: "90d", Help: "how long actions are kept once they ended, or never: they are never deleted"},
-			{Name: "heartbeat", Shape: document.Scalar, Default: "5s", Help: "how often an instance says that it lives; its lease is three of them"},
+			{Name: "heartbeat", Shape: document.Scalar, Default: "5s", Help: "time between heartbeats of an instance; its lease is three heartbeats"},
 		}},
 		{Name: "blob", Shape: document.Object, Help: "where snapshots and artifacts are kept", Keys: []document.Key{
 			{Name: "url", Shape: document.Text, Help: "file:DIR, a folder or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"},
@@ -32,7 +32,7 @@ func keys() []document.Key {
 		{Name: "schedules", Shape: document.Object, Help: "what is done again and again, by name"},
 		{Name: "caboose", Shape: document.Object, Help: "how workflows are looked after", Keys: []document.Key{
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
-			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all of them"},
+			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all workflows"},
 		}},
 	}
 }
@@ -168,7 +168,7 @@ func requestKeys() []document.Key {
 // ruleKeys are the conditions on an answer; those that are there must all match.
 func ruleKeys() []document.Key {
 	return []document.Key{
-		{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of them, or 5xx"},
+		{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of numbers, or 5xx"},
 		{Name: "message", Shape: document.Text, Help: "a regular expression (RE2) that the body matches"},
 		{Name: "jsonPath", Shape: document.Text, Help: "a JSONPath (RFC 9535) that selects something in the body"},
 	}

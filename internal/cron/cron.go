@@ -1,5 +1,5 @@
 // Package cron says when something is to happen again and again: times of day by the fields of cron, in a time
-// zone, and which of them are due given what has happened. It has no clock; the caller passes the time.
+// zone, and which of those times are due given what has happened. It has no clock; the caller passes the time.
 package cron
 
 import (

@@ -43,10 +43,10 @@ func TestDue(t *testing.T) {
 		{"the one before lived then", skip, "10:00", "11:20", "09:30", "11:30", "", 0, false},
 		{"it ended on the minute", skip, "10:00", "11:00", "09:30", "11:00", "", 0, false},
 		{"skipped, then the next", skip, "10:00", "11:20", "09:30", "12:00", "12:00", 0, false},
-		{"nobody ran: the last one", skip, "07:00", "07:01", "10:30", "10:30", "10:00", 0, false},
-		{"nobody ran: none", ways{cron.Skip, cron.CatchNone}, "07:00", "07:01", "10:30", "10:30", "", 0, false},
-		{"nobody ran, then somebody", ways{cron.Skip, cron.CatchNone}, "07:00", "07:01", "10:30", "11:00", "11:00", 0, false},
-		{"nobody ran: all", ways{cron.Queue, cron.CatchAll}, "07:00", "07:01", "10:30", "10:30", "08:00", 2, false},
+		{"no instance ran: the last one", skip, "07:00", "07:01", "10:30", "10:30", "10:00", 0, false},
+		{"no instance ran: none", ways{cron.Skip, cron.CatchNone}, "07:00", "07:01", "10:30", "10:30", "", 0, false},
+		{"no instance ran, then one", ways{cron.Skip, cron.CatchNone}, "07:00", "07:01", "10:30", "11:00", "11:00", 0, false},
+		{"no instance ran: all", ways{cron.Queue, cron.CatchAll}, "07:00", "07:01", "10:30", "10:30", "08:00", 2, false},
 		{"queue: one after another", queue, "08:00", "", "07:30", "10:30", "", 2, false},
 		{"queue: its turn", queue, "08:00", "10:20", "07:30", "10:30", "09:00", 1, false},
 		{"queue after a restart: what waited still does", queue, "08:00", "10:20", "10:30", "10:40", "09:00", 1, false},
@@ -104,7 +104,7 @@ func TestTicksAreMadeOnceInOrder(t *testing.T) {
 				t.Fatalf("two at a time: %+v", due)
 			}
 			if s.Overlap == cron.Skip && !due.Tick.After(past.Ended) {
-				t.Fatalf("%s lies in the time of its forerunner, which ended %s", due.Tick, past.Ended)
+				t.Fatalf("%s is in the time of its forerunner, which ended %s", due.Tick, past.Ended)
 			}
 			past = cron.Past{At: due.Tick, Lives: true}
 		}

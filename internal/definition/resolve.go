@@ -34,7 +34,7 @@ func Address(pipeline.Host) string { return "127.0.0.1" }
 func Resolve(d *pipeline.Definition, path string, rev Revision) (Target, error) {
 	stage, group, host, ok := d.Find(path)
 	if !ok || host == nil {
-		return Target{}, fault.New(fault.NotFound, "there is no host %s in the definition", path)
+		return Target{}, fault.New(fault.NotFound, "host %s not found in the definition", path)
 	}
 	t := Target{Stage: *stage, Group: *group, Host: *host, Service: d.ServiceOf(stage, group, host), Vars: d.VarsOf(stage, group, host)}
 	maps.Copy(t.Vars, map[string]string{"host": host.Name, "stage": stage.Name, "group": group.Name,

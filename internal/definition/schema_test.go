@@ -10,7 +10,7 @@ import (
 // object is a piece of JSON Schema.
 type object = map[string]any
 
-// Schema is the JSON Schema (2020-12) of waybill.yaml, generated from the field
+// Schema returns the JSON Schema (2020-12) of waybill.yaml, which is stored in api. It is generated from the field
 // tables by which the file is read. Keys that are not yet supported are not in it.
 func Schema() ([]byte, error) {
 	schema := mapping(file)

@@ -60,7 +60,7 @@ func (c *chain) builtIn(n *document.Node, name, at string, policy action.Policy)
 		return
 	}
 	if name == pipeline.Replicate && c.seen[pipeline.Deploy] != nil {
-		c.r.Add(c.seen[pipeline.Deploy], "order", at, "deploy stands before replicate")
+		c.r.Add(c.seen[pipeline.Deploy], "order", at, "deploy comes before replicate")
 	}
 	c.seen[name] = n
 	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Policy: policy})
@@ -112,7 +112,7 @@ func reserved(event string) bool {
 
 func unknownStep(n *document.Node, name string) fault.Problem {
 	return fault.Problem{Position: n.At, Code: "value-unknown", Suggestion: fault.Nearest(name, builtIn),
-		Text: "there is no built-in step " + strconv.Quote(name) + ": want replicate, deploy, test, or {name: …, run: […]}"}
+		Text: "built-in step " + strconv.Quote(name) + " not found: want replicate, deploy, test, or {name: …, run: […]}"}
 }
 
 // checks reads the tests of a host.

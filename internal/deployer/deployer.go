@@ -112,13 +112,6 @@ func (d *Deployer) Run(ctx context.Context) error {
 	return err
 }
 
-// Stopped returns the pipelines whose decisions stopped at a broken invariant, with the reasons.
-func (d *Deployer) Stopped() map[string]error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return maps.Clone(d.stopped)
-}
-
 // loop makes rounds until ctx ends.
 func (d *Deployer) loop(ctx context.Context) error {
 	var away loop.Backoff

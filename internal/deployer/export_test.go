@@ -2,7 +2,7 @@ package deployer
 
 import "maps"
 
-// Stopped names the pipelines whose decisions stopped at a broken invariant, and says why.
+// Stopped returns the pipelines whose decisions stopped at a broken invariant, with the reasons.
 func (d *Deployer) Stopped() map[string]error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

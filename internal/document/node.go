@@ -43,7 +43,7 @@ type Field struct {
 	Value *Node
 }
 
-// Get is the value of a key of a Map; nil when there is none.
+// Get returns the value of a key of a Map; nil if there is none.
 func (n *Node) Get(key string) *Node {
 	if n == nil {
 		return nil

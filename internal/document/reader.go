@@ -209,7 +209,7 @@ func (r *Reader) Choice(n *Node, path string, accepted []string) bool {
 	return false
 }
 
-// Str is the text of a scalar child; "" when there is none.
+// Str returns the text of a scalar child; "" if there is none.
 func (n *Node) Str(key string) string {
 	if v := n.Get(key); v != nil && v.Kind != Null {
 		return v.Text

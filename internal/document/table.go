@@ -67,7 +67,7 @@ func Names(keys []Key) []string {
 	return names
 }
 
-// Find is the table's line for a name; nil when there is none.
+// Find returns the table's line for a name; nil if there is none.
 func Find(keys []Key, name string) *Key {
 	i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name })
 	if i < 0 {

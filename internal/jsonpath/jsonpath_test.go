@@ -80,6 +80,7 @@ func TestWorkIsBounded(t *testing.T) {
 	deep := strings.Repeat(`{"error": `, 900) + "1" + strings.Repeat("}", 900)
 	wide := "[" + strings.Repeat(`{"a": "`+strings.Repeat("x", 60)+`"}, `, 1000) + "1]"
 	long := `{"text": "` + strings.Repeat("x", 20_000) + `", "list": [` + strings.Repeat("1, ", 10_000) + "1]}"
+	nested := strings.Repeat("[", 30) + strings.Repeat("]", 30)
 	const limit = 1_000_000
 	for _, c := range []struct {
 		path, document string
@@ -96,7 +97,8 @@ func TestWorkIsBounded(t *testing.T) {
 		{"$[?$..b]", wide, -1},
 		{"$[?count($..a) > 0]", wide, -1},
 		{"$[?count(@..*) > 0]", wide, 1000},
-		{"$[?@[?@[?@[?$..b]]]]", wide, -1},
+		{"$[?@[?@[?@[?$..b]]]]", wide, 0}, // nothing is so deep
+		{"$[?@[?$..b]]", wide, -1},
 		{"$[?search(@.a, 'y')]", wide, 0},
 		{"$.list[?search($.text, 'y')]", long, -1},
 		{"$.list[?@ == $.text]", long, 0},
@@ -104,7 +106,8 @@ func TestWorkIsBounded(t *testing.T) {
 		{"$['list', 'list'][*]", long, 20_002},
 		{"$[?@" + strings.Repeat("['error', 'error']", 20) + "]", deep, -1},
 		{"$[?count(@" + strings.Repeat("['error', 'error']", 20) + ") > 0]", deep, -1},
-		{"$[?$" + strings.Repeat("[0, 0]", 20) + "]", wide, -1},
+		{"$[?$" + strings.Repeat("[0, 0]", 20) + "]", wide, 0},
+		{"$[?$" + strings.Repeat("[0, 0]", 20) + "]", nested, -1},
 		{"$[?@['a', 'b']]", wide, 1000},
 	} {
 		path, err := jsonpath.Parse(c.path)
@@ -173,6 +176,38 @@ func TestPathsSayWhatTheyAre(t *testing.T) {
 		}
 		if got := fmt.Sprintf("%v %q", path.Singular(), path.First()); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestAFilterCostsWhatItLooksAt: what a filter does not look at costs nothing, so a big document can be asked about often.
+func TestAFilterCostsWhatItLooksAt(t *testing.T) {
+	t.Parallel()
+	big := make([]any, 50_000)
+	for i := range big {
+		big[i] = map[string]any{"id": json.Number("1")}
+	}
+	root := map[string]any{"feature": nil, "output": map[string]any{"features": big, "title": "x"}}
+	feature := map[string]any{"id": "a", "big": big, "tags": []any{"a", "b"}}
+	for text, want := range map[string]float64{
+		"@.id == 'a'":                          4,
+		"$.output.title == 'x'":                5,
+		"@.id in ['a', 'b'] & $.output.title":  9,
+		"@.tags[?@ =~ 'b']":                    9,
+		"@.tags == @.big":                      100_009,
+		"@.big[?@.id == 1]":                    200_003,
+		"length(@.big) > 3 && @.id":            6,
+		"count($.output.features[*]) > 3":      -1,
+		"@.big[?@.id == 2] || @.big[?@.id==3]": 400_005,
+	} {
+		filter, err := jsonpath.ParseFilter(text, []string{"output"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 1_000_000.0
+		_, err = filter.Accepts(feature, root, &left)
+		if want < 0 && err == nil || want >= 0 && (err != nil || 1_000_000-left != want) {
+			t.Errorf("%s looks at %v nodes, want %v; %v", text, 1_000_000-left, want, err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (c *Client) Send(ctx context.Context, call Call) *Exchange {
 
 func (c *Client) send(ctx context.Context, call Call, e *Exchange) error {
 	trace := trace{start: e.Timing.StartedAt}
-	defer trace.tell(e)
+	defer trace.record(e)
 	ctx = httptrace.WithClientTrace(ctx, trace.client())
 	ctx = context.WithValue(ctx, hopsKey{}, &hops{call: call, exchange: e})
 	request, err := http.NewRequestWithContext(ctx, call.Method, call.URL.String(), strings.NewReader(call.Body))
@@ -124,8 +124,8 @@ func (t *trace) client() *httptrace.ClientTrace {
 	}
 }
 
-// tell puts what was noted into the exchange.
-func (t *trace) tell(e *Exchange) {
+// record copies what was noted into the exchange.
+func (t *trace) record(e *Exchange) {
 	e.Sent = t.sent.Load()
 	e.Timing.ConnectedMS = float64(t.connected.Load()) / 1000
 	e.Timing.FirstByteMS = float64(t.firstByte.Load()) / 1000

@@ -424,8 +424,8 @@ func TestRequestsAreRenderedAndSigned(t *testing.T) {
 		!slices.Equal(call.private, []string{"Authorization"}) || call.sealed {
 		t.Errorf("%+v", call)
 	}
-	for text, want := range map[string]string{"ftp://h": "is no address", "/path": "is no address", "https://u:p@h/": "does not belong in an address",
-		"http://127.1/": "no name and no address", "http://0x7f000001/": "no name and no address", "http://2130706433./": "no name and no address"} {
+	for text, want := range map[string]string{"ftp://h": "is not an address", "/path": "is not an address", "https://u:p@h/": "does not belong in an address",
+		"http://127.1/": "neither a name nor an address", "http://0x7f000001/": "neither a name nor an address", "http://2130706433./": "neither a name nor an address"} {
 		if _, err := (&Request{URL: parse("url", text)}).Render(d, time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -438,7 +438,7 @@ func TestRequestsAreRenderedAndSigned(t *testing.T) {
 	}
 }
 
-// TestEveryRequestNamesItsAction: signed or not, so that a target can tell repetitions; and the program that sends it.
+// TestEveryRequestNamesItsAction: signed or not, so that a target can recognise repetitions; and the program that sends it.
 func TestEveryRequestNamesItsAction(t *testing.T) {
 	t.Parallel()
 	parse := func(field, text string) *Template {

@@ -4,6 +4,6 @@
 // A Request is compiled once from configuration. For each attempt it is rendered
 // with the action's data and resolved secrets into a Call, a Client sends that,
 // and the Exchange says what went over the wire and when, with every secret
-// taken out. Judge then tells what the answer means. Nothing here decides about
+// taken out. Judge then returns what the answer means. Nothing here decides about
 // retries; the handler does.
 package webhook

@@ -74,7 +74,7 @@ const (
 	CodeRedirect   = "redirect_refused"
 )
 
-// Failure says why there is no answer, and what that means: news about the target is throttle.
+// Failure returns why an answer is missing and what that means: news about the target is throttle.
 func (e *Exchange) Failure() (verdict Verdict, code, text string) {
 	text = plain(e.err)
 	if refused, ok := errors.AsType[*Refused](e.err); ok {
@@ -115,7 +115,7 @@ func isTLS(err error) bool {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return true
 	}
-	return errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), "tls: ") // the others have no type
+	return errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), "tls: ") // other TLS errors have no type
 }
 
 // plain is an error without net/http's words about method and address, which the exchange has.

@@ -64,7 +64,7 @@ func orDefault(other, v any) any {
 func date(layout string, moment any) (string, error) {
 	at, err := time.Parse(time.RFC3339, fmt.Sprint(moment))
 	if err != nil {
-		return "", fmt.Errorf("%v is no time such as 2026-11-21T10:00:00Z", moment)
+		return "", fmt.Errorf("%v is not a time such as 2026-11-21T10:00:00Z", moment)
 	}
 	return at.UTC().Format(layout), nil
 }
@@ -73,7 +73,7 @@ func date(layout string, moment any) (string, error) {
 func urlHost(address any) (string, error) {
 	u, err := url.Parse(fmt.Sprint(address))
 	if err != nil {
-		return "", fmt.Errorf("%v is no address", address)
+		return "", fmt.Errorf("%v is not an address", address)
 	}
 	return strings.ToLower(u.Host), nil
 }

@@ -48,14 +48,14 @@ func ParseProxy(text string) (Proxy, error) {
 
 func proxyOfEnvironment() (Proxy, error) {
 	said := httpproxy.FromEnvironment()
-	p := Proxy{of: said.ProxyFunc()} // which would pass over what is no address
+	p := Proxy{of: said.ProxyFunc()} // it would ignore what is not an address
 	for name, value := range map[string]string{"HTTP_PROXY": said.HTTPProxy, "HTTPS_PROXY": said.HTTPSProxy} {
 		if value == "" {
 			continue
 		}
 		u, err := parseProxy(value)
 		if err != nil {
-			return Proxy{}, fmt.Errorf("%s of the environment is no address of a proxy", name) // it may hold a password
+			return Proxy{}, fmt.Errorf("%s of the environment is not the address of a proxy", name) // it may hold a password
 		}
 		p.addresses = append(p.addresses, dialed(u))
 	}
@@ -69,7 +69,7 @@ func parseProxy(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err == nil && (proxySchemes[strings.TrimSuffix(u.Scheme, "h")] == "" || u.Hostname() == "") {
-		err = errors.New("it is no address of a proxy")
+		err = errors.New("it is not the address of a proxy")
 	}
 	return u, err
 }

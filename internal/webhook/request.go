@@ -141,9 +141,9 @@ func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) || u.Hostname() == "":
-		return nil, fmt.Errorf("url: %q is no address such as https://example.org/path", text)
+		return nil, fmt.Errorf("url: %q is not an address such as https://example.org/path", text)
 	case numeric(u.Hostname()):
-		return nil, fmt.Errorf("url: %q: the host is no name and no address", text)
+		return nil, fmt.Errorf("url: %q: the host is neither a name nor an address", text)
 	case u.User != nil:
 		return nil, errUserInfo
 	case !isPort(u.Port()):

@@ -164,7 +164,7 @@ func (r Rule) matches(a Answer, body *lazyJSON) bool {
 // why names the rule and what it says.
 func (r Rule) why(number int) string { return "rule " + r.name(number) + " says " + string(r.Result) }
 
-// name is the number of a rule with what makes it match besides the status, which is told anyway.
+// name returns the number of a rule and its conditions, except the status, which is reported anyway.
 func (r Rule) name(number int) string {
 	var parts []string
 	if r.Message != nil {

@@ -83,7 +83,7 @@ func TestRulesCostLittle(t *testing.T) {
 	for path, why := range map[string]string{
 		"$..error..code":        "",
 		"$..error..error..code": `a rule was left out: jsonPath $..["error"]..["error"]..["code"] looks at too many nodes`,
-		"$..[?$..code]":         `a rule was left out: jsonPath $..[?$..["code"]] looks at too many nodes`,
+		"$..[?$..[?$..code]]":   `a rule was left out: jsonPath $..[?$..[?$..["code"]]] looks at too many nodes`,
 	} {
 		rules := []Rule{rule(t, Success, "", path), rule(t, Fatal, "", "", "400")}
 		got := Judge(rules, Breaker{}, Answer{Status: 500, Body: []byte(body)})

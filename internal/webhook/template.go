@@ -168,7 +168,7 @@ func (c *checker) call(name string, arguments []parse.Node) {
 
 func unknown(what, name string, known []string) error {
 	if near := fault.Nearest(name, known); near != "" {
-		return fmt.Errorf("there is no %s (did you mean %q?)", what, near)
+		return fmt.Errorf("%s not found (did you mean %q?)", what, near)
 	}
-	return fmt.Errorf("there is no %s", what)
+	return fmt.Errorf("%s not found", what)
 }

@@ -50,13 +50,13 @@ func TestTemplatesRender(t *testing.T) {
 func TestTemplateFaultsAreFoundAtLoad(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{{ .parameters.tem }}`:                     `there is no .parameters.tem (did you mean "team"?)`,
-		`{{ if $.secrets.x }}{{ end }}`:             `there is no .secrets.x`,
-		`{{ .params.team }}`:                        `there is no .params`,
+		`{{ .parameters.tem }}`:                     `.parameters.tem not found (did you mean "team"?)`,
+		`{{ if $.secrets.x }}{{ end }}`:             `.secrets.x not found`,
+		`{{ .params.team }}`:                        `.params not found`,
 		`{{ env "HOME" }}`:                          `env "HOME": add it to templateEnv, or it may not be read`,
 		`{{ nosuch .id }}`:                          `url, line 1: function "nosuch" not defined`,
 		`{{ .id`:                                    `url, line 1: unclosed action`,
-		`{{ if .attempt }}{{.parameters.y}}{{end}}`: `there is no .parameters.y`,
+		`{{ if .attempt }}{{.parameters.y}}{{end}}`: `.parameters.y not found`,
 	} {
 		_, err := ParseTemplate("url", text, names())
 		if err == nil || err.Error() != want {
@@ -69,7 +69,7 @@ func TestTemplateFaultsAtRunName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{{ .action.nothing }}`: `body: .action.nothing: map has no entry for key "nothing"`,
-		`{{ date "2006" "x" }}`: `body: date "2006" "x": error calling date: x is no time such as 2026-11-21T10:00:00Z`,
+		`{{ date "2006" "x" }}`: `body: date "2006" "x": error calling date: x is not a time such as 2026-11-21T10:00:00Z`,
 		`{{ range .parameters.list }}{{ printf "%2000000d" 1 }}{{ end }}`: `body: the text is longer than 1048576 bytes`,
 	} {
 		tmpl, err := ParseTemplate("body", text, names())
@@ -128,7 +128,7 @@ func TestLanesComeFromTheAddress(t *testing.T) {
 	if err != nil || got != "hooks.example.org:8443/web" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := ParseLane(`{{ .secrets.token }}`, names()); err == nil || !strings.Contains(err.Error(), "there is no .secrets") {
+	if _, err := ParseLane(`{{ .secrets.token }}`, names()); err == nil || !strings.Contains(err.Error(), ".secrets not found") {
 		t.Error(err)
 	}
 }

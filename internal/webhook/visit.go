@@ -52,6 +52,14 @@ func walk(n parse.Node, top bool, field func([]string), call func(string, []pars
 		}
 	case *parse.ChainNode:
 		walk(n.Node, top, field, call)
+	default:
+		walkLeaf(n, top, field)
+	}
+}
+
+// walkLeaf reports a node that names a field of the root, or all of it.
+func walkLeaf(n parse.Node, top bool, field func([]string)) {
+	switch n := n.(type) {
 	case *parse.FieldNode:
 		if top {
 			field(n.Ident)
@@ -107,7 +115,7 @@ func (t *Template) hostWithout(roots ...string) bool {
 		if slices.ContainsFunc(roots, func(root string) bool { return speaksOf(n, root) }) {
 			return false
 		}
-		before.WriteByte('x') // something stands here
+		before.WriteByte('x') // the action has text here
 	}
 	return true
 }

@@ -88,7 +88,7 @@ func (c *converter) inside(n *yaml.Node, f func()) {
 
 func (c *converter) alias(n *yaml.Node, via fault.Position, depth int) *document.Node {
 	if c.open[n.Alias] {
-		c.add(c.at(n), "alias-cycle", "the alias *%s stands inside what it names", n.Value)
+		c.add(c.at(n), "alias-cycle", "the alias *%s is inside the node that it names", n.Value)
 		return &document.Node{At: c.at(n)}
 	}
 	if via == (fault.Position{}) {

@@ -26,7 +26,7 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 		"colon in a value":        {"z: y\na: b: c\n", "f:2:5: mapping values are not allowed in this context"},
 		"unknown escape":          {"a: \"\\q\"\n", "f:1:5: found unknown escape character"},
 		"unknown anchor":          {"a: 1\nx: [b, *nope]\n", "f:2:8: the alias *nope names no anchor above it"},
-		"cycle":                   {"a: &x [*x]\n", "f:1:8: the alias *x stands inside what it names"},
+		"cycle":                   {"a: &x [*x]\n", "f:1:8: the alias *x is inside the node that it names"},
 		"no UTF-8":                {"a: b\nc: \xff\n", "f:2:4: byte 0xff is not UTF-8"},
 		"control character":       {"a: \x01b\n", "f:1:4: the control character 0x01 is not allowed"},
 		"repeated key":            {"a: 1\nb: 2\na: 3\n", "f:3:1: the key \"a\" is already at 1:1"},

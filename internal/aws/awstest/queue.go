@@ -25,7 +25,7 @@ type message struct {
 	hidden   time.Time
 }
 
-// noQueue is how SQS says that there is no such queue, in both of its protocols' words.
+// noQueue is the answer of SQS for a queue that does not exist, in the words of both protocols.
 var noQueue = refusal{code: "QueueDoesNotExist", old: "AWS.SimpleQueueService.NonExistentQueue"}
 
 // Queue makes a queue and returns its URL.

@@ -185,7 +185,7 @@ func (s *Server) do(r *http.Request, name string) (any, *refusal) {
 	return do(r)
 }
 
-// read decodes a request, and answers for one that is no JSON.
+// read decodes a request, and answers one that is not valid JSON.
 func read[T any](r *http.Request) (in T, wrong *refusal) {
 	if json.NewDecoder(r.Body).Decode(&in) != nil {
 		return in, &refusal{code: "SerializationException"}

@@ -20,80 +20,108 @@ const (
 
 // Run checks an empty store.
 func Run(t *testing.T, store blob.Store) {
-	t.Run("NamesContentByItsDigest", func(t *testing.T) {
-		for range 2 {
-			key, sum, size, err := store.Put(t.Context(), "sha256/", strings.NewReader(hello))
-			if err != nil || key != "sha256/"+digest || sum != digest || size != int64(len(hello)) {
-				t.Fatalf("Put = %s, %s, %d, %v", key, sum, size, err)
-			}
+	for _, property := range []struct {
+		name  string
+		check func(*testing.T, blob.Store)
+	}{
+		{"NamesContentByItsDigest", namesContentByItsDigest},
+		{"ReplacesWholeObjects", replacesWholeObjects},
+		{"FailedPutLeavesTheOldObject", failedPutLeavesTheOldObject},
+		{"MissingIsNotFound", missingIsNotFound},
+		{"ClearsAFolderAndNoOther", clearsAFolderAndNoOther},
+		{"RefusesInvalidKeys", refusesInvalidKeys},
+		{"WritersOfOneObjectDoNotMeet", writersOfOneObjectDoNotMeet},
+	} {
+		t.Run(property.name, func(t *testing.T) { property.check(t, store) })
+	}
+}
+
+func namesContentByItsDigest(t *testing.T, store blob.Store) {
+	t.Helper()
+	for range 2 {
+		key, sum, size, err := store.Put(t.Context(), "sha256/", strings.NewReader(hello))
+		if err != nil || key != "sha256/"+digest || sum != digest || size != int64(len(hello)) {
+			t.Fatalf("Put = %s, %s, %d, %v", key, sum, size, err)
 		}
-		wantContent(t, store, "sha256/"+digest, hello)
-	})
-	t.Run("ReplacesWholeObjects", func(t *testing.T) {
-		for _, content := range []string{strings.Repeat("long ", 1<<18), "short", ""} {
-			put(t, store, "a/b", content)
-			wantContent(t, store, "a/b", content)
+	}
+	wantContent(t, store, "sha256/"+digest, hello)
+}
+
+func replacesWholeObjects(t *testing.T, store blob.Store) {
+	t.Helper()
+	for _, content := range []string{strings.Repeat("long ", 1<<18), "short", ""} {
+		put(t, store, "a/b", content)
+		wantContent(t, store, "a/b", content)
+	}
+}
+
+func failedPutLeavesTheOldObject(t *testing.T, store blob.Store) {
+	t.Helper()
+	put(t, store, "kept", "old")
+	broken := io.MultiReader(strings.NewReader("new"), failing{})
+	if _, _, _, err := store.Put(t.Context(), "kept", broken); !errors.Is(err, errBroken) {
+		t.Errorf("got %v, want the reader's error", err)
+	}
+	wantContent(t, store, "kept", "old")
+}
+
+func missingIsNotFound(t *testing.T, store blob.Store) {
+	t.Helper()
+	if _, _, err := store.Get(t.Context(), "a/missing"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Get: %v", err)
+	}
+	if there, err := store.Has(t.Context(), "a/missing"); there || err != nil {
+		t.Errorf("Has: %v, %v", there, err)
+	}
+}
+
+func clearsAFolderAndNoOther(t *testing.T, store blob.Store) {
+	t.Helper()
+	for _, key := range []string{"weeks/w1/x/1", "weeks/w1/y", "weeks/w10/z", "weeks/w2/x", "weeks/file"} {
+		put(t, store, key, hello)
+	}
+	if err := store.Clear(t.Context(), "weeks/w1"); err != nil {
+		t.Fatal(err)
+	}
+	names, err := store.Folders(t.Context(), "weeks")
+	if err != nil || strings.Join(names, " ") != "w10 w2" {
+		t.Errorf("left: %v, %v", names, err)
+	}
+	wantContent(t, store, "weeks/file", hello)
+	if there, err := store.Has(t.Context(), "weeks/w1/x/1"); there || err != nil {
+		t.Errorf("Has: %v, %v", there, err)
+	}
+	if err := store.Clear(t.Context(), "weeks/w1"); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if names, err := store.Folders(t.Context(), "nothing"); len(names) != 0 || err != nil {
+		t.Errorf("of nothing: %v, %v", names, err)
+	}
+}
+
+func refusesInvalidKeys(t *testing.T, store blob.Store) {
+	t.Helper()
+	for _, key := range []string{"../x", "/x", "a//b", "a//", ".", "tmp/x", "a\x00b"} {
+		_, _, _, err := store.Put(t.Context(), key, strings.NewReader("x"))
+		_, _, getErr := store.Get(t.Context(), key)
+		_, hasErr := store.Has(t.Context(), key)
+		if !fault.Is(err, fault.Invalid) || !fault.Is(getErr, fault.Invalid) || !fault.Is(hasErr, fault.Invalid) {
+			t.Errorf("%q: %v, %v, %v", key, err, getErr, hasErr)
 		}
-	})
-	t.Run("FailedPutLeavesTheOldObject", func(t *testing.T) {
-		put(t, store, "kept", "old")
-		broken := io.MultiReader(strings.NewReader("new"), failing{})
-		if _, _, _, err := store.Put(t.Context(), "kept", broken); !errors.Is(err, errBroken) {
-			t.Errorf("got %v, want the reader's error", err)
-		}
-		wantContent(t, store, "kept", "old")
-	})
-	t.Run("MissingIsNotFound", func(t *testing.T) {
-		if _, _, err := store.Get(t.Context(), "a/missing"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("Get: %v", err)
-		}
-		if there, err := store.Has(t.Context(), "a/missing"); there || err != nil {
-			t.Errorf("Has: %v, %v", there, err)
-		}
-	})
-	t.Run("ClearsAFolderAndNoOther", func(t *testing.T) {
-		for _, key := range []string{"weeks/w1/x/1", "weeks/w1/y", "weeks/w10/z", "weeks/w2/x", "weeks/file"} {
-			put(t, store, key, hello)
-		}
-		if err := store.Clear(t.Context(), "weeks/w1"); err != nil {
-			t.Fatal(err)
-		}
-		names, err := store.Folders(t.Context(), "weeks")
-		if err != nil || strings.Join(names, " ") != "w10 w2" {
-			t.Errorf("left: %v, %v", names, err)
-		}
-		wantContent(t, store, "weeks/file", hello)
-		if there, err := store.Has(t.Context(), "weeks/w1/x/1"); there || err != nil {
-			t.Errorf("Has: %v, %v", there, err)
-		}
-		if err := store.Clear(t.Context(), "weeks/w1"); err != nil {
-			t.Errorf("again: %v", err)
-		}
-		if names, err := store.Folders(t.Context(), "nothing"); len(names) != 0 || err != nil {
-			t.Errorf("of nothing: %v, %v", names, err)
-		}
-	})
-	t.Run("RefusesWhatIsNoKey", func(t *testing.T) {
-		for _, key := range []string{"../x", "/x", "a//b", "a//", ".", "tmp/x", "a\x00b"} {
-			_, _, _, err := store.Put(t.Context(), key, strings.NewReader("x"))
-			_, _, getErr := store.Get(t.Context(), key)
-			_, hasErr := store.Has(t.Context(), key)
-			if !fault.Is(err, fault.Invalid) || !fault.Is(getErr, fault.Invalid) || !fault.Is(hasErr, fault.Invalid) {
-				t.Errorf("%q: %v, %v, %v", key, err, getErr, hasErr)
-			}
-		}
-	})
-	t.Run("WritersOfOneObjectDoNotMeet", func(t *testing.T) {
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() { put(t, store, "contested", strings.Repeat(fmt.Sprint(i), 4096)) })
-		}
-		all.Wait()
-		got := content(t, store, "contested")
-		if len(got) != 4096 || strings.Trim(got, got[:1]) != "" {
-			t.Errorf("a mixture: %d bytes", len(got))
-		}
-	})
+	}
+}
+
+func writersOfOneObjectDoNotMeet(t *testing.T, store blob.Store) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() { put(t, store, "contested", strings.Repeat(fmt.Sprint(i), 4096)) })
+	}
+	all.Wait()
+	got := content(t, store, "contested")
+	if len(got) != 4096 || strings.Trim(got, got[:1]) != "" {
+		t.Errorf("a mixture: %d bytes", len(got))
+	}
 }
 
 var errBroken = errors.New("the source broke")

@@ -67,7 +67,7 @@ type day struct {
 	came   Day
 }
 
-// Run lives the day on an empty database, which it closes, with the archive in a folder. The error is of what it stands on, a broken promise
+// Run lives the day on an empty ledger, with the archive in a folder. The error is one of the ledger or the archive, a broken promise
 // is in the Day.
 func Run(ctx context.Context, driver ledger.Driver, folder string, s Settings) (came Day, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not everything was deleted within %s", patience))

@@ -24,7 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// faults stands between a caboose and its world: so often the archive and the deletion of each workflow fail. It notes
+// faults sits between a caboose and its world. The archive and the deletion of each workflow fail that often. It notes
 // what it sees, by action.
 type faults struct {
 	blob.Store
@@ -33,7 +33,7 @@ type faults struct {
 
 	mu         sync.Mutex
 	puts       map[string]int // that failed
-	deletes    map[string]int // all of them
+	deletes    map[string]int // every deletion
 	recorded   map[string]int // failed puts when the end was recorded
 	unarchived []string       // what was deleted and should not have been
 }

@@ -162,7 +162,7 @@ func TestBadParametersAreInvalid(t *testing.T) {
 	w := setup(t, "exit 0", "")
 	got := w.Do(t.Context(), attempt(`{"path": 1, "pth": 2}`))
 	want := action.Outcome{Kind: action.BadInput, Code: "invalid_parameters",
-		Error: "path: got number, want string\nthere is no parameter \"pth\" (did you mean \"path\"?)"}
+		Error: "path: got number, want string\nunknown parameter \"pth\" (did you mean \"path\"?)"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

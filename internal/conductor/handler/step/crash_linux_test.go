@@ -225,5 +225,5 @@ func TestAlteredArtifactIsFatal(t *testing.T) {
 	if err := os.Remove(blob); err != nil {
 		t.Fatal(err)
 	}
-	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "there is no blob")
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "not found")
 }

@@ -330,7 +330,7 @@ func TestInputsAtFault(t *testing.T) {
 	for parameters, want := range map[string]string{
 		`{}`:                              `invalid invalid_parameters the parameter "team" is missing`,
 		`{"team": 1}`:                     `invalid invalid_parameters team: got number, want string`,
-		`{"team": "web", "when": "soon"}`: `fatal template body: date "02" .parameters.when: error calling date: soon is no time such as 2026-11-21T10:00:00Z`,
+		`{"team": "web", "when": "soon"}`: `fatal template body: date "02" .parameters.when: error calling date: soon is not a time such as 2026-11-21T10:00:00Z`,
 		`{"team": "web", "text": "` + strings.Repeat("x", 1<<20) + `"}`: `fatal template body: the text is longer than 1048576 bytes`,
 	} {
 		if got := comparable(w.Do(t.Context(), attempt(parameters))); got != want {

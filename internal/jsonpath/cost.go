@@ -1,0 +1,221 @@
+package jsonpath
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/theory/jsonpath/spec"
+)
+
+// leaves has what is known of the expressions that the library keeps to itself, by the expression: a comparison or
+// function, or a query in a filter. It is complete once the text is parsed, and only read afterwards.
+type leaves map[any]*leaf
+
+// leaf is what is known of one expression.
+type leaf struct {
+	absolute bool                 // of a query: it begins at the root
+	selector *spec.FilterSelector // evaluates the comparison or function
+	fixed    float64              // cost whatever the node is, in nodes
+	compares bool                 // two sides, not the arguments of another function
+	queries  []singular
+	// Of a function whose argument selects several nodes.
+	several bool
+	roots   float64 // queries that begin at the root
+	repeats float64 // descendant segments and filters
+	commas  float64
+}
+
+// singular is a query for one node.
+type singular struct {
+	absolute bool
+	names    []any // string or int
+}
+
+// addQuery adds the filters in a query.
+func (l leaves) addQuery(q *spec.PathQuery) {
+	l[q] = &leaf{absolute: strings.HasPrefix(q.String(), "$")}
+	for _, s := range q.Segments() {
+		for _, selector := range s.Selectors() {
+			if filter, ok := selector.(*spec.FilterSelector); ok {
+				l.addFilter(filter.LogicalOr)
+			}
+		}
+	}
+}
+
+// addFilter adds the expressions of a filter.
+func (l leaves) addFilter(or spec.LogicalOr) {
+	for _, and := range or {
+		for _, expression := range and {
+			switch x := expression.(type) {
+			case *spec.ParenExpr:
+				l.addFilter(x.LogicalOr)
+			case *spec.NotParenExpr:
+				l.addFilter(x.LogicalOr)
+			case *spec.ExistExpr:
+				l.addQuery(x.PathQuery)
+			case *spec.NonExistExpr:
+				l.addQuery(x.PathQuery)
+			default:
+				one := leafOf(spec.Filter(spec.And(expression)).String()[1:])
+				one.selector = spec.Filter(spec.And(expression))
+				l[expression] = one
+			}
+		}
+	}
+}
+
+// patternCost is the cost of compiling a regular expression, in nodes. One that is a literal is compiled once.
+const patternCost = 200
+
+// The parts of an expression as the library prints it. tokens matches its texts and its singular queries, names the
+// members of such a query, and lists the beginning of a list of selectors, once the texts are left out.
+var (
+	tokens = regexp.MustCompile(`"(\\.|[^"\\])*"|[@$](\[("(\\.|[^"\\])*"|-?\d+)\])*`)
+	names  = regexp.MustCompile(`"(\\.|[^"\\])*"|-?\d+`)
+	texts  = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+	lists  = regexp.MustCompile(`\[[^\[\]]*,`)
+)
+
+// comparing matches a comparison, written as an operator or as a function of a filter.
+var comparing = regexp.MustCompile(`^!?(eq|ne|lt|le|gt|ge)\(|^[^(]*$`)
+
+// leafOf reads what an expression looks at from its text: the library shows neither operands nor arguments.
+func leafOf(text string) *leaf {
+	bare := texts.ReplaceAllLiteralString(text, `""`)
+	one := &leaf{fixed: 1, compares: comparing.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
+	one.commas = float64(strings.Count(bare, ","))
+	one.fixed += one.commas
+	if (strings.Contains(bare, "match(") || strings.Contains(bare, "search(")) && !strings.HasSuffix(bare, `"")`) {
+		one.fixed += patternCost
+	}
+	if one.several {
+		one.roots = float64(strings.Count(bare, "$"))
+		one.repeats = float64(strings.Count(bare, "..") + strings.Count(bare, "?"))
+		return one
+	}
+	for _, token := range tokens.FindAllString(text, -1) {
+		if token[0] == '"' {
+			continue
+		}
+		q := singular{absolute: token[0] == '$'}
+		for _, name := range names.FindAllString(token, -1) {
+			if index, err := strconv.Atoi(name); err == nil {
+				q.names = append(q.names, index)
+			} else if text, err := strconv.Unquote(name); err == nil {
+				q.names = append(q.names, text)
+			}
+		}
+		one.queries = append(one.queries, q)
+	}
+	return one
+}
+
+// cost returns an upper bound of the nodes that the expression looks at for a node.
+func (l *leaf) cost(node, root any) (float64, error) {
+	if l.several {
+		return l.costOfSeveral(node, root)
+	}
+	total := l.fixed
+	var values []any
+	for _, q := range l.queries {
+		total += float64(len(q.names))
+		values = append(values, q.of(node, root))
+	}
+	if l.compares {
+		more, err := costOfComparing(values)
+		return total + more, err
+	}
+	for _, value := range values {
+		total += costOfText(value)
+	}
+	return total, nil
+}
+
+// costOfSeveral bounds the cost of an expression with a query for several nodes. Each query in it may select all nodes,
+// for each descendant segment and each filter in it as often as the document is deep, and for n selectors in a list n
+// times: a list has n-1 commas, and n is at most 2 to the power of n-1.
+func (l *leaf) costOfSeveral(node, root any) (float64, error) {
+	size, depth := measure(node)
+	if l.roots > 0 {
+		all, deepest := measure(root)
+		size, depth = size*math.Pow(all, l.roots), max(depth, deepest)
+	}
+	if depth > maxDepth {
+		return 0, errTooDeep
+	}
+	return l.fixed + size*math.Pow(depth, l.repeats)*math.Pow(2, l.commas), nil
+}
+
+// costOfComparing bounds the cost of comparing two values. One literal or two values of different types need no look
+// inside.
+func costOfComparing(values []any) (float64, error) {
+	if len(values) < 2 {
+		return 0, nil
+	}
+	if a, ok := values[0].(string); ok {
+		b, _ := values[1].(string)
+		return min(costOfText(a), costOfText(b)), nil
+	}
+	if !container(values[0]) || !container(values[1]) {
+		return 0, nil
+	}
+	total := 0.0
+	for _, value := range values {
+		size, depth := measure(value)
+		if depth > maxDepth {
+			return 0, errTooDeep
+		}
+		total += size
+	}
+	return total, nil
+}
+
+func container(value any) bool {
+	switch value.(type) {
+	case []any, map[string]any:
+		return true
+	}
+	return false
+}
+
+// costOfText counts a long text as several nodes.
+func costOfText(value any) float64 {
+	text, _ := value.(string)
+	return float64(len(text) / 4)
+}
+
+// of returns the value that the query selects; nil if there is none.
+func (q singular) of(node, root any) any {
+	if q.absolute {
+		node = root
+	}
+	for _, name := range q.names {
+		switch name := name.(type) {
+		case string:
+			object, _ := node.(map[string]any)
+			node = object[name]
+		case int:
+			list, _ := node.([]any)
+			if name < 0 {
+				name += len(list)
+			}
+			if name < 0 || name >= len(list) {
+				return nil
+			}
+			node = list[name]
+		}
+	}
+	return node
+}
+
+// measure returns how many nodes a document has, a long text counted as several, and how many levels.
+func measure(node any) (size, levels float64) {
+	for child := range children(node) {
+		n, l := measure(child)
+		size, levels = size+n, max(levels, l)
+	}
+	return size + 1 + costOfText(node), levels + 1
+}
