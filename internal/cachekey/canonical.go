@@ -88,8 +88,8 @@ func appendControl(b []byte, r rune) []byte {
 // exactLimit is the magnitude from which not every integer is a double of its own.
 const exactLimit = 1 << 53
 
-// appendNumber writes a number as ECMAScript does (section 3.2.2.3). An integer that a double would round keeps its
-// digits, because two payloads that differ must have two keys.
+// appendNumber writes a number as ECMAScript does (section 3.2.2.3). An integer that a double would
+// round keeps its digits, because two payloads that differ must have two keys.
 func appendNumber(b []byte, n json.Number) ([]byte, error) {
 	if whole, ok := wholeNumber(n.String()); ok && whole.CmpAbs(big.NewInt(exactLimit)) > 0 {
 		return whole.Append(b, 10), nil

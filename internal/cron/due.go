@@ -75,7 +75,8 @@ func (s Schedule) start(past Past, since time.Time) time.Time {
 	return past.At
 }
 
-// open returns the ticks after the past one that are not left out, at most MostMissed, oldest first.
+// open returns the ticks after the past one that are not left out, at most MostMissed, oldest
+// first.
 func (s Schedule) open(past Past, since, now time.Time) []time.Time {
 	if s.Overlap == Skip && past.Lives && !past.At.IsZero() {
 		return nil

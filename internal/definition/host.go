@@ -78,7 +78,8 @@ func (r *reader) hostURL(n *document.Node, text, at string) string {
 	return ""
 }
 
-// localHost returns the name in local://name, or the last folder of local:///dir; "" for any other URL.
+// localHost returns the name in local://name, or the last folder of local:///dir; "" for any other
+// URL.
 func localHost(u *url.URL) string {
 	switch {
 	case u.Scheme != "local" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" || u.Opaque != "":

@@ -159,7 +159,8 @@ func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.G
 	return g
 }
 
-// chain reads the steps in force; without any: replicate, deploy, and test when there is something to test.
+// chain reads the steps in force; without any: replicate, deploy, and test when there is something
+// to test.
 func (r *reader) chain(s scope, tested bool) []pipeline.Step {
 	if s.steps == nil || s.steps.Kind != document.List {
 		if s.steps != nil {
