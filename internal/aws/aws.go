@@ -15,7 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// DefaultRegion is where no region is named and none is needed: servers that stand in for Amazon's have none.
+// DefaultRegion is where no region is named and none is needed: servers that stand in for Amazon's
+// have none.
 const DefaultRegion = "us-east-1"
 
 // Config says whose services, and where. What is empty is found as Amazon's own tools find it.

@@ -32,8 +32,8 @@ type Execution struct {
 	EndedAt   time.Time // zero: it has not ended
 }
 
-// ExecutionARN returns the ARN of a state machine's execution with this name; "" if machine is not the ARN of a state machine.
-// A version or an alias in the machine's ARN is left out.
+// ExecutionARN returns the ARN of a state machine's execution with this name; "" if machine is not
+// the ARN of a state machine. A version or an alias in the machine's ARN is left out.
 func ExecutionARN(machine, name string) string {
 	parts := strings.Split(machine, ":")
 	if len(parts) < 7 || parts[0] != "arn" || parts[2] != "states" || parts[5] != "stateMachine" || parts[6] == "" {
@@ -42,7 +42,8 @@ func ExecutionARN(machine, name string) string {
 	return strings.Join([]string{parts[0], parts[1], "states", parts[3], parts[4], "execution", parts[6], name}, ":")
 }
 
-// Start starts an execution with a name of its own and JSON as input. One that was started before is a success.
+// Start starts an execution with a name of its own and JSON as input. One that was started before
+// is a success.
 func (a *Account) Start(ctx context.Context, machine, name, input string) error {
 	_, err := a.machines.StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: &machine, Name: &name, Input: &input})
 	if _, there := errors.AsType[*types.ExecutionAlreadyExists](err); there || err == nil {

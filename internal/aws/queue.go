@@ -33,7 +33,8 @@ const batch = 10
 // longPoll is how long SQS holds the line open for a message, in seconds.
 const longPoll = 20
 
-// Receive waits for messages, at most twenty seconds; there may be none. What is not deleted comes again.
+// Receive waits for messages, at most twenty seconds; there may be none. What is not deleted comes
+// again.
 func (a *Account) Receive(ctx context.Context, queue string) ([]Message, error) {
 	got, err := a.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: batch, WaitTimeSeconds: longPoll})
 	if err != nil {

@@ -37,7 +37,8 @@ var meanings = map[string]Meaning{
 	"MissingAuthenticationTokenException": Busy, "NotAuthorized": Busy, "OptInRequired": Busy,
 }
 
-// Judge says what an error means, and gives its code: the service's word, or unreachable when no service answered.
+// Judge returns what an error means and its code: the service's word, or unreachable if no service
+// answered.
 func Judge(err error) (m Meaning, code string) {
 	if errors.Is(err, context.Canceled) {
 		return MayPass, "canceled" // the caller that canceled knows why

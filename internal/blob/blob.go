@@ -12,17 +12,20 @@ import (
 
 // Store keeps objects. Stores are safe for concurrent use, also by several processes.
 type Store interface {
-	// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in bytes.
-	// A key that ends in a slash is completed by the digest. Nothing is visible under the key before all of it is there, and
-	// what was there before stays when Put fails. A store that cannot take it is fault.Unavailable.
+	// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in
+	// bytes. A key that ends in a slash is completed by the digest. Nothing is visible under the
+	// key before all of it is there, and what was there before stays when Put fails. A store that
+	// cannot take it is fault.Unavailable.
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
-	// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The caller closes it.
+	// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The
+	// caller closes it.
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	// Has reports whether an object is there.
 	Has(ctx context.Context, key string) (bool, error)
 	// Folders lists the names right below a folder that have objects below them, in order.
 	Folders(ctx context.Context, folder string) ([]string, error)
-	// Clear deletes every object below a folder; one that is not there is clear. What was interrupted may be repeated.
+	// Clear deletes every object below a folder; one that is not there is clear. What was
+	// interrupted may be repeated.
 	Clear(ctx context.Context, folder string) error
 }
 
@@ -35,7 +38,8 @@ func Open(ctx context.Context, location string) (Store, error) {
 	return OpenDir(location)
 }
 
-// URL is where other programs find an object of a store, such as s3://BUCKET/KEY; false when only this machine has it.
+// URL is where other programs find an object of a store, such as s3://BUCKET/KEY; false when only
+// this machine has it.
 func URL(s Store, key string) (url string, ok bool) {
 	shared, ok := s.(interface{ URL(key string) string })
 	if !ok {

@@ -66,7 +66,8 @@ func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 	return &Bucket{client: client, bucket: u.Host, prefix: prefix, name: bucketScheme + u.Host + "/" + prefix}, nil
 }
 
-// Put implements Store. What is stored is first received whole, since S3 wants its size and the key may be its digest.
+// Put implements Store. What is stored is first received whole, since S3 wants its size and the key
+// may be its digest.
 func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
 	if err := checkKey(strings.TrimSuffix(key, "/")); err != nil {
 		return "", "", 0, err
@@ -122,7 +123,7 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	return false, err
 }
 
-// URL is where others who may read the bucket find an object.
+// URL returns where others who may read the bucket find an object.
 func (b *Bucket) URL(key string) string { return b.name + key }
 
 // Folders implements Store.

@@ -42,9 +42,10 @@ func OpenDir(location string) (*Dir, error) {
 	return d, nil
 }
 
-// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in bytes.
-// A key that ends in a slash is completed by the digest. Nothing is visible under the key before all of it is there,
-// and what was there before stays when Put fails. A full or forbidden disk is fault.Unavailable.
+// Put stores what r yields under key and returns its SHA-256 as 64 hex digits and its size in
+// bytes. A key that ends in a slash is completed by the digest. Nothing is visible under the key
+// before all of it is there, and what was there before stays when Put fails. A full or forbidden
+// disk is fault.Unavailable.
 func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
 	if err := checkKey(strings.TrimSuffix(key, "/")); err != nil {
 		return "", "", 0, err
@@ -60,7 +61,8 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (stored, digest 
 	return key, digest, size, nil
 }
 
-// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The caller closes it.
+// Get opens an object and returns its size in bytes; fault.NotFound when there is none. The caller
+// closes it.
 func (d *Dir) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
 	path, err := d.path(key)
 	if err != nil {
@@ -159,7 +161,8 @@ func folder(location string) (string, error) {
 
 func (d *Dir) temporary() string { return filepath.Join(d.root, "tmp") }
 
-// path is the file of a key. Keys are slash-separated names; none leaves the store or meets its temporary files.
+// path returns the file of a key. Keys are slash-separated names; none leaves the store or meets
+// its temporary files.
 func (d *Dir) path(key string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", err
@@ -199,7 +202,8 @@ func (d *Dir) publish(temp, key string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// makeParents makes the folders of a key; each new name is synced, or a crash could lose the object under it.
+// makeParents makes the folders of a key; each new name is synced, or a crash could lose the object
+// under it.
 func (d *Dir) makeParents(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

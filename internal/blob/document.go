@@ -17,7 +17,8 @@ const (
 	MaxDocument = 64 << 20 // bytes above which none is read
 )
 
-// ActionKey returns the key of an action's file. Keys begin with the ISO week of the action's id: retention deletes whole weeks.
+// ActionKey returns the key of an action's file. Keys begin with the ISO week of the action's id:
+// retention deletes whole weeks.
 func ActionKey(id action.ID, file string) string {
 	year, week := id.Time().ISOWeek()
 	return fmt.Sprintf("action/%04dw%02d/%s/%s", year, week, id, file)
@@ -28,8 +29,8 @@ type Putter interface {
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 }
 
-// Offload stores a document that is too big for its row under key, and returns what the row stores: the document, or
-// the key. Storing it again is the same as once.
+// Offload stores a document that is too big for its row under key, and returns what the row stores:
+// the document, or the key. Storing it again is the same as once.
 func Offload(ctx context.Context, s Putter, key string, document json.RawMessage) (inline json.RawMessage, ref string, err error) {
 	if len(document) <= Inline {
 		return document, "", nil
@@ -40,7 +41,7 @@ func Offload(ctx context.Context, s Putter, key string, document json.RawMessage
 	return nil, key, nil
 }
 
-// Load is a document, from its row or from where its row says it is.
+// Load returns a document, from its row or from the blob that the row names.
 func Load(ctx context.Context, s Store, inline json.RawMessage, ref string) (json.RawMessage, error) {
 	if ref == "" {
 		return inline, nil

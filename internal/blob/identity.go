@@ -16,8 +16,8 @@ const identityKey = "store/id"
 // maxIdentity bounds how much of it is read, in bytes.
 const maxIdentity = 100
 
-// Identity returns an id that is the same for all processes that see the store's objects. The first one makes it; of two
-// that do so at the same moment one may return an id that is forgotten.
+// Identity returns an id that is the same for all processes that see the store's objects. The first
+// one makes it; of two that do so at the same moment one may return an id that is forgotten.
 func Identity(ctx context.Context, s Store) (string, error) {
 	id, err := readIdentity(ctx, s)
 	if !fault.Is(err, fault.NotFound) {

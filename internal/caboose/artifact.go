@@ -25,18 +25,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// maxArtifact is how many bytes of a workflow's artifacts are kept, unpacked, all together. maxRead is how many bytes are
-// fetched and unpacked for them, whether they can be kept or not.
+// maxArtifact is how many bytes of a workflow's artifacts are kept, unpacked, all together. maxRead
+// is how many bytes are fetched and unpacked for them, whether they can be kept or not.
 const (
 	maxArtifact = 8 << 20
 	maxRead     = 8 * maxArtifact
 )
 
-// codeArtifact is the code of a successful end some of whose artifacts could not be read, and never will be.
+// codeArtifact is the code of a successful end some of whose artifacts could not be read, and never
+// will be.
 const codeArtifact = "artifact_missing"
 
-// Bucket is where the workflows of a handler put their artifacts. Artifacts elsewhere are not read: a workflow must not
-// choose what is read with this instance's credentials.
+// Bucket is where the workflows of a handler put their artifacts. Artifacts elsewhere are not read:
+// a workflow must not choose what is read with this instance's credentials.
 type Bucket struct {
 	Name  string
 	Store Getter
@@ -73,7 +74,8 @@ func artifactsOf(w *unstructured.Unstructured) []artifact {
 	return all
 }
 
-// isLog reports whether Argo added the artifact because the template has archiveLogs; its content is the log of a container.
+// isLog reports whether Argo added the artifact because the template has archiveLogs; its content
+// is the log of a container.
 func (a artifact) isLog() bool {
 	container, found := strings.CutSuffix(a.name, "-logs")
 	return found && path.Base(a.key) == container+".log"
@@ -93,7 +95,8 @@ type made struct {
 	missing []string // what its artifacts lack, in words
 }
 
-// collect reads what a workflow has made. It fails while an artifact cannot be read; a later call may succeed.
+// collect reads what a workflow has made. It fails while an artifact cannot be read; a later call
+// may succeed.
 func (w *watcher) collect(ctx context.Context, id action.ID, full *unstructured.Unstructured, process string) (made, error) {
 	c := collector{watcher: w, bucket: w.cfg.Buckets[w.handler], id: id, left: maxArtifact, unread: maxRead, outputs: parametersOf(full)}
 	if phaseOf(full) != phaseSucceeded {
@@ -204,7 +207,8 @@ func (c *collector) add(ctx context.Context, a artifact) error {
 	return nil
 }
 
-// keep takes the content of an artifact: JSON as it is, anything else as a reference to a copy of it.
+// keep takes the content of an artifact: JSON as it is, anything else as a reference to a copy of
+// it.
 func (c *collector) keep(ctx context.Context, name string, content []byte) error {
 	if json.Valid(content) {
 		c.outputs[name] = json.RawMessage(content)
@@ -218,7 +222,8 @@ func (c *collector) keep(ctx context.Context, name string, content []byte) error
 	return nil
 }
 
-// read fetches and unpacks an artifact. An artifact that is too big, or not what it is said to be, is fault.Invalid.
+// read fetches and unpacks an artifact. An artifact that is too big, or not what it is said to be,
+// is fault.Invalid.
 func (c *collector) read(ctx context.Context, a artifact) ([]byte, error) {
 	if c.unread <= 0 {
 		return nil, errTooMuch
@@ -248,10 +253,12 @@ func (c *collector) read(ctx context.Context, a artifact) ([]byte, error) {
 	return content, nil
 }
 
-// errTooMuch is the fault of an artifact that is not read because others used up what may be fetched and unpacked.
+// errTooMuch is the fault of an artifact that is not read because others used up what may be
+// fetched and unpacked.
 var errTooMuch = fault.New(fault.Invalid, "want at most %d bytes of artifacts fetched and unpacked", maxRead)
 
-// charged is a reader that takes what it reads from its collector's unread bytes, and fails when they are used up.
+// charged is a reader that takes what it reads from its collector's unread bytes, and fails when
+// they are used up.
 type charged struct {
 	*collector
 	from io.Reader

@@ -35,7 +35,8 @@ type Config struct {
 	Instance queue.Instance           // Name and Version, for people; every join makes a new id
 	Clusters map[string]*kube.Cluster // where the workflows of each handler are, by its name
 	Buckets  map[string]Bucket        // where the workflows of a handler put their artifacts, by its name; none: artifacts are not read
-	// Output says which of its outputs is the whole output of a process's job; nil: all outputs together.
+	// Output says which of its outputs is the whole output of a process's job; nil: all outputs
+	// together.
 	Output  func(process string) *config.ArgoOutput
 	Cirrus  map[string]Cirrus // where the work of each handler that hands it to Cirrus is, by its name
 	Workers int               // workflows handled at a time, of each cluster; default 4
@@ -101,8 +102,8 @@ func New(l Ledger, archive blob.Putter, cfg Config) *Caboose {
 // role is by what instances know each other.
 const role = "caboose"
 
-// Run observes until ctx ends, and returns nil. Work that is cut off is repeated by the next instance.
-// It returns an error when the ledger refuses this instance for good.
+// Run observes until ctx ends, and returns nil. Work that is cut off is repeated by the next
+// instance. It returns an error when the ledger refuses this instance for good.
 func (c *Caboose) Run(ctx context.Context) error {
 	if len(c.cfg.Clusters) == 0 && len(c.cfg.Cirrus) == 0 {
 		<-ctx.Done() // without handlers to look after, it need not join
@@ -155,14 +156,15 @@ func (c *Caboose) current() queue.Instance {
 	return c.instance
 }
 
-// source is who says what is observed here.
+// source returns the name under which observations are recorded.
 func (c *Caboose) source() string { return role + " " + c.current().Name }
 
 // states are the words of metrics for how work ended.
 var states = map[action.OutcomeKind]string{action.Done: "successful", action.Fatal: "failed", action.BadInput: "invalid",
 	action.Stopped: "canceled", action.Expired: "timed_out"}
 
-// observe records one observation. An end that must wait until its callbacks can be planned is an error too.
+// observe records one observation. An end that must wait until its callbacks can be planned is an
+// error too.
 func (c *Caboose) observe(ctx context.Context, o queue.Observation) (queue.Observed, error) {
 	seen, err := c.ledger.Observe(ctx, o)
 	if err == nil {
@@ -178,7 +180,7 @@ func (c *Caboose) count(o queue.Observation, recorded queue.Observed) {
 	}
 }
 
-// beats says regularly that this instance is alive, and divides the work among those that are.
+// beats reports regularly that this instance is alive, and divides the work among live instances.
 func (c *Caboose) beats(ctx context.Context) {
 	for loop.Pause(ctx, loop.Jitter(c.cfg.Instance.Beat())) {
 		err := c.ledger.Heartbeat(ctx, c.current())
@@ -230,7 +232,7 @@ func (c *Caboose) reshard(ctx context.Context) {
 	}
 }
 
-// living are the instances that share workflows with us.
+// living returns the instances that share the workflows.
 func living(rows []queue.InstanceRow) (ids []action.ID) {
 	for _, r := range rows {
 		for _, has := range r.Roles {

@@ -83,7 +83,7 @@ func (w *world) observe(l caboose.Ledger, account caboose.Account) (stop func())
 	return stop
 }
 
-// queued is an action whose work was accepted there: ref of its id.
+// queued returns an action whose work was accepted there: ref of its id.
 func (w *world) queued(ref func(action.ID) string) action.ID {
 	w.t.Helper()
 	id := w.claimed()
@@ -93,7 +93,7 @@ func (w *world) queued(ref func(action.ID) string) action.ID {
 
 var host = queue.Instance{ID: action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{7}), Name: "hand"}
 
-// claimed is an action that is being handed over.
+// claimed returns an action that is being handed over.
 func (w *world) claimed() action.ID {
 	w.t.Helper()
 	made, err := w.Enqueue(w.t.Context(), action.Action{Kind: "job", Name: "mirror", Handler: "cirrus", Policy: action.DefaultPolicy()})
@@ -115,13 +115,13 @@ func (w *world) accepted(id action.ID, ref string) {
 	}
 }
 
-// arn is of an action's execution.
+// arn returns the ARN of an action's execution.
 func (w *world) arn(id action.ID) string { return aws.ExecutionARN(w.machine, id.String()) }
 
-// payloadID is of an action's payload.
+// payloadID returns the id of an action's payload.
 func payloadID(id action.ID) string { return "s2/workflow-mirror/" + id.String() }
 
-// started is an action whose execution runs.
+// started returns an action whose execution runs.
 func (w *world) started() action.ID {
 	w.t.Helper()
 	id := w.queued(w.arn)
@@ -236,7 +236,8 @@ func TestExecutionsAreFollowedToTheirEnds(t *testing.T) {
 	}
 }
 
-// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays, and the process is gone.
+// TestKilledProcessesKeepNoShards: on the embedded log the row of a process that was killed stays,
+// and the process is gone.
 func TestKilledProcessesKeepNoShards(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -266,7 +267,8 @@ func TestBigOutputsAreKeptBesideTheirActions(t *testing.T) {
 	}
 }
 
-// TestFaultsOfStepFunctionsLoseNothing: whatever answers the questions get, the end is seen, and once.
+// TestFaultsOfStepFunctionsLoseNothing: whatever answers the questions get, the end is seen, and
+// once.
 func TestFaultsOfStepFunctionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -325,7 +327,7 @@ func cirrusEvent(kind, payload string) string {
 	return string(raw)
 }
 
-// bySNS is a message as SNS hands it on.
+// bySNS returns a message as SNS hands it on.
 func bySNS(message string) string {
 	raw, _ := json.Marshal(map[string]string{"Type": "Notification", "MessageId": "m", "TopicArn": "t", "Message": message})
 	return string(raw)
@@ -384,7 +386,8 @@ func TestEventsEndWhatTheQueueTook(t *testing.T) {
 	}
 }
 
-// TestOnlyTheirOwnEventsEndActions: a message that belongs to no action, or cannot be read, is taken out of the queue and changes nothing.
+// TestOnlyTheirOwnEventsEndActions: a message that belongs to no action, or cannot be read, is
+// taken out of the queue and changes nothing.
 func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -413,7 +416,8 @@ func TestOnlyTheirOwnEventsEndActions(t *testing.T) {
 	}
 }
 
-// TestEventsMayOvertakeTheAcceptance: Cirrus may be done before the conductor has written that the queue took the work.
+// TestEventsMayOvertakeTheAcceptance: Cirrus may be done before the conductor has written that the
+// queue took the work.
 func TestEventsMayOvertakeTheAcceptance(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -480,7 +484,8 @@ func (c *cut) Describe(ctx context.Context, arn string) (e aws.Execution, err er
 	return e, err
 }
 
-// TestKilledBetweenItsSteps: whatever call the caboose dies at, its successor does the rest, and nothing happens twice.
+// TestKilledBetweenItsSteps: whatever call the caboose dies at, its successor does the rest, and
+// nothing happens twice.
 func TestKilledBetweenItsSteps(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"receive", "observe", "delete", "describe"} {

@@ -42,7 +42,7 @@ func (e event) action() (action.ID, bool) {
 	return id, err == nil
 }
 
-// observed is what the event means for its action; false: nothing. Cirrus has called the same
+// observed returns what the event means for its action; false: nothing. Cirrus has called the same
 // thing ALREADY_SUCCEEDED and ALREADY_COMPLETED.
 func (e event) observed() (o queue.Observation, news bool) {
 	at, err := time.Parse(time.RFC3339Nano, e.Time)

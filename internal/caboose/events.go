@@ -64,8 +64,8 @@ const (
 	deleteLimit  = 10 * time.Second // bounds one deletion
 )
 
-// runOnce waits for messages, records what they say, and deletes them last: what is cut off in between comes again, and
-// is known then.
+// runOnce waits for messages, records what they say, and deletes them last: what is cut off in
+// between comes again, and is known then.
 func (q *events) runOnce(ctx context.Context) error {
 	receiving, cancel := context.WithTimeoutCause(ctx, receiveLimit, fmt.Errorf("the queue did not answer within %s", receiveLimit))
 	messages, err := q.account.Receive(receiving, q.queue)
@@ -109,7 +109,8 @@ func (q *events) record(ctx context.Context, m aws.Message) error {
 	return nil
 }
 
-// read returns the action of a message and what it reports. news is false if nothing must be recorded: the action is unknown, or its state is.
+// read returns the action of a message and what it reports. news is false if nothing must be
+// recorded: the action is unknown, or its state is.
 func (q *events) read(ctx context.Context, m aws.Message) (o queue.Observation, news bool, err error) {
 	e, err := readEvent(m.Body)
 	if err != nil {
@@ -137,8 +138,8 @@ func (q *events) read(ctx context.Context, m aws.Message) (o queue.Observation, 
 	return o, news, nil
 }
 
-// belongs reports whether a payload is that of an action of a handler that this queue reports about. Its place is not known
-// yet while its acceptance is being recorded.
+// belongs reports whether a payload is that of an action of a handler that this queue reports
+// about. Its place is not known yet while its acceptance is being recorded.
 func (q *events) belongs(ctx context.Context, id action.ID, e event) (bool, error) {
 	state, err := q.ledger.Action(ctx, id)
 	if fault.Is(err, fault.NoSuchAction) {

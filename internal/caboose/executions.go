@@ -29,9 +29,11 @@ type Cirrus struct {
 }
 
 const (
-	// describeRate is how many executions are asked about in a second, by all instances: less than AWS lets one account.
+	// describeRate is how many executions are asked about in a second, by all instances: less than
+	// AWS lets one account.
 	describeRate = 10
-	// describeEach is the number of executions that are asked about before the answers are recorded.
+	// describeEach is the number of executions that are asked about before the answers are
+	// recorded.
 	describeEach = 10
 	// describeLimit bounds one question.
 	describeLimit = 10 * time.Second
@@ -80,7 +82,8 @@ func (e *executions) run(ctx context.Context) {
 	}
 }
 
-// pass asks about those executions whose time has come, as far as the lane lets it, and says when to come back.
+// pass asks about those executions whose time has come, as far as the lane lets it, and says when
+// to come back.
 func (e *executions) pass(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	if !now.Before(e.listAt) {
@@ -118,7 +121,7 @@ func (e *executions) due(now time.Time) []*execution {
 	return due
 }
 
-// rest is the time until something is to be done.
+// rest returns the time until something is to be done.
 func (e *executions) rest(now time.Time) time.Duration {
 	next := e.listAt
 	for _, x := range e.live {
@@ -169,7 +172,8 @@ func (e *executions) meet(s queue.ActionState, now time.Time) {
 	e.live[s.ID] = x
 }
 
-// grant asks the lane for permission to ask that many questions, and reports the results of the last ones.
+// grant asks the lane for permission to ask that many questions, and reports the results of the
+// last ones.
 func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	lane := e.handler + "/DescribeExecution"
 	grants, err := e.ledger.Grant(ctx, e.current(), []action.Ask{{Key: lane, Limit: action.Limit{Rate: describeRate}, Tokens: want, Results: e.results}})
@@ -185,7 +189,8 @@ func (e *executions) grant(ctx context.Context, want int) (int, error) {
 	return want, nil
 }
 
-// ask asks about executions and records their ends. An end that could not be recorded is asked about again.
+// ask asks about executions and records their ends. An end that could not be recorded is asked
+// about again.
 func (e *executions) ask(ctx context.Context, some []*execution) error {
 	var seen []queue.Observation
 	for _, x := range some {
@@ -260,7 +265,8 @@ func (e *executions) offload(ctx context.Context, o *queue.Observation) error {
 	return nil
 }
 
-// recorded forgets what has ended, and counts it. Executions whose end is deferred are asked about again.
+// recorded forgets what has ended, and counts it. Executions whose end is deferred are asked about
+// again.
 func (e *executions) recorded(seen []queue.Observation, recorded queue.Observed) {
 	for _, o := range seen {
 		switch {

@@ -8,9 +8,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
-// TestFaultsMakeNoCallbackTwice: seven archives and seven deletions of each workflow fail. Ends are recorded once, at
-// the fifth failure, also where callbacks need an output that is not stored yet; no callback comes twice, or before its
-// parameters; nothing unarchived is deleted, and everything is deleted in the end.
+// TestFaultsMakeNoCallbackTwice: seven archives and seven deletions of each workflow fail. Ends are
+// recorded once, at the fifth failure, also where callbacks need an output that is not stored yet;
+// no callback comes twice, or before its parameters; nothing unarchived is deleted, and everything
+// is deleted in the end.
 func TestFaultsMakeNoCallbackTwice(t *testing.T) {
 	t.Parallel()
 	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))

@@ -21,11 +21,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// recordAnyway is the failed try to archive from which on users see the end all the same. Callbacks are planned from the
-// output as it was read here, so no callback misses it.
+// recordAnyway is the failed try to archive from which on users see the end all the same. Callbacks
+// are planned from the output as it was read here, so no callback misses it.
 const recordAnyway = 5
 
-// handle does what a workflow asks for now. again is when to come back after an error; zero: soon, then later and later.
+// handle does what a workflow asks for now. again is when to come back after an error; zero: soon,
+// then later and later.
 func (w *watcher) handle(ctx context.Context, one *unstructured.Unstructured, m *memory) (again time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("a workflow took longer than %s", callLimit))
 	defer cancel()
@@ -95,7 +96,8 @@ func (w *watcher) running(ctx context.Context, id action.ID, one *unstructured.U
 	return nil
 }
 
-// complete takes a completed workflow through its three steps. Nothing is deleted before it is archived and recorded.
+// complete takes a completed workflow through its three steps. Nothing is deleted before it is
+// archived and recorded.
 func (w *watcher) complete(ctx context.Context, id action.ID, one *unstructured.Unstructured, m *memory) (time.Duration, error) {
 	if m.archived && m.recorded {
 		return w.remove(ctx, one, m)

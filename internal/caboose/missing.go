@@ -83,7 +83,8 @@ func (w *watcher) absent(ctx context.Context, before map[action.ID]time.Time) (m
 	}
 }
 
-// has looks for an action's workflow: in the cache, then in the cluster, since the cache may be behind.
+// has looks for an action's workflow: in the cache, then in the cluster, since the cache may be
+// behind.
 func (w *watcher) has(ctx context.Context, id action.ID) (bool, error) {
 	if _, there, err := w.informer.GetStore().GetByKey(w.namespace + "/" + id.String()); there && err == nil {
 		return true, nil

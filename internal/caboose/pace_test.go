@@ -26,7 +26,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// diary is a log, an archive and a cluster that note when they are asked. It lives in a bubble of synctest.
+// diary is a log, an archive and a cluster that note when they are asked. It lives in a bubble of
+// synctest.
 type diary struct {
 	caboose.Ledger // nil: what is not written here is not called
 	known          map[action.ID]queue.ActionState
@@ -51,7 +52,7 @@ func (d *diary) note(call, what string) error {
 	return d.fail(call, d.calls[call])
 }
 
-// told are the notes of some calls.
+// told returns the notes of some calls.
 func (d *diary) told(calls ...string) (some []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +127,8 @@ func (d *diary) live(n byte) action.ID {
 	return id
 }
 
-// keep runs a caboose on these workflows for a while. Deletions are accepted, and a workflow that others hold stays.
+// keep runs a caboose on these workflows for a while. Deletions are accepted, and a workflow that
+// others hold stays.
 func (d *diary) keep(t *testing.T, while time.Duration, workflows ...*unstructured.Unstructured) {
 	t.Helper()
 	d.start, d.calls = time.Now(), map[string]int{}
@@ -154,15 +156,16 @@ func (d *diary) keep(t *testing.T, while time.Duration, workflows ...*unstructur
 	}
 }
 
-// in is a workflow in a phase.
+// in returns a workflow in a phase.
 func in(phase, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
 		"metadata": map[string]any{"name": name, "namespace": "flows", "uid": "uid-" + name},
 		"status":   map[string]any{"phase": phase, "startedAt": "2026-11-20T10:00:00Z", "finishedAt": "2026-11-20T10:01:00Z"}}}
 }
 
-// TestFaultsArePaced: archiving is tried again after a second, doubling to five minutes; at the fifth failure the end is
-// recorded; deleting is tried again every five minutes, and nothing but that.
+// TestFaultsArePaced: archiving is tried again after a second, doubling to five minutes; at the
+// fifth failure the end is recorded; deleting is tried again every five minutes, and nothing but
+// that.
 func TestFaultsArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{known: map[action.ID]queue.ActionState{}}
@@ -188,7 +191,8 @@ func TestFaultsArePaced(t *testing.T) {
 	})
 }
 
-// TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are looked at.
+// TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are
+// looked at.
 func TestResyncsAskNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{known: map[action.ID]queue.ActionState{}}
@@ -208,7 +212,8 @@ func TestResyncsAskNobody(t *testing.T) {
 	})
 }
 
-// TestVanishedWorkflowsAreLookedForTwice: after ten minutes, and once more two minutes later; a ledger that is away changes nothing.
+// TestVanishedWorkflowsAreLookedForTwice: after ten minutes, and once more two minutes later; a
+// ledger that is away changes nothing.
 func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{known: map[action.ID]queue.ActionState{}}

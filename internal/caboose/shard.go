@@ -17,7 +17,7 @@ func shardOf(name string) int {
 }
 
 // owned is the set of shards that self wins among the living by rendezvous
-// hashing: who comes or goes moves only the shards that it wins.
+// hashing: an instance that comes or goes moves only the shards that it wins.
 func owned(self action.ID, living []action.ID) (mine [shards]bool) {
 	for shard := range mine {
 		mine[shard] = true
@@ -36,7 +36,7 @@ func owned(self action.ID, living []action.ID) (mine [shards]bool) {
 	return mine
 }
 
-// weight is an instance's claim to a shard.
+// weight returns an instance's claim to a shard.
 func weight(shard int, instance action.ID) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte{byte(shard)}) // never fails (hash.Hash)

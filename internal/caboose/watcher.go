@@ -134,7 +134,7 @@ func (w *watcher) lookAgain() {
 	}
 }
 
-// known is the memory of a workflow.
+// known returns the memory of a workflow.
 func (w *watcher) known(uid types.UID) *memory {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 )
 
-// slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is complete.
+// slim keeps of a workflow what is looked at while it runs; the whole is read once, when it is
+// complete.
 func slim(object any) (any, error) {
 	w, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -54,10 +55,11 @@ func completed(w *unstructured.Unstructured) bool {
 	return false
 }
 
-// refOf is where a workflow is, for people.
+// refOf returns where a workflow is, for people.
 func refOf(w *unstructured.Unstructured) string { return w.GetNamespace() + "/" + w.GetName() }
 
-// outcomeOf is what a completed workflow means for its action. Whether a failure was a cancel is the ledger's to know.
+// outcomeOf returns what a completed workflow means for its action. Whether a failure was a cancel
+// is the ledger's to know.
 func outcomeOf(w *unstructured.Unstructured, m made) action.Outcome {
 	o := action.Outcome{Ref: refOf(w)}
 	if phaseOf(w) == phaseSucceeded {
@@ -80,7 +82,7 @@ func outcomeOf(w *unstructured.Unstructured, m made) action.Outcome {
 	return o
 }
 
-// progressOf is how far a workflow has come, per cent; Argo counts its pods, such as 2/5.
+// progressOf returns how far a workflow has come, per cent; Argo counts its pods, such as 2/5.
 func progressOf(w *unstructured.Unstructured) int {
 	done, all, _ := strings.Cut(text(w.Object, "status", "progress"), "/")
 	n, _ := strconv.Atoi(done) // none is 0
@@ -93,7 +95,7 @@ func progressOf(w *unstructured.Unstructured) int {
 // outputsFile is the file of an action in the blob store that has what its work made.
 const outputsFile = "outputs.json"
 
-// limitOf is how long the workflow may take, by itself or by its template; zero: as long as it likes.
+// limitOf returns how long the workflow may take, by itself or by its template; zero: no limit.
 func limitOf(w *unstructured.Unstructured) time.Duration {
 	for _, spec := range [][]string{{"spec"}, {"status", "storedWorkflowTemplateSpec"}} {
 		switch limit := field(w.Object, append(spec, "activeDeadlineSeconds")...).(type) {
@@ -106,7 +108,7 @@ func limitOf(w *unstructured.Unstructured) time.Duration {
 	return 0
 }
 
-// moment is a time of the status; zero when it is not there.
+// moment returns a time of the status; zero when it is not there.
 func moment(w *unstructured.Unstructured, name string) time.Time {
 	at, err := time.Parse(time.RFC3339, text(w.Object, "status", name))
 	if err != nil {
@@ -115,8 +117,8 @@ func moment(w *unstructured.Unstructured, name string) time.Time {
 	return at.UTC()
 }
 
-// parametersOf returns the workflow's output parameters by name: those of its entry point, and those that it made
-// global. A value that is a JSON object or list is that, not its text.
+// parametersOf returns the workflow's output parameters by name: those of its entry point, and
+// those that it made global. A value that is a JSON object or list is that, not its text.
 func parametersOf(w *unstructured.Unstructured) map[string]any {
 	outputs := map[string]any{}
 	for _, one := range outputLists(w, "parameters") {
@@ -132,7 +134,8 @@ func parametersOf(w *unstructured.Unstructured) map[string]any {
 	return outputs
 }
 
-// messageOf says why a workflow failed: the failed pod that finished last, else the workflow's own words.
+// messageOf returns why a workflow failed: the failed pod that finished last, else the workflow's
+// own words.
 func messageOf(w *unstructured.Unstructured) string {
 	var latest, message string
 	for _, one := range kube.Nodes(w) {

@@ -22,7 +22,7 @@ func workflow(t *testing.T, text string) *unstructured.Unstructured {
 	return w
 }
 
-// packed is a JSON text as Argo packs the status of many nodes.
+// packed returns a JSON text as Argo packs the status of many nodes.
 func packed(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -42,7 +42,7 @@ const nodes = `{
 	"c": {"type": "Pod", "phase": "Succeeded", "message": "fine", "finishedAt": "2026-11-20T10:00:10Z"},
 	"d": {"type": "Steps", "phase": "Failed", "message": "child failed", "finishedAt": "2026-11-20T10:00:11Z"}}`
 
-// collected is what a workflow has made without artifacts.
+// collected returns what a workflow has made without artifacts.
 func collected(t *testing.T, full *unstructured.Unstructured) made {
 	t.Helper()
 	m, err := (&watcher{Caboose: &Caboose{}}).collect(t.Context(), action.ID{}, full, "")

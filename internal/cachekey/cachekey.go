@@ -9,11 +9,13 @@ import "crypto/sha1" //nolint:gosec // what a UUID version 5 is made of; no secr
 // Key is a UUID version 5. The zero Key is none.
 type Key [16]byte
 
-// namespace of the ids of processes: the UUID version 5 of https://waybill.dev/processes in the namespace of URLs.
+// namespace of the ids of processes: the UUID version 5 of https://waybill.dev/processes in the
+// namespace of URLs.
 var namespace = Key{0x4b, 0x11, 0x8b, 0x9e, 0x70, 0xee, 0x51, 0x33, 0x94, 0xf1, 0xd7, 0x84, 0x60, 0x9b, 0xdb, 0xf1}
 
-// KeyOf is the key of what is left of a value, for a process. The value is as encoding/json decodes it, with
-// numbers as json.Number; a number that is not valid is an error, and a value that the rules do not fit is a *Misfit.
+// KeyOf returns the key of what is left of a value, for a process. The value is as encoding/json
+// decodes it, with numbers as json.Number; a number that is not valid is an error, and a value that
+// the rules do not fit is a *Misfit.
 func KeyOf(process string, rules Rules, value any) (Key, error) {
 	if err := rules.Check(value); err != nil {
 		return Key{}, err
@@ -25,7 +27,7 @@ func KeyOf(process string, rules Rules, value any) (Key, error) {
 	return derive(derive(namespace, []byte(process)), canonical), nil
 }
 
-// derive is the UUID version 5 of a name in a namespace.
+// derive returns the UUID version 5 of a name in a namespace.
 func derive(space Key, name []byte) Key {
 	h := sha1.New() //nolint:gosec // see above
 	h.Write(space[:])

@@ -51,10 +51,10 @@ type RuleError struct {
 
 func (e *RuleError) Error() string { return e.Err.Error() }
 
-// ParseRules reads both lists. A path is dotted (.features), [] matches all elements of a list, a key with dots or
-// brackets is quoted (."a.b"); a dot alone is the whole value. The deepest rule of a place wins. Without an
-// include everything counts that no rule excludes. The errors list every rule that is not a valid path or contradicts
-// an earlier one.
+// ParseRules reads both lists. A path is dotted (.features), [] matches all elements of a list, a
+// key with dots or brackets is quoted (."a.b"); a dot alone is the whole value. The deepest rule of
+// a place wins. Without an include everything counts that no rule excludes. The errors list every
+// rule that is not a valid path or contradicts an earlier one.
 func ParseRules(includes, excludes []string) (Rules, []*RuleError) {
 	var faults []*RuleError
 	root := &branch{says: include}
@@ -102,7 +102,8 @@ func (s statements) add(at *branch, says verdict, path string) error {
 	return nil
 }
 
-// reach returns the branch at the end of a path. A place cannot be a list for one rule and an object for another.
+// reach returns the branch at the end of a path. A place cannot be a list for one rule and an
+// object for another.
 func (b *branch) reach(steps []step) (*branch, error) {
 	for i, s := range steps {
 		if s.each && len(b.keys) > 0 || !s.each && b.each != nil {
@@ -128,7 +129,8 @@ func (b *branch) reach(steps []step) (*branch, error) {
 	return b, nil
 }
 
-// Keep is what is left of a value, which stays as it is. Where nothing is left of the whole, its empty form is.
+// Keep returns what is left of a value, and does not change the value. If nothing is left, it
+// returns the empty form.
 func (r Rules) Keep(value any) any {
 	if r.root == nil {
 		return value
@@ -145,7 +147,8 @@ func (r Rules) Keep(value any) any {
 	return nil
 }
 
-// keep is what is left of the value at a branch, and whether anything is. inherited is what the nearest rule above says.
+// keep returns what is left of the value at a branch, and whether anything is. inherited is what
+// the nearest rule above says.
 func (b *branch) keep(value any, inherited bool) (any, bool) {
 	if b == nil {
 		return value, inherited

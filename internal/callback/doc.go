@@ -1,9 +1,10 @@
-// Package callback plans the actions that follow the end of a job: the callbacks of its process, chained jobs and the
-// calls to its subscribers.
+// Package callback plans the actions that follow the end of a job: the callbacks of its process,
+// chained jobs and the calls to its subscribers.
 //
-// Plan is pure. It takes an ended job with its documents and returns actions. Planner adds what is not pure: it
-// fetches the documents, and stores parameters that are too big for a row as blobs. Both run before the transaction that
-// ends the job; the ledger stores the planned actions in that transaction.
+// Plan is pure. It takes an ended job with its documents and returns actions. Planner adds what is
+// not pure: it fetches the documents, and stores parameters that are too big for a row as blobs.
+// Both run before the transaction that ends the job; the ledger stores the planned actions in that
+// transaction.
 //
 // # States
 //
@@ -15,8 +16,9 @@
 //
 // # Who owns the truth
 //
-// The configuration says which callbacks a process has, in the version that is in force when the job ends. The ledger
-// says which actions exist and how they ended. This package remembers nothing between two calls.
+// The configuration says which callbacks a process has, in the version that is in force when the
+// job ends. The ledger says which actions exist and how they ended. This package remembers nothing
+// between two calls.
 //
 // # Invariants
 //
@@ -31,9 +33,10 @@
 //
 // # Why not the obvious way
 //
-// Callbacks could be sent by the code that ends the job. A crash between the end and the call would lose them, and a
-// repetition would send them twice. As actions they are stored with the end, and have retries, limits and a history.
+// Callbacks could be sent by the code that ends the job. A crash between the end and the call would
+// lose them, and a repetition would send them twice. As actions they are stored with the end, and
+// have retries, limits and a history.
 //
-// They could also be planned later, from the log, by a process of their own. Then an end could be visible whose
-// callbacks are not, and a client that waits for both would have to ask twice.
+// They could also be planned later, from the log, by a process of their own. Then an end could be
+// visible whose callbacks are not, and a client that waits for both would have to ask twice.
 package callback

@@ -15,10 +15,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
-// costLimit is what one evaluation of a filter may cost: units of CEL, or nodes that a JSONPath filter looks at.
+// costLimit is what one evaluation of a filter may cost: units of CEL, or nodes that a JSONPath
+// filter looks at.
 const costLimit = 100_000
 
-// Filter selects features or items. It is an expression of CEL over the documents, or a filter of JSONPath.
+// Filter selects features or items. It is an expression of CEL over the documents, or a filter of
+// JSONPath.
 type Filter struct {
 	path    *jsonpath.Filter // nil: program
 	program cel.Program
@@ -32,8 +34,8 @@ type FilterError struct {
 
 func (e *FilterError) Error() string { return fmt.Sprintf("at character %d: %s", e.Offset+1, e.Text) }
 
-// ParseFilter compiles a filter. One with @, ? or $ in it is a filter of JSONPath, any other one is CEL.
-// Its error is a *FilterError.
+// ParseFilter compiles a filter. One with @, ? or $ in it is a filter of JSONPath, any other one is
+// CEL. Its error is a *FilterError.
 func ParseFilter(text string) (*Filter, error) {
 	if isPath(text) {
 		return parsePath(text)
@@ -41,7 +43,8 @@ func ParseFilter(text string) (*Filter, error) {
 	return parseCEL(text)
 }
 
-// lists are what may be written around a JSONPath filter: the list that it is for, up to the filter.
+// lists are what may be written around a JSONPath filter: the list that it is for, up to the
+// filter.
 var lists = []string{"$.output.features[?", "$.features[?", "$[?"}
 
 // parsePath compiles a JSONPath filter. @ is the feature and $ the documents.
@@ -104,7 +107,8 @@ func celFault(text, expression string, first *common.Error) *FilterError {
 	return &FilterError{Offset: max(offset, 0), Text: first.Message}
 }
 
-// isPath reports whether a filter is JSONPath's: it begins with ?, or speaks of @ or $ outside of texts, which CEL does not have.
+// isPath reports whether a filter is JSONPath's: it begins with ?, or speaks of @ or $ outside of
+// texts, which CEL does not have.
 func isPath(text string) bool {
 	var quote rune
 	escaped := false
@@ -126,7 +130,8 @@ func isPath(text string) bool {
 	return false
 }
 
-// matches reports whether the filter accepts the feature of the documents. They hold JSON values, numbers as json.Number.
+// matches reports whether the filter accepts the feature of the documents. They hold JSON values,
+// numbers as json.Number.
 func (f *Filter) matches(docs documents) (bool, error) {
 	if f.path != nil {
 		left := float64(costLimit)
@@ -143,7 +148,7 @@ func (f *Filter) matches(docs documents) (bool, error) {
 	return bool(yes), nil
 }
 
-// environment is what filters may speak of.
+// environment declares the documents that filters may read.
 func environment() (*cel.Env, error) {
 	document := cel.MapType(cel.StringType, cel.DynType)
 	return cel.NewEnv(

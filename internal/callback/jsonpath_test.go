@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFiltersComplyWithRFC9535 runs every filter of the compliance suite that selects from a list at the root.
+// TestFiltersComplyWithRFC9535 runs every filter of the compliance suite that selects from a list
+// at the root.
 func TestFiltersComplyWithRFC9535(t *testing.T) {
 	t.Parallel()
 	run := 0
@@ -40,7 +41,8 @@ func TestFiltersComplyWithRFC9535(t *testing.T) {
 		}
 		filter, err := ParseFilter(c.Selector)
 		if err != nil {
-			// Here $ begins with the name of a document, and a filter has neither siblings nor segments behind it.
+			// Here $ begins with the name of a document, and a filter has neither siblings nor
+			// segments behind it.
 			if !strings.Contains(err.Error(), "after $") && !strings.Contains(err.Error(), `found ",`) && !strings.Contains(err.Error(), `found "]`) {
 				t.Errorf("%s: %q: %v", c.Name, c.Selector, err)
 			}

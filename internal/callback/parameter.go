@@ -32,13 +32,15 @@ type Items struct {
 }
 
 const (
-	// pathLimit is how many nodes all paths of one callback may look at: several times those of the biggest document.
+	// pathLimit is how many nodes all paths of one callback may look at: several times those of the
+	// biggest document.
 	pathLimit = 10_000_000
 	// itemCost is what one evaluation of a filter on an item counts as, in nodes.
 	itemCost = 100
 )
 
-// ParsePath compiles a JSONPath (RFC 9535) into the documents; one that starts with . is read as after $.
+// ParsePath compiles a JSONPath (RFC 9535) into the documents; one that starts with . is read as
+// after $.
 func ParsePath(text string) (*jsonpath.Path, error) {
 	if strings.HasPrefix(text, ".") {
 		text = "$" + text
@@ -52,14 +54,15 @@ type documents map[string]any
 // errNoNode is the fault of a singular path that selects nothing.
 var errNoNode = errors.New("selects nothing")
 
-// errTooManyItems is the fault of filters that are asked about too many items, over all features of a callback.
+// errTooManyItems is the fault of filters that are asked about too many items, over all features of
+// a callback.
 var errTooManyItems = fmt.Errorf("asks the filter about more than %d items together", pathLimit/itemCost)
 
 // errNoList is the fault of a path that does not select the list of items.
 var errNoList = errors.New("does not select a list")
 
-// take returns the parameter's value: of a singular path the value of its node, of any other one always a list. It takes
-// the nodes that it looks at from left.
+// take returns the parameter's value: of a singular path the value of its node, of any other one
+// always a list. It takes the nodes that it looks at from left.
 func (p Parameter) take(docs documents, left *float64) (any, error) {
 	if p.Path == nil {
 		return p.Value, nil
@@ -82,7 +85,8 @@ func (p Parameter) take(docs documents, left *float64) (any, error) {
 	return value, nil
 }
 
-// of returns a copy of a document in which the list at the end of names has only the elements that the filter accepts.
+// of returns a copy of a document in which the list at the end of names has only the elements that
+// the filter accepts.
 func (i Items) of(node any, names []any, docs documents, left *float64) (any, error) {
 	if len(names) == 0 {
 		return i.accepted(node, docs, left)
@@ -145,7 +149,8 @@ func (d documents) with(feature any) documents {
 	return documents{"input": d["input"], "output": d["output"], "workflow": d["workflow"], docFeature: feature}
 }
 
-// parameters returns the parameters of one action, as JSON. It takes the nodes that their paths look at from left.
+// parameters returns the parameters of one action, as JSON. It takes the nodes that their paths
+// look at from left.
 func (c *Callback) parameters(docs documents, left *float64) (json.RawMessage, error) {
 	values := make(map[string]any, len(c.Parameters))
 	for _, p := range c.Parameters {

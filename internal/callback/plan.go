@@ -55,10 +55,12 @@ const (
 // whole is the index of an action for all features together; a single callback has 0.
 const whole = -1
 
-// Plan makes the actions of the callbacks that a job's end calls for. The same job gives the same actions.
+// Plan makes the actions of the callbacks that a job's end calls for. The same job gives the same
+// actions.
 //
-// A job may have n actions after its end if its width times n is at most maxLevel. This bounds each level of a chain without
-// counting it: over the jobs of a level, 1/width adds up to at most 1, and each n is at most maxLevel/width.
+// A job may have n actions after its end if its width times n is at most maxLevel. This bounds each
+// level of a chain without counting it: over the jobs of a level, 1/width adds up to at most 1, and
+// each n is at most maxLevel/width.
 func Plan(job Job, callbacks []Callback) []Planned {
 	callbacks = wanted(callbacks, job.Status)
 	if len(callbacks) == 0 {
@@ -149,7 +151,8 @@ type planner struct {
 	callback *Callback
 	docs     documents
 	planned  []Planned
-	// subscriber is the one that is called; zero for the subscriber of the job's own request, and for callbacks.
+	// subscriber is the one that is called; zero for the subscriber of the job's own request, and
+	// for callbacks.
 	subscriber action.ID
 	size       int     // of all parameters so far, in bytes
 	left       float64 // nodes that the paths of the callback may still look at
@@ -224,7 +227,8 @@ func (p *planner) fail(index int, code string, why error) {
 	p.add(index, a, code, why.Error())
 }
 
-// add gives an action its place: its id is the same whenever it is planned, and is in the job's partition.
+// add gives an action its place: its id is the same whenever it is planned, and is in the job's
+// partition.
 func (p *planner) add(index int, a action.Action, code, why string) {
 	job := p.job.Action
 	parts := []string{job.ID.String(), p.callback.Name, strconv.Itoa(index)}

@@ -18,7 +18,7 @@ import (
 
 var finished = time.Date(2026, 11, 20, 10, 0, 5, 0, time.UTC)
 
-// mirror is a job that was successful.
+// mirror returns a job that was successful.
 func mirror(input, output string) Job {
 	return Job{
 		Action: action.Action{ID: action.DerivedID(finished.Add(-time.Minute), "mirror"), Kind: "job", Name: "mirror", Version: 2, Trace: "00-1-2-01"},
@@ -27,7 +27,8 @@ func mirror(input, output string) Job {
 	}
 }
 
-// publish is a handler that takes anything but a parameter of the name "bad"; "zone" has a default.
+// publish returns a handler that takes anything but a parameter of the name "bad"; "zone" has a
+// default.
 func publish() Target {
 	return Target{Handler: "publish", Optional: func(name string) bool { return name == "zone" },
 		Prepare: func(raw json.RawMessage) (action.Action, error) {
@@ -98,7 +99,8 @@ func TestParametersComeFromPathsAndValues(t *testing.T) {
 	}
 }
 
-// TestThePathAloneDecidesTheType: a singular path gives the value of its node, any other one a list, however many nodes there are.
+// TestThePathAloneDecidesTheType: a singular path gives the value of its node, any other one a
+// list, however many nodes there are.
 func TestThePathAloneDecidesTheType(t *testing.T) {
 	t.Parallel()
 	output := `{"features": [{"id": "a", "gsd": 0.5}, {"id": "b", "gsd": 3}, {"id": "c", "gsd": 0.1}], "name": "x", "deep": [[1, 2], [3]]}`
@@ -223,8 +225,9 @@ func TestFaultsFailTheirCallbackAlone(t *testing.T) {
 	}
 }
 
-// TestLevelsOfAChainAreBounded: a job has as many actions after its end as leave its level within the bound, if all jobs
-// beside it have as many. The callback that would exceed it fails as a whole, and the others are planned.
+// TestLevelsOfAChainAreBounded: a job has as many actions after its end as leave its level within
+// the bound, if all jobs beside it have as many. The callback that would exceed it fails as a
+// whole, and the others are planned.
 func TestLevelsOfAChainAreBounded(t *testing.T) {
 	t.Parallel()
 	next := Target{Handler: "argo", Process: "next", Prepare: func(json.RawMessage) (action.Action, error) {
@@ -268,7 +271,8 @@ func TestLevelsOfAChainAreBounded(t *testing.T) {
 	}
 }
 
-// TestChainsStayWithinTheBound: whatever every job of a chain makes, no level of it exceeds the bound.
+// TestChainsStayWithinTheBound: whatever every job of a chain makes, no level of it exceeds the
+// bound.
 func TestChainsStayWithinTheBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -299,8 +303,8 @@ func TestChainsStayWithinTheBound(t *testing.T) {
 	})
 }
 
-// TestFeaturesAreLookedAtByThemselves: what a callback costs does not grow with the features times their document, and the
-// paths that look at all of it for each feature share one bound.
+// TestFeaturesAreLookedAtByThemselves: what a callback costs does not grow with the features times
+// their document, and the paths that look at all of it for each feature share one bound.
 func TestFeaturesAreLookedAtByThemselves(t *testing.T) {
 	t.Parallel()
 	features := strings.Repeat(`{"id": "x", "list": [1, 2, 3]}, `, maxFeatures-1) + `{"id": "x", "list": [1, 2, 3]}`
@@ -371,7 +375,8 @@ func TestWhenNamesEnds(t *testing.T) {
 	}
 }
 
-// TestPlanTwiceIsPlanOnce: whatever the job and the callbacks are, and no two actions of a plan are the same one.
+// TestPlanTwiceIsPlanOnce: whatever the job and the callbacks are, and no two actions of a plan are
+// the same one.
 func TestPlanTwiceIsPlanOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

@@ -87,7 +87,8 @@ func (p Planner) Plan(ctx context.Context, e queue.End) ([]queue.Successor, erro
 	return follows, nil
 }
 
-// document fetches one. One that is lost is the fault of the callbacks; one that cannot be had now is an error.
+// document fetches one. One that is lost is the fault of the callbacks; one that cannot be had now
+// is an error.
 func (p Planner) document(ctx context.Context, inline json.RawMessage, ref string, job *Job) (json.RawMessage, error) {
 	raw, err := blob.Load(ctx, p.Blobs, inline, ref)
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {

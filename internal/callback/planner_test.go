@@ -56,7 +56,7 @@ func planning(t *testing.T, callbacks ...Callback) Planner {
 	return Planner{Book: func() Book { return calling{callbacks: callbacks} }, Blobs: blobs, Jobs: family{}}
 }
 
-// ended is a successful job.
+// ended returns a successful job.
 func ended(output string) queue.End {
 	job := mirror(`{"zone": "north"}`, "")
 	job.Action.Parameters = job.Input
@@ -118,7 +118,8 @@ func TestDocumentsAreReadWhereverTheyLie(t *testing.T) {
 	}
 }
 
-// TestChainsAreAsLongAsTheirParents: as far as those are retained, and no longer than it takes to know that it is too long.
+// TestChainsAreAsLongAsTheirParents: as far as those are retained, and no longer than it takes to
+// know that it is too long.
 func TestChainsAreAsLongAsTheirParents(t *testing.T) {
 	t.Parallel()
 	prepare := func(raw json.RawMessage) (action.Action, error) {
@@ -184,7 +185,8 @@ func TestSubscribersAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestAddedSubscribersAreToldBesides: each once, also when the job has ended already, and then nothing but them follows.
+// TestAddedSubscribersAreToldBesides: each once, also when the job has ended already, and then
+// nothing but them follows.
 func TestAddedSubscribersAreToldBesides(t *testing.T) {
 	t.Parallel()
 	p := planning(t)

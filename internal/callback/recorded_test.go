@@ -52,7 +52,8 @@ func readRecorded(t *testing.T) recorded {
 	return r
 }
 
-// TestFiltersAnswerAsRecorded proves that a change in the evaluation of filters does not change what files mean.
+// TestFiltersAnswerAsRecorded proves that a change in the evaluation of filters does not change
+// what files mean.
 func TestFiltersAnswerAsRecorded(t *testing.T) {
 	t.Parallel()
 	table := readRecorded(t)

@@ -34,8 +34,8 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-// notify plans the request to a subscriber (OGC API – Processes 1.0, 7.13): results of a success, the problem of a
-// failure, the status of a job that runs.
+// notify plans the request to a subscriber (OGC API – Processes 1.0, 7.13): results of a success,
+// the problem of a failure, the status of a job that runs.
 func (j Job) notify(book Book, about string, subscriber action.ID, uri string) Planned {
 	said := map[string]any{"uri": uri, "contentType": typeJSON}
 	switch {
@@ -66,7 +66,7 @@ func (j Job) notify(book Book, about string, subscriber action.ID, uri string) P
 	return p.planned[0]
 }
 
-// problem is a failure as RFC 7807 says it, and as the job's results would.
+// problem returns a failure as RFC 7807 and the job's results have it.
 func (j Job) problem() map[string]any {
 	status, kind := Problem(j.Status, j.Code)
 	return map[string]any{"type": kind, "title": "the job ended as " + j.Status.String(), "status": status, "detail": j.Error,

@@ -9,8 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// TestHandlersShareWhatTheyHaveInCommon: under a key that is free stands what handlers merge into theirs; what a handler
-// writes out wins, wherever it stands, and of several merged mappings the first.
+// TestHandlersShareWhatTheyHaveInCommon: under a key that is free stands what handlers merge into
+// theirs; what a handler writes out wins, wherever it stands, and of several merged mappings the
+// first.
 func TestHandlersShareWhatTheyHaveInCommon(t *testing.T) {
 	t.Parallel()
 	c := read(t, `

@@ -22,7 +22,7 @@ const machineARN = `^arn:[^:]+:states:[^:]+:[^:]+:stateMachine:[^:]+(:[^:]+)?$`
 
 var machinePattern = regexp.MustCompile(machineARN)
 
-// cirrusKeys are of AWS.
+// cirrusKeys returns the keys of AWS settings.
 func cirrusKeys() []document.Key {
 	return []document.Key{
 		{Name: "region", Shape: document.Text, Help: "such as eu-north-1; empty: AWS_REGION, or the profile's"},
@@ -62,7 +62,8 @@ func (r *reader) warn(n *document.Node, code, path, text string) {
 	r.Problems.Add(fault.Problem{Position: n.At, Code: code, Warning: true, Scope: path, Text: text})
 }
 
-// cirrusParameters are what an action of a cirrus handler may say. Without a queue it must name a state machine.
+// cirrusParameters returns the parameters of a cirrus handler's actions. Without a queue it must
+// name a state machine.
 func cirrusParameters(c *Cirrus) Parameters {
 	return Parameters{
 		fixed("payload", false, map[string]any{"type": "object"}),
@@ -83,7 +84,8 @@ func (r *workflowReader) cirrusOptions(n *document.Node, h *Cirrus) *CirrusOptio
 	return o
 }
 
-// CirrusProcesses is the state machine of each process of a handler, by the process's id; "": the handler's queue.
+// CirrusProcesses returns the state machine of each process of a handler, by the process's id; "":
+// the handler's queue.
 func (c Config) CirrusProcesses(handler string) map[string]string {
 	of := map[string]string{}
 	for name, w := range c.Processes {

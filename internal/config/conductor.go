@@ -33,8 +33,9 @@ func (c Conductor) Serves(handler string) bool {
 	return slices.Contains(c.Handlers, AllHandlers) || slices.Contains(c.Handlers, handler)
 }
 
-// PriorityStep is by how much a point of priority puts an action of a handler back: that of the conductor that names
-// the handler, else of the first one that serves all, the default one before others.
+// PriorityStep returns how long a point of priority delays an action of a handler: the step of the
+// conductor that names the handler, else of the first one that serves all, the default one before
+// others.
 func (c Config) PriorityStep(handler string) time.Duration {
 	names := slices.Sorted(maps.Keys(c.Conductors))
 	for _, wanted := range []string{handler, AllHandlers} {
@@ -50,7 +51,7 @@ func (c Config) PriorityStep(handler string) time.Duration {
 	return standardConductor().PriorityStep
 }
 
-// conductorKeys are those of one conductor.
+// conductorKeys returns the keys of one conductor.
 func conductorKeys() []document.Key {
 	return []document.Key{
 		{Name: "handlers", Shape: document.Texts, Help: `the handlers that it serves; "*": all`},

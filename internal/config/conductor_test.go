@@ -28,7 +28,8 @@ func TestConductorFaultsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// TestPriorityStepIsTheServingConductors: whoever stores an action knows how its priority counts where it is served.
+// TestPriorityStepIsTheServingConductors: whoever stores an action knows how its priority counts
+// where it is served.
 func TestPriorityStepIsTheServingConductors(t *testing.T) {
 	t.Parallel()
 	c, err := Read("server.yaml", []byte("handlers: {tidy: {type: noop}, send: {type: noop}}\nconductors:\n"+

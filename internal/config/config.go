@@ -48,10 +48,12 @@ type Blob struct {
 // Server says where the API listens.
 type Server struct {
 	Listen string // host:port; default 127.0.0.1:7070; elsewhere than on loopback reading needs a token too
-	// URL is where clients reach the API and the pages when that is not where it listens, as behind a proxy; then reading needs a
-	// token. It has a scheme and a host only. nil (default): where it listens.
+	// URL is where clients reach the API and the pages when that is not where it listens, as behind
+	// a proxy; then reading needs a token. It has a scheme and a host only. nil (default): where it
+	// listens.
 	URL *url.URL
-	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0 (default): 1 GiB.
+	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0
+	// (default): 1 GiB.
 	LargestUpload int64
 }
 
@@ -75,14 +77,14 @@ func Default() Config {
 // maxSize is the size in bytes above which a file is refused.
 const maxSize = 1 << 20
 
-// Read reads a server.yaml. file is its path: relative paths in it count from its folder, and positions name it.
-// The error is every fault at once (fault.Problems).
+// Read reads a server.yaml. file is its path: relative paths in it count from its folder, and
+// positions name it. The error is every fault at once (fault.Problems).
 func Read(file string, data []byte) (Config, error) {
 	config, problems := Check(file, data)
 	return config, problems.Err()
 }
 
-// Check is Read with what is worth a warning besides the faults.
+// Check is like Read and also returns warnings.
 func Check(file string, data []byte) (Config, fault.Problems) {
 	config := Default()
 	if len(strings.TrimSpace(string(data))) == 0 {
@@ -163,7 +165,8 @@ func (r *reader) fill(c *Config, root *document.Node) {
 // fits reports whether there is a value of the shape; another one has been reported by Check.
 func fits(n *document.Node, shape document.Shape) bool { return n != nil && shape.Fits(n) }
 
-// location makes a relative path absolute, counted from the file's folder; other URLs stay. The scheme is one that names a path.
+// location makes a relative path absolute, counted from the file's folder; other URLs stay. The
+// scheme is one that names a path.
 func (r *reader) location(n *document.Node, scheme string) string {
 	if !fits(n, document.Text) || n.Text == "" {
 		return ""

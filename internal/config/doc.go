@@ -1,18 +1,20 @@
-// Package config reads server.yaml: the configuration of the control plane, with its handlers, processes, schedules and
-// conductors. Every key has a default, so no file is needed.
+// Package config reads server.yaml: the configuration of the control plane, with its handlers,
+// processes, schedules and conductors. Every key has a default, so no file is needed.
 //
 // # States
 //
-// A file is read, checked whole, prepared and put in force. Read and Check take the text and return a Config and all
-// faults at once, with file, line and column. A Reloader reads the file every few seconds and on a signal. A file with
-// faults is refused: the configuration in force stays, and the faults are reported once for each content of the file. The sections
-// ledger, blob, server and conductors are in force from the next start only.
+// A file is read, checked whole, prepared and put in force. Read and Check take the text and return
+// a Config and all faults at once, with file, line and column. A Reloader reads the file every few
+// seconds and on a signal. A file with faults is refused: the configuration in force stays, and the
+// faults are reported once for each content of the file. The sections ledger, blob, server and
+// conductors are in force from the next start only.
 //
 // # Who owns the truth
 //
-// The file says what is wanted. Live holds what is in force in this process, and every operation takes it from there
-// with one call of Now. Nothing of it is stored in the ledger: an action has its handler's name and its own policy, and
-// the handler is looked up again when an attempt is made.
+// The file says what is wanted. Live holds what is in force in this process, and every operation
+// takes it from there with one call of Now. Nothing of it is stored in the ledger: an action has
+// its handler's name and its own policy, and the handler is looked up again when an attempt is
+// made.
 //
 // # Invariants
 //
@@ -26,9 +28,10 @@
 //
 // # Why not the obvious way
 //
-// Decoding into structs with a YAML library would stop at the first fault, and would not know the place of a
-// value once it is decoded. The file is read as a tree of nodes with positions instead (packages yamltree and document).
+// Decoding into structs with a YAML library would stop at the first fault, and would not know the
+// place of a value once it is decoded. The file is read as a tree of nodes with positions instead
+// (packages yamltree and document).
 //
-// Watching the file for changes would miss mounted ConfigMaps, which replace a symbolic link. The content is compared
-// instead.
+// Watching the file for changes would miss mounted ConfigMaps, which replace a symbolic link. The
+// content is compared instead.
 package config

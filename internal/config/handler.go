@@ -22,7 +22,8 @@ const (
 	TypeNoop    = "noop"
 )
 
-// Handler is one entry of handlers: what its actions may say, how often they are tried, and what is done.
+// Handler is one entry of handlers: what its actions may say, how often they are tried, and what is
+// done.
 type Handler struct {
 	Name       string
 	Type       string // webhook, shell, argo, cirrus or noop
@@ -40,7 +41,8 @@ type Handler struct {
 	lane       *webhook.Template
 }
 
-// Refuses reports whether an attempt's error means that the target refuses work, so far as the configuration says.
+// Refuses reports whether an attempt's error means that the target refuses work, so far as the
+// configuration says.
 func (h Handler) Refuses(text string) bool {
 	return slices.ContainsFunc(h.refusals, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
@@ -78,8 +80,8 @@ const (
 // KindAction is the kind of an action that was added by naming a handler.
 const KindAction = "action"
 
-// Prepare makes the action that these parameters ask for, without its id. The error is every fault of the parameters
-// (fault.Problems).
+// Prepare makes the action that these parameters ask for, without its id. The error is every fault
+// of the parameters (fault.Problems).
 func (h Handler) Prepare(raw json.RawMessage) (action.Action, error) {
 	if h.Type == TypeNoop {
 		return h.action(raw, h.Name), nil
@@ -102,7 +104,7 @@ func (h Handler) action(raw json.RawMessage, lane string) action.Action {
 // longestLane is the length in bytes that a lane's target may have.
 const longestLane = 200
 
-// laneOf is the handler's name and, where it has several targets, which one.
+// laneOf returns the handler's name and, if it has several targets, the target.
 func (h Handler) laneOf(filled map[string]any) (string, error) {
 	data := map[string]any{"parameters": filled, "url": ""}
 	target := ""

@@ -227,7 +227,8 @@ func TestArbitraryFilesAreFaultsAndNeverPanics(t *testing.T) {
 	})
 }
 
-// TestAddressesThatCannotBeRequestedAreFaults wherever the fault does not depend on an action's data.
+// TestAddressesThatCannotBeRequestedAreFaults wherever the fault does not depend on an action's
+// data.
 func TestAddressesThatCannotBeRequestedAreFaults(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{

@@ -20,7 +20,8 @@ func (l *Live) Now() *Config {
 	return l.now
 }
 
-// Changed returns a channel that is closed when the configuration is replaced. Call it before Now, so that no change is missed.
+// Changed returns a channel that is closed when the configuration is replaced. Call it before Now,
+// so that no change is missed.
 func (l *Live) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

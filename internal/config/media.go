@@ -19,8 +19,9 @@ var (
 	schemaMapKeywords  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
 
-// chooseByMediaType returns a schema in which a oneOf whose alternatives differ in contentMediaType is an anyOf. JSON Schema only
-// notes a media type, so that one value may fit several alternatives: oneOf would refuse every text.
+// chooseByMediaType returns a schema in which a oneOf whose alternatives differ in contentMediaType
+// is an anyOf. JSON Schema only notes a media type, so that one value may fit several alternatives:
+// oneOf would refuse every text.
 func chooseByMediaType(schema, root any) any {
 	in, ok := schema.(map[string]any)
 	if !ok {
@@ -57,8 +58,8 @@ func chooseByMediaType(schema, root any) any {
 	return out
 }
 
-// alternatives lists the schemas of a oneOf that differ in contentMediaType; none where it is another oneOf, or beside an
-// anyOf, whose place it cannot take.
+// alternatives lists the schemas of a oneOf that differ in contentMediaType; none where it is
+// another oneOf, or beside an anyOf, whose place it cannot take.
 func alternatives(schema map[string]any, root any) []map[string]any {
 	if schema["anyOf"] != nil {
 		return nil
@@ -77,7 +78,7 @@ func alternatives(schema map[string]any, root any) []map[string]any {
 	return all
 }
 
-// essence is a media type without its parameters.
+// essence returns a media type without its parameters.
 func essence(kind string) string {
 	name, _, err := mime.ParseMediaType(kind)
 	if err != nil {
@@ -132,7 +133,8 @@ func dereferenced(compiled *jsonschema.Schema) *jsonschema.Schema {
 	return compiled
 }
 
-// Alternatives lists what a value may be by its media type; none where the schema leaves no choice of it.
+// Alternatives lists what a value may be by its media type; none where the schema leaves no choice
+// of it.
 func (v Value) Alternatives() []Value {
 	schema := resolve(v.Schema, v.root)
 	var all []Value
@@ -182,7 +184,8 @@ func (v Value) Binary() bool {
 	return len(all) > 0 || binary(resolve(v.Schema, v.root))
 }
 
-// binary reports whether a schema describes bytes. The standard's examples write binary where JSON Schema says base64.
+// binary reports whether a schema describes bytes. The standard's examples write binary where JSON
+// Schema says base64.
 func binary(schema map[string]any) bool {
 	encoding, _ := schema["contentEncoding"].(string)
 	return encoding == "base64" || encoding == "binary" || schema["format"] == "byte"

@@ -18,7 +18,8 @@ type Outputs struct {
 // loneOutput is the name of an output that is not an object, and therefore has no names of its own.
 const loneOutput = "output"
 
-// Outputs reads what a job of the process made. What it makes besides the outputs that the process describes is there too.
+// Outputs reads what a job of the process made. What it makes besides the outputs that the process
+// describes is there too.
 func (w Process) Outputs(made json.RawMessage) Outputs {
 	o := Outputs{Values: map[string]json.RawMessage{}, Schemas: map[string]map[string]any{}}
 	if json.Unmarshal(made, &o.Values) != nil && len(made) > 0 {
@@ -32,7 +33,7 @@ func (w Process) Outputs(made json.RawMessage) Outputs {
 
 const typeJSON = "application/json"
 
-// MediaType is an output's: as its schema says, else JSON.
+// MediaType returns the media type of an output: that of its schema, else JSON.
 func (o Outputs) MediaType(name string) string {
 	kind, _ := o.Schemas[name]["contentMediaType"].(string)
 	if _, _, err := mime.ParseMediaType(kind); err != nil {
@@ -44,7 +45,8 @@ func (o Outputs) MediaType(name string) string {
 // Binary reports whether an output is bytes, stored as base64.
 func (o Outputs) Binary(name string) bool { return binary(o.Schemas[name]) }
 
-// Result is an output as a results document has it (results.yaml of OGC API – Processes 1.0): an object as a qualified value.
+// Result returns an output as a results document has it (results.yaml of OGC API – Processes 1.0):
+// an object as a qualified value.
 func (o Outputs) Result(name string) json.RawMessage {
 	value := o.Values[name]
 	if bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) || string(value) == "null" {
@@ -53,7 +55,8 @@ func (o Outputs) Result(name string) json.RawMessage {
 	return value
 }
 
-// Results is the results document of a job that made this. Its process may be gone from the configuration.
+// Results returns the results document of a job that made this. Its process may be gone from the
+// configuration.
 func (c *Config) Results(job action.Action, made json.RawMessage) map[string]json.RawMessage {
 	o := c.Processes[job.Name].Outputs(made)
 	results := make(map[string]json.RawMessage, len(o.Values))

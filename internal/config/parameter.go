@@ -37,8 +37,9 @@ func (ps Parameters) Names() []string {
 	return names
 }
 
-// Fill reads an action's parameters and puts in the defaults; numbers are json.Number. The problems are every fault
-// with its path: names that are not known, ones that are missing, values that break their schema.
+// Fill reads an action's parameters and puts in the defaults; numbers are json.Number. The problems
+// are every fault with its path: names that are not known, ones that are missing, values that break
+// their schema.
 func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) {
 	given, err := object("parameters", raw)
 	if err != nil {
@@ -47,7 +48,7 @@ func (ps Parameters) Fill(raw json.RawMessage) (map[string]any, fault.Problems) 
 	return ps.fill("parameter", given)
 }
 
-// fill is Fill of decoded parameters; word is the name that errors use for a parameter.
+// fill is like Fill, of decoded parameters; word is the name that errors use for a parameter.
 func (ps Parameters) fill(word string, given map[string]any) (map[string]any, fault.Problems) {
 	var problems fault.Problems
 	known := ps.Names()
@@ -74,7 +75,8 @@ func (ps Parameters) fill(word string, given map[string]any) (map[string]any, fa
 	return filled, problems
 }
 
-// object reads a JSON object, which an error calls by a word such as parameters; nothing is an empty one.
+// object reads a JSON object, which an error calls by a word such as parameters; nothing is an
+// empty one.
 func object(word string, raw json.RawMessage) (map[string]any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 || string(raw) == "null" {
 		return map[string]any{}, nil
@@ -103,7 +105,7 @@ func (p Parameter) check(value any) fault.Problems {
 	return broken(p.Name, p.schema.Validate(value))
 }
 
-// broken is every fault that a validation has found; root names the value in their paths.
+// broken returns every fault that a validation has found; root names the value in their paths.
 func broken(root string, err error) fault.Problems {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
@@ -117,7 +119,7 @@ func broken(root string, err error) fault.Problems {
 	return problems
 }
 
-// leaves are the innermost faults.
+// leaves returns the innermost faults.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -129,12 +131,13 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// words is a fault in English.
+// words returns a fault in English.
 func words(e *jsonschema.ValidationError) string {
 	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
-// compile makes a schema of its JSON form. The error may be a *jsonschema.SchemaValidationError, which knows the place.
+// compile makes a schema of its JSON form. The error may be a *jsonschema.SchemaValidationError,
+// which knows the place.
 func compile(name string, schema any) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})

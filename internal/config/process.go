@@ -37,7 +37,8 @@ type Process struct {
 	handler     Handler
 }
 
-// ArgoOptions is which workflow Argo shall make for a job. Every input becomes an argument of its name, besides Parameters.
+// ArgoOptions is which workflow Argo shall make for a job. Every input becomes an argument of its
+// name, besides Parameters.
 type ArgoOptions struct {
 	Template       string // workflowtemplate/NAME or clusterworkflowtemplate/NAME
 	Parameters     map[string]*webhook.Template
@@ -59,7 +60,8 @@ type CirrusOptions struct {
 	SfnArn string // of a state machine; "": the handler's queue gets the payload
 }
 
-// Schema is a JSON Schema of an object whose properties are inputs or outputs. The zero Schema allows everything.
+// Schema is a JSON Schema of an object whose properties are inputs or outputs. The zero Schema
+// allows everything.
 type Schema struct {
 	Document map[string]any // as encoding/json decodes it, with numbers as json.Number; nil: none was given
 	compiled *jsonschema.Schema
@@ -108,7 +110,8 @@ func (s Schema) Check(root string, value any) fault.Problems {
 	return broken(root, s.compiled.Validate(value))
 }
 
-// ArgoOutput returns which output of its workflow is the whole output of a process's job; nil: all outputs together.
+// ArgoOutput returns which output of its workflow is the whole output of a process's job; nil: all
+// outputs together.
 func (c Config) ArgoOutput(process string) *ArgoOutput {
 	if o := c.Processes[process].Argo; o != nil {
 		return o.Output
@@ -116,7 +119,7 @@ func (c Config) ArgoOutput(process string) *ArgoOutput {
 	return nil
 }
 
-// ArgoProcesses is what the processes of a handler say, by their ids.
+// ArgoProcesses returns the argoOpts of a handler's processes, by their ids.
 func (c Config) ArgoProcesses(handler string) map[string]*ArgoOptions {
 	of := map[string]*ArgoOptions{}
 	for name, w := range c.Processes {
@@ -127,7 +130,7 @@ func (c Config) ArgoProcesses(handler string) map[string]*ArgoOptions {
 	return of
 }
 
-// Handler is who does the process's jobs.
+// Handler returns the name of the handler that does the process's jobs.
 func (w Process) Handler() string { return w.handler.Name }
 
 // Inputs lists the inputs that are described: by inputSchema, else by the handler's parameters.
@@ -143,7 +146,8 @@ func (w Process) Inputs() []Value {
 	return all
 }
 
-// Refuses reports whether some of these inputs are refused whatever their values are, because the process does not know them.
+// Refuses reports whether some of these inputs are refused whatever their values are, because the
+// process does not know them.
 func (w Process) Refuses(names []string) bool {
 	closed := w.Input.compiled != nil && w.Input.compiled.AdditionalProperties == false && len(w.Input.compiled.PatternProperties) == 0
 	return slices.ContainsFunc(names, func(name string) bool {
@@ -157,8 +161,9 @@ func (w Process) Refuses(names []string) bool {
 // takesInputs reports whether a job's inputs are the handler's own parameters.
 func (h Handler) takesInputs() bool { return h.Type == TypeWebhook || h.Type == TypeShell }
 
-// Prepare makes the job that these inputs ask for, without its id. The job's parameters are the inputs; what the handler
-// needs besides is the workflow's, and looked up by the job's name. The error is every fault of the inputs (fault.Problems).
+// Prepare makes the job that these inputs ask for, without its id. The job's parameters are the
+// inputs; what the handler needs besides is the workflow's, and looked up by the job's name. The
+// error is every fault of the inputs (fault.Problems).
 func (w Process) Prepare(inputs json.RawMessage) (action.Action, error) {
 	given, err := object("inputs", inputs)
 	if err != nil {
@@ -187,7 +192,8 @@ func (w Process) Prepare(inputs json.RawMessage) (action.Action, error) {
 	return job, nil
 }
 
-// CacheKey is the payload cache's key for inputs; fault.NotFound for a process that has no payload cache.
+// CacheKey returns the payload cache's key for inputs; fault.NotFound for a process that has no
+// payload cache.
 func (w Process) CacheKey(inputs json.RawMessage) (action.ID, error) {
 	if w.Cache == nil {
 		return action.ID{}, fault.New(fault.NotFound, "process %q has no payload cache", w.Name).
@@ -207,7 +213,7 @@ func (w Process) CacheKey(inputs json.RawMessage) (action.ID, error) {
 // payloadInput is the input that makes jobs the same, where a process has one of that name.
 const payloadInput = "payload"
 
-// key is the payload cache's key; zero where the process has no cache.
+// key returns the payload cache's key; zero where the process has no cache.
 func (w Process) key(inputs map[string]any) (action.ID, fault.Problems) {
 	if w.Cache == nil {
 		return action.ID{}, nil
@@ -227,7 +233,7 @@ func (w Process) key(inputs map[string]any) (action.ID, fault.Problems) {
 	return action.ID{}, fault.Problems{{Code: "inputs", Scope: at, Text: err.Error()}}
 }
 
-// Arguments are what the workflow gets: every input, and what Parameters say. data is
+// Arguments returns what the workflow gets: every input, and what Parameters say. data is
 // what their templates speak of; its Parameters are filled in here.
 func (o *ArgoOptions) Arguments(inputs json.RawMessage, data webhook.Data) (map[string]json.RawMessage, error) {
 	filled, err := object("inputs", inputs)

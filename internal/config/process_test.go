@@ -108,7 +108,8 @@ func TestInputsBecomeAJob(t *testing.T) {
 	}
 }
 
-// TestJobsAreEqualOnlyWhereAProcessSaysSo: what has an effect must happen each time that it is asked for.
+// TestJobsAreEqualOnlyWhereAProcessSaysSo: what has an effect must happen each time that it is
+// asked for.
 func TestJobsAreEqualOnlyWhereAProcessSaysSo(t *testing.T) {
 	t.Parallel()
 	all := workflowsOf(t, mirror)
@@ -145,7 +146,8 @@ workflows:
         both: {anyOf: [{type: integer}, {type: string}], oneOf: [{contentMediaType: a/b}, {contentMediaType: c/d}]}
 `
 
-// TestMediaTypesChooseAmongAlternatives: the standard's way to describe an input of several media types.
+// TestMediaTypesChooseAmongAlternatives: the standard's way to describe an input of several media
+// types.
 func TestMediaTypesChooseAmongAlternatives(t *testing.T) {
 	t.Parallel()
 	w := workflowsOf(t, media)["scan"]

@@ -19,7 +19,7 @@ const (
 	perFeature = "perFeature"
 )
 
-// callbackKeys are one callback's.
+// callbackKeys returns the keys of one callback.
 func callbackKeys() []document.Key {
 	return []document.Key{
 		{Name: "handler", Shape: document.Text, Help: "what runs; or process"},
@@ -32,7 +32,7 @@ func callbackKeys() []document.Key {
 	}
 }
 
-// parameterKeys are where one parameter of a callback comes from.
+// parameterKeys returns the keys of one parameter of a callback.
 func parameterKeys() []document.Key {
 	return []document.Key{
 		{Name: "path", Shape: document.Text, Help: "a JSONPath (RFC 9535) into input, output, workflow and feature"},
@@ -42,7 +42,8 @@ func parameterKeys() []document.Key {
 	}
 }
 
-// templates checks the keys of the top-level callbacks, which workflows bring in by anchors: they may say a part only.
+// templates checks the keys of the top-level callbacks, which workflows bring in by anchors: they
+// may say a part only.
 func (r *reader) templates(n *document.Node) {
 	if !fits(n, document.Object) {
 		return
@@ -78,7 +79,8 @@ func (r *reader) callback(f document.Field, place document.Place, root *document
 	return cr.read(f.Key)
 }
 
-// reports checks a callback's keys. Faults of what an anchor of the top level brought in were reported there.
+// reports checks a callback's keys. Faults of what an anchor of the top level brought in were
+// reported there.
 func (r *reader) reports(n *document.Node, place document.Place) bool {
 	before := len(r.Problems)
 	ok := r.Check(n, place, callbackKeys())
@@ -206,7 +208,7 @@ func (r *callbackReader) target(cb *callback.Callback) (Handler, bool) {
 	return Handler{}, false
 }
 
-// process finds the process that is chained; it may be defined further down in the file.
+// process reads the process that is chained; it may be defined further down in the file.
 func (r *callbackReader) process(n *document.Node, cb *callback.Callback) bool {
 	processes := r.config.Processes
 	if w, ok := processes[n.Text]; ok {

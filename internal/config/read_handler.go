@@ -50,7 +50,7 @@ func (r *reader) handlers(n *document.Node, c *Config) {
 	}
 }
 
-// handlerType finds out which table a handler is read by.
+// handlerType returns the type whose table a handler is read by.
 func (r *reader) handlerType(f document.Field, path string) (string, bool) {
 	at := &document.Node{At: f.At}
 	switch {
@@ -142,7 +142,7 @@ func (r *handlerReader) argo(n *document.Node) *Argo {
 	return a
 }
 
-// argoParameters are what an action of an argo handler may say.
+// argoParameters returns the parameters of an argo handler's actions.
 func (r *handlerReader) argoParameters(n *document.Node, h Handler) Parameters {
 	if h.Argo.Resume {
 		for _, f := range fieldsOf(n) {
@@ -166,7 +166,7 @@ func (r *handlerReader) argoParameters(n *document.Node, h Handler) Parameters {
 	}
 }
 
-// fixed is a parameter that the handler's type brings.
+// fixed returns a parameter that the handler's type declares.
 func fixed(name string, optional bool, schema map[string]any) Parameter {
 	p := Parameter{Name: name, Optional: optional}
 	p.schema, _ = compile(name, schema) // it is written here, and tested

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// limitKeys are about how much of a handler runs, by its type.
+// limitKeys returns the keys of limits, for a type of handler.
 func limitKeys(kind string) []document.Key {
 	concurrency := document.Key{Name: "concurrency", Shape: document.Number, Help: "attempts at a time"}
 	patterns := []document.Key{{Name: "error", Shape: document.Text, Help: "a regular expression (RE2) on the error that an attempt ended with"}}

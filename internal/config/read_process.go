@@ -84,7 +84,8 @@ func namesOf(values []Value) []string {
 	return names
 }
 
-// handlerOf returns the handler that does the jobs. Faults of a handler that exists are reported at its own place.
+// handlerOf returns the handler that does the jobs. Faults of a handler that exists are reported at
+// its own place.
 func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handler {
 	if !fits(n, document.Text) || n.Text == "" {
 		return Handler{}
@@ -108,7 +109,7 @@ func (r *workflowReader) handlerOf(n, handlers *document.Node, c *Config) Handle
 	return Handler{}
 }
 
-// options says where the handler and what is said to it do not fit.
+// options reports options that do not fit the handler.
 func (r *workflowReader) options(n *document.Node, h Handler) {
 	for key, owner := range map[string]string{"argoOpts": TypeArgo, "cirrusOpts": TypeCirrus} {
 		switch opts, kind := n.Get(key), h.Type; {
@@ -213,7 +214,7 @@ func (r *workflowReader) labels(n *document.Node, path string, value func(string
 	}
 }
 
-// scalars is a mapping of scalars by their texts.
+// scalars returns a mapping of scalars by their texts.
 func scalars(n *document.Node) map[string]string {
 	if !fits(n, document.ScalarMap) {
 		return nil
@@ -225,7 +226,8 @@ func scalars(n *document.Node) map[string]string {
 	return texts
 }
 
-// schemaOfPayload warns of an inputSchema that looks as in files of swoop, where it describes the payload alone.
+// schemaOfPayload warns of an inputSchema that looks as in files of swoop, where it describes the
+// payload alone.
 func (r *workflowReader) schemaOfPayload(n *document.Node, w Process) {
 	names := namesOf(w.Input.Values())
 	workflow := w.handler.Type == TypeArgo || w.handler.Type == TypeCirrus
@@ -251,7 +253,8 @@ func (r *workflowReader) schema(n *document.Node, key string) Schema {
 	return Schema{Document: plain, compiled: compiled}
 }
 
-// cacheRules reads which inputs make two jobs the same; nil where the file has no rules and does not switch the cache on.
+// cacheRules reads which inputs make two jobs the same; nil where the file has no rules and does
+// not switch the cache on.
 func (r *workflowReader) cacheRules(n *document.Node) *cachekey.Rules {
 	var lists [2][]string
 	for i, key := range []string{cachekey.Includes, cachekey.Excludes} {

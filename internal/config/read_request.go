@@ -184,7 +184,7 @@ func (r *handlerReader) schemaFault(n *document.Node, path string, err error) {
 	r.Add(at, "schema", path, "%s", words(deepest))
 }
 
-// child is a key's value, or a list's item.
+// child returns a key's value, or a list's item.
 func child(n *document.Node, part string) *document.Node {
 	if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(n.Items) {
 		return n.Items[i]
@@ -192,7 +192,7 @@ func child(n *document.Node, part string) *document.Node {
 	return n.Get(part)
 }
 
-// plainValue is a node as encoding/json would have read it, with numbers as json.Number.
+// plainValue returns a node as encoding/json would have read it, with numbers as json.Number.
 func plainValue(n *document.Node) any {
 	switch n.Kind {
 	case document.Bool:

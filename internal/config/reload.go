@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// lookEvery is how often the file is read to see whether it is another one: mounted ConfigMaps swap links, which no
-// watch of a file sees.
+// lookEvery is how often the file is read to see whether it is another one: mounted ConfigMaps swap
+// links, which no watch of a file sees.
 const lookEvery = 5 * time.Second
 
 // ReloadOptions is what a Reloader works with.
@@ -26,8 +26,9 @@ type ReloadOptions struct {
 	File string // path of server.yaml; it may be missing until it was found once
 	Read []byte // its content when Live was made of it; nil: it was not there
 	Live *Live  // what it keeps up to date
-	// Prepare changes and checks a configuration that was read, before anything is in force, and makes what the roles
-	// need of it; commit puts that in place, just before the configuration is in force. Either may be nil.
+	// Prepare changes and checks a configuration that was read, before anything is in force, and
+	// makes what the roles need of it; commit puts that in place, just before the configuration is
+	// in force. Either may be nil.
 	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
 	Asked   <-chan os.Signal   // each signal reloads, whatever the content; may be nil
 	Tell    func(queue.Reload) // gets the result of the first load and each different one; may be nil
@@ -134,7 +135,8 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	return nil
 }
 
-// refuse reports why the file's content is not in force, once for each content unless always is set.
+// refuse reports why the file's content is not in force, once for each content unless always is
+// set.
 func (r *Reloader) refuse(err error, sum [sha256.Size]byte, always bool) {
 	if sum == r.seen && !always {
 		return

@@ -26,7 +26,7 @@ type Schedule struct {
 	Action   action.Action // what each tick makes, without its id
 }
 
-// scheduleKeys are those of one schedule.
+// scheduleKeys returns the keys of one schedule.
 func scheduleKeys() []document.Key {
 	return []document.Key{
 		{Name: "cron", Shape: document.Text, Required: true, Help: "minute hour day month weekday, such as 0 3 * * mon-fri"},
@@ -82,7 +82,7 @@ func (r *reader) schedule(f document.Field, path string, c *Config) Schedule {
 	return s
 }
 
-// ticking is what each tick of a schedule makes. A job is made whatever was computed before.
+// ticking returns the action of a tick. A job is made even if the payload cache has an answer.
 func (r *reader) ticking(f document.Field, path string, s Schedule, c *Config) (a action.Action) {
 	n := f.Value
 	if (s.Handler == "") == (s.Process == "") {
@@ -108,7 +108,8 @@ func (r *reader) ticking(f document.Field, path string, s Schedule, c *Config) (
 	return a
 }
 
-// ticker returns what makes a schedule's actions. Faults of the handler or process itself are reported at its own place.
+// ticker returns what makes a schedule's actions. Faults of the handler or process itself are
+// reported at its own place.
 func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (func(json.RawMessage) (action.Action, error), bool) {
 	if s.Process != "" {
 		w, ok := c.Processes[s.Process]
@@ -127,7 +128,8 @@ func (r *reader) ticker(n *document.Node, path string, s Schedule, c *Config) (f
 	return h.Prepare, ok
 }
 
-// unknownName reports a name that was not found, with the nearest known one. kind is a word such as handler.
+// unknownName reports a name that was not found, with the nearest known one. kind is a word such as
+// handler.
 func (r *reader) unknownName(n *document.Node, path, kind string, known []string) {
 	r.Problems.Add(fault.Problem{Position: n.At, Code: "value-unknown", Scope: path,
 		Text: kind + " " + strconv.Quote(n.Text) + " not found", Suggestion: fault.Nearest(n.Text, known)})

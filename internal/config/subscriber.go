@@ -9,8 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// SubscriberHandler is the name of the webhook that calls the subscribers of jobs. It exists without being configured;
-// who configures it says how it signs and retries, and what its address guard lets through.
+// SubscriberHandler is the name of the webhook that calls the subscribers of jobs. It exists
+// without being configured; who configures it says how it signs and retries, and what its address
+// guard lets through.
 const SubscriberHandler = "subscriber"
 
 // subscriber is that handler as a file would say it. The back-off is Standard Webhooks' example.
@@ -25,13 +26,13 @@ request:
   body: "{{ json .parameters.body }}"
 `
 
-// subscriberNode is the tree of subscriber.
+// subscriberNode returns the tree of the built-in handler subscriber.
 func subscriberNode() *document.Node {
 	root, _ := yamltree.Parse(SubscriberHandler, []byte(subscriber), maxSize) // it is written here, and tested
 	return root
 }
 
-// defaultSubscriber is the handler where a file says nothing of it.
+// defaultSubscriber returns the handler subscriber of a file that does not configure it.
 func defaultSubscriber(defaults action.Policy) Handler {
 	r := reader{}
 	h := handlerReader{reader: &r, path: "handlers." + SubscriberHandler}
@@ -55,7 +56,8 @@ func (r *reader) completeSubscriber(n *document.Node, path string) {
 	r.complete(request, standard, path+".request", "headers")
 }
 
-// complete adds fields to a mapping that does not have them. Those that it may not have itself are faults, but for some and the type.
+// complete adds fields to a mapping that does not have them. Those that it may not have itself are
+// faults, but for some and the type.
 func (r *reader) complete(n, standard *document.Node, path string, free ...string) {
 	for _, f := range standard.Fields {
 		own := n.Get(f.Key)

@@ -5,7 +5,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
-// keys is the file's table. What starts with x- is free for anchors.
+// keys returns the table of the file. Keys that start with x- are free for anchors.
 func keys() []document.Key {
 	return []document.Key{
 		{Name: "templateEnv", Shape: document.Texts, Help: "the environment names that env in templates may read"},
@@ -37,7 +37,7 @@ func keys() []document.Key {
 	}
 }
 
-// policyKeys are about how often an action is tried, and how long that may take.
+// policyKeys returns the keys of retries and deadlines.
 func policyKeys() []document.Key {
 	return []document.Key{
 		{Name: "backoff", Shape: document.Object, Help: "between attempts", Keys: []document.Key{
@@ -54,7 +54,7 @@ func policyKeys() []document.Key {
 	}
 }
 
-// handlerKeys are those of one handler, by its type.
+// handlerKeys returns the keys of one handler, by its type.
 func handlerKeys(kind string) []document.Key {
 	keys := append([]document.Key{
 		{Name: "type", Shape: document.Text, Required: true},
@@ -91,7 +91,7 @@ func handlerKeys(kind string) []document.Key {
 		document.Key{Name: "request", Shape: document.Object, Required: true, Keys: requestKeys()})
 }
 
-// workflowKeys are those of one process.
+// workflowKeys returns the keys of one process.
 func workflowKeys() []document.Key {
 	return []document.Key{
 		{Name: "title", Shape: document.Text, Help: "in a few words; default: the id"},
@@ -128,7 +128,7 @@ const (
 	modeResume = "resume"
 )
 
-// argoKeys are of workflows' cluster.
+// argoKeys returns the keys of the cluster of workflows.
 func argoKeys() []document.Key {
 	return []document.Key{
 		{Name: "mode", Shape: document.Text, Values: []string{modeCreate, modeResume}, Default: modeCreate, Help: "make workflows, or wake those that wait in a suspend node"},
@@ -147,7 +147,7 @@ func argoKeys() []document.Key {
 	}
 }
 
-// requestKeys are a webhook's.
+// requestKeys returns the keys of a webhook's request.
 func requestKeys() []document.Key {
 	return []document.Key{
 		{Name: "url", Shape: document.Text, Required: true},
@@ -165,7 +165,7 @@ func requestKeys() []document.Key {
 	}
 }
 
-// ruleKeys are the conditions on an answer; those that are there must all match.
+// ruleKeys returns the keys of the conditions on an answer. All given conditions must match.
 func ruleKeys() []document.Key {
 	return []document.Key{
 		{Name: "statusCode", Shape: document.Number | document.Text | document.Scalars, Help: "a number, a list of numbers, or 5xx"},

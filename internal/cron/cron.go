@@ -1,5 +1,6 @@
-// Package cron says when something is to happen again and again: times of day by the fields of cron, in a time
-// zone, and which of those times are due given what has happened. It has no clock; the caller passes the time.
+// Package cron says when something is to happen again and again: times of day by the fields of
+// cron, in a time zone, and which of those times are due given what has happened. It has no clock;
+// the caller passes the time.
 package cron
 
 import (
@@ -10,8 +11,9 @@ import (
 	"time"
 )
 
-// Expression is a set of minutes of the local time: minute, hour, day of the month, month and day of the week. Where both
-// days are restricted, either suffices, as in cron. The zero value has no minutes.
+// Expression is a set of minutes of the local time: minute, hour, day of the month, month and day
+// of the week. Where both days are restricted, either suffices, as in cron. The zero value has no
+// minutes.
 type Expression struct {
 	minute, hour, day, month, weekday uint64 // a bit for each value
 	anyDay, anyWeekday                bool
@@ -38,9 +40,10 @@ func fields() [5]field {
 var macros = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
 	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *"}
 
-// Parse reads five fields such as "0 3 * * mon-fri": *, a value, a range a-b, a step */n or a-b/n, or a list of
-// these; months and days of the week also by their first three letters, and 7 is Sunday as 0 is. @hourly, @daily,
-// @weekly, @monthly and @yearly are words for the obvious. An expression that no date fits is an error.
+// Parse reads five fields such as "0 3 * * mon-fri": *, a value, a range a-b, a step */n or a-b/n,
+// or a list of these; months and days of the week also by their first three letters, and 7 is
+// Sunday as 0 is. @hourly, @daily, @weekly, @monthly and @yearly are words for the obvious. An
+// expression that no date fits is an error.
 func Parse(text string) (Expression, error) {
 	expression := strings.ToLower(strings.TrimSpace(text))
 	if strings.HasPrefix(expression, "@") {
@@ -130,9 +133,9 @@ func (f field) value(text string) (int, error) {
 	return v, nil
 }
 
-// Next is the first minute after a moment, in a time zone. A local time that is skipped when clocks go forward is taken
-// as the moment at which they do; one that comes twice when clocks go back counts the first time only. The zero Expression
-// has no next minute: the zero time.
+// Next returns the first minute after a moment, in a time zone. A local time that is skipped when
+// clocks go forward is taken as the moment at which they do; one that comes twice when clocks go
+// back counts the first time only. The zero Expression has no next minute: the zero time.
 func (c Expression) Next(after time.Time, zone *time.Location) time.Time {
 	y, m, d := after.In(zone).Date()
 	h, min, _ := after.In(zone).Clock()
@@ -148,11 +151,11 @@ func (c Expression) Next(after time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// horizon is how many years ahead a date is looked for: the 29th of February may be eight years away, and on a
-// certain day of the week it is never asked for alone.
+// horizon is how many years ahead a date is looked for: the 29th of February may be eight years
+// away, and on a certain day of the week it is never asked for alone.
 const horizon = 9
 
-// nextLocal is the next local minute after one.
+// nextLocal returns the next local minute after one.
 func (c Expression) nextLocal(after time.Time) (time.Time, bool) {
 	t := after.Add(time.Minute)
 	for last := t.Year() + horizon; t.Year() < last; {
@@ -183,8 +186,8 @@ func (c Expression) onDay(t time.Time) bool {
 	return day || weekday
 }
 
-// moment is when the clocks of a zone first show a local time, which is given as if it were UTC; or, when they never
-// do, when they jump over it.
+// moment returns when the clocks of a zone first show a local time, which is given as if it were
+// UTC; or, when they never do, when they jump over it.
 func moment(local time.Time, zone *time.Location) time.Time {
 	y, m, d := local.Date()
 	t := time.Date(y, m, d, local.Hour(), local.Minute(), 0, 0, zone)
@@ -205,7 +208,7 @@ func moment(local time.Time, zone *time.Location) time.Time {
 	return t
 }
 
-// shows is what the clock on the wall shows at a moment, as if it were UTC.
+// shows returns the local time that a clock on the wall shows at a moment, as if it were UTC.
 func shows(t time.Time) time.Time {
 	y, m, d := t.Date()
 	return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)

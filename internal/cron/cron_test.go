@@ -100,8 +100,8 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestNextIsWhatTheWallShows compares with a look at the clock on the wall, minute by minute, over days on which it was
-// set forward or back.
+// TestNextIsWhatTheWallShows compares with a look at the clock on the wall, minute by minute, over
+// days on which it was set forward or back.
 func TestNextIsWhatTheWallShows(t *testing.T) {
 	t.Parallel()
 	days := map[string]string{"Europe/Stockholm": "2026-03-29", "America/New_York": "2026-11-01", "Australia/Lord_Howe": "2026-04-05",
@@ -134,8 +134,9 @@ func TestNextIsWhatTheWallShows(t *testing.T) {
 	})
 }
 
-// onTheWall lists the moments from begin to end at which the wall shows a minute of the set for the first time, or
-// jumps over one. Whether a minute is of the set is asked of the expression in UTC, where nothing jumps.
+// onTheWall lists the moments from begin to end at which the wall shows a minute of the set for the
+// first time, or jumps over one. Whether a minute is of the set is asked of the expression in UTC,
+// where nothing jumps.
 func onTheWall(c cron.Expression, begin, end time.Time) (moments []time.Time) {
 	y, m, d := begin.Date()
 	shown := time.Date(y, m, d, begin.Hour(), 0, 0, 0, time.UTC).Add(-time.Minute) // the latest minute that was shown, or jumped over

@@ -68,9 +68,10 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestTicksAreMadeOnceInOrder: however often, at what moments and by how many processes with memories of their own a
-// schedule is looked at, each of its ticks is made at most once and in order, never two at a time where they must not
-// overlap, and after a look in time nothing that is due is left undone.
+// TestTicksAreMadeOnceInOrder: however often, at what moments and by how many processes with
+// memories of their own a schedule is looked at, each of its ticks is made at most once and in
+// order, never two at a time where they must not overlap, and after a look in time nothing that is
+// due is left undone.
 func TestTicksAreMadeOnceInOrder(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)

@@ -7,8 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/cron"
 )
 
-// An expression is a set of minutes of the local time. In spring, 02:30 does not exist for a day in Stockholm; the tick
-// comes at the next minute that does.
+// An expression is a set of minutes of the local time. In spring, 02:30 does not exist for a day in
+// Stockholm; the tick comes at the next minute that does.
 func ExampleExpression_Next() {
 	daily, err := cron.Parse("30 2 * * *")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Locate is the position of a field path of pipeline.Definition, such as
+// Locate returns the position of a field path of pipeline.Definition, such as
 // stages[2].after[0]. A field that the file leaves out is at what encloses it.
 func Locate(root *document.Node, path string) fault.Position {
 	if root == nil {
@@ -40,7 +40,7 @@ func Locate(root *document.Node, path string) fault.Position {
 	return at
 }
 
-// keyOf is the file's word for a field.
+// keyOf returns the file's word for a field.
 func keyOf(field string) string {
 	if field == "chain" {
 		return "steps"
@@ -69,7 +69,7 @@ func split(path string) []part {
 	return parts
 }
 
-// groupNode is the node of a stage's group: in the short form the stage itself.
+// groupNode returns the node of a stage's group: in the short form the stage itself.
 func groupNode(stage *document.Node, i int) *document.Node {
 	if stage.Get("hosts") != nil {
 		return &document.Node{Kind: document.Map, Fields: []document.Field{{Key: "hosts", Value: stage.Get("hosts")}}, At: stage.At}
@@ -77,7 +77,7 @@ func groupNode(stage *document.Node, i int) *document.Node {
 	return stage.Get("groups").Items[i]
 }
 
-// hostNode is the node of a group's host; one that is a plain URL has no fields.
+// hostNode returns the node of a group's host; one that is a plain URL has no fields.
 func hostNode(group *document.Node, i int) *document.Node {
 	n := group.Get("hosts").Items[i]
 	if n.Kind != document.Map {

@@ -24,8 +24,9 @@ const (
 	maxChain  = 60
 )
 
-// Read turns a document into a definition. It returns all problems, sorted, warnings included;
-// the definition may be used when problems.Err() is nil. A nil node yields nothing: its parser has said why.
+// Read turns a document into a definition. It returns all problems, sorted, warnings included; the
+// definition may be used when problems.Err() is nil. A nil node yields nothing: its parser has said
+// why.
 func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
 	if node == nil {
 		return pipeline.Definition{}, nil
@@ -68,7 +69,7 @@ func newReader() *reader {
 	return r
 }
 
-// sorted is every problem with its scope dropped: the position says where, and the text is whole.
+// sorted returns every problem without its scope: the position and the text suffice.
 func (r *reader) sorted() fault.Problems {
 	seen := map[fault.Problem]bool{}
 	var out fault.Problems
@@ -83,7 +84,8 @@ func (r *reader) sorted() fault.Problems {
 	return out
 }
 
-// judge adds what Compile found, unless its place has a fault already, of which it would be the shadow.
+// judge adds what Compile found, unless its place has a fault already, of which it would be the
+// shadow.
 func (r *reader) judge(node *document.Node, judged fault.Problems) {
 	taken := map[fault.Position]bool{}
 	for _, p := range r.Problems {
@@ -153,7 +155,7 @@ type scope struct {
 	testPath   string
 }
 
-// inherit is the scope below n, which may override service, retry, steps and test.
+// inherit returns the scope below n, which may override service, retry, steps and test.
 func (r *reader) inherit(s scope, n *document.Node, path string) scope {
 	s = r.overrideService(s, n, path)
 	s.policy = r.policy(n.Get("retry"), r.Join(path, "retry"), s.policy)
@@ -181,7 +183,7 @@ func orFile(path string) string {
 	return path
 }
 
-// article is the key as an error names what is missing, such as "a name".
+// article returns the key as an error names what is missing, such as "a name".
 func article(key string) string {
 	switch {
 	case key == "stages":

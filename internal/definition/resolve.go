@@ -29,8 +29,8 @@ type Revision struct {
 // Address returns the value of ${address}, the address at which a host is reached.
 func Address(pipeline.Host) string { return "127.0.0.1" }
 
-// Resolve finds the host at a full path such as greeter/prod/east/elm; fault.NotFound when the definition has
-// none there, fault.Invalid for a variable that is not set.
+// Resolve returns the host at a full path such as greeter/prod/east/elm; fault.NotFound when the
+// definition has none there, fault.Invalid for a variable that is not set.
 func Resolve(d *pipeline.Definition, path string, rev Revision) (Target, error) {
 	stage, group, host, ok := d.Find(path)
 	if !ok || host == nil {

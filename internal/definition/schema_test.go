@@ -10,8 +10,8 @@ import (
 // object is a piece of JSON Schema.
 type object = map[string]any
 
-// Schema returns the JSON Schema (2020-12) of waybill.yaml, which is stored in api. It is generated from the field
-// tables by which the file is read. Keys that are not yet supported are not in it.
+// Schema returns the JSON Schema (2020-12) of waybill.yaml, which is stored in api. It is generated
+// from the field tables by which the file is read. Keys that are not yet supported are not in it.
 func Schema() ([]byte, error) {
 	schema := mapping(file)
 	maps.Copy(schema, object{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "waybill.yaml",
@@ -58,7 +58,8 @@ func property(k document.Key) object {
 	return p
 }
 
-// valueOf is the schema of a key's value. Lists whose items have two forms are written out here, as the reader has code for them.
+// valueOf returns the schema of a key's value. Lists whose items have two forms are written out
+// here, as the reader has code for them.
 func valueOf(k document.Key) object {
 	switch k.Name {
 	case "steps":

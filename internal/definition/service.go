@@ -50,7 +50,8 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 	return s
 }
 
-// manager is the one in force: on local hosts the process manager when there is something to start.
+// manager returns the manager in force: on local hosts the process manager, if there is a service
+// to start.
 func manager(s scope) string {
 	switch {
 	case s.managerSet:

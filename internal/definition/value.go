@@ -85,8 +85,8 @@ func (r *reader) limit(n *document.Node, path string, standard pipeline.Limit, l
 	return pipeline.Limit{N: v, Percent: percent}
 }
 
-// The defaults of retry. A test tries its checks again and again within one attempt, so it has one, and a short one: its
-// AttemptTimeout follows from the checks (testTimeout).
+// The defaults of retry. A test tries its checks again and again within one attempt, so it has one,
+// and a short one: its AttemptTimeout follows from the checks (testTimeout).
 var (
 	stepPolicy = action.Policy{Retries: 2, Initial: action.Duration(2 * time.Second), Factor: 2, Max: action.Duration(2 * time.Minute),
 		Jitter: 0.1, AttemptTimeout: action.Duration(10 * time.Minute), Deadline: action.Duration(30 * time.Minute)}
@@ -96,8 +96,8 @@ var (
 		Jitter: 0.1, AttemptTimeout: action.Duration(6 * time.Hour), Deadline: action.Duration(7 * day)}
 )
 
-// testTimeout returns how long an attempt at a test takes: what retry says, else a minute, or long enough to try each
-// check once.
+// testTimeout returns how long an attempt at a test takes: what retry says, else a minute, or long
+// enough to try each check once.
 func testTimeout(p action.Policy, checks []pipeline.Check) action.Duration {
 	if p.AttemptTimeout > 0 {
 		return p.AttemptTimeout

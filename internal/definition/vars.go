@@ -151,7 +151,7 @@ func (c *varCheck) report() {
 	}
 }
 
-// uses are the scalars that a host expands, each taken from the innermost level that has it.
+// uses returns the scalars that a host expands, each taken from the innermost level that has it.
 func uses(levels []*document.Node) []*document.Node {
 	var out []*document.Node
 	for _, path := range [][]string{{"service", "exec"}, {"service", "hooks", "before"}, {"service", "hooks", "after"}} {
@@ -195,7 +195,7 @@ func innermost(levels []*document.Node, path ...string) *document.Node {
 	return nil
 }
 
-// merged is the variables of the levels, outermost first.
+// merged returns the variables of the levels, outermost first.
 func merged(levels ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, level := range levels {

@@ -22,7 +22,7 @@ const (
 
 var kindNames = [...]string{"nothing", "a boolean", "a number", "a number", "a timestamp", "a string", "a list", "a mapping"}
 
-// String is the kind as an error names it, such as "a mapping".
+// String returns the kind as an error names it, such as "a mapping".
 func (k Kind) String() string { return kindNames[k] }
 
 // Node is one value of a document.

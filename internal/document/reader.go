@@ -21,15 +21,17 @@ type Reader struct {
 
 	Separator string // between the parts of a path; "" is "."
 	AnyCase   bool   // words that a key accepts may be written in any case
-	// Unknown, Missing and Unfit word a fault at path. Position, Suggestion and Code may be overridden.
+	// Unknown, Missing and Unfit word a fault at path. Position, Suggestion and Code may be
+	// overridden.
 	Unknown func(p fault.Problem, path, key string) fault.Problem
 	Missing func(p fault.Problem, path, key string) fault.Problem
 	Unfit   func(p fault.Problem, path string, want Shape, found *Node) fault.Problem
-	// Accept lets a value pass that does not have the shape, such as a variable that is replaced later.
+	// Accept lets a value pass that does not have the shape, such as a variable that is replaced
+	// later.
 	Accept func(n *Node, want Shape) bool
 }
 
-// Join is the path of a key inside path.
+// Join returns the path of a key inside path.
 func (r *Reader) Join(path, key string) string {
 	if path == "" {
 		return key
@@ -40,7 +42,7 @@ func (r *Reader) Join(path, key string) string {
 	return path + r.Separator + key
 }
 
-// Index is the path of an item of the list at path.
+// Index returns the path of an item of the list at path.
 func Index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // Add reports a fault at n, and where an alias brought n in.
@@ -134,7 +136,8 @@ func (n *Node) empty() bool {
 	return strings.TrimSpace(n.Text) == ""
 }
 
-// misfit reports the innermost value that has the wrong shape: the item, when it is a list's only fault.
+// misfit reports the innermost value that has the wrong shape: the item, when it is a list's only
+// fault.
 func (r *Reader) misfit(n *Node, path string, want Shape) {
 	element := want.element()
 	switch {
@@ -183,7 +186,8 @@ func (r *Reader) unfit(n *Node, path string, want Shape) {
 	r.Problems.Add(p)
 }
 
-// formHint says how to write a scalar that YAML takes for something else: a string in quotes, a duration with its unit.
+// formHint returns how to write a scalar that YAML takes for something else: a string in quotes, a
+// duration with its unit.
 func formHint(n *Node, want Shape) string {
 	switch {
 	case want&Duration != 0 && n.Kind == Int:
@@ -194,8 +198,8 @@ func formHint(n *Node, want Shape) string {
 	return fmt.Sprintf(`; write "%s" in quotes`, n.Text)
 }
 
-// Choice reports a scalar whose text is none of the accepted ones. One in another case, where any is accepted, becomes the
-// accepted word.
+// Choice reports a scalar whose text is none of the accepted ones. One in another case, where any
+// is accepted, becomes the accepted word.
 func (r *Reader) Choice(n *Node, path string, accepted []string) bool {
 	for _, a := range accepted {
 		if n.Text == a || r.AnyCase && strings.EqualFold(n.Text, a) {
@@ -217,7 +221,7 @@ func (n *Node) Str(key string) string {
 	return ""
 }
 
-// Strs is the texts of a list child.
+// Strs returns the texts of a list child.
 func (n *Node) Strs(key string) []string {
 	v := n.Get(key)
 	if v == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// hosts is a table with nested ones.
+// hosts returns a table with nested ones.
 func hosts() []document.Key {
 	return []document.Key{
 		{Name: "name", Shape: document.Text, Required: true},

@@ -1,6 +1,6 @@
 package document
 
-// Schema is the JSON Schema (draft 2020-12) of a mapping with these keys, as a
+// Schema returns the JSON Schema (draft 2020-12) of a mapping with these keys, as a
 // tree for encoding/json. Keys that are not yet supported are left out, so that
 // the schema refuses what the reader refuses.
 func Schema(keys []Key) map[string]any {
@@ -43,7 +43,7 @@ func (k Key) schema() map[string]any {
 	return schema
 }
 
-// shape is the schema of one shape.
+// shape returns the schema of one shape.
 func (k Key) shape(s Shape) map[string]any {
 	switch s {
 	case Text, Duration:

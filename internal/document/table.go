@@ -109,7 +109,7 @@ func (s Shape) fits(n *Node) bool {
 	return false
 }
 
-// element is the shape of each item of a list or mapping.
+// element returns the shape of each item of a list or mapping.
 func (s Shape) element() Shape {
 	switch s {
 	case Texts, TextMap:

@@ -9,8 +9,9 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// leaves has what is known of the expressions that the library keeps to itself, by the expression: a comparison or
-// function, or a query in a filter. It is complete once the text is parsed, and only read afterwards.
+// leaves has what is known of the expressions that the library keeps to itself, by the expression:
+// a comparison or function, or a query in a filter. It is complete once the text is parsed, and
+// only read afterwards.
 type leaves map[any]*leaf
 
 // leaf is what is known of one expression.
@@ -67,11 +68,13 @@ func (l leaves) addFilter(or spec.LogicalOr) {
 	}
 }
 
-// patternCost is the cost of compiling a regular expression, in nodes. One that is a literal is compiled once.
+// patternCost is the cost of compiling a regular expression, in nodes. One that is a literal is
+// compiled once.
 const patternCost = 200
 
-// The parts of an expression as the library prints it. tokens matches its texts and its singular queries, names the
-// members of such a query, and lists the beginning of a list of selectors, once the texts are left out.
+// The parts of an expression as the library prints it. tokens matches its texts and its singular
+// queries, names the members of such a query, and lists the beginning of a list of selectors, once
+// the texts are left out.
 var (
 	tokens = regexp.MustCompile(`"(\\.|[^"\\])*"|[@$](\[("(\\.|[^"\\])*"|-?\d+)\])*`)
 	names  = regexp.MustCompile(`"(\\.|[^"\\])*"|-?\d+`)
@@ -82,7 +85,8 @@ var (
 // comparing matches a comparison, written as an operator or as a function of a filter.
 var comparing = regexp.MustCompile(`^!?(eq|ne|lt|le|gt|ge)\(|^[^(]*$`)
 
-// leafOf reads what an expression looks at from its text: the library shows neither operands nor arguments.
+// leafOf reads what an expression looks at from its text: the library shows neither operands nor
+// arguments.
 func leafOf(text string) *leaf {
 	bare := texts.ReplaceAllLiteralString(text, `""`)
 	one := &leaf{fixed: 1, compares: comparing.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
@@ -134,9 +138,10 @@ func (l *leaf) cost(node, root any) (float64, error) {
 	return total, nil
 }
 
-// costOfSeveral bounds the cost of an expression with a query for several nodes. Each query in it may select all nodes,
-// for each descendant segment and each filter in it as often as the document is deep, and for n selectors in a list n
-// times: a list has n-1 commas, and n is at most 2 to the power of n-1.
+// costOfSeveral bounds the cost of an expression with a query for several nodes. Each query in it
+// may select all nodes, for each descendant segment and each filter in it as often as the document
+// is deep, and for n selectors in a list n times: a list has n-1 commas, and n is at most 2 to the
+// power of n-1.
 func (l *leaf) costOfSeveral(node, root any) (float64, error) {
 	size, depth := measure(node)
 	if l.roots > 0 {
@@ -149,8 +154,8 @@ func (l *leaf) costOfSeveral(node, root any) (float64, error) {
 	return l.fixed + size*math.Pow(depth, l.repeats)*math.Pow(2, l.commas), nil
 }
 
-// costOfComparing bounds the cost of comparing two values. One literal or two values of different types need no look
-// inside.
+// costOfComparing bounds the cost of comparing two values. One literal or two values of different
+// types need no look inside.
 func costOfComparing(values []any) (float64, error) {
 	if len(values) < 2 {
 		return 0, nil
@@ -211,7 +216,8 @@ func (q singular) of(node, root any) any {
 	return node
 }
 
-// measure returns how many nodes a document has, a long text counted as several, and how many levels.
+// measure returns how many nodes a document has, a long text counted as several, and how many
+// levels.
 func measure(node any) (size, levels float64) {
 	for child := range children(node) {
 		n, l := measure(child)

@@ -32,7 +32,8 @@ func (e *evaluation) query(segments []*spec.Segment, from any) ([]any, error) {
 	return nodes, nil
 }
 
-// segment appends the nodes that a segment selects of a node. level counts how deep a descendant segment is.
+// segment appends the nodes that a segment selects of a node. level counts how deep a descendant
+// segment is.
 func (e *evaluation) segment(s *spec.Segment, node any, selected []any, level int) ([]any, error) {
 	if level > maxDepth {
 		return nil, errTooDeep

@@ -24,8 +24,9 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("at character %d: %s", e.Offset+1, e.Text) }
 
-// ParseFilter compiles a filter: an expression as RFC 9535 has it behind ?, also with & for &&, | for ||, =~ and a
-// regular expression, in and a list. @ is the node; after $ comes the name of a document. The error is a *SyntaxError.
+// ParseFilter compiles a filter: an expression as RFC 9535 has it behind ?, also with & for &&, |
+// for ||, =~ and a regular expression, in and a list. @ is the node; after $ comes the name of a
+// document. The error is a *SyntaxError.
 func ParseFilter(text string, documents []string) (*Filter, error) {
 	r := &rewriter{text: text, documents: documents}
 	if err := r.rewrite(); err != nil {
@@ -63,8 +64,8 @@ func (r *rewriter) original(err error) error {
 	return r.fault(at, "%s", strings.TrimPrefix(text, "function matches() "))
 }
 
-// Accepts reports whether the filter holds for a node. Queries that begin with $ begin at the root. It takes the nodes
-// that it looks at from left, as Select does.
+// Accepts reports whether the filter holds for a node. Queries that begin with $ begin at the root.
+// It takes the nodes that it looks at from left, as Select does.
 func (f *Filter) Accepts(node, root any, left *float64) (bool, error) {
 	e := evaluation{leaves: f.leaves, root: root, left: left}
 	yes, err := e.accepts(f.or, node)

@@ -12,8 +12,8 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// functions returns the functions of the standard. match and search are replaced: those of the library panic on an
-// argument that selects nothing, and compile a literal pattern for every node.
+// functions returns the functions of the standard. match and search are replaced: those of the
+// library panic on an argument that selects nothing, and compile a literal pattern for every node.
 func functions() *registry.Registry {
 	all := registry.New()
 	*all.Get("match") = *patternFunction("match", func(text string) (*regexp.Regexp, error) { return standardPattern(`\A(?:` + text + `)\z`) })
@@ -21,7 +21,8 @@ func functions() *registry.Registry {
 	return all
 }
 
-// filterFunctions returns the functions of the standard and those that a rewritten filter has for its comparisons.
+// filterFunctions returns the functions of the standard and those that a rewritten filter has for
+// its comparisons.
 func filterFunctions() *registry.Registry {
 	all := functions()
 	matches := patternFunction("matches", regexp.Compile)
@@ -63,7 +64,8 @@ func comparisonFunctions() []*spec.FuncExtension {
 	}))
 }
 
-// anyArguments accepts the arguments of in: its left side has no value when it selects several nodes.
+// anyArguments accepts the arguments of in: its left side has no value when it selects several
+// nodes.
 func anyArguments([]spec.FuncExprArg) error { return nil }
 
 // nothing is the value of a query that selects no node. It equals itself alone.
@@ -121,8 +123,9 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// patternFunction returns a function that matches a text with a regular expression. It is false if either is not a text,
-// and if the expression is not valid; matches, which is not of the standard, refuses the latter where it is a literal.
+// patternFunction returns a function that matches a text with a regular expression. It is false if
+// either is not a text, and if the expression is not valid; matches, which is not of the standard,
+// refuses the latter where it is a literal.
 func patternFunction(name string, compile func(string) (*regexp.Regexp, error)) *spec.FuncExtension {
 	literals := map[string]*regexp.Regexp{} // written while the text is parsed, read afterwards
 	validate := func(arguments []spec.FuncExprArg) error {
@@ -155,7 +158,8 @@ func patternFunction(name string, compile func(string) (*regexp.Regexp, error)) 
 	})
 }
 
-// standardPattern compiles a regular expression of RFC 9485: its dot matches neither a line feed nor a carriage return.
+// standardPattern compiles a regular expression of RFC 9485: its dot matches neither a line feed
+// nor a carriage return.
 func standardPattern(text string) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
 	if err != nil {

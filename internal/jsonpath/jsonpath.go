@@ -1,13 +1,15 @@
 // Package jsonpath evaluates JSONPath (RFC 9535) with a bound on the work.
 //
-// A short path may select, or look at, far more nodes than a document has: each descendant segment multiplies them by
-// the depth, each list of selectors by its length, and a filter looks at whole subtrees again. So Select counts the
-// nodes that it looks at and gives up at a limit, whatever the path and the document are. Documents are as
-// encoding/json decodes them; numbers may be json.Number.
+// A short path may select, or look at, far more nodes than a document has: each descendant segment
+// multiplies them by the depth, each list of selectors by its length, and a filter looks at whole
+// subtrees again. So Select counts the nodes that it looks at and gives up at a limit, whatever the
+// path and the document are. Documents are as encoding/json decodes them; numbers may be
+// json.Number.
 //
-// A Path selects nodes. A Filter is an expression alone, what RFC 9535 has in brackets behind ?, and accepts a node or
-// does not. Files of swoop have filters with &, |, =~ and in, which the standard does not know: ParseFilter rewrites
-// them. The library of JSONPath parses both; the nodes are selected and counted here.
+// A Path selects nodes. A Filter is an expression alone, what RFC 9535 has in brackets behind ?,
+// and accepts a node or does not. Files of swoop have filters with &, |, =~ and in, which the
+// standard does not know: ParseFilter rewrites them. The library of JSONPath parses both; the nodes
+// are selected and counted here.
 package jsonpath
 
 import (
@@ -53,7 +55,8 @@ func Parse(text string) (*Path, error) {
 
 func (p *Path) String() string { return p.query.String() }
 
-// Singular reports whether the path has names and indexes only, so that it selects one node at most.
+// Singular reports whether the path has names and indexes only, so that it selects one node at
+// most.
 func (p *Path) Singular() bool { return p.query.Singular() != nil }
 
 // First returns the name that the path begins with; "" when it begins otherwise.
@@ -80,8 +83,9 @@ func (p *Path) Names() []any {
 	return names
 }
 
-// Select returns the nodes that the path selects, and takes those that it looks at from left. Where more would have to be
-// looked at, it returns an error and left is negative. What the path does not look at costs nothing.
+// Select returns the nodes that the path selects, and takes those that it looks at from left. Where
+// more would have to be looked at, it returns an error and left is negative. What the path does not
+// look at costs nothing.
 func (p *Path) Select(document any, left *float64) ([]any, error) {
 	e := evaluation{leaves: p.leaves, root: document, left: left}
 	nodes, err := e.query(p.query.Segments(), document)

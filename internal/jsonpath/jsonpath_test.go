@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/jsonpath"
 )
 
-// compliance is one case of the RFC 9535 compliance suite, which is stored in testdata/jsonpath with its licence.
+// compliance is one case of the RFC 9535 compliance suite, which is stored in testdata/jsonpath
+// with its licence.
 type compliance struct {
 	Name     string  `json:"name"`
 	Selector string  `json:"selector"`
@@ -180,7 +181,8 @@ func TestPathsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestAFilterCostsWhatItLooksAt: what a filter does not look at costs nothing, so a big document can be asked about often.
+// TestAFilterCostsWhatItLooksAt: what a filter does not look at costs nothing, so a big document
+// can be asked about often.
 func TestAFilterCostsWhatItLooksAt(t *testing.T) {
 	t.Parallel()
 	big := make([]any, 50_000)

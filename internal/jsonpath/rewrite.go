@@ -9,14 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxNested is how deep parentheses, brackets and functions of a filter may be nested: the parsers recurse.
+// maxNested is how deep parentheses, brackets and functions of a filter may be nested: the parsers
+// recurse.
 const maxNested = 100
 
-// rewriter reads a filter from left to right and writes it as RFC 9535 has it: & and | become && and ||, and each
-// comparison becomes a function: @.a < 1 is lt(@.a,1), @.a =~ 'b' is matches(@.a,'b') and @.a in [1] is in(@.a,1).
+// rewriter reads a filter from left to right and writes it as RFC 9535 has it: & and | become &&
+// and ||, and each comparison becomes a function: @.a < 1 is lt(@.a,1), @.a =~ 'b' is
+// matches(@.a,'b') and @.a in [1] is in(@.a,1).
 //
-// Comparisons are functions of this package because those of the library order booleans and lists, and compare the
-// spelling of numbers inside lists and objects; the standard does neither.
+// Comparisons are functions of this package because those of the library order booleans and lists,
+// and compare the spelling of numbers inside lists and objects; the standard does neither.
 type rewriter struct {
 	text      string
 	documents []string // the names that may follow $.
@@ -99,7 +101,7 @@ func (r *rewriter) write(made string, at int) {
 	r.from = append(r.from, slices.Repeat([]int{at}, len(made))...)
 }
 
-// insert is write before what was written last, from a byte of out on.
+// insert writes before the byte of out at start, as a part of what that byte was made of.
 func (r *rewriter) insert(start int, made string) {
 	at := r.from[start]
 	r.out = slices.Insert(r.out, start, []byte(made)...)
@@ -163,7 +165,8 @@ func (r *rewriter) not() error {
 	return nil
 }
 
-// comparisons are the operators and their functions. An operator that begins like another one comes first.
+// comparisons are the operators and their functions. An operator that begins like another one comes
+// first.
 var comparisons = []struct{ sign, function string }{
 	{"==", "eq"}, {"!=", "ne"}, {"<=", "le"}, {">=", "ge"}, {"=~", "matches"}, {"<", "lt"}, {">", "gt"},
 }
@@ -215,7 +218,8 @@ func (r *rewriter) test() error {
 	return err
 }
 
-// list reads values in brackets, and writes them as arguments. The comma before them is written already.
+// list reads values in brackets, and writes them as arguments. The comma before them is written
+// already.
 func (r *rewriter) list() error {
 	if !r.skip("[") {
 		return r.fault(r.at, `want "[", found %q`, r.rest())
@@ -259,7 +263,8 @@ func (r *rewriter) pattern() error {
 	return nil
 }
 
-// operand reads a query, a value or a function. It reports whether that may be a test without a comparison.
+// operand reads a query, a value or a function. It reports whether that may be a test without a
+// comparison.
 func (r *rewriter) operand() (alone bool, err error) {
 	if r.ended() {
 		return false, r.fault(r.at, "unexpected end of the filter")
@@ -380,7 +385,8 @@ func (r *rewriter) selector() error {
 	return nil
 }
 
-// function reads one of the functions of the standard. What its arguments may be is checked by the library.
+// function reads one of the functions of the standard. What its arguments may be is checked by the
+// library.
 func (r *rewriter) function(name string) error {
 	switch {
 	case !strings.HasPrefix(r.text[r.at+len(name):], "("):
@@ -428,7 +434,8 @@ func (r *rewriter) literal() error {
 	return nil
 }
 
-// quoted reads a text in quotes. A backslash that begins no escape of JSON is a character of the text, as in '\d'.
+// quoted reads a text in quotes. A backslash that begins no escape of JSON is a character of the
+// text, as in '\d'.
 func (r *rewriter) quoted() error {
 	at, sign := r.at, r.text[r.at]
 	inner, err := r.until(sign)
@@ -458,8 +465,8 @@ func (r *rewriter) quoted() error {
 	return nil
 }
 
-// until passes a text between two equal signs, and returns what is between them. A backslash keeps the next sign from
-// ending it.
+// until passes a text between two equal signs, and returns what is between them. A backslash keeps
+// the next sign from ending it.
 func (r *rewriter) until(sign byte) (string, error) {
 	start := r.at + 1
 	for end := start; end < len(r.text); end++ {

@@ -19,7 +19,8 @@ const (
 	LabelAction = "waybill.dev/action"  // the action's id, which is the workflow's name too
 )
 
-// ArchivedWorkflow is the file of an action in the blob store that has its workflow as it was when it had ended.
+// ArchivedWorkflow is the file of an action in the blob store that has its workflow as it was when
+// it had ended.
 const ArchivedWorkflow = "workflow.json"
 
 // Config says which cluster.
@@ -35,7 +36,8 @@ type Cluster struct {
 	Namespace string // where workflows are made and watched
 }
 
-// Open makes a client; it does not ask the cluster anything. A file that is not there or wrong is fault.Invalid.
+// Open makes a client; it does not ask the cluster anything. A file that is not there or wrong is
+// fault.Invalid.
 func Open(c Config) (*Cluster, error) {
 	config, namespace, err := restConfig(c)
 	if err != nil {

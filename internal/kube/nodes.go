@@ -14,8 +14,8 @@ import (
 // maxNodes bounds what compressed node status may unpack to, in bytes.
 const maxNodes = 64 << 20
 
-// Nodes returns the status of a workflow's nodes by their ids, unpacked when Argo packed it; none if it is stored elsewhere or
-// is damaged.
+// Nodes returns the status of a workflow's nodes by their ids, unpacked when Argo packed it; none
+// if it is stored elsewhere or is damaged.
 func Nodes(w *unstructured.Unstructured) map[string]any {
 	packed, _, _ := unstructured.NestedString(w.Object, "status", "compressedNodes") // absent: not packed
 	if packed == "" {

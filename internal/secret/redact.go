@@ -16,8 +16,8 @@ import (
 // everywhere.
 const shortest = 4
 
-// Redactor puts a mark in the place of every secret, in every form in which a template can write it: as it is, by one
-// function, or by one function of another.
+// Redactor puts a mark in the place of every secret, in every form in which a template can write
+// it: as it is, by one function, or by one function of another.
 type Redactor struct{ replacer *strings.Replacer }
 
 // Redactor makes one for these values.
@@ -43,10 +43,12 @@ func (v Values) Redactor() *Redactor {
 	return &Redactor{strings.NewReplacer(pairs...)}
 }
 
-// longestTwice is the size in bytes above which a secret is not looked for in the forms that take two functions.
+// longestTwice is the size in bytes above which a secret is not looked for in the forms that take
+// two functions.
 const longestTwice = 1 << 10
 
-// spellings returns a secret's forms: itself, what each function makes of it, and what each makes of that.
+// spellings returns a secret's forms: itself, what each function makes of it, and what each makes
+// of that.
 func spellings(value string) []string {
 	forms := map[string]bool{value: true}
 	once := spell(value)
@@ -68,8 +70,8 @@ func spellings(value string) []string {
 	return found
 }
 
-// spell returns what the functions of templates make of a text: those of package webhook, and those of text/template.
-// Quotes at both ends are left out, since more may be written between them.
+// spell returns what the functions of templates make of a text: those of package webhook, and those
+// of text/template. Quotes at both ends are left out, since more may be written between them.
 func spell(text string) []string {
 	forms := []string{
 		url.QueryEscape(text), url.PathEscape(text),
@@ -96,15 +98,16 @@ func spell(text string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(forms)))
 }
 
-// inner is a quoted text without its quotes.
+// inner returns a quoted text without its quotes.
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// aligned returns the characters of base64 that a text alone decides when it follows that many other bytes.
+// aligned returns the characters of base64 that a text alone decides when it follows that many
+// other bytes.
 func aligned(encoding *base64.Encoding, text string, before int) string {
 	coded := encoding.EncodeToString(append(make([]byte, before), text...))
 	first, end := (before*8+5)/6, (before+len(text))*8/6
 	return coded[min(first, end):end]
 }
 
-// Text is the text with marks in the place of secrets.
+// Text returns the text with marks in the place of secrets.
 func (r *Redactor) Text(text string) string { return r.replacer.Replace(text) }

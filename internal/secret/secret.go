@@ -73,7 +73,8 @@ func NewStore(sources ...Source) *Store {
 	return &Store{sources: sources, read: map[string]reading{}}
 }
 
-// Values reads every secret that is not remembered. The error is fault.Unavailable and names the secret.
+// Values reads every secret that is not remembered. The error is fault.Unavailable and names the
+// secret.
 func (s *Store) Values(now time.Time) (Values, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,8 @@ func (s *Store) Redactor(v Values) *Redactor {
 	return s.redactor
 }
 
-// Forget makes the next Values read everything again: after a target said that a secret is not valid.
+// Forget makes the next Values read everything again: after a target said that a secret is not
+// valid.
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

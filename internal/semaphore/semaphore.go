@@ -1,4 +1,5 @@
-// Package semaphore bounds how many callers do something expensive at a time, and how long one more waits.
+// Package semaphore bounds how many callers do something expensive at a time, and how long one more
+// waits.
 package semaphore
 
 import (
@@ -15,14 +16,14 @@ type Semaphore struct {
 	busy     string
 }
 
-// New returns a semaphore for n callers at a time. One more waits as long as patience, and is then refused with an
-// error that begins with busy, such as "too many lists are being read".
+// New returns a semaphore for n callers at a time. One more waits as long as patience, and is then
+// refused with an error that begins with busy, such as "too many lists are being read".
 func New(n int, patience time.Duration, busy string) *Semaphore {
 	return &Semaphore{tokens: make(chan struct{}, n), patience: patience, busy: busy}
 }
 
-// Acquire waits until the caller may begin; the caller calls release once it has finished. A caller that has waited as
-// long as the semaphore's patience gets fault.Unavailable.
+// Acquire waits until the caller may begin; the caller calls release once it has finished. A caller
+// that has waited as long as the semaphore's patience gets fault.Unavailable.
 func (s *Semaphore) Acquire(ctx context.Context) (release func(), err error) {
 	full := time.NewTimer(s.patience)
 	defer full.Stop()

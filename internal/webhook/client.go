@@ -34,8 +34,8 @@ type ClientConfig struct {
 	Resolver *net.Resolver // nil: the system's
 }
 
-// NewClient makes a client. Variables such as HTTP_PROXY mean nothing to it unless its proxy is that of the environment: the
-// guard would watch the wrong address.
+// NewClient makes a client. Variables such as HTTP_PROXY mean nothing to it unless its proxy is
+// that of the environment: the guard would watch the wrong address.
 func NewClient(cfg ClientConfig) *Client {
 	plain := &net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver}
 	guarded := &net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver, Control: cfg.Guard.control}
@@ -53,7 +53,8 @@ func NewClient(cfg ClientConfig) *Client {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Send makes the request and reads the answer as far as the bounds go. What went wrong is in the exchange.
+// Send makes the request and reads the answer as far as the bounds go. What went wrong is in the
+// exchange.
 func (c *Client) Send(ctx context.Context, call Call) *Exchange {
 	start := time.Now()
 	e := &Exchange{Timing: Timing{StartedAt: start}}
@@ -106,8 +107,8 @@ func (e *Exchange) read(response *http.Response) error {
 	return nil
 }
 
-// trace notes when things happen; of several hops the last one's times stay. The transport calls it from goroutines
-// that may outlive the request.
+// trace notes when things happen; of several hops the last one's times stay. The transport calls it
+// from goroutines that may outlive the request.
 type trace struct {
 	start                time.Time
 	sent                 atomic.Bool
@@ -141,8 +142,8 @@ type hopsKey struct{}
 
 var errRedirect = errors.New("the redirect is not followed")
 
-// checkRedirect lets a call follow redirects when it may. What carries a secret never leaves the origin that it
-// was meant for.
+// checkRedirect lets a call follow redirects when it may. What carries a secret never leaves the
+// origin that it was meant for.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	h, ok := next.Context().Value(hopsKey{}).(*hops)
 	if !ok || !h.call.follow {

@@ -32,7 +32,7 @@ func client(t *testing.T, cfg ClientConfig) *Client {
 	return c
 }
 
-// get is a call without anything.
+// get returns a call without headers or body.
 func get(t *testing.T, address string) Call {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -307,7 +307,8 @@ func TestRebindingMeetsTheGuard(t *testing.T) {
 	}
 }
 
-// fakeDNS answers questions for A with what answer says, and all others with nothing. With nil no name exists.
+// fakeDNS answers questions for A with what answer says, and all others with nothing. With nil no
+// name exists.
 func fakeDNS(t *testing.T, answer func(name string) netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -438,7 +439,8 @@ func TestRequestsAreRenderedAndSigned(t *testing.T) {
 	}
 }
 
-// TestEveryRequestNamesItsAction: signed or not, so that a target can recognise repetitions; and the program that sends it.
+// TestEveryRequestNamesItsAction: signed or not, so that a target can recognise repetitions; and
+// the program that sends it.
 func TestEveryRequestNamesItsAction(t *testing.T) {
 	t.Parallel()
 	parse := func(field, text string) *Template {

@@ -53,12 +53,12 @@ type Timing struct {
 // Answered reports whether there is an answer to judge.
 func (e *Exchange) Answered() bool { return e.err == nil && e.Response != nil }
 
-// Answer is what came back; use it only when Answered.
+// Answer returns the answer of the target; use it only if Answered.
 func (e *Exchange) Answer() Answer {
 	return Answer{Status: e.Response.Status, Header: e.header, Body: e.body}
 }
 
-// Took is how long the exchange took.
+// Took returns how long the exchange took.
 func (e *Exchange) Took() time.Duration {
 	return time.Duration(e.Timing.EndedMS * float64(time.Millisecond)).Round(time.Millisecond)
 }
@@ -118,7 +118,7 @@ func isTLS(err error) bool {
 	return errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), "tls: ") // other TLS errors have no type
 }
 
-// plain is an error without net/http's words about method and address, which the exchange has.
+// plain returns an error without net/http's words about method and address, which the exchange has.
 func plain(err error) string {
 	if err == nil {
 		return ""

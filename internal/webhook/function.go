@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// functions are those that templates may call, besides what text/template has (urlquery, printf, eq, …).
+// functions returns the functions that templates may call, besides what text/template has
+// (urlquery, printf, eq, …).
 func functions(env []string) template.FuncMap {
 	return template.FuncMap{
 		"json":    toJSON,

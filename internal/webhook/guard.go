@@ -31,8 +31,8 @@ type network struct {
 	why    string
 }
 
-// The ranges of the IANA special-purpose registries (RFC 6890 and later), and addresses at which clouds serve
-// what belongs to the machine.
+// The ranges of the IANA special-purpose registries (RFC 6890 and later), and addresses at which
+// clouds serve what belongs to the machine.
 var (
 	networks4 = ranges(
 		"0.0.0.0/8", "this network", "10.0.0.0/8", "private", "100.64.0.0/10", "carrier-grade NAT", "127.0.0.0/8", "loopback",
@@ -94,7 +94,8 @@ func embedded(address netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// control is for net.Dialer: it is called with the address of every connection before it is made.
+// control returns a hook of net.Dialer. It is called with the address of every connection before it
+// is made.
 func (g Guard) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

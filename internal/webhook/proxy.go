@@ -31,7 +31,8 @@ const FromEnvironment = "environment"
 // proxySchemes are what a proxy may speak, each with its usual port.
 var proxySchemes = map[string]string{"http": "80", "https": "443", "socks5": "1080"}
 
-// ParseProxy reads the address of a proxy, such as http://proxy.example.org:3128, or the word environment.
+// ParseProxy reads the address of a proxy, such as http://proxy.example.org:3128, or the word
+// environment.
 func ParseProxy(text string) (Proxy, error) {
 	if text == FromEnvironment {
 		return proxyOfEnvironment()
@@ -74,12 +75,12 @@ func parseProxy(text string) (*url.URL, error) {
 	return u, err
 }
 
-// dialed is the address that is dialed for a proxy.
+// dialed returns the address that is dialed for a proxy.
 func dialed(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), proxySchemes[strings.TrimSuffix(u.Scheme, "h")]))
 }
 
-// For is the proxy that a request for this address goes through; nil: it goes there directly.
+// For returns the proxy that a request for this address goes through; nil: it goes there directly.
 func (p Proxy) For(target *url.URL) (*url.URL, error) {
 	if p.of == nil {
 		return nil, nil //nolint:nilnil // there is none
@@ -87,7 +88,8 @@ func (p Proxy) For(target *url.URL) (*url.URL, error) {
 	return p.of(target)
 }
 
-// route is for http.Transport: it says which proxy a request goes through, if its target may be asked for.
+// route returns a hook of http.Transport. It returns the proxy of a request whose target may be
+// asked for.
 func (p Proxy) route(g Guard) func(*http.Request) (*url.URL, error) {
 	if p.of == nil {
 		return nil
@@ -111,7 +113,7 @@ func (p Proxy) dial(plain, guarded *net.Dialer) func(ctx context.Context, networ
 	}
 }
 
-// refusedByProxy says in whose words a proxy refused to connect to a target.
+// refusedByProxy returns the words in which a proxy refused to connect to a target.
 func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
@@ -119,7 +121,8 @@ func refusedByProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http
 	return errors.New("the proxy does not connect to the target: it answers " + answer.Status)
 }
 
-// checkHost refuses what is an address, or a name of this machine. Other names are for the proxy to look up.
+// checkHost refuses what is an address, or a name of this machine. Other names are for the proxy to
+// look up.
 func (g Guard) checkHost(host string) error {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {

@@ -63,7 +63,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	client.Close()
 }
 
-// heard is what the proxy was asked for.
+// heard returns what the proxy was asked for.
 func (p *proxy) heard() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,8 @@ func TestAProxyThatDoesNotConnectRefusesWork(t *testing.T) {
 	}
 }
 
-// A proxy is inside the network, so what is given as an address meets the guard before it is asked for, after a redirect too.
+// A proxy is inside the network, so what is given as an address meets the guard before it is asked
+// for, after a redirect too.
 func TestAddressesMeetTheGuardBeforeTheProxy(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, "")

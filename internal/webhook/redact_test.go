@@ -16,8 +16,8 @@ var writers = []string{
 	`printf "%%x" (%s)`, `printf "%%X" (%s)`, `printf "%% x" (%s)`, `printf "%%q" (%s)`, `printf "%%+q" (%s)`, `printf "%%s" (%s)`, `printf "%%v" (%s)`,
 }
 
-// TestWhatTemplatesWriteOfSecretsIsRedacted writes a secret among other text by one or two functions. Whatever is left of it must
-// not depend on the secret.
+// TestWhatTemplatesWriteOfSecretsIsRedacted writes a secret among other text by one or two
+// functions. Whatever is left of it must not depend on the secret.
 func TestWhatTemplatesWriteOfSecretsIsRedacted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

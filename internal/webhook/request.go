@@ -44,8 +44,8 @@ type Data struct {
 	Action     map[string]any // what else is known of the action: name, handler, createdAt, …
 }
 
-// Fields is the data under the names that templates use. Numbers of parameters should be json.Number, so that they
-// are written as they came.
+// Fields returns the data under the names that templates use. Numbers of parameters should be
+// json.Number, so that they are written as they came.
 func (d Data) Fields() map[string]any {
 	return map[string]any{"id": d.ID, "uuid": d.ID, "attempt": d.Attempt,
 		"parameters": d.Parameters, "secrets": map[string]string(d.Secrets), "action": d.Action}
@@ -68,8 +68,9 @@ const (
 	userAgent   = "waybill"
 )
 
-// Render fills the templates and signs. Every request carries the action's id, by which its target recognizes a
-// repetition. An error means that the request cannot be made from this data; it may quote values, so redact it.
+// Render fills the templates and signs. Every request carries the action's id, by which its target
+// recognizes a repetition. An error means that the request cannot be made from this data; it may
+// quote values, so redact it.
 func (r *Request) Render(d Data, now time.Time) (Call, error) {
 	fields := d.Fields()
 	call := Call{Method: r.Method, Header: http.Header{headerID: {d.ID}}, follow: r.FollowRedirects}
@@ -121,8 +122,8 @@ func (r *Request) sign(call *Call, d Data, now time.Time) error {
 	return nil
 }
 
-// Address is the URL that an action with these parameters goes to, as far as its lane needs it: what else the
-// template speaks of is left out.
+// Address returns the URL that an action with these parameters goes to, as far as its lane needs
+// it: what else the template speaks of is left out.
 func (r *Request) Address(parameters map[string]any, secrets []string) (*url.URL, error) {
 	blank := secret.Values{}
 	for _, name := range secrets {
@@ -163,8 +164,8 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// CheckAddress reports what is wrong with the address of every request that the template makes: user info, or an address that is always the
-// same and cannot be requested.
+// CheckAddress reports what is wrong with the address of every request that the template makes:
+// user info, or an address that is always the same and cannot be requested.
 func (t *Template) CheckAddress() error {
 	if userInfo(t.skeleton()) {
 		return errUserInfo
@@ -176,7 +177,7 @@ func (t *Template) CheckAddress() error {
 	return err
 }
 
-// skeleton is the template's text with an x in the place of each action.
+// skeleton returns the template's text with an x in the place of each action.
 func (t *Template) skeleton() string {
 	var b strings.Builder
 	for _, node := range t.tree.Root.Nodes {
@@ -198,8 +199,8 @@ func userInfo(address string) bool {
 	return ok && strings.Contains(rest, "@")
 }
 
-// numeric reports a host that ends in a number and is no address. Whoever reads it in an older way might take it for one
-// that the guard did not see: 127.1, 0x7f000001.
+// numeric reports a host that ends in a number and is no address. Whoever reads it in an older way
+// might take it for one that the guard did not see: 127.1, 0x7f000001.
 func numeric(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return false

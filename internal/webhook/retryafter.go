@@ -10,8 +10,8 @@ import (
 // longestPause is how far ahead Retry-After counts at most.
 const longestPause = time.Hour
 
-// RetryAfter is the time that an answer's Retry-After names, in seconds or as a date; at most an hour ahead. ok is
-// false when it names none, or one that has passed.
+// RetryAfter is the time that an answer's Retry-After names, in seconds or as a date; at most an
+// hour ahead. ok is false when it names none, or one that has passed.
 func RetryAfter(header http.Header, now time.Time) (at time.Time, ok bool) {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

@@ -88,8 +88,8 @@ type Judgement struct {
 	Gone    bool   // the target says that it is gone for good
 }
 
-// Breaker says which answers mean that a target refuses work now: news about the target, not about the request. The
-// zero value goes by what is usual.
+// Breaker says which answers mean that a target refuses work now: news about the target, not about
+// the request. The zero value goes by what is usual.
 type Breaker struct {
 	NoDefaults bool   // nothing but Patterns counts
 	Patterns   []Rule // in any order; Result is of no account
@@ -119,8 +119,8 @@ func (b Breaker) refuses(a Answer, body *lazyJSON) (why string, yes bool) {
 	return "", false
 }
 
-// Judge looks an answer up: the first rule that matches, else 2xx is success, what the breaker knows is throttle, 410
-// is fatal, and the rest is an error.
+// Judge looks an answer up: the first rule that matches, else 2xx is success, what the breaker
+// knows is throttle, 410 is fatal, and the rest is an error.
 func Judge(rules []Rule, b Breaker, a Answer) Judgement {
 	body := lazyJSON{text: a.Body}
 	for i, rule := range rules {
@@ -164,7 +164,8 @@ func (r Rule) matches(a Answer, body *lazyJSON) bool {
 // why names the rule and what it says.
 func (r Rule) why(number int) string { return "rule " + r.name(number) + " says " + string(r.Result) }
 
-// name returns the number of a rule and its conditions, except the status, which is reported anyway.
+// name returns the number of a rule and its conditions, except the status, which is reported
+// anyway.
 func (r Rule) name(number int) string {
 	var parts []string
 	if r.Message != nil {
@@ -192,7 +193,8 @@ type lazyJSON struct {
 	skipped string // why the first rule was left out whose path took too much work; "": none was
 }
 
-// has reports whether a path selects something in the body. A path that takes too much work selects nothing.
+// has reports whether a path selects something in the body. A path that takes too much work selects
+// nothing.
 func (l *lazyJSON) has(path *jsonpath.Path) bool {
 	if !l.done {
 		l.done = true

@@ -76,7 +76,8 @@ func TestTheFirstRuleThatMatchesJudges(t *testing.T) {
 	}
 }
 
-// TestRulesCostLittle: an answer made to be expensive is judged without the rule whose path it is aimed at.
+// TestRulesCostLittle: an answer made to be expensive is judged without the rule whose path it is
+// aimed at.
 func TestRulesCostLittle(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat(`{"error":`, 999) + "1" + strings.Repeat("}", 999)

@@ -26,8 +26,8 @@ type Key struct {
 	private ed25519.PrivateKey // whsk_: Ed25519
 }
 
-// ParseKey reads whsec_ and the base64 of at least 24 bytes, or whsk_ and the base64 of an Ed25519 private key (64
-// bytes) or its seed (32). The error does not quote it.
+// ParseKey reads whsec_ and the base64 of at least 24 bytes, or whsk_ and the base64 of an Ed25519
+// private key (64 bytes) or its seed (32). The error does not quote it.
 func ParseKey(text string) (Key, error) {
 	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok {
 		shared, err := base64.StdEncoding.DecodeString(encoded)
@@ -49,7 +49,7 @@ func ParseKey(text string) (Key, error) {
 	return Key{}, errors.New("a signing secret begins with whsec_ or whsk_")
 }
 
-// sign is one entry of the signature header.
+// sign returns one entry of the signature header.
 func (k Key) sign(content []byte) string {
 	if k.private != nil {
 		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, content))
@@ -59,8 +59,8 @@ func (k Key) sign(content []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Sign sets the three headers: id is the same on every attempt, at is this one's time. There is one signature for
-// each key, so that a receiver that knows the new or the old one accepts it.
+// Sign sets the three headers: id is the same on every attempt, at is this one's time. There is one
+// signature for each key, so that a receiver that knows the new or the old one accepts it.
 func Sign(header http.Header, keys []Key, id string, at time.Time, body string) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	content := fmt.Appendf(nil, "%s.%s.%s", id, timestamp, body)

@@ -24,7 +24,8 @@ type Names struct {
 // The roots of a template's data.
 var roots = []string{"id", "uuid", "attempt", "parameters", "secrets", "action"}
 
-// Template is a text with places that an action's data fills. Parameter values are data, never templates.
+// Template is a text with places that an action's data fills. Parameter values are data, never
+// templates.
 type Template struct {
 	field string
 	text  string
@@ -61,7 +62,7 @@ func parseTemplate(field, text string, names Names, roots []string, functions te
 	return t, nil
 }
 
-// Text is the template as it was written.
+// Text returns the template as it was written.
 func (t *Template) Text() string { return t.text }
 
 // Constant reports whether the text is the same for every action.
@@ -73,7 +74,8 @@ var ofActions = []string{"id", "uuid", "attempt", "parameters", "action"}
 // Uses reports whether the template speaks of a root of its data, such as secrets.
 func (t *Template) Uses(root string) bool { return speaksOf(t.tree.Root, root) }
 
-// UsesName reports whether it speaks of one name below a root. A template that takes the root whole uses all of its names.
+// UsesName reports whether it speaks of one name below a root. A template that takes the root whole
+// uses all of its names.
 func (t *Template) UsesName(root, name string) bool {
 	uses := false
 	visit(t.tree.Root, func(path []string) {
@@ -83,7 +85,8 @@ func (t *Template) UsesName(root, name string) bool {
 	return uses
 }
 
-// Render fills the template. An error names the field and what is missing; it may quote values, so redact it.
+// Render fills the template. An error names the field and what is missing; it may quote values, so
+// redact it.
 func (t *Template) Render(data any) (string, error) {
 	var b bounded
 	if err := t.tmpl.Execute(&b, data); err != nil {
@@ -95,7 +98,8 @@ func (t *Template) Render(data any) (string, error) {
 	return b.String(), nil
 }
 
-// plainError is what the template package says, without its own words around it: "url: .parameters.team: …".
+// plainError returns what the template package says, without its own words around it: "url:
+// .parameters.team: …".
 func plainError(field string, err error) string {
 	text := strings.TrimPrefix(err.Error(), "template: ")
 	if _, rest, ok := strings.Cut(text, " at <"); ok {

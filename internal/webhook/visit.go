@@ -6,8 +6,9 @@ import (
 	"text/template/parse"
 )
 
-// visit calls f with the path of every field that is taken of the root: [parameters team]; an empty path is the
-// root itself. Inside with and range a dot is something else, so only what begins with $ counts there.
+// visit calls f with the path of every field that is taken of the root: [parameters team]; an empty
+// path is the root itself. Inside with and range a dot is something else, so only what begins with
+// $ counts there.
 func visit(n *parse.ListNode, f func(path []string)) {
 	walk(n, true, f, nil)
 }
@@ -23,7 +24,7 @@ func speaksOf(n parse.Node, root string) bool {
 	return found
 }
 
-// walk goes through a template's tree. top reports whether the dot is still the root.
+// walk visits a template's tree. top reports whether the dot is still the root.
 func walk(n parse.Node, top bool, field func([]string), call func(string, []parse.Node)) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -90,8 +91,9 @@ func walkCommand(n *parse.CommandNode, top bool, field func([]string), call func
 	}
 }
 
-// HostKnown reports whether a URL's scheme and host depend on nothing but parameters and the environment, so that
-// the lane is known when the action is stored, and no secret decides where a request goes.
+// HostKnown reports whether a URL's scheme and host depend on nothing but parameters and the
+// environment, so that the lane is known when the action is stored, and no secret decides where a
+// request goes.
 func (t *Template) HostKnown() bool {
 	return t.hostWithout("id", "uuid", "attempt", "secrets", "action")
 }

@@ -97,7 +97,8 @@ func (c *converter) alias(n *yaml.Node, via fault.Position, depth int) *document
 	return c.node(n.Alias, via, depth)
 }
 
-// scalar gives out its text and kind: by tag when there is one, a string when quoted, else by the table.
+// scalar gives out its text and kind: by tag when there is one, a string when quoted, else by the
+// table.
 func (c *converter) scalar(n *yaml.Node, out *document.Node) {
 	const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	out.Text, out.Quoted = n.Value, n.Style&quotes != 0
@@ -177,7 +178,7 @@ func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
 	return written
 }
 
-// key is the name that a key node spells; false when it is none.
+// key returns the name that a key node spells; false when it is none.
 func (c *converter) key(n *yaml.Node) (string, bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

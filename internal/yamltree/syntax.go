@@ -11,8 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// syntaxProblem gives a parser's error its place, as the parser marked it. What is missing at the end of the file is
-// reported where the construct that lacks it begins, else at the last character of the text.
+// syntaxProblem gives a parser's error its place, as the parser marked it. What is missing at the
+// end of the file is reported where the construct that lacks it begins, else at the last character
+// of the text.
 func syntaxProblem(file string, data []byte, err error) fault.Problems {
 	end := endOf(data)
 	end.File = file

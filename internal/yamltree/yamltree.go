@@ -74,7 +74,7 @@ func decode(file string, data []byte) (*yaml.Node, fault.Problems) {
 	return content, nil
 }
 
-// checkBytes finds bytes that are not text: invalid UTF-8 and control characters.
+// checkBytes reports bytes that are not text: invalid UTF-8 and control characters.
 func checkBytes(file string, data []byte) fault.Problems {
 	at := fault.Position{File: file, Line: 1, Column: 1}
 	for i := 0; i < len(data); {
@@ -93,9 +93,10 @@ func checkBytes(file string, data []byte) fault.Problems {
 	return nil
 }
 
-// checkNodes refuses a file that may hold many more than maxNodes keys and values, before the parser makes a node of
-// each: every key, value and item is introduced by an indicator. Text that merely looks like one counts too, so that
-// a file has to be megabytes of prose, and nothing else, to be refused for it.
+// checkNodes refuses a file that may hold many more than maxNodes keys and values, before the
+// parser makes a node of each: every key, value and item is introduced by an indicator. Text that
+// merely looks like one counts too, so that a file has to be megabytes of prose, and nothing else,
+// to be refused for it.
 func checkNodes(file string, data []byte) fault.Problems {
 	count, at := 0, fault.Position{File: file, Line: 1}
 	start := 0

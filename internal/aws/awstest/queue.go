@@ -63,7 +63,7 @@ func (s *Server) Messages(url string) []string {
 	return bodies
 }
 
-// Changed is closed when something has changed since it was asked for.
+// Changed returns a channel that is closed at the next change.
 func (s *Server) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Account is a client of the server.
+// Account returns the settings of a client of the server.
 func (s *Server) Account(t testing.TB) *aws.Account {
 	t.Helper()
 	a, err := aws.Open(t.Context(), aws.Config{Region: Region, Endpoint: s.URL})
@@ -81,7 +81,8 @@ func (s *Server) Account(t testing.TB) *aws.Account {
 	return a
 }
 
-// Fail lets calls go wrong: fault is asked for each one, which is the n-th of its name from 1; nil: it goes well.
+// Fail lets calls go wrong: fault is asked for each one, which is the n-th of its name from 1; nil:
+// it goes well.
 func (s *Server) Fail(fault func(call string, n int) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,5 +194,5 @@ func read[T any](r *http.Request) (in T, wrong *refusal) {
 	return in, nil
 }
 
-// seconds is a moment in AWS' JSON.
+// seconds returns a moment in AWS' JSON.
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

@@ -24,8 +24,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// faults sits between a caboose and its world. The archive and the deletion of each workflow fail that often. It notes
-// what it sees, by action.
+// faults sits between a caboose and its world. The archive and the deletion of each workflow fail
+// that often. It notes what it sees, by action.
 type faults struct {
 	blob.Store
 	caboose.Ledger
@@ -84,7 +84,7 @@ func (f *faults) deletion(name string) error {
 	return nil
 }
 
-// cluster has the jobs' workflows, which are complete.
+// cluster returns a cluster with the completed workflows of the jobs.
 func (f *faults) cluster(jobs map[action.ID]bool, features int) *kube.Cluster {
 	var workflows []runtime.Object
 	for id, big := range jobs {
@@ -102,7 +102,7 @@ func (f *faults) cluster(jobs map[action.ID]bool, features int) *kube.Cluster {
 	return &kube.Cluster{Interface: client, Namespace: "flows"}
 }
 
-// FakeCluster is a stand-in for a cluster that has workflows.
+// FakeCluster returns a stand-in for a cluster with workflows.
 func FakeCluster(workflows ...runtime.Object) *fake.FakeDynamicClient {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{kube.Workflows(): "WorkflowList"}, workflows...)
@@ -115,7 +115,7 @@ func FakeCluster(workflows ...runtime.Object) *fake.FakeDynamicClient {
 	return client
 }
 
-// mirrored is a job's workflow that has ended with so many features, each of about size bytes.
+// mirrored returns a job's workflow that has ended with so many features, each of about size bytes.
 func mirrored(id action.ID, features, size int) *unstructured.Unstructured {
 	list := make([]map[string]any, features)
 	for i := range list {
