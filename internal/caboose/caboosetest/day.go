@@ -1,6 +1,5 @@
-// Package caboosetest is the bad day of a caboose: its archive and its cluster fail again and again
-// while workflows have ended and callbacks follow. The tests and bench/ have the same one (T10 in
-// docs/performance.md).
+// Package caboosetest is the bad day of a caboose: its archive and its cluster fail again and again while workflows have
+// ended and callbacks follow. The tests and bench/ have the same one (T10 in docs/performance.md).
 package caboosetest
 
 import (
@@ -68,9 +67,9 @@ type day struct {
 	came   Day
 }
 
-// Run lives the day on an empty ledger, with the archive in a folder. The error is one of the
-// ledger or the archive, a broken promise is in the Day.
-func Run(ctx context.Context, l *ledger.Ledger, folder string, s Settings) (Day, error) {
+// Run lives the day on an empty ledger, with the archive in a folder. The error is one of the ledger or the archive, a broken promise
+// is in the Day.
+func Run(ctx context.Context, driver ledger.Driver, folder string, s Settings) (came Day, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not everything was deleted within %s", patience))
 	defer cancel()
 	blobs, err := blob.OpenDir(folder)
