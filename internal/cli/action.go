@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) actionCommand() *cobra.Command {
@@ -110,40 +107,7 @@ func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQu
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(found))
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(a.err, "no actions")
-		return nil
-	}
-	var t table
-	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
-	for _, x := range found {
-		t.add(x.ID.String(), actionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy),
-			ago(time.Now(), x.EnqueuedAt), cut(oneLine(x.Error), 60))
-	}
-	return t.write(a.out)
-}
-
-// actionName is an action with the deployment it belongs to.
-func actionName(x ledger.ActionState) string {
-	if x.Step == nil {
-		return firstOf(x.Name, x.Handler)
-	}
-	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, firstOf(x.Name, x.Step.Event+" "+x.Step.Target))
-}
-
-// attemptsText is which attempt counts of those allowed: 1/3. An attempt that runs or succeeded is the one after those
-// that were spent.
-func attemptsText(status action.Status, spent int, p action.Policy) string {
-	switch status {
-	case action.Pending, action.Queued:
-		return "-"
-	case action.Running, action.Successful:
-		spent++
-	}
-	return fmt.Sprintf("%d/%d", spent, p.Retries+1)
+	return List(a.printer(), found, "no actions", func(found []ledger.ActionState) []string { return Actions(found, time.Now()) })
 }
 
 func (a *app) actionShowCommand() *cobra.Command {
@@ -158,44 +122,7 @@ func (a *app) actionShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json() {
-				return a.printJSON(x)
-			}
-			return a.showAction(x)
+			return a.printer().Answer(x, Action(x, time.Now())...)
 		}),
 	}
-}
-
-// actionHead is the first line of an action's story.
-func actionHead(x ledger.ActionState) string {
-	return fmt.Sprintf("%s  %s  lane %s", x.ID, actionName(x), x.Lane)
-}
-
-// showAction prints an action's line, its events, and what it said.
-func (a *app) showAction(x server.ActionView) error {
-	now := time.Now()
-	fmt.Fprintf(a.out, "%s  created %s\n", actionHead(x.ActionState), clock(now, x.EnqueuedAt))
-	for _, e := range x.Events {
-		text := eventWords(e)
-		if e.Status == action.Successful {
-			text = firstOf(server.TextOf(x.Output), text)
-		}
-		fmt.Fprintln(a.out, eventLine(e, x.Policy, text))
-	}
-	if x.Limit != nil {
-		fmt.Fprintf(a.out, "waits: %s\n", whyLane(*x.Limit, now))
-	}
-	if text := strings.TrimSpace(x.Error); strings.Contains(text, "\n") {
-		fmt.Fprintf(a.out, "error:\n  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
-	}
-	for _, c := range x.Children {
-		fmt.Fprintf(a.out, "asked for: %s  %s %s  %s\n", c.ID, c.Kind, firstOf(c.Name, c.Handler), strings.ToLower(c.Status.String()))
-	}
-	if len(x.Output) > 0 && string(x.Output) != "null" {
-		fmt.Fprintf(a.out, "output: %s\n", x.Output)
-	}
-	if x.Ref != "" {
-		fmt.Fprintf(a.out, "where: %s\n", x.Ref)
-	}
-	return nil
 }

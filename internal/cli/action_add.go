@@ -134,7 +134,7 @@ func (a *app) addAction(ctx context.Context, flags addFlags) error {
 // ordered tells of an action that was stored, or was there.
 func (a *app) ordered(ctx context.Context, s *session, made server.AddedAction, watch bool) error {
 	if !watch && a.json() {
-		return a.printJSON(made)
+		return a.printer().Document(made)
 	}
 	if !watch {
 		fmt.Fprintln(a.out, made.ID)

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -68,76 +66,5 @@ func (a *app) listLimits(ctx context.Context, ops operations) error {
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(limits))
-	}
-	if len(limits) == 0 {
-		fmt.Fprintln(a.err, "no lane is limited, slowed, paused or disabled")
-		return nil
-	}
-	now := time.Now()
-	var t table
-	t.add("LANE", "STATE", "RATE", "SLOTS", "WINDOW", "REASON")
-	for _, l := range limits {
-		t.add(l.Key, limitState(l, now), rateText(l), slotsText(l), windowText(l), dash(cut(oneLine(l.Reason), 60)))
-	}
-	return t.write(a.out)
-}
-
-// limitState is how a lane stands, and since or until when.
-func limitState(l ledger.Limiter, now time.Time) string {
-	switch l.State {
-	case "disabled":
-		return "disabled since " + clock(now, l.DisabledAt)
-	case "paused":
-		if l.PauseUntil.IsZero() {
-			return "paused by " + l.PausedBy
-		}
-		return "paused until " + clock(now, l.PauseUntil)
-	case "slowed", "half-open":
-		return l.State + " since " + clock(now, l.SlowedAt)
-	}
-	return l.State
-}
-
-// whyLane says why a lane does not run freely, and what to do when nothing but a person can.
-func whyLane(l ledger.Limiter, now time.Time) string {
-	text := fmt.Sprintf("lane %s is %s", l.Key, limitState(l, now))
-	if l.Reason != "" {
-		text += ": " + oneLine(l.Reason)
-	}
-	switch {
-	case l.Disabled():
-		text += "; go on with: waybill action limits --enable " + l.Key
-	case l.PausedBy != "" && l.PauseUntil.IsZero():
-		text += "; go on with: waybill action limits --resume " + l.Key
-	case l.Slowed > 0 && l.PausedBy == "":
-		text += "; " + rateText(l)
-	}
-	return text
-}
-
-// rateText is the rate now, and the full one where that is another.
-func rateText(l ledger.Limiter) string {
-	switch {
-	case l.Slowed > 0 && l.PausedBy == "":
-		return action.PerSecond(l.Rate) + " of " + action.PerSecond(l.Full())
-	case l.Configured > 0:
-		return action.PerSecond(l.Configured)
-	}
-	return "-"
-}
-
-func slotsText(l ledger.Limiter) string {
-	if limit := l.Concurrency(); limit > 0 {
-		return fmt.Sprintf("%d of %d", l.Held, limit)
-	}
-	return "-"
-}
-
-func windowText(l ledger.Limiter) string {
-	if n := l.OK + l.Bad; n > 0 {
-		return fmt.Sprintf("%d of %d refused", l.Bad, n)
-	}
-	return "-"
+	return List(a.printer(), limits, "no lane is limited, slowed, paused or disabled", func(limits []ledger.Limiter) []string { return Limits(limits, time.Now()) })
 }

@@ -168,7 +168,7 @@ func resumeCommand(o server.ReplayOrder) string {
 
 func (a *app) replayed(r replayReport) error {
 	if a.json() {
-		return a.printJSON(r)
+		return a.printer().Document(r)
 	}
 	if r.Found == 0 {
 		_, err := fmt.Fprintln(a.out, "no actions in that range")

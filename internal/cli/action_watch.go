@@ -9,7 +9,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) actionWatchCommand() *cobra.Command {
@@ -43,7 +42,7 @@ happened by then remains. A step of a deployment is canceled with its deployment
 				return err
 			}
 			if a.json() {
-				return a.printJSON(state)
+				return a.printer().Document(state)
 			}
 			said := "canceled"
 			if state.Thread.Status.Live() {
@@ -81,7 +80,7 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 			return err
 		}
 		if a.json() {
-			return a.printJSON(state)
+			return a.printer().Document(state)
 		}
 		_, err = fmt.Fprintf(a.out, "%s: next attempt %s\n", id, clock(now, state.Thread.RunAt))
 		return err
@@ -130,22 +129,20 @@ func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) err
 		return err
 	}
 	if !a.json() {
-		fmt.Fprintln(a.out, actionHead(x.ActionState))
+		fmt.Fprintln(a.out, ActionHead(x.ActionState))
 	}
 	var last action.Event
 	err = ops.FollowAction(ctx, id, -1, func(e action.Event) error {
 		last = e
 		if a.json() {
-			return a.printJSONLine(e)
+			return a.printer().Line(e)
 		}
-		text := eventWords(e)
 		if e.Status == action.Successful {
 			if x, err = ops.Action(ctx, id); err != nil {
 				return err
 			}
-			text = firstOf(server.TextOf(x.Output), text)
 		}
-		_, err := fmt.Fprintln(a.out, eventLine(e, x.Policy, text))
+		_, err := fmt.Fprintln(a.out, ActionEvent(e, x))
 		return err
 	}, func() error { return nil })
 	if err != nil {
@@ -163,32 +160,4 @@ func endOf(e action.Event) error {
 		return shown{fault.New(fault.Canceled, "action %s was canceled", e.ActionID)}
 	}
 	return shown{fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status)}
-}
-
-// eventLine is one line of an action's story: seq, time, status, attempts, and what there is to say.
-func eventLine(e action.Event, p action.Policy, text string) string {
-	attempts := attemptsText(e.Status, e.Spent, p)
-	if attempts == "-" {
-		attempts = ""
-	}
-	return fmt.Sprintf("%3d  %s  %-10s  %3s  %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Status, attempts, dash(text))
-}
-
-// eventWords is what an event says: who began, or what went wrong and when it goes on.
-func eventWords(e action.Event) string {
-	text := firstOf(e.Error, e.Code)
-	switch {
-	case e.Status == action.Running:
-		return e.Source
-	case e.Status != action.Backoff:
-		return text
-	}
-	next := "next attempt now"
-	if wait := e.Until.Sub(e.At); wait > 0 {
-		next = fmt.Sprintf("next attempt %s (in %s)", clock(e.At, e.Until), wait.Round(100*time.Millisecond))
-	}
-	if text == "" {
-		return next
-	}
-	return text + "; " + next
 }

@@ -3,12 +3,9 @@ package cli
 import (
 	"io"
 	"log/slog"
-	"os"
 	"os/user"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -59,21 +56,6 @@ func (a *app) path(name string) string {
 		return filepath.Clean(name)
 	}
 	return filepath.Join(a.dir, name)
-}
-
-// terminalOf is the file behind a stream when that is a terminal.
-func terminalOf(stream any) (*os.File, bool) {
-	if g, ok := stream.(*gate); ok {
-		stream = g.w
-	}
-	f, ok := stream.(*os.File)
-	return f, ok && term.IsTerminal(int(f.Fd()))
-}
-
-// onTerminal reports whether a stream is read or written by a person.
-func onTerminal(stream any) bool {
-	_, ok := terminalOf(stream)
-	return ok
 }
 
 // user is who acts, for the log.

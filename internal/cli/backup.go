@@ -71,7 +71,7 @@ func (a *app) backup(ctx context.Context, file string) error {
 	}
 	took := time.Since(began)
 	if a.json() {
-		return a.printJSON(backedUp{Log: s.url, File: file, Bytes: info.Size(), Seconds: took.Seconds()})
+		return a.printer().Document(backedUp{Log: s.url, File: file, Bytes: info.Size(), Seconds: took.Seconds()})
 	}
 	_, err = fmt.Fprintf(a.out, "backed up %s to %s: %s in %s\n", s.url, file, server.Size(info.Size()), took.Round(time.Millisecond))
 	return err
@@ -106,7 +106,7 @@ func (a *app) restore(ctx context.Context, file string) error {
 		answer.Kept = kept
 	}
 	if a.json() {
-		return a.printJSON(answer)
+		return a.printer().Document(answer)
 	}
 	fmt.Fprintf(a.out, "restored %s from %s\n", s.url, file)
 	if answer.Kept != "" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const buildHelp = `A build is described by .wharf-ci.yml. Run one with waybill run; a deployment's build
@@ -60,7 +58,7 @@ func (a *app) buildLintCommand() *cobra.Command {
 			advice := file.Advice()
 			a.printProblems(advice)
 			if a.json() {
-				return a.printJSON(list(advice))
+				return a.printer().Document(list(advice))
 			}
 			_, err = fmt.Fprintf(a.out, "%s is sound: %s\n", build.FileName, count(len(file.Stages), "stage"))
 			return err
@@ -109,28 +107,16 @@ func (a *app) openBuild(name string) (*results.Reader, error) {
 	return nil, fault.New(fault.NotFound, "there is no build %s on this computer", name).WithHint("waybill build list")
 }
 
-// buildSummary is one build for `list` and `show`.
-type buildSummary struct {
-	ID        string       `json:"buildId"`
-	Status    build.Status `json:"status"`
-	Reason    string       `json:"reason,omitempty"`
-	Source    string       `json:"source,omitempty"`
-	Steps     int          `json:"steps"`
-	StartedAt time.Time    `json:"startedAt"`
-	EndedAt   time.Time    `json:"endedAt,omitzero"`
-	Results   string       `json:"results"`
-}
-
 // lost is the status of a build whose worker died without ending it.
 const lost = build.Status("Lost")
 
-func summarize(r *results.Reader) (buildSummary, error) {
+func summarize(r *results.Reader) (BuildSummary, error) {
 	b, err := r.Build()
 	if err != nil {
-		return buildSummary{}, err
+		return BuildSummary{}, err
 	}
 	last, err := r.Last(0)
-	s := buildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Steps: len(b.Plan.Steps),
+	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Steps: len(b.Plan.Steps),
 		StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
@@ -152,8 +138,8 @@ func (a *app) buildListCommand() *cobra.Command {
 }
 
 // summaries are the builds that this computer has results of, the newest first.
-func (a *app) summaries() []buildSummary {
-	var all []buildSummary
+func (a *app) summaries() []BuildSummary {
+	var all []BuildSummary
 	for _, root := range a.buildRoots() {
 		for _, id := range root.IDs() {
 			r, err := results.Open(root.Dir(id))
@@ -165,30 +151,19 @@ func (a *app) summaries() []buildSummary {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(x, y buildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
+	slices.SortStableFunc(all, func(x, y BuildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
 	return all
 }
 
 func (a *app) listBuilds() error {
 	all := a.summaries()
 	if a.json() {
-		return a.printJSON(list(all))
+		return a.printer().Document(list(all))
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.out, "no builds yet")
-		return err
+		return a.printer().Lines("no builds yet")
 	}
-	var t table
-	t.add("BUILD", "STATUS", "STEPS", "STARTED", "TOOK", "OF")
-	now := time.Now()
-	for _, s := range all {
-		duration := "-"
-		if !s.EndedAt.IsZero() {
-			duration = server.Took(s.EndedAt.Sub(s.StartedAt))
-		}
-		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), ago(now, s.StartedAt), duration, a.shorten(s.Source))
-	}
-	return t.write(a.out)
+	return a.printer().Lines(Builds(all, a.shorten, time.Now())...)
 }
 
 func (a *app) buildShowCommand() *cobra.Command {
@@ -200,14 +175,6 @@ func (a *app) buildShowCommand() *cobra.Command {
 		ValidArgsFunction: a.completeBuilds,
 		RunE:              func(_ *cobra.Command, given []string) error { return a.showBuild(given[0]) },
 	}
-}
-
-// buildDocument is `waybill build show -o json`.
-type buildDocument struct {
-	buildSummary
-	Plan      *build.Plan              `json:"plan"`
-	Updates   map[int][]results.Update `json:"updates"`
-	Artifacts []results.Artifact       `json:"artifacts"`
 }
 
 func (a *app) showBuild(name string) error {
@@ -223,7 +190,7 @@ func (a *app) showBuild(name string) error {
 	if err != nil {
 		return err
 	}
-	document := buildDocument{buildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}}
+	document := BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}}
 	for id := range len(b.Plan.Steps) + 1 {
 		if document.Updates[id], err = r.Updates(id); err != nil {
 			return err
@@ -232,31 +199,7 @@ func (a *app) showBuild(name string) error {
 	if document.Artifacts, err = r.Artifacts(); err != nil {
 		return err
 	}
-	if a.json() {
-		document.Artifacts = list(document.Artifacts)
-		return a.printJSON(document)
-	}
-	return a.printBuild(document, name)
-}
-
-func (a *app) printBuild(d buildDocument, name string) error {
-	board := newBuildBoard(d.Plan)
-	for id, updates := range d.Updates {
-		for _, u := range updates {
-			board.status(id, u)
-		}
-	}
-	head := fmt.Sprintf("build %s %s", d.ID, d.Status)
-	if d.Reason != "" {
-		head += ": " + oneLine(d.Reason)
-	}
-	fmt.Fprintf(a.out, "%s   results: %s\n", head, d.Results)
-	for _, row := range board.rows(a.style(a.out), time.Now(), "…") {
-		fmt.Fprintln(a.out, row)
-	}
-	for _, artifact := range d.Artifacts {
-		fmt.Fprintf(a.out, "   artifact %s  %s\n", artifact.Name, artifactText(artifact.Size, artifact.SHA256))
-	}
-	_, err := fmt.Fprintf(a.out, "logs: waybill build log %s [STAGE/STEP]\n", name)
-	return err
+	document.Artifacts = list(document.Artifacts)
+	p := a.printer()
+	return p.Answer(document, Build(document, name, p.Style, time.Now())...)
 }

@@ -114,7 +114,7 @@ const pieceSize = 64 << 10
 
 func (p *logPrinter) print(line server.BuildLine) error {
 	if p.json() {
-		return p.printJSONLine(line)
+		return p.printer().Line(line)
 	}
 	p.begun = append(p.begun, line.Text...)
 	if line.Partial && len(p.begun) < pieceSize {

@@ -165,7 +165,7 @@ func (a *app) completeActions(wanted func(action.Status) bool) completer {
 			var ids []string
 			for _, x := range found {
 				if wanted(x.Thread.Status) && len(ids) < listLimit {
-					ids = append(ids, x.ID.String()+"\t"+actionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
+					ids = append(ids, x.ID.String()+"\t"+ActionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
 				}
 			}
 			return ids, err
@@ -182,7 +182,7 @@ func (a *app) completeTokens(c *cobra.Command, _ []string, _ string) ([]string, 
 		tokens, err := s.ledger.ListTokens(ctx)
 		var names []string
 		for _, t := range tokens {
-			names = append(names, t.Name+"\t"+tokenState(t, time.Now()))
+			names = append(names, t.Name+"\t"+TokenState(t, time.Now()))
 		}
 		return names, err
 	})

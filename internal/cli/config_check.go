@@ -70,7 +70,7 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		problems.Sort()
 	}
 	if a.json() {
-		if err := a.printJSON(list(problems)); err != nil {
+		if err := a.printer().Document(list(problems)); err != nil {
 			return err
 		}
 		return configFault(problems)

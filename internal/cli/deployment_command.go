@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -95,24 +95,12 @@ func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent se
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(v)
+	p := a.printer()
+	if err := p.Answer(v, Recorded(v, intent, p.Style, time.Now())); err != nil {
+		return err
 	}
-	fmt.Fprintf(a.out, "%s: %s recorded; %s\n", ref, intentName(intent, ref), a.standing(v, a.style(a.out)))
-	if intent.Kind != "hold" {
+	if intent.Kind != "hold" && !p.JSON {
 		s.warnIfIdle(ctx, a)
 	}
 	return nil
-}
-
-// intentName is an intent with what it is for.
-func intentName(intent server.Command, ref server.Ref) string {
-	name := intent.Kind
-	if target := strings.TrimPrefix(intent.Target, ref.Pipeline+"/"); target != "" {
-		name += " of " + target
-	}
-	if intent.Event != "" {
-		name += " " + intent.Event
-	}
-	return name
 }

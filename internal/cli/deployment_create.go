@@ -31,7 +31,7 @@ waybill ship does.`,
 					return err
 				}
 				if a.json() {
-					return a.printJSON(d)
+					return a.printer().Document(d)
 				}
 				fmt.Fprintf(a.out, "%s  revision %s\n", refOf(d), d.Label)
 				s.warnIfIdle(ctx, a)

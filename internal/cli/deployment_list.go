@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // listLimit is how many rows a list shows unless --limit says otherwise.
@@ -66,42 +64,6 @@ func (a *app) listDeployments(ctx context.Context, s *session, q ledger.Deployme
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(found))
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(a.err, "no deployments")
-		return nil
-	}
-	var t table
-	paint, now := a.style(a.out), time.Now()
-	t.add("DEPLOYMENT", "REVISION", "STATUS", "KIND", "BY", "CREATED", "TOOK")
-	for _, d := range found {
-		t.add(refOf(d).String(), d.Label, paintStatus(paint, d.Status), d.Kind, dash(d.By), ago(now, d.CreatedAt), tookOf(d, now))
-	}
-	return t.write(a.out)
-}
-
-// tookOf is how long a deployment took, or has taken so far.
-func tookOf(d ledger.Deployment, now time.Time) string {
-	switch {
-	case !d.EndedAt.IsZero():
-		return server.Took(d.EndedAt.Sub(d.CreatedAt))
-	case d.Status == pipeline.StatusActive:
-		return server.Took(now.Sub(d.CreatedAt))
-	}
-	return "-"
-}
-
-func paintStatus(s style, status pipeline.Status) string {
-	switch status {
-	case pipeline.StatusFinished:
-		return s.good(string(status))
-	case pipeline.StatusFailed:
-		return s.bad(string(status))
-	case pipeline.StatusActive:
-		return s.busy(string(status))
-	default:
-		return s.warn(string(status))
-	}
+	p := a.printer()
+	return List(p, found, "no deployments", func(found []ledger.Deployment) []string { return Deployments(found, p.Style, time.Now()) })
 }

@@ -25,7 +25,7 @@ Ctrl-C stops the watching only.`,
 				return err
 			}
 			shipped := &shipment{app: a, session: s}
-			shipped.header(v)
+			a.printer().Note("%s", Header(v, a.printer().Style))
 			if v.State.Status == pipeline.StatusActive {
 				s.warnIfIdle(ctx, a)
 			}

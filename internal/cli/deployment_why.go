@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,58 +48,5 @@ func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target st
 
 // showOpen prints open steps with their reasons.
 func (a *app) showOpen(ref server.Ref, open []pipeline.StepState) error {
-	if a.json() {
-		return a.printJSON(list(open))
-	}
-	if len(open) == 0 {
-		fmt.Fprintf(a.err, "%s has no open step\n", ref)
-		return nil
-	}
-	var t table
-	for _, group := range byReason(open) {
-		_, below, _ := strings.Cut(group.first.Target, "/")
-		text := whyText(group.first)
-		if group.others > 0 {
-			text += fmt.Sprintf("; so do %s", count(group.others, "other step"))
-		}
-		t.add(firstOf(below, group.first.Target), group.first.Event, text)
-	}
-	return t.write(a.out)
-}
-
-// reasonGroup is the steps that do not run for the same reason.
-type reasonGroup struct {
-	first  pipeline.StepState
-	others int // how many more
-}
-
-// byReason puts steps with the same reason together, in the order of their first ones.
-func byReason(open []pipeline.StepState) []reasonGroup {
-	var groups []reasonGroup
-	places := map[string]int{}
-	for _, step := range open {
-		text := whyText(step)
-		if at, known := places[text]; known && step.State == pipeline.StateWaiting {
-			groups[at].others++
-			continue
-		}
-		places[text] = len(groups)
-		groups = append(groups, reasonGroup{first: step})
-	}
-	return groups
-}
-
-// whyText is a step's state with its reason and who can change it.
-func whyText(step pipeline.StepState) string {
-	text, reason := string(step.State), oneLine(step.Reason)
-	switch {
-	case reason != "" && (step.State == pipeline.StateWaiting || strings.HasPrefix(reason, text+": ")):
-		text = reason
-	case reason != "":
-		text += ": " + reason
-	}
-	if step.Who != "" {
-		text += " (" + step.Who + ")"
-	}
-	return text
+	return List(a.printer(), open, ref.String()+" has no open step", OpenSteps)
 }

@@ -10,26 +10,43 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// newDisplay is how this output shows a deployment: as entries, in place, or line by line.
-func (a *app) newDisplay(v server.DeploymentView) display {
-	if a.json() {
-		return &entryDisplay{app: a}
+// display shows the progress of a deployment.
+type display interface {
+	// known takes an entry from before the display began: it is not shown, but it dates the steps that run.
+	known(e pipeline.Entry)
+	// entry takes every later entry of the deployment, once, in order.
+	entry(e pipeline.Entry) error
+	// view takes the present state of the deployment, again and again.
+	view(v server.DeploymentView) error
+	// tick is called often, for what moves by itself.
+	tick(now time.Time) error
+	// away takes the error while the log cannot be read.
+	away(err error) error
+	// close leaves the output ready for other lines.
+	close() error
+}
+
+// newDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
+func newDisplay(p Printer, v server.DeploymentView) display {
+	switch {
+	case p.JSON:
+		return &entryDisplay{p}
+	case p.Screen != nil:
+		return &liveDisplay{style: p.Style, screen: p.Screen, last: v, read: time.Now()}
 	}
-	if file, ok := terminalOf(a.out); ok && !a.dumb(file) {
-		return &liveDisplay{style: a.style(file), screen: screen{file: file}, last: v, read: time.Now()}
-	}
-	return &lineDisplay{out: a.out, story: newStory(v, a.style(a.out)), told: map[action.ID]int{}}
+	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), told: map[action.ID]int{}}
 }
 
 // entryDisplay writes each entry as one line of JSON.
-type entryDisplay struct{ app *app }
+type entryDisplay struct{ Printer }
 
-func (d *entryDisplay) entry(e pipeline.Entry) error     { return d.app.printJSONLine(e) }
+func (d *entryDisplay) known(pipeline.Entry)             {}
+func (d *entryDisplay) entry(e pipeline.Entry) error     { return d.Line(e) }
 func (d *entryDisplay) view(server.DeploymentView) error { return nil }
 func (d *entryDisplay) tick(time.Time) error             { return nil }
 func (d *entryDisplay) close() error                     { return nil }
 func (d *entryDisplay) away(err error) error {
-	_, failed := fmt.Fprintf(d.app.err, "waybill: waiting for the log: %v\n", err)
+	_, failed := fmt.Fprintf(d.Err, "waybill: waiting for the log: %v\n", err)
 	return failed
 }
 
@@ -51,6 +68,7 @@ func (d *lineDisplay) print(text string) error {
 	return err
 }
 
+func (d *lineDisplay) known(e pipeline.Entry)       { d.story.tell(e) }
 func (d *lineDisplay) entry(e pipeline.Entry) error { return d.print(d.story.tell(e)) }
 
 // view tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
@@ -88,13 +106,14 @@ func (d *lineDisplay) away(err error) error {
 // liveDisplay redraws the deployment's board in place.
 type liveDisplay struct {
 	style
-	screen screen
+	screen *screen
 	last   server.DeploymentView
 	read   time.Time // when last was read, by this process's clock
 	reason string    // why the log cannot be read
 	wait   patience
 }
 
+func (d *liveDisplay) known(pipeline.Entry)       {}
 func (d *liveDisplay) entry(pipeline.Entry) error { return nil }
 
 func (d *liveDisplay) view(v server.DeploymentView) error {

@@ -21,7 +21,7 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
 	}
-	s.header(v)
+	s.printer().Note("%s", Header(v, s.printer().Style))
 	w, err := s.watcher(ctx, s.session, v, s.since(v))
 	if err != nil {
 		return v, err
@@ -32,7 +32,7 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	}
 	lock, err := lifecycle.Lock(s.home.dir)
 	if held, ok := errors.AsType[*lifecycle.Held](err); ok {
-		s.note("pid %d holds the log; watching", held.PID)
+		s.printer().Note("pid %d holds the log; watching", held.PID)
 		return s.watchOrTakeOver(ctx, w)
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 	lock := <-taken
 	switch {
 	case lock != nil && errors.Is(err, errTakeOver):
-		s.note("the process that held the log is gone; going on here")
+		s.printer().Note("the process that held the log is gone; going on here")
 		return s.work(ctx, w, lock) // with the same display: it knows what was told
 	case lock != nil:
 		return v, errors.Join(err, lock.Unlock())
@@ -112,7 +112,7 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 		if err != nil {
 			return err
 		}
-		return s.printJSONLine(v.Deployment)
+		return s.printer().Line(v.Deployment)
 	}
 	fmt.Fprintf(s.out, "%s  revision %s  registered\n", ref, s.tree.Label)
 	s.warnIfIdle(ctx, s.app)

@@ -15,9 +15,9 @@ type gate struct {
 	colour func(parameters string) bool // which colours pass; nil: none
 }
 
-// newGate puts a gate in front of an output.
-func newGate(w io.Writer) *gate {
-	if onTerminal(w) {
+// newGate returns a gate in front of an output.
+func newGate(w io.Writer, terminal bool) *gate {
+	if terminal {
 		return &gate{w, isOurs}
 	}
 	return &gate{w, nil}

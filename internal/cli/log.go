@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -87,9 +86,10 @@ func fullTarget(name, target string) string {
 
 // printLog prints entries in columns whose widths are those of most targets and events.
 func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery, follow bool) error {
-	each := func(e pipeline.Entry) error { return a.printEntry(e) }
-	if a.json() {
-		each = func(e pipeline.Entry) error { return a.printJSONLine(e) }
+	p := a.printer()
+	each := func(e pipeline.Entry) error { return p.Lines(Entry(e, p.Style, time.Now())) }
+	if p.JSON {
+		each = func(e pipeline.Entry) error { return p.Line(e) }
 	}
 	if follow {
 		return ops.Follow(ctx, q, each)
@@ -150,43 +150,4 @@ func likelyTarget(d *pipeline.Definition, target string) string {
 		}
 	}
 	return fault.Nearest(target, all)
-}
-
-func (a *app) printEntry(e pipeline.Entry) error {
-	deployment := "-"
-	if e.Deployment > 0 {
-		deployment = fmt.Sprintf("#%d", e.Deployment)
-	}
-	s := a.style(a.out)
-	event := fmt.Sprintf("%-31s", e.Event)
-	switch {
-	case e.Class == pipeline.Fact:
-		event = s.good(event)
-	case strings.HasSuffix(e.Event, "-failed"):
-		event = s.bad(event)
-	default:
-		event = s.faint(event)
-	}
-	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, clock(time.Now(), e.At), deployment, e.Target, event, entryText(e))
-	_, err := fmt.Fprintln(a.out, strings.TrimRight(line, " "))
-	return err
-}
-
-// entryText is what an entry's detail says, in words.
-func entryText(e pipeline.Entry) string {
-	d := detailOf(e)
-	var parts []string
-	add := func(text string) {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
-	add(d.Event)
-	if d.Digest != "" {
-		add(artifactText(d.Size, d.Digest))
-	}
-	add(oneLine(d.Text))
-	add(oneLine(d.Error))
-	add(who(d))
-	return strings.Join(parts, "  ")
 }

@@ -26,7 +26,7 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &app{in: os.Stdin, out: newGate(os.Stdout), err: newGate(os.Stderr), dir: dir, environment: os.Getenv}
+	a := &app{in: os.Stdin, out: newGate(os.Stdout, onTerminal(os.Stdout)), err: newGate(os.Stderr, onTerminal(os.Stderr)), dir: dir, environment: os.Getenv}
 	return a.run(ctx, arguments)
 }
 

@@ -2,12 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) pipelineCommand() *cobra.Command {
@@ -34,32 +30,5 @@ func (a *app) listPipelines(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(all))
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(a.err, "no pipelines")
-		return nil
-	}
-	var t table
-	t.add("PIPELINE", "DEFINITION", "STAGES", "ACTIVE", "LAST")
-	for _, p := range all {
-		t.add(p.Name, fmt.Sprint(p.Version), dash(stageNames(p)), fmt.Sprint(len(p.Active)), lastText(p))
-	}
-	return t.write(a.out)
-}
-
-func stageNames(p server.PipelineView) string {
-	var names []string
-	for _, stage := range p.Stages {
-		names = append(names, stage.Name)
-	}
-	return strings.Join(names, ",")
-}
-
-func lastText(p server.PipelineView) string {
-	if p.Last == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%s %s %s", refOf(*p.Last), p.Last.Label, p.Last.Status)
+	return List(a.printer(), all, "no pipelines", Pipelines)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func (a *app) pipelineApplyCommand() *cobra.Command {
@@ -61,7 +60,7 @@ func (a *app) applyProject(ctx context.Context, s *session, p project, yes bool)
 	}
 	if a.json() {
 		edit.Applied = !edit.Unchanged
-		return a.printJSON(edit)
+		return a.printer().Document(edit)
 	}
 	word := "applied"
 	if edit.Unchanged {
@@ -104,7 +103,7 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 	}
 	if a.json() {
 		all := append(fault.Problems{}, problems...)
-		if err := a.printJSON(validDocument{File: a.shorten(p.file), Valid: err == nil, Problems: append(all, p.warnings...)}); err != nil {
+		if err := a.printer().Document(validDocument{File: a.shorten(p.file), Valid: err == nil, Problems: append(all, p.warnings...)}); err != nil {
 			return err
 		}
 		if err != nil {
@@ -116,17 +115,8 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 		return err
 	}
 	a.printProblems(p.warnings)
-	fmt.Fprintf(a.out, "%s is valid: %s\n", a.shorten(p.file), summary(p.definition))
+	fmt.Fprintf(a.out, "%s is valid: %s\n", a.shorten(p.file), Summary(p.definition))
 	return nil
-}
-
-// summary is a definition in a few words.
-func summary(d pipeline.Definition) string {
-	hosts := 0
-	for range d.EachHost() {
-		hosts++
-	}
-	return fmt.Sprintf("pipeline %s, %s, %s", d.Pipeline, count(len(d.Stages), "stage"), count(hosts, "host"))
 }
 
 func (a *app) pipelineVersionsCommand() *cobra.Command {
@@ -153,13 +143,5 @@ func (a *app) listVersions(ctx context.Context, ops operations, name string) err
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(versions))
-	}
-	var t table
-	t.add("DEFINITION", "APPLIED", "BY", "HOLDS")
-	for _, v := range versions {
-		t.add(fmt.Sprint(v.Version), v.At.Local().Format("2006-01-02 15:04:05"), dash(v.By), summary(v.Definition))
-	}
-	return t.write(a.out)
+	return List(a.printer(), versions, "no definition was applied", Versions)
 }

@@ -2,14 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) pipelineShowCommand() *cobra.Command {
@@ -32,10 +26,8 @@ down, and that do not run what their stage has. Without a name: this folder's pi
 				if err != nil {
 					return err
 				}
-				if a.json() {
-					return a.printJSON(p)
-				}
-				return a.showPipeline(p)
+				out := a.printer()
+				return out.Answer(p, Pipeline(p, out.Style)...)
 			})
 		},
 	}
@@ -48,70 +40,4 @@ func (a *app) pipelineName(arguments []string) (string, error) {
 	}
 	p, err := a.project(nil)
 	return p.definition.Pipeline, err
-}
-
-func (a *app) showPipeline(p server.PipelineView) error {
-	s := a.style(a.out)
-	fmt.Fprintf(a.out, "%s  definition %d\n", s.bold(p.Name), p.Version)
-	var t table
-	for _, stage := range p.Stages {
-		t.add("  "+stage.Name, standingText(stage), insideText(stage))
-	}
-	if err := t.write(a.out); err != nil {
-		return err
-	}
-	for _, d := range p.Active {
-		ref := server.Ref{Pipeline: p.Name, Number: d.Deployment}
-		text := fmt.Sprintf("active: %s, %d of %d done", ref, d.Done, d.Total)
-		if d.Until != "" {
-			text += ", until " + d.Until
-		}
-		if d.Held != "" {
-			text += ", held " + d.Held
-		}
-		fmt.Fprintln(a.out, text)
-	}
-	for _, h := range p.Hosts {
-		name := strings.TrimPrefix(h.Target, p.Name+"/")
-		if h.Runs != nil && h.Runs.Doubt != "" {
-			fmt.Fprintf(a.out, "%s %s runs %s of #%d\n", s.warn(h.Runs.Doubt+":"), name, h.Runs.Label, h.Runs.Deployment)
-		}
-		if h.Service != nil && (h.Service.State != "up" || h.Service.Restarts > 0) {
-			fmt.Fprintf(a.out, "%s %s is %s\n", s.warn("service:"), name, h.Service)
-		}
-	}
-	if slices.ContainsFunc(p.Hosts, func(h server.HostView) bool { return h.Service != nil && h.Service.State == server.ServiceDown }) {
-		fmt.Fprintln(a.out, "waybill ship --again starts the services that are down")
-	}
-	for _, d := range p.Drift {
-		fmt.Fprintf(a.out, "%s %s %s\n", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason)
-	}
-	if p.Last != nil && p.Last.Status == pipeline.StatusFailed {
-		fmt.Fprintf(a.out, "%s %s: waybill deployment show %s\n", s.bad("failed:"), refOf(*p.Last), refOf(*p.Last))
-	}
-	return nil
-}
-
-// standingText is the revision that has finished a stage: 88d0e17 (#2).
-func standingText(stage server.StageView) string {
-	if stage.Current == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%s (#%d)", stage.Current.Label, stage.Current.Deployment)
-}
-
-// insideText is what is on its way through a stage: <- 88d0e17 (#2), 2 of 4 hosts.
-func insideText(stage server.StageView) string {
-	var parts []string
-	for _, in := range stage.Inside {
-		text := fmt.Sprintf("<- %s (#%d)", in.Label, in.Deployment)
-		if in.Hosts > 0 {
-			text += fmt.Sprintf(", %d of %s", in.HostsDone, count(in.Hosts, "host"))
-		}
-		if in.Status != pipeline.StatusActive {
-			text += ", " + string(in.Status)
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "  ")
 }

@@ -61,7 +61,7 @@ func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
 	}
 	switch {
 	case a.json():
-		return a.printJSON(list(stopped))
+		return a.printer().Document(list(stopped))
 	case len(stopped) == 0:
 		fmt.Fprintf(a.out, "%s: no service runs on a local host\n", name)
 	default:

@@ -7,11 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, with
@@ -69,16 +67,13 @@ func (a *app) planWhy(c *cobra.Command, deployment string, arguments []string) e
 	})
 }
 
-// planDocument is `waybill plan -o json`.
-type planDocument struct {
-	Pipeline   string              `json:"pipeline"`
-	Revision   string              `json:"revision,omitempty"`   // label of this folder
-	Deployment string              `json:"deployment,omitempty"` // that ship would take further, or that has ended with the revision
-	Todo       string              `json:"todo"`                 // ship, continue, retry, apply, or nothing
-	Edit       *server.EditView    `json:"edit,omitempty"`
-	Steps      []pipeline.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
-	Total      action.Duration     `json:"total"` // of all steps; at least, where some are unmeasured
-	next       nextStep            // of the revision, when it is registered
+// showPlan prints a plan. The error is the exit status of a plan that would do something.
+func (a *app) showPlan(d PlanDocument) error {
+	p := a.printer()
+	if err := p.Answer(d, ShipPlan(d, p.Style)...); err != nil || d.Todo == TodoNothing {
+		return err
+	}
+	return errPending()
 }
 
 // plan answers for this folder, for a file, or for a pipeline of the log.
@@ -124,7 +119,7 @@ func (a *app) planStored(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return a.showPlan(planDocument{Pipeline: name, Todo: todoShip, Steps: workOf(v.Steps), Total: v.Total})
+	return a.showPlan(PlanDocument{Pipeline: name, Todo: TodoShip, Steps: workOf(v.Steps), Total: v.Total})
 }
 
 // openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
@@ -157,23 +152,23 @@ func (a *app) storedElsewhere(h home) bool {
 }
 
 // planFor asks what ship would do with a project, or what its file would change when that is all that was asked.
-func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (planDocument, error) {
+func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (PlanDocument, error) {
 	name := p.definition.Pipeline
 	proposal := p.proposal(a.user())
 	edit, err := s.PlanEdit(ctx, proposal)
 	if err != nil {
-		return planDocument{}, err
+		return PlanDocument{}, err
 	}
-	d := planDocument{Pipeline: name, Todo: todoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
+	d := PlanDocument{Pipeline: name, Todo: TodoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
 	if !edit.Unchanged {
-		d.Todo = todoApply
+		d.Todo = TodoApply
 	}
 	if !editOnly {
 		if err := a.planRevision(ctx, s, p, &d); err != nil {
 			return d, err
 		}
 	}
-	if d.Todo != todoShip && (!editOnly || edit.Unchanged) {
+	if d.Todo != TodoShip && (!editOnly || edit.Unchanged) {
 		return d, nil
 	}
 	v, err := s.Plan(ctx, name, &proposal)
@@ -182,7 +177,7 @@ func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool)
 }
 
 // planRevision finds out what ship would do with the folder's revision.
-func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDocument) error {
+func (a *app) planRevision(ctx context.Context, s *session, p project, d *PlanDocument) error {
 	tree, err := p.tree(ctx, s.home)
 	if err != nil {
 		return err
@@ -190,7 +185,7 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDo
 	d.Revision = tree.Label
 	known, err := s.Revision(ctx, d.Pipeline, tree.Label)
 	if fault.Is(err, fault.NotFound) {
-		d.Todo = todoShip
+		d.Todo = TodoShip
 		return nil
 	}
 	if err != nil {
@@ -199,16 +194,18 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDo
 	if newest, err := isNewest(ctx, s, known); err != nil {
 		return err
 	} else if !newest { // ship does not apply its file
-		d.Todo, d.Edit = todoNothing, nil
+		d.Todo, d.Edit = TodoNothing, nil
 	}
-	if d.next, err = a.nextStep(ctx, s, known, shipFlags{}); err != nil {
+	next, err := a.nextStep(ctx, s, known, shipFlags{})
+	if err != nil {
 		return err
 	}
-	if d.next.deployment != nil {
-		d.Deployment = refOf(*d.next.deployment).String()
+	d.Differs, d.Refused = next.differs, next.refused
+	if next.deployment != nil {
+		d.Deployment = refOf(*next.deployment).String()
 	}
-	if d.next.todo != todoNothing {
-		d.Todo = d.next.todo
+	if next.todo != TodoNothing {
+		d.Todo = next.todo
 	}
 	return nil
 }

@@ -5,42 +5,59 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// showPlan prints a plan; its end says whether something would be done.
-func (a *app) showPlan(d planDocument) error {
-	var err error
-	if a.json() {
-		err = a.printJSON(d)
-	} else {
-		err = a.printShipPlan(d)
-	}
-	if err != nil || d.Todo == todoNothing {
-		return err
-	}
-	return errPending()
+// What ship does, as `waybill plan -o json` names it.
+const (
+	TodoShip     = "ship"     // make a deployment of the revision
+	TodoContinue = "continue" // take an active deployment further
+	TodoRetry    = "retry"    // offer to retry the failed deployment
+	TodoApply    = "apply"    // apply the definition alone
+	TodoNothing  = "nothing"
+)
+
+// PlanDocument is `waybill plan -o json`.
+type PlanDocument struct {
+	Pipeline   string              `json:"pipeline"`
+	Revision   string              `json:"revision,omitempty"`   // label of this folder
+	Deployment string              `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
+	Todo       string              `json:"todo"`                 // one of the constants above
+	Edit       *server.EditView    `json:"edit,omitempty"`
+	Steps      []pipeline.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
+	Total      action.Duration     `json:"total"` // of all steps; a lower bound when some are unmeasured
+
+	Differs []string `json:"-"` // what hosts lack although the revision has finished
+	Refused error    `json:"-"` // why ship would end with an error although there is nothing to do
 }
 
-func (a *app) printShipPlan(d planDocument) error {
+// ShipPlan returns what ship would do.
+func ShipPlan(d PlanDocument, s style) []string {
+	var lines []string
 	if d.Edit != nil && !d.Edit.Unchanged {
-		writeEdit(a.out, *d.Edit, a.style(a.out))
+		lines = Edit(*d.Edit, s)
 	}
 	switch d.Todo {
-	case todoNothing:
-		fmt.Fprintln(a.out, nothingText(d))
-		for _, text := range d.next.differs {
-			fmt.Fprintln(a.out, "but "+text)
+	case TodoNothing:
+		lines = append(lines, nothingText(d))
+		for _, text := range d.Differs {
+			lines = append(lines, "but "+text)
 		}
-	case todoContinue:
-		fmt.Fprintf(a.out, "ship would resume %s: waybill deployment why %s lists what is open\n", d.Deployment, d.Deployment)
-	case todoRetry:
-		fmt.Fprintf(a.out, "ship would offer to retry %s, which failed: waybill deployment show %s\n", d.Deployment, d.Deployment)
+	case TodoContinue:
+		lines = append(lines, fmt.Sprintf("ship would resume %s: waybill deployment why %s lists what is open", d.Deployment, d.Deployment))
+	case TodoRetry:
+		lines = append(lines, fmt.Sprintf("ship would offer to retry %s, which failed: waybill deployment show %s", d.Deployment, d.Deployment))
 	}
 	if len(d.Steps) == 0 {
-		return nil
+		return lines
 	}
+	return append(append(lines, stepRows(d)...), totalText(d))
+}
+
+// stepRows returns the steps of a plan with their times.
+func stepRows(d PlanDocument) []string {
 	var t table
 	unmeasured := countUnmeasured(d.Steps)
 	t.add("   START", "     END", "WHERE", "STEP")
@@ -55,16 +72,12 @@ func (a *app) printShipPlan(d planDocument) error {
 		t.add(fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end),
 			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
 	}
-	if err := t.write(a.out); err != nil {
-		return err
-	}
-	fmt.Fprintln(a.out, totalText(d))
-	return nil
+	return t.lines()
 }
 
-func nothingText(d planDocument) string {
-	if d.next.refused != nil {
-		return "nothing to do: " + oneLine(d.next.refused.Error()) + "; waybill ship --again deploys it once more"
+func nothingText(d PlanDocument) string {
+	if d.Refused != nil {
+		return "nothing to do: " + oneLine(d.Refused.Error()) + "; waybill ship --again deploys it once more"
 	}
 	if d.Deployment != "" {
 		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)
@@ -72,9 +85,9 @@ func nothingText(d planDocument) string {
 	return "nothing to do: the definition is the one in force"
 }
 
-// totalText says how long it takes, and each stage's part: ship would take 32s: build 6s, beta 7s, prod 19s. Time limits
-// are no expectations: what has never run counts as nothing, and the text says so.
-func totalText(d planDocument) string {
+// totalText returns the time of the whole plan and of each stage: ship would take 32s: build 6s, beta 7s, prod 19s. A
+// step that has never run has no measured time, since its time limit is not an expectation; the text says how many there are.
+func totalText(d PlanDocument) string {
 	subject := "ship"
 	if d.Revision != "" {
 		subject = "ship of " + d.Revision
@@ -101,8 +114,8 @@ func countUnmeasured(steps []pipeline.PlanStep) int {
 	return n
 }
 
-// stageTimes is each stage with the time from its first step's start to its last one's end.
-func stageTimes(d planDocument) []string {
+// stageTimes returns each stage with the time from its first step's start to its last one's end.
+func stageTimes(d PlanDocument) []string {
 	type span struct{ start, end time.Duration }
 	spans, order := map[string]span{}, []string{}
 	for _, step := range d.Steps {

@@ -9,14 +9,67 @@ import (
 	"unicode/utf8"
 )
 
-// printJSON writes a value as one indented document; a nil list is written as [].
-func (a *app) printJSON(value any) error { return a.encode(value, "  ") }
+// Printer prints what a command answers: as text for people, or as JSON in a form that stays.
+type Printer struct {
+	Out, Err io.Writer
+	JSON     bool
+	Style    style   // of Out
+	Columns  int     // width of Out; 0: nothing is cut
+	Screen   *screen // Out when it is a terminal that can move its cursor, else nil
+}
 
-// printJSONLine writes a value as one line.
-func (a *app) printJSONLine(value any) error { return a.encode(value, "") }
+// Answer prints a value as one JSON document, or the lines that show it.
+func (p Printer) Answer(value any, lines ...string) error {
+	if p.JSON {
+		return p.Document(value)
+	}
+	return p.Lines(lines...)
+}
+
+// Lines prints lines of text.
+func (p Printer) Lines(lines ...string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(p.Out, line); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
+
+// Warn prints a line on the standard error, whatever the form of the output is.
+func (p Printer) Warn(format string, arguments ...any) {
+	fmt.Fprintf(p.Err, format+"\n", arguments...)
+}
+
+// Note prints a remark: with the text, or on the standard error beside JSON.
+func (p Printer) Note(format string, arguments ...any) {
+	out := p.Out
+	if p.JSON {
+		out = p.Err
+	}
+	fmt.Fprintf(out, format+"\n", arguments...)
+}
+
+// List prints items as JSON or as lines. For people an empty list is the remark none on the standard error.
+func List[T any](p Printer, items []T, none string, lines func([]T) []string) error {
+	switch {
+	case p.JSON:
+		return p.Document(list(items))
+	case len(items) == 0:
+		p.Warn("%s", none)
+		return nil
+	}
+	return p.Lines(lines(items)...)
+}
+
+// Document prints a value as one indented JSON document.
+func (p Printer) Document(value any) error { return p.encode(value, "  ") }
+
+// Line prints a value as one line of JSON.
+func (p Printer) Line(value any) error { return p.encode(value, "") }
 
 // encode writes a value as JSON, with every character escaped that a terminal would obey.
-func (a *app) encode(value any, indent string) error {
+func (p Printer) encode(value any, indent string) error {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -24,7 +77,7 @@ func (a *app) encode(value any, indent string) error {
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
-	if _, err := io.WriteString(a.out, escapeControls(b.String())); err != nil {
+	if _, err := io.WriteString(p.Out, escapeControls(b.String())); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
@@ -38,10 +91,10 @@ func list[T any](items []T) []T {
 	return items
 }
 
-// table collects rows and prints them with aligned columns, two spaces apart.
+// table collects rows and aligns their columns, two spaces apart.
 type table struct{ rows [][]string }
 
-// add appends a row. A cell is one line: no text makes a row of its own.
+// add appends a row. A cell is one line: text cannot forge a row of its own.
 func (t *table) add(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = strings.ReplaceAll(cell, "\n", " ")
@@ -49,22 +102,21 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// write prints the rows; nothing stands behind the last cell of a line.
-func (t *table) write(w io.Writer) error {
+// lines returns the rows without spaces at their ends.
+func (t *table) lines() []string {
 	widths := t.widths()
-	for _, row := range t.rows {
+	lines := make([]string, len(t.rows))
+	for i, row := range t.rows {
 		var b strings.Builder
-		for i, cell := range row {
+		for j, cell := range row {
 			b.WriteString(cell)
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			if j < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)+2))
 			}
 		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
+		lines[i] = strings.TrimRight(b.String(), " ")
 	}
-	return nil
+	return lines
 }
 
 func (t *table) widths() []int {
@@ -80,7 +132,7 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// ago is how long a moment lies back, in words.
+// ago returns the time since a moment, in words.
 func ago(now, then time.Time) string {
 	switch d := now.Sub(then); {
 	case d < time.Second:
@@ -96,7 +148,7 @@ func ago(now, then time.Time) string {
 	}
 }
 
-// clock is a moment as people on this machine read it: the time of day, with the date when it is not today's.
+// clock returns a moment in the time zone of this machine: the time of day, with the date when it is not today's.
 func clock(now, then time.Time) string {
 	if then.IsZero() {
 		return "-"
@@ -108,10 +160,21 @@ func clock(now, then time.Time) string {
 	return then.Format("2006-01-02 15:04")
 }
 
-// dash stands for nothing in a table.
+// dash returns the mark of an empty cell in a table for an empty text.
 func dash(text string) string {
 	if text == "" {
 		return "-"
 	}
 	return text
+}
+
+// count returns a number with its noun: 1 problem, 3 problems.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "s") {
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -3,15 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func (a *app) processCommand() *cobra.Command {
@@ -32,30 +29,10 @@ func (a *app) processListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if a.json() {
-					return a.printJSON(list(all))
-				}
-				if len(all) == 0 {
-					fmt.Fprintln(a.err, "no processes")
-					return nil
-				}
-				var t table
-				t.add("PROCESS", "VERSION", "EXECUTED", "TITLE")
-				for _, p := range all {
-					t.add(p.ID, p.Version, executed(p), p.Title)
-				}
-				return t.write(a.out)
+				return List(a.printer(), all, "no processes", Processes)
 			})
 		},
 	}
-}
-
-// executed says in a word or two how a process may be executed.
-func executed(p server.ProcessOffering) string {
-	if slices.Contains(p.Executed, "sync-execute") {
-		return "sync or async"
-	}
-	return "async"
 }
 
 func (a *app) processShowCommand() *cobra.Command {
@@ -71,35 +48,10 @@ func (a *app) processShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if a.json() {
-					return a.printJSON(p)
-				}
-				fmt.Fprintf(a.out, "%s  version %s  %s  %s\n", p.ID, p.Version, executed(p), p.Title)
-				if p.Description != "" {
-					fmt.Fprintf(a.out, "  %s\n", p.Description)
-				}
-				var t table
-				for _, v := range p.Inputs {
-					t.add("  input", v.Name, valueType(v), map[bool]string{true: "required", false: "optional"}[v.Required])
-				}
-				for _, v := range p.Outputs {
-					t.add("  output", v.Name, valueType(v), "")
-				}
-				return t.write(a.out)
+				return a.printer().Answer(p, Process(p)...)
 			})
 		},
 	}
-}
-
-// valueType is a schema's type, which may be a list.
-func valueType(v server.ValueView) string {
-	switch kind := v.Schema["type"].(type) {
-	case string:
-		return kind
-	case []any:
-		return strings.Trim(fmt.Sprint(kind), "[]")
-	}
-	return "any"
 }
 
 func (a *app) processRunCommand() *cobra.Command {

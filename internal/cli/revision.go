@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,19 +41,7 @@ func (a *app) listRevisions(ctx context.Context, ops operations, name string, li
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(found))
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(a.err, "no revisions")
-		return nil
-	}
-	var t table
-	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
-	for _, r := range found {
-		t.add(r.Label, r.State, dash(r.By), ago(time.Now(), r.CreatedAt), r.Subject)
-	}
-	return t.write(a.out)
+	return List(a.printer(), found, "no revisions", func(found []ledger.Revision) []string { return Revisions(found, time.Now()) })
 }
 
 func (a *app) revisionShowCommand() *cobra.Command {
@@ -92,20 +79,5 @@ func (a *app) showRevision(ctx context.Context, ops operations, name, label stri
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(revisionDocument{Revision: r, Deployments: list(made)})
-	}
-	var t table
-	t.add("revision", r.Label)
-	t.add("commit", dash(r.Commit))
-	t.add("subject", dash(r.Subject))
-	t.add("state", r.State)
-	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format("2006-01-02 15:04:05"), dash(r.By)))
-	for _, artifact := range r.Artifacts {
-		t.add("artifact "+artifact.Label, fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name))
-	}
-	for _, d := range made {
-		t.add("deployment", fmt.Sprintf("%s  %s", refOf(d), d.Status))
-	}
-	return t.write(a.out)
+	return a.printer().Answer(revisionDocument{Revision: r, Deployments: list(made)}, Revision(r, made)...)
 }

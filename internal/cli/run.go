@@ -117,7 +117,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	}
 	a.printProblems(problems.Warnings())
 	if flags.dryRun {
-		return a.printPlan(plan)
+		return a.printer().Answer(plan, BuildPlan(plan)...)
 	}
 	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
 }
@@ -246,7 +246,7 @@ func (a *app) work(ctx context.Context, j job) error {
 		Runner: runnerProcess, Version: version().Version, StartedAt: time.Now().UTC()}); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	view := a.newBuildView(j)
+	view := newBuildView(a.printer(), BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
 	view.begin()
 	result, err := worker.New(worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner,
 		Store: store, Observer: view, Scratch: j.source.scratch}).Run(ctx)
@@ -258,6 +258,14 @@ func (a *app) work(ctx context.Context, j job) error {
 		err = j.place.root.Prune(time.Now())
 	}
 	return errors.Join(outcomeOf(j.id, result), err)
+}
+
+// readLogWith returns the command that prints the log of a build's step, without the step.
+func (a *app) readLogWith(j job) string {
+	if j.place.root == (results.Root{}) {
+		return "waybill build log " + a.shorten(filepath.Clean(j.place.dir))
+	}
+	return "waybill build log " + j.id
 }
 
 // newProcessRunner runs steps under `waybill supervise`, which is this binary.

@@ -30,17 +30,17 @@ type buildEvents struct{ *buildScene }
 func (v *buildEvents) print(step int, e buildEvent) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := v.job.plan.Step(step); p != nil {
+	if p := v.head.Plan.Step(step); p != nil {
 		e.StepID, e.Step = step, p.Path()
 	}
 	if e.At.IsZero() {
 		e.At = time.Now().UTC()
 	}
-	_ = v.printJSONLine(e)
+	_ = v.Line(e)
 }
 
 func (v *buildEvents) begin() {
-	v.print(0, buildEvent{Event: "build", Build: v.job.id, Results: v.job.place.dir, Steps: len(v.job.plan.Steps)})
+	v.print(0, buildEvent{Event: "build", Build: v.head.ID, Results: v.head.Results, Steps: len(v.head.Plan.Steps)})
 }
 
 func (v *buildEvents) Status(step int, u results.Update) {
@@ -64,6 +64,6 @@ func (v *buildEvents) Artifact(step int, a results.Artifact) {
 
 func (v *buildEvents) end(result build.Status) {
 	if result != "" {
-		v.print(0, buildEvent{Event: "end", Build: v.job.id, Status: result})
+		v.print(0, buildEvent{Event: "end", Build: v.head.ID, Status: result})
 	}
 }

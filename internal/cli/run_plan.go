@@ -8,31 +8,25 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// printPlan is `waybill run --dry-run`: what would run, after what, and how.
-func (a *app) printPlan(p *build.Plan) error {
-	if a.json() {
-		return a.printJSON(p)
-	}
+// BuildPlan returns what `waybill run` would run, after what, and how.
+func BuildPlan(p *build.Plan) []string {
 	head := fmt.Sprintf("%s: %s in %s", p.File, count(len(p.Steps), "step"), count(len(p.Stages), "stage"))
 	if p.Environment != "" {
 		head += ", environment " + p.Environment
 	}
-	fmt.Fprintln(a.out, head)
 	var t table
 	for _, s := range p.Steps {
 		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, s.Spec.Image, "waits for " + waitsFor(s.After), strings.Join(planRemarks(p, s), "   ")}
 		t.add(cells...)
 	}
-	if err := t.write(a.out); err != nil {
-		return err
-	}
+	lines := append([]string{head}, t.lines()...)
 	for _, s := range p.Steps {
-		fmt.Fprintf(a.out, "\n%s   %s %s\n", s.Path(), s.Spec.Argv[0], s.Spec.Argv[1])
+		lines = append(lines, "", fmt.Sprintf("%s   %s %s", s.Path(), s.Spec.Argv[0], s.Spec.Argv[1]))
 		for line := range strings.SplitSeq(s.Spec.Argv[2], "\n") {
-			fmt.Fprintf(a.out, "    %s\n", line)
+			lines = append(lines, "    "+line)
 		}
 	}
-	return nil
+	return lines
 }
 
 func waitsFor(ids []int) string {
@@ -42,7 +36,7 @@ func waitsFor(ids []int) string {
 	return strings.Trim(fmt.Sprint(ids), "[]")
 }
 
-// planRemarks is what else there is to know of a step.
+// planRemarks returns the condition, the timeout and the artifacts of a step.
 func planRemarks(p *build.Plan, s build.PlanStep) []string {
 	var remarks []string
 	for _, stage := range p.Stages {

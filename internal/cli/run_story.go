@@ -12,7 +12,7 @@ type buildStory struct{ *buildScene }
 
 func (v *buildStory) begin() {
 	for _, line := range v.opening() {
-		fmt.Fprintln(v.out, line)
+		fmt.Fprintln(v.Out, line)
 	}
 }
 
@@ -20,8 +20,8 @@ func (v *buildStory) Status(step int, u results.Update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.board.status(step, u)
-	if p := v.job.plan.Step(step); p != nil && u.Status.Ended() {
-		fmt.Fprintln(v.out, v.board.row(*p, v.style, u.Timestamp, " ", len([]rune(p.Path()))))
+	if p := v.head.Plan.Step(step); p != nil && u.Status.Ended() {
+		fmt.Fprintln(v.Out, v.board.row(*p, v.Style, u.Timestamp, " ", len([]rune(p.Path()))))
 	}
 }
 
@@ -29,8 +29,8 @@ func (v *buildStory) Output(step int, entries []build.Entry) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, line := range v.board.output(step, entries) {
-		if p := v.job.plan.Step(step); p != nil {
-			fmt.Fprintf(v.out, "%s | %s\n", p.Path(), line)
+		if p := v.head.Plan.Step(step); p != nil {
+			fmt.Fprintf(v.Out, "%s | %s\n", p.Path(), line)
 		}
 	}
 }
@@ -38,23 +38,23 @@ func (v *buildStory) Output(step int, entries []build.Entry) {
 func (v *buildStory) Artifact(step int, a results.Artifact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := v.job.plan.Step(step); p != nil {
-		fmt.Fprintf(v.out, "%s   artifact %s  %s\n", p.Path(), a.Name, artifactText(a.Size, a.SHA256))
+	if p := v.head.Plan.Step(step); p != nil {
+		fmt.Fprintf(v.Out, "%s   artifact %s  %s\n", p.Path(), a.Name, artifactText(a.Size, a.SHA256))
 	}
 }
 
 func (v *buildStory) end(result build.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, step := range v.job.plan.Steps {
+	for _, step := range v.head.Plan.Steps {
 		if v.board.steps[step.ID].status.Broken() {
-			fmt.Fprintln(v.out, v.board.row(step, v.style, v.board.began, " ", len([]rune(step.Path()))))
-			for _, line := range v.board.failure(step, v.style, v.logCommand()) {
-				fmt.Fprintln(v.out, line)
+			fmt.Fprintln(v.Out, v.board.row(step, v.Style, v.board.began, " ", len([]rune(step.Path()))))
+			for _, line := range v.board.failure(step, v.Style, v.head.Log) {
+				fmt.Fprintln(v.Out, line)
 			}
 		}
 	}
 	if result != "" {
-		fmt.Fprintln(v.out, v.closing(result))
+		fmt.Fprintln(v.Out, v.closing(result))
 	}
 }

@@ -26,7 +26,7 @@ const spinnerFrames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 func (v *buildTree) begin() {
 	for _, line := range v.opening() {
-		fmt.Fprintln(v.out, line)
+		fmt.Fprintln(v.Out, line)
 	}
 	go v.animate()
 }
@@ -52,11 +52,11 @@ func (v *buildTree) animate() {
 // frame is the tree, cut to the screen: what moves stays, what is over or waits is counted.
 func (v *buildTree) frame(now time.Time, spinner string) []string {
 	columns, height := v.screen.size()
-	rows := v.board.rows(v.style, now, spinner)
+	rows := v.board.rows(v.Style, now, spinner)
 	if room := height - 3; len(rows) > room {
 		rows = v.busiest(rows, room)
 	}
-	rows = append(rows, v.style.faint(fmt.Sprintf("%s   Ctrl-C cancels, twice forces", server.Took(now.Sub(v.board.began)))))
+	rows = append(rows, v.Style.faint(fmt.Sprintf("%s   Ctrl-C cancels, twice forces", server.Took(now.Sub(v.board.began)))))
 	for i := range rows {
 		rows[i] = cut(rows[i], columns)
 	}
@@ -70,7 +70,7 @@ func (v *buildTree) busiest(rows []string, room int) []string {
 		func(s build.Status) bool { return s.Broken() || s != build.Pending && !s.Ended() },
 		func(build.Status) bool { return true },
 	} {
-		for i, step := range v.job.plan.Steps {
+		for i, step := range v.head.Plan.Steps {
 			if len(keep) < room-1 && wanted(v.board.steps[step.ID].status) {
 				keep[i] = true
 			}
@@ -104,7 +104,7 @@ func (v *buildTree) end(result build.Status) {
 	<-v.done
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	lines := v.board.summary(v.style, v.logCommand())
+	lines := v.board.summary(v.Style, v.head.Log)
 	if result != "" {
 		lines = append(lines, v.closing(result))
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -33,8 +32,8 @@ type buildRow struct {
 	open         map[bool][]byte // lines of stdout and stderr that have begun
 }
 
-func newBuildBoard(plan *build.Plan) *buildBoard {
-	b := &buildBoard{plan: plan, steps: map[int]*buildRow{}, began: time.Now()}
+func newBuildBoard(plan *build.Plan, began time.Time) *buildBoard {
+	b := &buildBoard{plan: plan, steps: map[int]*buildRow{}, began: began}
 	for id := range len(plan.Steps) + 1 {
 		b.steps[id] = &buildRow{status: build.Pending, open: map[bool][]byte{}}
 	}
@@ -190,23 +189,31 @@ type buildView interface {
 	Artifact(step int, a results.Artifact)
 }
 
-// newBuildView is the live tree on a terminal, lines elsewhere, events with -o json.
-func (a *app) newBuildView(j job) buildView {
-	base := &buildScene{app: a, job: j, board: newBuildBoard(j.plan), style: a.style(a.out)}
-	if a.json() {
+// BuildHead is what a view says about a build as a whole.
+type BuildHead struct {
+	ID      string
+	Label   string // of the source: shop @ 3f9c2ab
+	Results string // the folder of its results
+	Log     string // the command that prints a step's log, without the step
+	Plan    *build.Plan
+}
+
+// newBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
+func newBuildView(p Printer, head BuildHead) buildView {
+	base := &buildScene{Printer: p, head: head, board: newBuildBoard(head.Plan, time.Now())}
+	switch {
+	case p.JSON:
 		return &buildEvents{base}
-	}
-	if file, ok := terminalOf(a.out); ok && !a.dumb(file) {
-		return newBuildTree(base, &screen{file: file})
+	case p.Screen != nil:
+		return newBuildTree(base, p.Screen)
 	}
 	return &buildStory{base}
 }
 
 // buildScene is what the views share.
 type buildScene struct {
-	*app
-	job   job
-	style style
+	Printer
+	head  BuildHead
 	mu    sync.Mutex
 	board *buildBoard
 }
@@ -214,22 +221,22 @@ type buildScene struct {
 // opening is the lines above the tree.
 func (v *buildScene) opening() []string {
 	var lines []string
-	if images := v.job.plan.Images(); len(images) > 0 {
+	if images := v.head.Plan.Images(); len(images) > 0 {
 		lines = append(lines, "Steps run as processes on this computer. Images are ignored: "+strings.Join(images, ", "))
 	}
-	if len(v.job.plan.Steps) == 0 {
+	if len(v.head.Plan.Steps) == 0 {
 		return append(lines, v.nothing())
 	}
-	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.job.id, v.job.source.label,
-		count(len(v.job.plan.Steps), "step"), v.job.place.dir))
+	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
+		count(len(v.head.Plan.Steps), "step"), v.head.Results))
 }
 
 // nothing says why no stage is left.
 func (v *buildScene) nothing() string {
-	if v.job.plan.Environment == "" {
+	if v.head.Plan.Environment == "" {
 		return "nothing to run: every stage wants an environment, and none is selected (--environment)"
 	}
-	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.job.plan.Environment)
+	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.head.Plan.Environment)
 }
 
 // closing is the last line.
@@ -237,19 +244,11 @@ func (v *buildScene) closing(result build.Status) string {
 	word := string(result)
 	switch {
 	case result == build.Completed:
-		word = v.style.good(word)
+		word = v.Style.good(word)
 	case result == build.Skipped:
-		word = v.style.faint(word)
+		word = v.Style.faint(word)
 	default:
-		word = v.style.bad(word)
+		word = v.Style.bad(word)
 	}
-	return fmt.Sprintf("build %s %s in %s", v.job.id, word, server.Took(time.Since(v.board.began)))
-}
-
-// logCommand is how the log of a step can be read.
-func (v *buildScene) logCommand() string {
-	if v.job.place.root == (results.Root{}) {
-		return "waybill build log " + v.shorten(filepath.Clean(v.job.place.dir))
-	}
-	return "waybill build log " + v.job.id
+	return fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began)))
 }

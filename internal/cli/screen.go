@@ -2,38 +2,22 @@ package cli
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"strings"
-
-	"golang.org/x/term"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
+// frameEvery is the time between two frames of a live view.
+const frameEvery = 100 * time.Millisecond
+
 // screen draws a few lines at the bottom of a terminal again and again, in place. What was printed before scrolls
 // up as usual; no alternate screen is used, so the last state stays when the program ends.
 type screen struct {
-	file  *os.File
+	out   io.Writer
+	size  func() (columns, rows int)
 	drawn int // lines of the last frame
-}
-
-// size is the terminal's columns and rows; 80 by 24 when it does not say.
-func (s *screen) size() (columns, rows int) {
-	columns, rows, err := term.GetSize(int(s.file.Fd()))
-	if err != nil || columns < 1 || rows < 1 {
-		return 80, 24
-	}
-	return columns, rows
-}
-
-// columnsOf is the width of an output; 0 when it is no terminal, so that nothing is cut.
-func columnsOf(stream any) int {
-	file, ok := terminalOf(stream)
-	if !ok {
-		return 0
-	}
-	columns, _ := (&screen{file: file}).size()
-	return columns
 }
 
 // draw replaces the last frame by these lines, none of which may be wider than the terminal.
@@ -49,9 +33,9 @@ func (s *screen) draw(lines []string) error {
 	}
 	b.WriteString("\x1b[J\x1b[?25h")
 	s.drawn = len(lines)
-	_, err := s.file.WriteString(b.String())
+	_, err := io.WriteString(s.out, b.String())
 	return err
 }
 
-// leave ends a frame: what is printed next stands below it.
+// leave ends a frame: what is printed next is below it.
 func (s *screen) leave() { s.drawn = 0 }

@@ -53,7 +53,7 @@ func (a *app) printServiceLog(ctx context.Context, ops operations, name, host st
 		return err
 	}
 	if a.json() {
-		return a.printJSON(view)
+		return a.printer().Document(view)
 	}
 	show, out := a.logText(), ungated(a.out)
 	for line := range strings.Lines(view.Text) {

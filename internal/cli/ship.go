@@ -156,7 +156,7 @@ func (s *shipment) storeAgain(ctx context.Context, known ledger.Revision) error 
 	if _, err = s.snapshot(ctx, known.Pipeline, known.Label); err != nil {
 		return err
 	}
-	s.note("stored the files of %s again: the blob store did not have them", known.Label)
+	s.printer().Note("stored the files of %s again: the blob store did not have them", known.Label)
 	return nil
 }
 
@@ -226,9 +226,9 @@ func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deplo
 		return nil, err
 	case next.refused != nil:
 		return nil, next.refused
-	case next.todo == todoShip:
+	case next.todo == TodoShip:
 		return s.deployAgain(ctx, r)
-	case next.todo == todoNothing:
+	case next.todo == TodoNothing:
 		return s.nothingToDo(ctx, r, next)
 	}
 	s.resumed = next.deployment.Revision != r.Seq

@@ -10,15 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// What ship does, as `waybill plan -o json` names it.
-const (
-	todoShip     = "ship"     // make a deployment of the revision
-	todoContinue = "continue" // take an active deployment further
-	todoRetry    = "retry"    // offer to retry the failed deployment
-	todoApply    = "apply"    // apply the definition alone
-	todoNothing  = "nothing"
-)
-
 // nextStep is what ship does with a revision that is registered.
 type nextStep struct {
 	todo       string
@@ -34,7 +25,7 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 		return nextStep{}, err
 	}
 	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
-		return nextStep{todo: todoShip}, nil
+		return nextStep{todo: TodoShip}, nil
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
@@ -48,20 +39,20 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 	}
 	switch d.Status {
 	case pipeline.StatusActive:
-		return nextStep{todo: todoContinue, deployment: d}, nil
+		return nextStep{todo: TodoContinue, deployment: d}, nil
 	case pipeline.StatusFailed:
-		return nextStep{todo: todoRetry, deployment: d}, nil
+		return nextStep{todo: TodoRetry, deployment: d}, nil
 	case pipeline.StatusFinished:
 		return finishedBefore(ctx, ops, d)
 	default:
 		v, err := ops.Deployment(ctx, refOf(*d))
-		return nextStep{todo: todoNothing, deployment: d, refused: stopped(v)}, err
+		return nextStep{todo: TodoNothing, deployment: d, refused: Stopped(v)}, err
 	}
 }
 
 // finishedBefore is the step of a revision that has finished: none. It is refused when a newer one has replaced it since.
 func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (nextStep, error) {
-	next := nextStep{todo: todoNothing, deployment: d}
+	next := nextStep{todo: TodoNothing, deployment: d}
 	newer, err := replacement(ctx, ops, *d)
 	if err != nil {
 		return next, err

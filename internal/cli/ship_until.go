@@ -45,9 +45,3 @@ func reached(v server.DeploymentView) bool {
 	}
 	return false
 }
-
-// halfway is the last line of a ship that was to go no further.
-func (s *shipment) halfway(v server.DeploymentView) {
-	style := s.style(s.out)
-	s.note("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", style.good("finished:"), v.Label, v.State.Until, refOf(v.Deployment))
-}

@@ -1,19 +1,12 @@
 package cli
 
 import (
-	"os"
 	"regexp"
 	"unicode/utf8"
 )
 
 // style paints words on a terminal. Its zero value paints nothing.
 type style struct{ colours bool }
-
-// style of an output: colours on a terminal, unless NO_COLOR is set or the terminal is a dumb one.
-func (a *app) style(stream any) style {
-	_, terminal := terminalOf(stream)
-	return style{terminal && a.environment("NO_COLOR") == "" && a.environment("TERM") != "dumb"}
-}
 
 func (s style) paint(code, text string) string {
 	if !s.colours || text == "" {
@@ -59,9 +52,4 @@ func cut(text string, columns int) string {
 		i += size
 	}
 	return string(kept)
-}
-
-// dumb reports whether the stream cannot move its cursor.
-func (a *app) dumb(stream *os.File) bool {
-	return stream == nil || a.environment("TERM") == "dumb"
 }

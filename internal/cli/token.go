@@ -107,7 +107,7 @@ func (a *app) createToken(ctx context.Context, l *ledger.Ledger, token ledger.To
 		return err
 	}
 	if a.json() {
-		return a.printJSON(createdToken{Token: token, Secret: secret})
+		return a.printer().Document(createdToken{Token: token, Secret: secret})
 	}
 	_, err := fmt.Fprintln(a.out, secret)
 	return err
@@ -130,32 +130,7 @@ func (a *app) listTokens(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(tokens))
-	}
-	if len(tokens) == 0 {
-		fmt.Fprintln(a.err, "no tokens but the home's")
-		return nil
-	}
-	var t table
-	now := time.Now()
-	t.add("TOKEN", "SCOPES", "CREATED", "STATE")
-	for _, token := range tokens {
-		t.add(token.Name, strings.Join(token.Scopes, ","), ago(now, token.CreatedAt), tokenState(token, now))
-	}
-	return t.write(a.out)
-}
-
-func tokenState(token ledger.Token, now time.Time) string {
-	switch {
-	case !token.RevokedAt.IsZero():
-		return "revoked " + ago(now, token.RevokedAt)
-	case !token.Valid(now):
-		return "expired " + ago(now, token.ExpiresAt)
-	case !token.ExpiresAt.IsZero():
-		return "good until " + token.ExpiresAt.Local().Format("2006-01-02 15:04")
-	}
-	return "good"
+	return List(a.printer(), tokens, "no tokens but the home's", func(tokens []ledger.Token) []string { return Tokens(tokens, time.Now()) })
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {

@@ -41,26 +41,29 @@ func hosts(stage server.StageRun) iter.Seq[server.HostRun] {
 	}
 }
 
-// patience tells a wait that lasts from the moment between two passes.
+// lasts is how long a reason must hold before it is shown: between two passes of the deployer there is one for a moment.
+const lasts = time.Second
+
+// patience finds reasons to wait that last.
 type patience struct {
 	reason string
 	since  time.Time
 }
 
-// lasting is the reason that has stood for a while, by the ledger's time.
+// lasting returns the reason once it has been the same for a while, by the ledger's time.
 func (p *patience) lasting(v server.DeploymentView) string {
 	reason := waitingFor(v)
 	if reason != p.reason {
 		p.reason, p.since = reason, v.Now
 	}
-	if v.Now.Sub(p.since) < viewEvery {
+	if v.Now.Sub(p.since) < lasts {
 		return ""
 	}
 	return reason
 }
 
-// waitingFor is why an active deployment stands still: the first reason, when none of its steps is live. Empty
-// while something runs.
+// waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live. It
+// returns "" while something runs.
 func waitingFor(v server.DeploymentView) string {
 	if v.State.Status != pipeline.StatusActive || v.State.Live > 0 {
 		return ""

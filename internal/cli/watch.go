@@ -13,24 +13,9 @@ import (
 
 // How often a watched deployment is looked at.
 const (
-	frameEvery = 100 * time.Millisecond // a live view moves
-	viewEvery  = time.Second            // attempts and reasons change without an entry
-	awayPause  = time.Second            // between two tries to read a ledger that is away
+	viewEvery = time.Second // attempts and reasons change without an entry
+	awayPause = time.Second // between two tries to read a ledger that is away
 )
-
-// display shows how a deployment goes on.
-type display interface {
-	// entry is told of every row of the deployment, once, in order.
-	entry(e pipeline.Entry) error
-	// view is told where the deployment stands, again and again.
-	view(v server.DeploymentView) error
-	// tick is called often, for what moves by itself.
-	tick(now time.Time) error
-	// away is told that the log cannot be read just now.
-	away(err error) error
-	// close leaves the output ready for other lines.
-	close() error
-}
 
 // watcher follows one deployment until it has ended.
 type watcher struct {
@@ -43,15 +28,15 @@ type watcher struct {
 
 // watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
 func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentView, after int64) (*watcher, error) {
-	d := a.newDisplay(v)
-	if lines, ok := d.(*lineDisplay); ok && after > 0 {
+	d := newDisplay(a.printer(), v)
+	if after > 0 {
 		before, err := ops.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range before {
 			if e.Seq <= after {
-				lines.story.tell(e)
+				d.known(e)
 			}
 		}
 	}
