@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -107,7 +108,7 @@ func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQu
 	if err != nil {
 		return err
 	}
-	return List(a.printer(), found, "no actions", func(found []ledger.ActionState) []string { return Actions(found, time.Now()) })
+	return show.List(a.printer(), found, "no actions", func(found []ledger.ActionState) []string { return show.Actions(found, time.Now()) })
 }
 
 func (a *app) actionShowCommand() *cobra.Command {
@@ -122,7 +123,7 @@ func (a *app) actionShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printer().Answer(x, Action(x, time.Now())...)
+			return a.printer().Answer(x, show.Action(x, time.Now())...)
 		}),
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -66,5 +67,5 @@ func (a *app) listLimits(ctx context.Context, ops operations) error {
 	if err != nil {
 		return err
 	}
-	return List(a.printer(), limits, "no lane is limited, slowed, paused or disabled", func(limits []ledger.Limiter) []string { return Limits(limits, time.Now()) })
+	return show.List(a.printer(), limits, "no lane is limited, slowed, paused or disabled", func(limits []ledger.Limiter) []string { return show.Limits(limits, time.Now()) })
 }

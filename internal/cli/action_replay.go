@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -175,10 +176,10 @@ func (a *app) replayed(r replayReport) error {
 		return err
 	}
 	if r.DryRun {
-		_, err := fmt.Fprintf(a.out, "would replay %s\n", count(r.Found, "action"))
+		_, err := fmt.Fprintf(a.out, "would replay %s\n", show.Count(r.Found, "action"))
 		return err
 	}
-	fmt.Fprintf(a.out, "replayed %s\n", count(r.Created, "action"))
+	fmt.Fprintf(a.out, "replayed %s\n", show.Count(r.Created, "action"))
 	if rest := r.Found - r.Created; rest > 0 {
 		fmt.Fprintf(a.out, "%d were replayed before, or another action with their key lives\n", rest)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/config"
 )
@@ -23,7 +24,7 @@ in the schedule's time zone. Conductors make their actions.`,
 				if err != nil {
 					return err
 				}
-				return List(a.printer(), views, "no schedules; server.yaml describes them under schedules", Schedules)
+				return show.List(a.printer(), views, "no schedules; server.yaml describes them under schedules", show.Schedules)
 			})
 		},
 	}

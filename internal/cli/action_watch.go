@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -82,7 +83,7 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 		if a.json() {
 			return a.printer().Document(state)
 		}
-		_, err = fmt.Fprintf(a.out, "%s: next attempt %s\n", id, clock(now, state.Thread.RunAt))
+		_, err = fmt.Fprintf(a.out, "%s: next attempt %s\n", id, show.Clock(now, state.Thread.RunAt))
 		return err
 	})
 	c.Flags().StringVar(&text, "until", "", "this time (RFC 3339), or this far from now, such as 2h or 7d; at most a year ahead")
@@ -129,7 +130,7 @@ func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) err
 		return err
 	}
 	if !a.json() {
-		fmt.Fprintln(a.out, ActionHead(x.ActionState))
+		fmt.Fprintln(a.out, show.ActionHead(x.ActionState))
 	}
 	var last action.Event
 	err = ops.FollowAction(ctx, id, -1, func(e action.Event) error {
@@ -142,7 +143,7 @@ func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) err
 				return err
 			}
 		}
-		_, err := fmt.Fprintln(a.out, ActionEvent(e, x))
+		_, err := fmt.Fprintln(a.out, show.ActionEvent(e, x))
 		return err
 	}, func() error { return nil })
 	if err != nil {

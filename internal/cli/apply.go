@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -21,7 +22,7 @@ func (a *app) apply(ctx context.Context, ops operations, project project, yes bo
 		out = a.err
 	}
 	if edit.Version > 1 {
-		for _, line := range Edit(edit, a.printer().Style) {
+		for _, line := range show.Edit(edit, a.printer().Style) {
 			fmt.Fprintln(out, line)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -58,9 +59,9 @@ func (a *app) buildLintCommand() *cobra.Command {
 			advice := file.Advice()
 			a.printProblems(advice)
 			if a.json() {
-				return a.printer().Document(list(advice))
+				return a.printer().Document(show.Items(advice))
 			}
-			_, err = fmt.Fprintf(a.out, "%s is sound: %s\n", build.FileName, count(len(file.Stages), "stage"))
+			_, err = fmt.Fprintf(a.out, "%s is sound: %s\n", build.FileName, show.Count(len(file.Stages), "stage"))
 			return err
 		},
 	}
@@ -110,13 +111,13 @@ func (a *app) openBuild(name string) (*results.Reader, error) {
 // lost is the status of a build whose worker died without ending it.
 const lost = build.Status("Lost")
 
-func summarize(r *results.Reader) (BuildSummary, error) {
+func summarize(r *results.Reader) (show.BuildSummary, error) {
 	b, err := r.Build()
 	if err != nil {
-		return BuildSummary{}, err
+		return show.BuildSummary{}, err
 	}
 	last, err := r.Last(0)
-	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Steps: len(b.Plan.Steps),
+	s := show.BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Steps: len(b.Plan.Steps),
 		StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
@@ -138,8 +139,8 @@ func (a *app) buildListCommand() *cobra.Command {
 }
 
 // summaries are the builds that this computer has results of, the newest first.
-func (a *app) summaries() []BuildSummary {
-	var all []BuildSummary
+func (a *app) summaries() []show.BuildSummary {
+	var all []show.BuildSummary
 	for _, root := range a.buildRoots() {
 		for _, id := range root.IDs() {
 			r, err := results.Open(root.Dir(id))
@@ -151,19 +152,19 @@ func (a *app) summaries() []BuildSummary {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(x, y BuildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
+	slices.SortStableFunc(all, func(x, y show.BuildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
 	return all
 }
 
 func (a *app) listBuilds() error {
 	all := a.summaries()
 	if a.json() {
-		return a.printer().Document(list(all))
+		return a.printer().Document(show.Items(all))
 	}
 	if len(all) == 0 {
 		return a.printer().Lines("no builds yet")
 	}
-	return a.printer().Lines(Builds(all, a.shorten, time.Now())...)
+	return a.printer().Lines(show.Builds(all, a.shorten, time.Now())...)
 }
 
 func (a *app) buildShowCommand() *cobra.Command {
@@ -190,7 +191,7 @@ func (a *app) showBuild(name string) error {
 	if err != nil {
 		return err
 	}
-	document := BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}}
+	document := show.BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}}
 	for id := range len(b.Plan.Steps) + 1 {
 		if document.Updates[id], err = r.Updates(id); err != nil {
 			return err
@@ -199,7 +200,7 @@ func (a *app) showBuild(name string) error {
 	if document.Artifacts, err = r.Artifacts(); err != nil {
 		return err
 	}
-	document.Artifacts = list(document.Artifacts)
+	document.Artifacts = show.Items(document.Artifacts)
 	p := a.printer()
-	return p.Answer(document, Build(document, name, p.Style, time.Now())...)
+	return p.Answer(document, show.Build(document, name, p.Style, time.Now())...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -83,7 +84,7 @@ func (a *app) printRaw(e build.Entry) error {
 	if !e.Partial {
 		text = append(text[:len(text):len(text)], '\n')
 	}
-	_, err := ungated(a.out).Write(text)
+	_, err := show.Ungated(a.out).Write(text)
 	return err
 }
 
@@ -94,7 +95,7 @@ func (a *app) copyLog(ctx context.Context, client *server.Client, id, step strin
 		return err
 	}
 	defer body.Close()
-	if _, err := io.Copy(ungated(a.out), body); err != nil {
+	if _, err := io.Copy(show.Ungated(a.out), body); err != nil {
 		return fault.New(fault.Unavailable, "read the log of build %s: %w", id, err)
 	}
 	return nil
@@ -128,7 +129,7 @@ func (p *logPrinter) print(line server.BuildLine) error {
 		text += "\n"
 	}
 	p.begun = p.begun[:0]
-	_, err := io.WriteString(ungated(p.out), text)
+	_, err := io.WriteString(show.Ungated(p.out), text)
 	return err
 }
 
@@ -138,5 +139,5 @@ func (a *app) logText() func([]byte) string {
 	if onTerminal(a.out) {
 		keep = build.IsColour // the user has asked for the log itself
 	}
-	return func(text []byte) string { return closed(build.VisibleColours(text, keep)) }
+	return func(text []byte) string { return show.EndColours(build.VisibleColours(text, keep)) }
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -94,7 +95,7 @@ func deploymentNames(ctx context.Context, s *session) ([]string, error) {
 	found, err := s.Deployments(ctx, ledger.DeploymentQuery{Limit: listLimit})
 	var names []string
 	for _, d := range found {
-		names = append(names, refOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
+		names = append(names, show.RefOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
 	}
 	return names, err
 }
@@ -108,7 +109,7 @@ func targetNames(ctx context.Context, s *session, deployment string) ([]string, 
 	var names []string
 	for _, stage := range v.Stages {
 		names = append(names, stage.Name)
-		for host := range hosts(stage) {
+		for host := range show.Hosts(stage) {
 			names = append(names, strings.TrimPrefix(host.Target, ref.Pipeline+"/"))
 		}
 	}
@@ -165,7 +166,7 @@ func (a *app) completeActions(wanted func(action.Status) bool) completer {
 			var ids []string
 			for _, x := range found {
 				if wanted(x.Thread.Status) && len(ids) < listLimit {
-					ids = append(ids, x.ID.String()+"\t"+ActionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
+					ids = append(ids, x.ID.String()+"\t"+show.ActionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
 				}
 			}
 			return ids, err
@@ -182,7 +183,7 @@ func (a *app) completeTokens(c *cobra.Command, _ []string, _ string) ([]string, 
 		tokens, err := s.ledger.ListTokens(ctx)
 		var names []string
 		for _, t := range tokens {
-			names = append(names, t.Name+"\t"+TokenState(t, time.Now()))
+			names = append(names, t.Name+"\t"+show.TokenState(t, time.Now()))
 		}
 		return names, err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/yamltree"
@@ -70,7 +71,7 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		problems.Sort()
 	}
 	if a.json() {
-		if err := a.printer().Document(list(problems)); err != nil {
+		if err := a.printer().Document(show.Items(problems)); err != nil {
 			return err
 		}
 		return configFault(problems)
@@ -78,15 +79,15 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	a.printProblems(problems)
 	if err := configFault(problems); err != nil {
 		faults := len(problems) - len(problems.Warnings())
-		fmt.Fprintf(a.err, "waybill: %s\n", count(faults, "problem"))
+		fmt.Fprintf(a.err, "waybill: %s\n", show.Count(faults, "problem"))
 		return err
 	}
 	callbacks := 0
 	for _, w := range config.Processes {
 		callbacks += len(w.Callbacks)
 	}
-	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"),
-		count(len(config.Processes), "process"), count(callbacks, "callback"), count(len(config.Schedules), "schedule"))
+	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), show.Count(len(config.Handlers), "handler"),
+		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"))
 	return err
 }
 
@@ -100,7 +101,7 @@ func regionProblems(ctx context.Context, path string, source []byte, cfg config.
 		}
 		if _, err := openAccount(ctx, h); err != nil {
 			at := []string{"handlers", name, "cirrusConf"}
-			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: oneLine(err.Error())})
+			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: show.OneLine(err.Error())})
 		}
 	}
 	return problems

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -83,9 +84,9 @@ func (l *looker) ask(ctx context.Context, path []string, look func(context.Conte
 		if err == nil {
 			return
 		}
-		p := fault.Problem{Position: l.at(path), Code: unreachable, Scope: scopeOf(path), Text: oneLine(err.Error())}
+		p := fault.Problem{Position: l.at(path), Code: unreachable, Scope: scopeOf(path), Text: show.OneLine(err.Error())}
 		if gone, ok := errors.AsType[notThere](err); ok {
-			p.Code, p.Text = missing, oneLine(gone.Error())
+			p.Code, p.Text = missing, show.OneLine(gone.Error())
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -36,7 +37,7 @@ func resolve(ctx context.Context, ops operations, text string) (server.Ref, erro
 	if len(newest) == 0 {
 		return server.Ref{}, fault.New(fault.NotFound, "%s has no deployment yet", text).WithHint("waybill ship")
 	}
-	return refOf(newest[0]), nil
+	return show.RefOf(newest[0]), nil
 }
 
 func byID(ctx context.Context, ops operations, id action.ID) (server.Ref, error) {
@@ -46,7 +47,7 @@ func byID(ctx context.Context, ops operations, id action.ID) (server.Ref, error)
 	}
 	for _, d := range all {
 		if d.ID == id {
-			return refOf(d), nil
+			return show.RefOf(d), nil
 		}
 	}
 	return server.Ref{}, fault.New(fault.NotFound, "there is no deployment %s", id).WithHint("waybill deployment list")

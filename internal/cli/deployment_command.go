@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -96,7 +97,7 @@ func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent se
 		return err
 	}
 	p := a.printer()
-	if err := p.Answer(v, Recorded(v, intent, p.Style, time.Now())); err != nil {
+	if err := p.Answer(v, show.Recorded(v, intent, p.Style, time.Now())); err != nil {
 		return err
 	}
 	if intent.Kind != "hold" && !p.JSON {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -33,7 +34,7 @@ waybill ship does.`,
 				if a.json() {
 					return a.printer().Document(d)
 				}
-				fmt.Fprintf(a.out, "%s  revision %s\n", refOf(d), d.Label)
+				fmt.Fprintf(a.out, "%s  revision %s\n", show.RefOf(d), d.Label)
 				s.warnIfIdle(ctx, a)
 				return nil
 			})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -65,5 +66,5 @@ func (a *app) listDeployments(ctx context.Context, s *session, q ledger.Deployme
 		return err
 	}
 	p := a.printer()
-	return List(p, found, "no deployments", func(found []ledger.Deployment) []string { return Deployments(found, p.Style, time.Now()) })
+	return show.List(p, found, "no deployments", func(found []ledger.Deployment) []string { return show.Deployments(found, p.Style, time.Now()) })
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -27,7 +28,7 @@ func (a *app) deploymentShowCommand() *cobra.Command {
 			if v.State.Status == pipeline.StatusActive && !p.JSON {
 				s.warnIfIdle(ctx, a)
 			}
-			return p.Answer(v, Deployment(v, p.Style, time.Now())...)
+			return p.Answer(v, show.Deployment(v, p.Style, time.Now())...)
 		}),
 	}
 }

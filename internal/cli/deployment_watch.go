@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -25,7 +26,7 @@ Ctrl-C stops the watching only.`,
 				return err
 			}
 			shipped := &shipment{app: a, session: s}
-			a.printer().Note("%s", Header(v, a.printer().Style))
+			a.printer().Note("%s", show.Header(v, a.printer().Style))
 			if v.State.Status == pipeline.StatusActive {
 				s.warnIfIdle(ctx, a)
 			}

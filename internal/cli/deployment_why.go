@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -48,5 +49,5 @@ func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target st
 
 // showOpen prints open steps with their reasons.
 func (a *app) showOpen(ref server.Ref, open []pipeline.StepState) error {
-	return List(a.printer(), open, ref.String()+" has no open step", OpenSteps)
+	return show.List(a.printer(), open, ref.String()+" has no open step", show.OpenSteps)
 }

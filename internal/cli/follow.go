@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -21,7 +22,7 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
 	}
-	s.printer().Note("%s", Header(v, s.printer().Style))
+	s.printer().Note("%s", show.Header(v, s.printer().Style))
 	w, err := s.watcher(ctx, s.session, v, s.since(v))
 	if err != nil {
 		return v, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -87,7 +88,7 @@ func fullTarget(name, target string) string {
 // printLog prints entries in columns whose widths are those of most targets and events.
 func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery, follow bool) error {
 	p := a.printer()
-	each := func(e pipeline.Entry) error { return p.Lines(Entry(e, p.Style, time.Now())) }
+	each := func(e pipeline.Entry) error { return p.Lines(show.Entry(e, p.Style, time.Now())) }
 	if p.JSON {
 		each = func(e pipeline.Entry) error { return p.Line(e) }
 	}

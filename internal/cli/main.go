@@ -11,6 +11,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -26,7 +27,7 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &app{in: os.Stdin, out: newGate(os.Stdout, onTerminal(os.Stdout)), err: newGate(os.Stderr, onTerminal(os.Stderr)), dir: dir, environment: os.Getenv}
+	a := &app{in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr)), dir: dir, environment: os.Getenv}
 	return a.run(ctx, arguments)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
 func (a *app) pipelineCommand() *cobra.Command {
@@ -30,5 +32,5 @@ func (a *app) listPipelines(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return List(a.printer(), all, "no pipelines", Pipelines)
+	return show.List(a.printer(), all, "no pipelines", show.Pipelines)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -115,7 +116,7 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 		return err
 	}
 	a.printProblems(p.warnings)
-	fmt.Fprintf(a.out, "%s is valid: %s\n", a.shorten(p.file), Summary(p.definition))
+	fmt.Fprintf(a.out, "%s is valid: %s\n", a.shorten(p.file), show.Summary(p.definition))
 	return nil
 }
 
@@ -143,5 +144,5 @@ func (a *app) listVersions(ctx context.Context, ops operations, name string) err
 	if err != nil {
 		return err
 	}
-	return List(a.printer(), versions, "no definition was applied", Versions)
+	return show.List(a.printer(), versions, "no definition was applied", show.Versions)
 }

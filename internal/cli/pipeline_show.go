@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
 func (a *app) pipelineShowCommand() *cobra.Command {
@@ -27,7 +29,7 @@ down, and that do not run what their stage has. Without a name: this folder's pi
 					return err
 				}
 				out := a.printer()
-				return out.Answer(p, Pipeline(p, out.Style)...)
+				return out.Answer(p, show.Pipeline(p, out.Style)...)
 			})
 		},
 	}

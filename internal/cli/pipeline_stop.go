@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -61,7 +62,7 @@ func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
 	}
 	switch {
 	case a.json():
-		return a.printer().Document(list(stopped))
+		return a.printer().Document(show.Items(stopped))
 	case len(stopped) == 0:
 		fmt.Fprintf(a.out, "%s: no service runs on a local host\n", name)
 	default:
@@ -163,7 +164,7 @@ func (s *session) awaitStop(ctx context.Context, id action.ID) error {
 		return err
 	}
 	if last.Status != action.Successful {
-		return fault.New(fault.Failed, "action %s ended %s: %s", id, last.Status, firstOf(last.Error, last.Code)).WithHint("waybill action show %s", id)
+		return fault.New(fault.Failed, "action %s ended %s: %s", id, last.Status, show.FirstOf(last.Error, last.Code)).WithHint("waybill action show %s", id)
 	}
 	return nil
 }

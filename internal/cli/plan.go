@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -68,9 +69,9 @@ func (a *app) planWhy(c *cobra.Command, deployment string, arguments []string) e
 }
 
 // showPlan prints a plan. The error is the exit status of a plan that would do something.
-func (a *app) showPlan(d PlanDocument) error {
+func (a *app) showPlan(d show.PlanDocument) error {
 	p := a.printer()
-	if err := p.Answer(d, ShipPlan(d, p.Style)...); err != nil || d.Todo == TodoNothing {
+	if err := p.Answer(d, show.ShipPlan(d, p.Style)...); err != nil || d.Todo == show.TodoNothing {
 		return err
 	}
 	return errPending()
@@ -119,7 +120,7 @@ func (a *app) planStored(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return a.showPlan(PlanDocument{Pipeline: name, Todo: TodoShip, Steps: workOf(v.Steps), Total: v.Total})
+	return a.showPlan(show.PlanDocument{Pipeline: name, Todo: show.TodoShip, Steps: workOf(v.Steps), Total: v.Total})
 }
 
 // openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
@@ -152,23 +153,23 @@ func (a *app) storedElsewhere(h home) bool {
 }
 
 // planFor asks what ship would do with a project, or what its file would change when that is all that was asked.
-func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (PlanDocument, error) {
+func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (show.PlanDocument, error) {
 	name := p.definition.Pipeline
 	proposal := p.proposal(a.user())
 	edit, err := s.PlanEdit(ctx, proposal)
 	if err != nil {
-		return PlanDocument{}, err
+		return show.PlanDocument{}, err
 	}
-	d := PlanDocument{Pipeline: name, Todo: TodoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
+	d := show.PlanDocument{Pipeline: name, Todo: show.TodoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
 	if !edit.Unchanged {
-		d.Todo = TodoApply
+		d.Todo = show.TodoApply
 	}
 	if !editOnly {
 		if err := a.planRevision(ctx, s, p, &d); err != nil {
 			return d, err
 		}
 	}
-	if d.Todo != TodoShip && (!editOnly || edit.Unchanged) {
+	if d.Todo != show.TodoShip && (!editOnly || edit.Unchanged) {
 		return d, nil
 	}
 	v, err := s.Plan(ctx, name, &proposal)
@@ -177,7 +178,7 @@ func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool)
 }
 
 // planRevision finds out what ship would do with the folder's revision.
-func (a *app) planRevision(ctx context.Context, s *session, p project, d *PlanDocument) error {
+func (a *app) planRevision(ctx context.Context, s *session, p project, d *show.PlanDocument) error {
 	tree, err := p.tree(ctx, s.home)
 	if err != nil {
 		return err
@@ -185,7 +186,7 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *PlanDo
 	d.Revision = tree.Label
 	known, err := s.Revision(ctx, d.Pipeline, tree.Label)
 	if fault.Is(err, fault.NotFound) {
-		d.Todo = TodoShip
+		d.Todo = show.TodoShip
 		return nil
 	}
 	if err != nil {
@@ -194,7 +195,7 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *PlanDo
 	if newest, err := isNewest(ctx, s, known); err != nil {
 		return err
 	} else if !newest { // ship does not apply its file
-		d.Todo, d.Edit = TodoNothing, nil
+		d.Todo, d.Edit = show.TodoNothing, nil
 	}
 	next, err := a.nextStep(ctx, s, known, shipFlags{})
 	if err != nil {
@@ -202,9 +203,9 @@ func (a *app) planRevision(ctx context.Context, s *session, p project, d *PlanDo
 	}
 	d.Differs, d.Refused = next.differs, next.refused
 	if next.deployment != nil {
-		d.Deployment = refOf(*next.deployment).String()
+		d.Deployment = show.RefOf(*next.deployment).String()
 	}
-	if next.todo != TodoNothing {
+	if next.todo != show.TodoNothing {
 		d.Todo = next.todo
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -29,7 +30,7 @@ func (a *app) processListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return List(a.printer(), all, "no processes", Processes)
+				return show.List(a.printer(), all, "no processes", show.Processes)
 			})
 		},
 	}
@@ -48,7 +49,7 @@ func (a *app) processShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printer().Answer(p, Process(p)...)
+				return a.printer().Answer(p, show.Process(p)...)
 			})
 		},
 	}

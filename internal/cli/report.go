@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -25,7 +26,7 @@ func (a *app) report(err error) {
 	}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {
 		a.printProblems(problems)
-		fmt.Fprintf(a.err, "waybill: %s; nothing was changed\n", count(Blocking(problems), "problem"))
+		fmt.Fprintf(a.err, "waybill: %s; nothing was changed\n", show.Count(show.Blocking(problems), "problem"))
 		return
 	}
 	fmt.Fprintf(a.err, "waybill: %s\n", strings.TrimRight(err.Error(), "\n"))
@@ -40,7 +41,7 @@ func (a *app) printProblems(problems fault.Problems) {
 	if onTerminal(a.err) {
 		source = a.sourceLines()
 	}
-	for _, line := range Problems(problems, a.shorten, source) {
+	for _, line := range show.Problems(problems, a.shorten, source) {
 		fmt.Fprintln(a.err, line)
 	}
 }

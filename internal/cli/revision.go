@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
@@ -41,7 +42,7 @@ func (a *app) listRevisions(ctx context.Context, ops operations, name string, li
 	if err != nil {
 		return err
 	}
-	return List(a.printer(), found, "no revisions", func(found []ledger.Revision) []string { return Revisions(found, time.Now()) })
+	return show.List(a.printer(), found, "no revisions", func(found []ledger.Revision) []string { return show.Revisions(found, time.Now()) })
 }
 
 func (a *app) revisionShowCommand() *cobra.Command {
@@ -79,5 +80,5 @@ func (a *app) showRevision(ctx context.Context, ops operations, name, label stri
 	if err != nil {
 		return err
 	}
-	return a.printer().Answer(revisionDocument{Revision: r, Deployments: list(made)}, Revision(r, made)...)
+	return a.printer().Answer(revisionDocument{Revision: r, Deployments: show.Items(made)}, show.Revision(r, made)...)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -117,7 +118,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	}
 	a.printProblems(problems.Warnings())
 	if flags.dryRun {
-		return a.printer().Answer(plan, BuildPlan(plan)...)
+		return a.printer().Answer(plan, show.BuildPlan(plan)...)
 	}
 	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
 }
@@ -246,11 +247,11 @@ func (a *app) work(ctx context.Context, j job) error {
 		Runner: runnerProcess, Version: version().Version, StartedAt: time.Now().UTC()}); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	view := newBuildView(a.printer(), BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
-	view.begin()
+	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
+	view.Begin()
 	result, err := worker.New(worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner,
 		Store: store, Observer: view, Scratch: j.source.scratch}).Run(ctx)
-	view.end(result)
+	view.End(result)
 	if err := errors.Join(err, store.Close()); err != nil {
 		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -55,7 +56,7 @@ func (a *app) printServiceLog(ctx context.Context, ops operations, name, host st
 	if a.json() {
 		return a.printer().Document(view)
 	}
-	show, out := a.logText(), ungated(a.out)
+	show, out := a.logText(), show.Ungated(a.out)
 	for line := range strings.Lines(view.Text) {
 		if _, err := io.WriteString(out, show([]byte(strings.TrimSuffix(line, "\n")))+"\n"); err != nil {
 			return fmt.Errorf("write output: %w", err)

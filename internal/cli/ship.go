@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -226,9 +227,9 @@ func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deplo
 		return nil, err
 	case next.refused != nil:
 		return nil, next.refused
-	case next.todo == TodoShip:
+	case next.todo == show.TodoShip:
 		return s.deployAgain(ctx, r)
-	case next.todo == TodoNothing:
+	case next.todo == show.TodoNothing:
 		return s.nothingToDo(ctx, r, next)
 	}
 	s.resumed = next.deployment.Revision != r.Seq

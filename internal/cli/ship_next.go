@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -25,7 +26,7 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 		return nextStep{}, err
 	}
 	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
-		return nextStep{todo: TodoShip}, nil
+		return nextStep{todo: show.TodoShip}, nil
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
@@ -39,26 +40,26 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 	}
 	switch d.Status {
 	case pipeline.StatusActive:
-		return nextStep{todo: TodoContinue, deployment: d}, nil
+		return nextStep{todo: show.TodoContinue, deployment: d}, nil
 	case pipeline.StatusFailed:
-		return nextStep{todo: TodoRetry, deployment: d}, nil
+		return nextStep{todo: show.TodoRetry, deployment: d}, nil
 	case pipeline.StatusFinished:
 		return finishedBefore(ctx, ops, d)
 	default:
-		v, err := ops.Deployment(ctx, refOf(*d))
-		return nextStep{todo: TodoNothing, deployment: d, refused: Stopped(v)}, err
+		v, err := ops.Deployment(ctx, show.RefOf(*d))
+		return nextStep{todo: show.TodoNothing, deployment: d, refused: show.Stopped(v)}, err
 	}
 }
 
 // finishedBefore is the step of a revision that has finished: none. It is refused when a newer one has replaced it since.
 func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (nextStep, error) {
-	next := nextStep{todo: TodoNothing, deployment: d}
+	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, ops, *d)
 	if err != nil {
 		return next, err
 	}
 	if newer != nil {
-		next.refused = fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, refOf(*d), refOf(*newer), newer.Label).
+		next.refused = fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, show.RefOf(*d), show.RefOf(*newer), newer.Label).
 			WithHint("waybill ship --again, to deploy %s once more", d.Label)
 		return next, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -11,11 +12,11 @@ import (
 
 // inProgress prints what a deployment that an earlier run left active continues with.
 func (s *shipment) inProgress(ctx context.Context, d ledger.Deployment) error {
-	v, err := s.Deployment(ctx, refOf(d))
+	v, err := s.Deployment(ctx, show.RefOf(d))
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return err
 	}
-	s.printer().Note("%s", InProgress(v))
+	s.printer().Note("%s", show.InProgress(v))
 	return nil
 }
 
@@ -27,7 +28,7 @@ func (s *shipment) nothingToDo(ctx context.Context, r ledger.Revision, next next
 			return nil, err
 		}
 	}
-	s.printer().Note("nothing to do: %s finished as %s, %s", d.Label, refOf(d), ago(time.Now(), d.EndedAt))
+	s.printer().Note("nothing to do: %s finished as %s, %s", d.Label, show.RefOf(d), show.Ago(time.Now(), d.EndedAt))
 	for _, text := range next.differs {
 		s.printer().Note("but %s", text)
 	}
@@ -55,21 +56,21 @@ func replacement(ctx context.Context, ops operations, d ledger.Deployment) (*led
 func (s *shipment) outcome(ctx context.Context, v server.DeploymentView) (again bool, err error) {
 	switch v.State.Status {
 	case pipeline.StatusFinished:
-		s.printer().Note("%s", Finished(v, s.printer().Style, s.printer().Columns))
+		s.printer().Note("%s", show.Finished(v, s.printer().Style, s.printer().Columns))
 		return false, nil
 	case pipeline.StatusFailed:
 		return s.failed(ctx, v)
 	case pipeline.StatusActive:
-		s.printer().Note("%s", Halfway(v, s.printer().Style))
+		s.printer().Note("%s", show.Halfway(v, s.printer().Style))
 		return false, nil
 	default:
-		return false, Stopped(v)
+		return false, show.Stopped(v)
 	}
 }
 
 // failed says what failed, why, and what to do; at a terminal it offers the retry.
 func (s *shipment) failed(ctx context.Context, v server.DeploymentView) (again bool, err error) {
-	ref, err := refOf(v.Deployment), Failed(v)
+	ref, err := show.RefOf(v.Deployment), show.Failed(v)
 	if s.json() || !onTerminal(s.out) || !s.canAsk() {
 		return false, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -20,7 +22,7 @@ handler, and what comes next. The exit status says only whether it could be read
 				if err != nil {
 					return err
 				}
-				return a.printer().Answer(v, Status(v)...)
+				return a.printer().Answer(v, show.Status(v)...)
 			})
 		},
 	}

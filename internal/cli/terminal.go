@@ -5,12 +5,14 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
 // terminalOf returns the file behind a stream when that is a terminal.
 func terminalOf(stream any) (*os.File, bool) {
 	if w, ok := stream.(io.Writer); ok {
-		stream = ungated(w)
+		stream = show.Ungated(w)
 	}
 	f, ok := stream.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
@@ -33,8 +35,8 @@ func sizeOf(terminal *os.File) (columns, rows int) {
 
 // printer returns how this command line prints. There are colours on a terminal, unless NO_COLOR is set or the terminal
 // is a dumb one.
-func (a *app) printer() Printer {
-	p := Printer{Out: a.out, Err: a.err, JSON: a.json()}
+func (a *app) printer() show.Printer {
+	p := show.Printer{Out: a.out, Err: a.err, JSON: a.json()}
 	file, ok := terminalOf(a.out)
 	if !ok {
 		return p
@@ -43,7 +45,7 @@ func (a *app) printer() Printer {
 	if a.environment("TERM") == "dumb" {
 		return p
 	}
-	p.Style = style{a.environment("NO_COLOR") == ""}
-	p.Screen = &screen{out: file, size: func() (int, int) { return sizeOf(file) }}
+	p.Style = show.Style{Colours: a.environment("NO_COLOR") == ""}
+	p.Screen = &show.Screen{Out: file, Size: func() (int, int) { return sizeOf(file) }}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -79,7 +80,7 @@ func newToken(name string, wanted []string, expires string, now time.Time) (ledg
 	for _, scope := range wanted {
 		if !slices.Contains(scopes(), scope) {
 			return token, fault.New(fault.Invalid, "there is no scope %q", scope).
-				WithHint("--scope %s", firstOf(fault.Nearest(scope, scopes()), strings.Join(scopes(), ", ")))
+				WithHint("--scope %s", show.FirstOf(fault.Nearest(scope, scopes()), strings.Join(scopes(), ", ")))
 		}
 	}
 	if expires != "" {
@@ -130,7 +131,7 @@ func (a *app) listTokens(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	return List(a.printer(), tokens, "no tokens but the home's", func(tokens []ledger.Token) []string { return Tokens(tokens, time.Now()) })
+	return show.List(a.printer(), tokens, "no tokens but the home's", func(tokens []ledger.Token) []string { return show.Tokens(tokens, time.Now()) })
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -22,13 +23,13 @@ type watcher struct {
 	operations
 	ref     server.Ref
 	after   int64 // entries up to here are known
-	display display
+	display show.Display
 	enough  func(server.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
 // watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
 func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentView, after int64) (*watcher, error) {
-	d := newDisplay(a.printer(), v)
+	d := show.NewDisplay(a.printer(), v)
 	if after > 0 {
 		before, err := ops.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
 		if err != nil {
@@ -36,11 +37,11 @@ func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentVi
 		}
 		for _, e := range before {
 			if e.Seq <= after {
-				d.known(e)
+				d.Known(e)
 			}
 		}
 	}
-	return &watcher{operations: ops, ref: refOf(v.Deployment), after: after, display: d}, nil
+	return &watcher{operations: ops, ref: show.RefOf(v.Deployment), after: after, display: d}, nil
 }
 
 // run returns how the deployment stands at its end, or why the watching ended before: the cause of ctx.
@@ -59,7 +60,7 @@ func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	if err == nil {
 		err = w.rest(ctx)
 	}
-	return v, errors.Join(err, w.display.close())
+	return v, errors.Join(err, w.display.Close())
 }
 
 // follow hands over entries until its context ends; a ledger that is away is asked again.
@@ -81,7 +82,7 @@ func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeli
 
 // loop shows entries and views until the deployment is no longer active.
 func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (server.DeploymentView, error) {
-	ticker := time.NewTicker(frameEvery)
+	ticker := time.NewTicker(show.FrameEvery)
 	defer ticker.Stop()
 	var v server.DeploymentView
 	looked, stale := time.Time{}, true
@@ -92,7 +93,7 @@ func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 		case e := <-entries:
 			stale = true
 			w.after = e.Seq
-			if err := w.display.entry(e); err != nil {
+			if err := w.display.Entry(e); err != nil {
 				return v, err
 			}
 		case now := <-ticker.C:
@@ -104,7 +105,7 @@ func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 				}
 				looked, stale = now, false
 			}
-			if err := w.display.tick(now); err != nil {
+			if err := w.display.Tick(now); err != nil {
 				return v, err
 			}
 		}
@@ -118,12 +119,12 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 	case ctx.Err() != nil:
 		return last, false, context.Cause(ctx)
 	case fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable):
-		return last, false, w.display.away(err)
+		return last, false, w.display.Away(err)
 	case err != nil:
 		return last, false, err
 	}
 	ended = v.State.Status != pipeline.StatusActive || w.enough != nil && w.enough(v)
-	return v, ended, w.display.view(v)
+	return v, ended, w.display.View(v)
 }
 
 // rest shows the entries that were written since the last one shown.
@@ -134,7 +135,7 @@ func (w *watcher) rest(ctx context.Context) error {
 	}
 	for _, e := range entries {
 		w.after = e.Seq
-		if err := w.display.entry(e); err != nil {
+		if err := w.display.Entry(e); err != nil {
 			return err
 		}
 	}

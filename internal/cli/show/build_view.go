@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -73,7 +73,7 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 }
 
 // rows is the tree: a line per step that has something to show.
-func (b *buildBoard) rows(s style, now time.Time, spinner string) []string {
+func (b *buildBoard) rows(s Style, now time.Time, spinner string) []string {
 	width := 0
 	for _, step := range b.plan.Steps {
 		width = max(width, len([]rune(step.Path())))
@@ -86,7 +86,7 @@ func (b *buildBoard) rows(s style, now time.Time, spinner string) []string {
 }
 
 // row is one step: ✓ test/vet  1.9s.
-func (b *buildBoard) row(step build.PlanStep, s style, now time.Time, spinner string, width int) string {
+func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner string, width int) string {
 	row := b.steps[step.ID]
 	name := fmt.Sprintf("%-*s", width, step.Path())
 	elapsed := "      "
@@ -100,7 +100,7 @@ func (b *buildBoard) row(step build.PlanStep, s style, now time.Time, spinner st
 	return strings.TrimRight(text, " ")
 }
 
-func (b *buildBoard) sign(row *buildRow, s style, spinner string) string {
+func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 	switch row.status {
 	case build.Completed:
 		return s.good("✓")
@@ -120,9 +120,9 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	case build.Completed:
 		return ""
 	case build.Failed, build.TimedOut:
-		return fmt.Sprintf("%s, %s   %s", row.status, oneLine(row.reason), step.At)
+		return fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
 	case build.Canceled, build.Skipped:
-		return fmt.Sprintf("%s: %s", row.status, oneLine(row.reason))
+		return fmt.Sprintf("%s: %s", row.status, OneLine(row.reason))
 	case build.Pending:
 		return b.waits(step)
 	}
@@ -147,7 +147,7 @@ func (b *buildBoard) waits(step build.PlanStep) string {
 }
 
 // failure is the end of a failed step's log, and where the whole of it is.
-func (b *buildBoard) failure(step build.PlanStep, s style, logCommand string) []string {
+func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
 	row := b.steps[step.ID]
 	var out []string
 	for _, line := range row.tail {
@@ -159,13 +159,13 @@ func (b *buildBoard) failure(step build.PlanStep, s style, logCommand string) []
 		}
 	}
 	if row.entries > int64(len(row.tail)) {
-		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", count(int(row.entries), "line"), logCommand, step.Path()))
+		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, step.Path()))
 	}
 	return out
 }
 
 // summary is the tree at the end, failed steps with their last lines.
-func (b *buildBoard) summary(s style, logCommand string) []string {
+func (b *buildBoard) summary(s Style, logCommand string) []string {
 	width := 0
 	for _, step := range b.plan.Steps {
 		width = max(width, len([]rune(step.Path())))
@@ -182,8 +182,8 @@ func (b *buildBoard) summary(s style, logCommand string) []string {
 
 // buildView shows a build that this process runs.
 type buildView interface {
-	begin()
-	end(result build.Status)
+	Begin()
+	End(result build.Status)
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
@@ -198,8 +198,8 @@ type BuildHead struct {
 	Plan    *build.Plan
 }
 
-// newBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
-func newBuildView(p Printer, head BuildHead) buildView {
+// NewBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
+func NewBuildView(p Printer, head BuildHead) buildView {
 	base := &buildScene{Printer: p, head: head, board: newBuildBoard(head.Plan, time.Now())}
 	switch {
 	case p.JSON:
@@ -228,7 +228,7 @@ func (v *buildScene) opening() []string {
 		return append(lines, v.nothing())
 	}
 	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
-		count(len(v.head.Plan.Steps), "step"), v.head.Results))
+		Count(len(v.head.Plan.Steps), "step"), v.head.Results))
 }
 
 // nothing says why no stage is left.

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -33,11 +33,11 @@ func lastText(p server.PipelineView) string {
 	if p.Last == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%s %s %s", refOf(*p.Last), p.Last.Label, p.Last.Status)
+	return fmt.Sprintf("%s %s %s", RefOf(*p.Last), p.Last.Label, p.Last.Status)
 }
 
 // Pipeline returns what is at each stage of a pipeline, its active deployments, and the hosts that differ.
-func Pipeline(p server.PipelineView, s style) []string {
+func Pipeline(p server.PipelineView, s Style) []string {
 	var t table
 	for _, stage := range p.Stages {
 		t.add("  "+stage.Name, standingText(stage), insideText(stage))
@@ -56,7 +56,7 @@ func Pipeline(p server.PipelineView, s style) []string {
 		lines = append(lines, fmt.Sprintf("%s %s %s", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason))
 	}
 	if p.Last != nil && p.Last.Status == pipeline.StatusFailed {
-		lines = append(lines, fmt.Sprintf("%s %s: waybill deployment show %s", s.bad("failed:"), refOf(*p.Last), refOf(*p.Last)))
+		lines = append(lines, fmt.Sprintf("%s %s: waybill deployment show %s", s.bad("failed:"), RefOf(*p.Last), RefOf(*p.Last)))
 	}
 	return lines
 }
@@ -74,7 +74,7 @@ func activeText(name string, d pipeline.DeploymentState) string {
 }
 
 // hostRemarks returns the reasons to look at a host: an untested release, or a service that is down or was restarted.
-func hostRemarks(pipelineName string, h server.HostView, s style) (remarks []string) {
+func hostRemarks(pipelineName string, h server.HostView, s Style) (remarks []string) {
 	name := strings.TrimPrefix(h.Target, pipelineName+"/")
 	if h.Runs != nil && h.Runs.Doubt != "" {
 		remarks = append(remarks, fmt.Sprintf("%s %s runs %s of #%d", s.warn(h.Runs.Doubt+":"), name, h.Runs.Label, h.Runs.Deployment))
@@ -99,7 +99,7 @@ func insideText(stage server.StageView) string {
 	for _, in := range stage.Inside {
 		text := fmt.Sprintf("<- %s (#%d)", in.Label, in.Deployment)
 		if in.Hosts > 0 {
-			text += fmt.Sprintf(", %d of %s", in.HostsDone, count(in.Hosts, "host"))
+			text += fmt.Sprintf(", %d of %s", in.HostsDone, Count(in.Hosts, "host"))
 		}
 		if in.Status != pipeline.StatusActive {
 			text += ", " + string(in.Status)
@@ -125,11 +125,11 @@ func Summary(d pipeline.Definition) string {
 	for range d.EachHost() {
 		hosts++
 	}
-	return fmt.Sprintf("pipeline %s, %s, %s", d.Pipeline, count(len(d.Stages), "stage"), count(hosts, "host"))
+	return fmt.Sprintf("pipeline %s, %s, %s", d.Pipeline, Count(len(d.Stages), "stage"), Count(hosts, "host"))
 }
 
 // Edit returns what an edit changes, and what that does to each deployment inside.
-func Edit(edit server.EditView, s style) []string {
+func Edit(edit server.EditView, s Style) []string {
 	words := joinWords(edit.Words)
 	if edit.Version == 1 {
 		words = "a new pipeline, " + edit.Pipeline
@@ -162,7 +162,7 @@ func Revisions(found []ledger.Revision, now time.Time) []string {
 	var t table
 	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
 	for _, r := range found {
-		t.add(r.Label, r.State, dash(r.By), ago(now, r.CreatedAt), r.Subject)
+		t.add(r.Label, r.State, dash(r.By), Ago(now, r.CreatedAt), r.Subject)
 	}
 	return t.lines()
 }
@@ -179,7 +179,7 @@ func Revision(r ledger.Revision, made []ledger.Deployment) []string {
 		t.add("artifact "+artifact.Label, fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name))
 	}
 	for _, d := range made {
-		t.add("deployment", fmt.Sprintf("%s  %s", refOf(d), d.Status))
+		t.add("deployment", fmt.Sprintf("%s  %s", RefOf(d), d.Status))
 	}
 	return t.lines()
 }

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -10,29 +10,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// display shows the progress of a deployment.
-type display interface {
-	// known takes an entry from before the display began: it is not shown, but it dates the steps that run.
-	known(e pipeline.Entry)
-	// entry takes every later entry of the deployment, once, in order.
-	entry(e pipeline.Entry) error
-	// view takes the present state of the deployment, again and again.
-	view(v server.DeploymentView) error
-	// tick is called often, for what moves by itself.
-	tick(now time.Time) error
-	// away takes the error while the log cannot be read.
-	away(err error) error
-	// close leaves the output ready for other lines.
-	close() error
+// Display shows the progress of a deployment.
+type Display interface {
+	// Known takes an entry from before the display began: it is not shown, but it dates the steps that run.
+	Known(e pipeline.Entry)
+	// Entry takes every later entry of the deployment, once, in order.
+	Entry(e pipeline.Entry) error
+	// View takes the present state of the deployment, again and again.
+	View(v server.DeploymentView) error
+	// Tick is called often, for what moves by itself.
+	Tick(now time.Time) error
+	// Away takes the error while the log cannot be read.
+	Away(err error) error
+	// Close leaves the output ready for other lines.
+	Close() error
 }
 
-// newDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
-func newDisplay(p Printer, v server.DeploymentView) display {
+// NewDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
+func NewDisplay(p Printer, v server.DeploymentView) Display {
 	switch {
 	case p.JSON:
 		return &entryDisplay{p}
 	case p.Screen != nil:
-		return &liveDisplay{style: p.Style, screen: p.Screen, last: v, read: time.Now()}
+		return &liveDisplay{Style: p.Style, screen: p.Screen, last: v, read: time.Now()}
 	}
 	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), told: map[action.ID]int{}}
 }
@@ -40,12 +40,12 @@ func newDisplay(p Printer, v server.DeploymentView) display {
 // entryDisplay writes each entry as one line of JSON.
 type entryDisplay struct{ Printer }
 
-func (d *entryDisplay) known(pipeline.Entry)             {}
-func (d *entryDisplay) entry(e pipeline.Entry) error     { return d.Line(e) }
-func (d *entryDisplay) view(server.DeploymentView) error { return nil }
-func (d *entryDisplay) tick(time.Time) error             { return nil }
-func (d *entryDisplay) close() error                     { return nil }
-func (d *entryDisplay) away(err error) error {
+func (d *entryDisplay) Known(pipeline.Entry)             {}
+func (d *entryDisplay) Entry(e pipeline.Entry) error     { return d.Line(e) }
+func (d *entryDisplay) View(server.DeploymentView) error { return nil }
+func (d *entryDisplay) Tick(time.Time) error             { return nil }
+func (d *entryDisplay) Close() error                     { return nil }
+func (d *entryDisplay) Away(err error) error {
 	_, failed := fmt.Fprintf(d.Err, "waybill: waiting for the log: %v\n", err)
 	return failed
 }
@@ -68,11 +68,11 @@ func (d *lineDisplay) print(text string) error {
 	return err
 }
 
-func (d *lineDisplay) known(e pipeline.Entry)       { d.story.tell(e) }
-func (d *lineDisplay) entry(e pipeline.Entry) error { return d.print(d.story.tell(e)) }
+func (d *lineDisplay) Known(e pipeline.Entry)       { d.story.tell(e) }
+func (d *lineDisplay) Entry(e pipeline.Entry) error { return d.print(d.story.tell(e)) }
 
-// view tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
-func (d *lineDisplay) view(v server.DeploymentView) error {
+// View tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
+func (d *lineDisplay) View(v server.DeploymentView) error {
 	d.isAway = false
 	for step := range steps(v) {
 		ended := endedAttempts(step)
@@ -92,46 +92,46 @@ func (d *lineDisplay) view(v server.DeploymentView) error {
 	return d.print("  waiting: " + reason)
 }
 
-func (d *lineDisplay) tick(time.Time) error { return nil }
-func (d *lineDisplay) close() error         { return nil }
+func (d *lineDisplay) Tick(time.Time) error { return nil }
+func (d *lineDisplay) Close() error         { return nil }
 
-func (d *lineDisplay) away(err error) error {
+func (d *lineDisplay) Away(err error) error {
 	if d.isAway {
 		return nil
 	}
 	d.isAway = true
-	return d.print("  waiting for the log: " + oneLine(err.Error()))
+	return d.print("  waiting for the log: " + OneLine(err.Error()))
 }
 
 // liveDisplay redraws the deployment's board in place.
 type liveDisplay struct {
-	style
-	screen *screen
+	Style
+	screen *Screen
 	last   server.DeploymentView
 	read   time.Time // when last was read, by this process's clock
 	reason string    // why the log cannot be read
 	wait   patience
 }
 
-func (d *liveDisplay) known(pipeline.Entry)       {}
-func (d *liveDisplay) entry(pipeline.Entry) error { return nil }
+func (d *liveDisplay) Known(pipeline.Entry)       {}
+func (d *liveDisplay) Entry(pipeline.Entry) error { return nil }
 
-func (d *liveDisplay) view(v server.DeploymentView) error {
+func (d *liveDisplay) View(v server.DeploymentView) error {
 	d.last, d.read, d.reason = v, time.Now(), ""
 	return nil
 }
 
-func (d *liveDisplay) away(err error) error {
-	d.reason = oneLine(err.Error())
+func (d *liveDisplay) Away(err error) error {
+	d.reason = OneLine(err.Error())
 	return nil
 }
 
-// tick draws a frame: what runs gets older although nothing was read.
-func (d *liveDisplay) tick(now time.Time) error {
+// Tick draws a frame: what runs gets older although nothing was read.
+func (d *liveDisplay) Tick(now time.Time) error {
 	v := d.last
 	v.Now = v.Now.Add(now.Sub(d.read))
-	columns, rows := d.screen.size()
-	l := layout{style: d.style, columns: columns}
+	columns, rows := d.screen.Size()
+	l := layout{Style: d.Style, columns: columns}
 	frame := l.render(squeeze(boardLines(v), max(3, rows-3)))
 	return d.screen.draw(append(frame, l.fit(d.status(v, now))))
 }
@@ -149,10 +149,10 @@ func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
 	}
 }
 
-// close draws the board once more, whole: it is what stays on the terminal.
-func (d *liveDisplay) close() error {
-	columns, _ := d.screen.size()
-	err := d.screen.draw(layout{style: d.style, columns: columns}.render(boardLines(d.last)))
+// Close draws the board once more, whole: it is what stays on the terminal.
+func (d *liveDisplay) Close() error {
+	columns, _ := d.screen.Size()
+	err := d.screen.draw(layout{Style: d.Style, columns: columns}.render(boardLines(d.last)))
 	d.screen.leave()
 	return err
 }

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ func Tokens(tokens []ledger.Token, now time.Time) []string {
 	var t table
 	t.add("TOKEN", "SCOPES", "CREATED", "STATE")
 	for _, token := range tokens {
-		t.add(token.Name, strings.Join(token.Scopes, ","), ago(now, token.CreatedAt), TokenState(token, now))
+		t.add(token.Name, strings.Join(token.Scopes, ","), Ago(now, token.CreatedAt), TokenState(token, now))
 	}
 	return t.lines()
 }
@@ -71,9 +71,9 @@ func Tokens(tokens []ledger.Token, now time.Time) []string {
 func TokenState(token ledger.Token, now time.Time) string {
 	switch {
 	case !token.RevokedAt.IsZero():
-		return "revoked " + ago(now, token.RevokedAt)
+		return "revoked " + Ago(now, token.RevokedAt)
 	case !token.Valid(now):
-		return "expired " + ago(now, token.ExpiresAt)
+		return "expired " + Ago(now, token.ExpiresAt)
 	case !token.ExpiresAt.IsZero():
 		return "good until " + token.ExpiresAt.Local().Format("2006-01-02 15:04")
 	}

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // BuildPlan returns what `waybill run` would run, after what, and how.
 func BuildPlan(p *build.Plan) []string {
-	head := fmt.Sprintf("%s: %s in %s", p.File, count(len(p.Steps), "step"), count(len(p.Stages), "stage"))
+	head := fmt.Sprintf("%s: %s in %s", p.File, Count(len(p.Steps), "step"), Count(len(p.Stages), "stage"))
 	if p.Environment != "" {
 		head += ", environment " + p.Environment
 	}

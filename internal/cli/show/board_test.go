@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"strings"
@@ -95,7 +95,7 @@ func TestBoardTellsAttemptsThatWereCutOffFromThoseThatFailed(t *testing.T) {
 func TestBoardNeverGetsWiderThanTheTerminal(t *testing.T) {
 	t.Parallel()
 	for columns := 20; columns < 120; columns += 7 {
-		for _, text := range (layout{style: style{colours: true}, columns: columns}).render(boardLines(greeterView())) {
+		for _, text := range (layout{Style: Style{Colours: true}, columns: columns}).render(boardLines(greeterView())) {
 			if width := printedWidth(text); width > columns {
 				t.Errorf("%d columns wide on a terminal of %d: %q", width, columns, text)
 			}
@@ -146,7 +146,7 @@ func TestBoardFitsTheScreenAndKeepsWhatMatters(t *testing.T) {
 
 func TestCutCountsColumnsNotBytes(t *testing.T) {
 	t.Parallel()
-	s := style{colours: true}
+	s := Style{Colours: true}
 	for _, c := range []struct {
 		text    string
 		columns int

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func Actions(found []ledger.ActionState, now time.Time) []string {
 	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
 	for _, x := range found {
 		t.add(x.ID.String(), ActionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy),
-			ago(now, x.EnqueuedAt), cut(oneLine(x.Error), reasonWidth))
+			Ago(now, x.EnqueuedAt), cut(OneLine(x.Error), reasonWidth))
 	}
 	return t.lines()
 }
@@ -27,9 +27,9 @@ func Actions(found []ledger.ActionState, now time.Time) []string {
 // ActionName returns the name of an action; for a step it begins with the deployment.
 func ActionName(x ledger.ActionState) string {
 	if x.Step == nil {
-		return firstOf(x.Name, x.Handler)
+		return FirstOf(x.Name, x.Handler)
 	}
-	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, firstOf(x.Name, x.Step.Event+" "+x.Step.Target))
+	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, FirstOf(x.Name, x.Step.Event+" "+x.Step.Target))
 }
 
 // attemptsText returns the number of an attempt and how many are allowed: 1/3. An attempt that runs or succeeded is the
@@ -51,7 +51,7 @@ func ActionHead(x ledger.ActionState) string {
 
 // Action returns an action with its events, its output, and the actions that it created.
 func Action(x server.ActionView, now time.Time) []string {
-	lines := []string{ActionHead(x.ActionState) + "  created " + clock(now, x.EnqueuedAt)}
+	lines := []string{ActionHead(x.ActionState) + "  created " + Clock(now, x.EnqueuedAt)}
 	for _, e := range x.Events {
 		lines = append(lines, ActionEvent(e, x))
 	}
@@ -65,7 +65,7 @@ func Action(x server.ActionView, now time.Time) []string {
 		}
 	}
 	for _, c := range x.Children {
-		lines = append(lines, fmt.Sprintf("asked for: %s  %s %s  %s", c.ID, c.Kind, firstOf(c.Name, c.Handler), strings.ToLower(c.Status.String())))
+		lines = append(lines, fmt.Sprintf("asked for: %s  %s %s  %s", c.ID, c.Kind, FirstOf(c.Name, c.Handler), strings.ToLower(c.Status.String())))
 	}
 	if len(x.Output) > 0 && string(x.Output) != "null" {
 		lines = append(lines, "output: "+string(x.Output))
@@ -85,14 +85,14 @@ func ActionEvent(e action.Event, x server.ActionView) string {
 	}
 	remark := eventRemark(e)
 	if e.Status == action.Successful {
-		remark = firstOf(server.TextOf(x.Output), remark)
+		remark = FirstOf(server.TextOf(x.Output), remark)
 	}
 	return fmt.Sprintf("%3d  %s  %-10s  %3s  %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Status, attempts, dash(remark))
 }
 
 // eventRemark returns the instance that began an attempt, or what went wrong and when the next attempt begins.
 func eventRemark(e action.Event) string {
-	text := firstOf(e.Error, e.Code)
+	text := FirstOf(e.Error, e.Code)
 	switch {
 	case e.Status == action.Running:
 		return e.Source
@@ -101,7 +101,7 @@ func eventRemark(e action.Event) string {
 	}
 	next := "next attempt now"
 	if wait := e.Until.Sub(e.At); wait > 0 {
-		next = fmt.Sprintf("next attempt %s (in %s)", clock(e.At, e.Until), wait.Round(100*time.Millisecond))
+		next = fmt.Sprintf("next attempt %s (in %s)", Clock(e.At, e.Until), wait.Round(100*time.Millisecond))
 	}
 	if text == "" {
 		return next

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"iter"
@@ -17,7 +17,7 @@ func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
 					return
 				}
 			}
-			for host := range hosts(stage) {
+			for host := range Hosts(stage) {
 				for _, step := range host.Steps {
 					if !yield(step) {
 						return
@@ -28,8 +28,8 @@ func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
 	}
 }
 
-// hosts walks the hosts of a stage.
-func hosts(stage server.StageRun) iter.Seq[server.HostRun] {
+// Hosts walks the hosts of a stage.
+func Hosts(stage server.StageRun) iter.Seq[server.HostRun] {
 	return func(yield func(server.HostRun) bool) {
 		for _, group := range stage.Groups {
 			for _, host := range group.Hosts {
@@ -78,7 +78,7 @@ func waitingFor(v server.DeploymentView) string {
 		if stage.Reason != "" {
 			return stage.Reason
 		}
-		for host := range hosts(stage) {
+		for host := range Hosts(stage) {
 			if host.State == server.RunWaiting && host.Reason != "" {
 				return host.Reason
 			}

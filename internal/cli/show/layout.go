@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // layout turns rows into text of a given width.
 type layout struct {
-	style
+	Style
 	columns int // of the output; 0: as wide as the text
 }
 
@@ -106,7 +106,7 @@ func fold(lines []line, quiet func([]line) bool) []line {
 			end++
 		}
 		if stage := lines[start:end]; len(stage) > 1 && quiet(stage) {
-			folded = append(folded, line{stage: stage[0].stage, name: "all", state: stage[0].state, word: stage[0].word, detail: count(len(stage), "host")})
+			folded = append(folded, line{stage: stage[0].stage, name: "all", state: stage[0].state, word: stage[0].word, detail: Count(len(stage), "host")})
 		} else {
 			folded = append(folded, stage...)
 		}

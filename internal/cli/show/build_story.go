@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // buildStory tells a build line by line, for outputs that are no terminal.
 type buildStory struct{ *buildScene }
 
-func (v *buildStory) begin() {
+func (v *buildStory) Begin() {
 	for _, line := range v.opening() {
 		fmt.Fprintln(v.Out, line)
 	}
@@ -43,7 +43,7 @@ func (v *buildStory) Artifact(step int, a results.Artifact) {
 	}
 }
 
-func (v *buildStory) end(result build.Status) {
+func (v *buildStory) End(result build.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, step := range v.head.Plan.Steps {

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -110,7 +110,7 @@ func doneRemark(step server.StepRun) string {
 	case step.Output == "":
 		return attemptText(step)
 	default:
-		return oneLine(step.Output) + "; " + attemptText(step)
+		return OneLine(step.Output) + "; " + attemptText(step)
 	}
 }
 
@@ -129,7 +129,7 @@ func attemptText(step server.StepRun) string {
 func stepRemark(step server.StepRun, now time.Time) string {
 	switch {
 	case step.State == pipeline.StateFailed:
-		return firstOf(step.Error, step.Reason)
+		return FirstOf(step.Error, step.Reason)
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
 	case step.State == pipeline.StateClaimed:
@@ -147,7 +147,7 @@ func liveRemark(step server.StepRun) string {
 		parts = append(parts, attemptText(step))
 	}
 	if step.Error != "" {
-		parts = append(parts, oneLine(step.Error))
+		parts = append(parts, OneLine(step.Error))
 	}
 	return strings.Join(parts, ": ")
 }
@@ -166,14 +166,14 @@ func endedAttempts(step server.StepRun) int {
 
 // failedAttempt says why an attempt failed, and when the next one begins.
 func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
-	text := fmt.Sprintf("attempt %d failed: %s", attempt, oneLine(step.Error))
+	text := fmt.Sprintf("attempt %d failed: %s", attempt, OneLine(step.Error))
 	switch {
 	case step.Spent == 0:
-		text = fmt.Sprintf("attempt %d was cut off, none spent: %s", attempt, oneLine(step.Error))
+		text = fmt.Sprintf("attempt %d was cut off, none spent: %s", attempt, OneLine(step.Error))
 	case step.Spent < attempt:
-		text = fmt.Sprintf("attempt %d failed, %d of %d spent: %s", attempt, step.Spent, step.Attempts, oneLine(step.Error))
+		text = fmt.Sprintf("attempt %d failed, %d of %d spent: %s", attempt, step.Spent, step.Attempts, OneLine(step.Error))
 	case step.Attempts > 0 && attempt <= step.Attempts:
-		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, oneLine(step.Error))
+		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, OneLine(step.Error))
 	}
 	if step.RunAt.After(now) {
 		text += "; again in " + server.Took(step.RunAt.Sub(now))
@@ -209,18 +209,18 @@ func stepState(step server.StepRun) server.RunState {
 	}
 }
 
-// firstOf is the first text that is not empty.
-func firstOf(texts ...string) string {
+// FirstOf is the first text that is not empty.
+func FirstOf(texts ...string) string {
 	for _, text := range texts {
 		if text != "" {
-			return oneLine(text)
+			return OneLine(text)
 		}
 	}
 	return ""
 }
 
-// oneLine is a text in one line: its first one, marked when there is more, or with the last one behind a colon.
-func oneLine(text string) string {
+// OneLine is a text in one line: its first one, marked when there is more, or with the last one behind a colon.
+func OneLine(text string) string {
 	text = strings.TrimSpace(text)
 	first, rest, more := strings.Cut(text, "\n")
 	first = strings.TrimSpace(first)

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 )
 
 // Header returns the line that names the deployment shown below it.
-func Header(v server.DeploymentView, s style) string {
-	return fmt.Sprintf("%s  revision %s  definition %d", s.bold(refOf(v.Deployment).String()), v.Label, v.State.Version)
+func Header(v server.DeploymentView, s Style) string {
+	return fmt.Sprintf("%s  revision %s  definition %d", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version)
 }
 
-// refOf returns the name of a deployment.
-func refOf(d ledger.Deployment) server.Ref {
+// RefOf returns the name of a deployment.
+func RefOf(d ledger.Deployment) server.Ref {
 	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
 }
 
@@ -26,7 +26,7 @@ func InProgress(v server.DeploymentView) string {
 	if v.State.Held != "" {
 		next = "held " + v.State.Held + "; waiting for: " + v.State.Resume
 	}
-	return fmt.Sprintf("%s is in progress: %d of %d done; %s", refOf(v.Deployment), v.State.Done, v.State.Total, next)
+	return fmt.Sprintf("%s is in progress: %d of %d done; %s", RefOf(v.Deployment), v.State.Done, v.State.Total, next)
 }
 
 // Stopped returns the error for a deployment that is superseded or canceled.
@@ -45,20 +45,20 @@ func Stopped(v server.DeploymentView) error {
 	default:
 		how += ": " + v.State.Reason
 	}
-	return fault.New(fault.Canceled, "%s (%s) %s", refOf(v.Deployment), v.Label, how).
+	return fault.New(fault.Canceled, "%s (%s) %s", RefOf(v.Deployment), v.Label, how).
 		WithHint("waybill ship --again, to deploy %s all the same", v.Label)
 }
 
 // Failed returns the error for a deployment that failed: what failed, why, and what to do.
 func Failed(v server.DeploymentView) error {
-	ref := refOf(v.Deployment)
+	ref := RefOf(v.Deployment)
 	return fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("fix it and ship again, or: waybill deployment retry %s", ref)
 }
 
 // failureText returns one failure, or a list of several.
 func failureText(v server.DeploymentView) string {
 	if len(v.Failures) == 0 {
-		return firstOf(v.State.Reason, "no reason is recorded")
+		return FirstOf(v.State.Reason, "no reason is recorded")
 	}
 	var lines []string
 	for _, f := range v.Failures {
@@ -71,11 +71,11 @@ func failureText(v server.DeploymentView) string {
 }
 
 // Finished returns the last line of a deployment that finished, with the number of hosts that it reached.
-func Finished(v server.DeploymentView, s style, columns int) string {
+func Finished(v server.DeploymentView, s Style, columns int) string {
 	ran, stages, total := 0, 0, 0
 	for _, stage := range v.Stages {
 		before := ran
-		for host := range hosts(stage) {
+		for host := range Hosts(stage) {
 			total++
 			if host.State == server.RunFinished {
 				ran++
@@ -85,19 +85,19 @@ func Finished(v server.DeploymentView, s style, columns int) string {
 			stages++
 		}
 	}
-	hosts := count(ran, "host")
+	hosts := Count(ran, "host")
 	if ran < total {
-		hosts = fmt.Sprintf("%d of %s", ran, count(total, "host"))
+		hosts = fmt.Sprintf("%d of %s", ran, Count(total, "host"))
 	}
-	text := fmt.Sprintf("finished: %s runs on %s in %s", v.Label, hosts, count(stages, "stage"))
+	text := fmt.Sprintf("finished: %s runs on %s in %s", v.Label, hosts, Count(stages, "stage"))
 	if ran == 0 {
 		text = "finished: " + v.Label
 	}
-	l := layout{style: s, columns: columns}
+	l := layout{Style: s, columns: columns}
 	return l.withDuration(strings.Replace(text, "finished", l.good("finished"), 1), v.State.EndedAt.Sub(v.CreatedAt))
 }
 
 // Halfway returns the last line of a deployment that has reached its bound.
-func Halfway(v server.DeploymentView, s style) string {
-	return fmt.Sprintf("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", s.good("finished:"), v.Label, v.State.Until, refOf(v.Deployment))
+func Halfway(v server.DeploymentView, s Style) string {
+	return fmt.Sprintf("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", s.good("finished:"), v.Label, v.State.Until, RefOf(v.Deployment))
 }

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ func TestStoryTellsEachChangeInOneLine(t *testing.T) {
 		entry(140, "greeter", note, pipeline.RetryRequested, `{"by":"ana","reason":"mended"}`),
 		entry(150, elm, fact, pipeline.HostFinished, ``),
 	}
-	s := newStory(greeterView(), style{})
+	s := newStory(greeterView(), Style{})
 	var lines []string
 	for _, e := range entries {
 		if text := s.tell(e); text != "" {

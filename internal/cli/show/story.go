@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"encoding/json"
@@ -20,8 +20,8 @@ type story struct {
 }
 
 // newStory sizes the columns for a deployment.
-func newStory(v server.DeploymentView, s style) *story {
-	t := &story{layout: layout{style: s}, pipeline: v.Pipeline,
+func newStory(v server.DeploymentView, s Style) *story {
+	t := &story{layout: layout{Style: s}, pipeline: v.Pipeline,
 		began: map[pipeline.StepKey]time.Time{}, done: map[string][]string{}}
 	for _, row := range boardLines(v) {
 		t.stageWidth = max(t.stageWidth, len(row.stage))
@@ -125,15 +125,15 @@ func (t *story) tellNote(e pipeline.Entry, d entryDetail) string {
 		t.began[pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: d.Event}] = e.At
 		return t.row(e.Target, t.busy(words(d.Event).doing), "", 0)
 	case pipeline.StepReported:
-		return t.row(e.Target, t.busy(words(d.Event).doing), oneLine(d.Error), 0)
+		return t.row(e.Target, t.busy(words(d.Event).doing), OneLine(d.Error), 0)
 	case pipeline.StepFailed:
-		return t.row(e.Target, t.bad("failed"), words(d.Event).doing+": "+firstOf(d.Error, d.Reason, "no reason given"), 0)
+		return t.row(e.Target, t.bad("failed"), words(d.Event).doing+": "+FirstOf(d.Error, d.Reason, "no reason given"), 0)
 	case pipeline.StepCanceled:
 		return t.row(e.Target, t.warn("canceled"), words(d.Event).doing, 0)
 	case pipeline.HostFailureTolerated:
-		return t.row(e.Target, t.warn("tolerated"), firstOf(d.Reason, "this host is left as it is"), 0)
+		return t.row(e.Target, t.warn("tolerated"), FirstOf(d.Reason, "this host is left as it is"), 0)
 	case pipeline.StepExcluded, pipeline.StepSkipped:
-		return t.row(e.Target, t.warn("left out"), firstOf(d.Reason, d.Event), 0)
+		return t.row(e.Target, t.warn("left out"), FirstOf(d.Reason, d.Event), 0)
 	case pipeline.RetryRequested:
 		return t.row(e.Target, "retried", who(d), 0)
 	case pipeline.HoldSet:

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ import (
 // buildTree draws a build in place on a terminal.
 type buildTree struct {
 	*buildScene
-	screen *screen
+	screen *Screen
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-func newBuildTree(base *buildScene, s *screen) *buildTree {
+func newBuildTree(base *buildScene, s *Screen) *buildTree {
 	return &buildTree{buildScene: base, screen: s, stop: make(chan struct{}), done: make(chan struct{})}
 }
 
 // spinnerFrames move beside running steps.
 const spinnerFrames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-func (v *buildTree) begin() {
+func (v *buildTree) Begin() {
 	for _, line := range v.opening() {
 		fmt.Fprintln(v.Out, line)
 	}
@@ -34,7 +34,7 @@ func (v *buildTree) begin() {
 // animate draws until end.
 func (v *buildTree) animate() {
 	defer close(v.done)
-	ticker := time.NewTicker(frameEvery)
+	ticker := time.NewTicker(FrameEvery)
 	defer ticker.Stop()
 	frames := []rune(spinnerFrames)
 	for i := 0; ; i++ {
@@ -51,7 +51,7 @@ func (v *buildTree) animate() {
 
 // frame is the tree, cut to the screen: what moves stays, what is over or waits is counted.
 func (v *buildTree) frame(now time.Time, spinner string) []string {
-	columns, height := v.screen.size()
+	columns, height := v.screen.Size()
 	rows := v.board.rows(v.Style, now, spinner)
 	if room := height - 3; len(rows) > room {
 		rows = v.busiest(rows, room)
@@ -82,7 +82,7 @@ func (v *buildTree) busiest(rows []string, room int) []string {
 			out = append(out, row)
 		}
 	}
-	return append(out, fmt.Sprintf("   … and %s more", count(len(rows)-len(out), "step")))
+	return append(out, fmt.Sprintf("   … and %s more", Count(len(rows)-len(out), "step")))
 }
 
 func (v *buildTree) Status(step int, u results.Update) {
@@ -99,7 +99,7 @@ func (v *buildTree) Output(step int, entries []build.Entry) {
 
 func (v *buildTree) Artifact(int, results.Artifact) {}
 
-func (v *buildTree) end(result build.Status) {
+func (v *buildTree) End(result build.Status) {
 	close(v.stop)
 	<-v.done
 	v.mu.Lock()

@@ -1,26 +1,26 @@
-package cli
+package show
 
 import (
 	"regexp"
 	"unicode/utf8"
 )
 
-// style paints words on a terminal. Its zero value paints nothing.
-type style struct{ colours bool }
+// Style paints words on a terminal. Its zero value paints nothing.
+type Style struct{ Colours bool }
 
-func (s style) paint(code, text string) string {
-	if !s.colours || text == "" {
+func (s Style) paint(code, text string) string {
+	if !s.Colours || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s style) good(text string) string  { return s.paint("32", text) }
-func (s style) bad(text string) string   { return s.paint("31", text) }
-func (s style) warn(text string) string  { return s.paint("33", text) }
-func (s style) busy(text string) string  { return s.paint("36", text) }
-func (s style) faint(text string) string { return s.paint("2", text) }
-func (s style) bold(text string) string  { return s.paint("1", text) }
+func (s Style) good(text string) string  { return s.paint("32", text) }
+func (s Style) bad(text string) string   { return s.paint("31", text) }
+func (s Style) warn(text string) string  { return s.paint("33", text) }
+func (s Style) busy(text string) string  { return s.paint("36", text) }
+func (s Style) faint(text string) string { return s.paint("2", text) }
+func (s Style) bold(text string) string  { return s.paint("1", text) }
 
 // escape finds what paint puts around a word.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ func Limits(limits []ledger.Limiter, now time.Time) []string {
 	var t table
 	t.add("LANE", "STATE", "RATE", "SLOTS", "WINDOW", "REASON")
 	for _, l := range limits {
-		t.add(l.Key, limitState(l, now), rateText(l), slotsText(l), windowText(l), dash(cut(oneLine(l.Reason), reasonWidth)))
+		t.add(l.Key, limitState(l, now), rateText(l), slotsText(l), windowText(l), dash(cut(OneLine(l.Reason), reasonWidth)))
 	}
 	return t.lines()
 }
@@ -22,14 +22,14 @@ func Limits(limits []ledger.Limiter, now time.Time) []string {
 func limitState(l ledger.Limiter, now time.Time) string {
 	switch l.State {
 	case "disabled":
-		return "disabled since " + clock(now, l.DisabledAt)
+		return "disabled since " + Clock(now, l.DisabledAt)
 	case "paused":
 		if l.PauseUntil.IsZero() {
 			return "paused by " + l.PausedBy
 		}
-		return "paused until " + clock(now, l.PauseUntil)
+		return "paused until " + Clock(now, l.PauseUntil)
 	case "slowed", "half-open":
-		return l.State + " since " + clock(now, l.SlowedAt)
+		return l.State + " since " + Clock(now, l.SlowedAt)
 	}
 	return l.State
 }
@@ -38,7 +38,7 @@ func limitState(l ledger.Limiter, now time.Time) string {
 func whyLane(l ledger.Limiter, now time.Time) string {
 	text := fmt.Sprintf("lane %s is %s", l.Key, limitState(l, now))
 	if l.Reason != "" {
-		text += ": " + oneLine(l.Reason)
+		text += ": " + OneLine(l.Reason)
 	}
 	switch {
 	case l.Disabled():

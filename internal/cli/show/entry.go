@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // Entry returns the line of an entry in the log. Its columns fit most targets and events.
-func Entry(e pipeline.Entry, s style, now time.Time) string {
+func Entry(e pipeline.Entry, s Style, now time.Time) string {
 	deployment := "-"
 	if e.Deployment > 0 {
 		deployment = fmt.Sprintf("#%d", e.Deployment)
@@ -23,7 +23,7 @@ func Entry(e pipeline.Entry, s style, now time.Time) string {
 	default:
 		event = s.faint(event)
 	}
-	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, clock(now, e.At), deployment, e.Target, event, entryText(e))
+	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, Clock(now, e.At), deployment, e.Target, event, entryText(e))
 	return strings.TrimRight(line, " ")
 }
 
@@ -40,8 +40,8 @@ func entryText(e pipeline.Entry) string {
 	if d.Digest != "" {
 		add(artifactText(d.Size, d.Digest))
 	}
-	add(oneLine(d.Text))
-	add(oneLine(d.Error))
+	add(OneLine(d.Text))
+	add(OneLine(d.Error))
 	add(who(d))
 	return strings.Join(parts, "  ")
 }

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ type PlanDocument struct {
 }
 
 // ShipPlan returns what ship would do.
-func ShipPlan(d PlanDocument, s style) []string {
+func ShipPlan(d PlanDocument, s Style) []string {
 	var lines []string
 	if d.Edit != nil && !d.Edit.Unchanged {
 		lines = Edit(*d.Edit, s)
@@ -77,7 +77,7 @@ func stepRows(d PlanDocument) []string {
 
 func nothingText(d PlanDocument) string {
 	if d.Refused != nil {
-		return "nothing to do: " + oneLine(d.Refused.Error()) + "; waybill ship --again deploys it once more"
+		return "nothing to do: " + OneLine(d.Refused.Error()) + "; waybill ship --again deploys it once more"
 	}
 	if d.Deployment != "" {
 		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)
@@ -97,10 +97,10 @@ func totalText(d PlanDocument) string {
 	case 0:
 		return fmt.Sprintf("%s would take %s: %s", subject, took, parts)
 	case len(d.Steps):
-		return fmt.Sprintf("%s would do %s; none of this has run here yet, so how long it takes is not known", subject, count(unmeasured, "step"))
+		return fmt.Sprintf("%s would do %s; none of this has run here yet, so how long it takes is not known", subject, Count(unmeasured, "step"))
 	default:
 		return fmt.Sprintf("%s would take at least %s: %s\n(%d of %s never ran here and are not counted)",
-			subject, took, parts, unmeasured, count(len(d.Steps), "step"))
+			subject, took, parts, unmeasured, Count(len(d.Steps), "step"))
 	}
 }
 
@@ -116,7 +116,7 @@ func countUnmeasured(steps []pipeline.PlanStep) int {
 
 // stageTimes returns each stage with the time from its first step's start to its last one's end.
 func stageTimes(d PlanDocument) []string {
-	type span struct{ start, end time.Duration }
+	type span struct{ start, End time.Duration }
 	spans, order := map[string]span{}, []string{}
 	for _, step := range d.Steps {
 		stage, _ := placeOf(d.Pipeline, step.Target)
@@ -124,11 +124,11 @@ func stageTimes(d PlanDocument) []string {
 		if !known {
 			order, s = append(order, stage), span{step.Start, step.End}
 		}
-		spans[stage] = span{min(s.start, step.Start), max(s.end, step.End)}
+		spans[stage] = span{min(s.start, step.Start), max(s.End, step.End)}
 	}
 	var parts []string
 	for _, stage := range order {
-		parts = append(parts, stage+" "+server.Took(spans[stage].end-spans[stage].start))
+		parts = append(parts, stage+" "+server.Took(spans[stage].End-spans[stage].start))
 	}
 	return parts
 }

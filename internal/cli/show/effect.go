@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func effectWords(e pipeline.Effect) []string {
 	var parts []string
 	add := func(steps []pipeline.StepKey, what string) {
 		if len(steps) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", count(len(steps), "step"), what, sample(steps)))
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", Count(len(steps), "step"), what, sample(steps)))
 		}
 	}
 	add(e.Added, "added")

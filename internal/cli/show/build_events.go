@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"time"
@@ -39,7 +39,7 @@ func (v *buildEvents) print(step int, e buildEvent) {
 	_ = v.Line(e)
 }
 
-func (v *buildEvents) begin() {
+func (v *buildEvents) Begin() {
 	v.print(0, buildEvent{Event: "build", Build: v.head.ID, Results: v.head.Results, Steps: len(v.head.Plan.Steps)})
 }
 
@@ -62,7 +62,7 @@ func (v *buildEvents) Artifact(step int, a results.Artifact) {
 	v.print(step, buildEvent{Event: "artifact", Artifact: &a})
 }
 
-func (v *buildEvents) end(result build.Status) {
+func (v *buildEvents) End(result build.Status) {
 	if result != "" {
 		v.print(0, buildEvent{Event: "end", Build: v.head.ID, Status: result})
 	}

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"encoding/json"
@@ -13,9 +13,9 @@ import (
 type Printer struct {
 	Out, Err io.Writer
 	JSON     bool
-	Style    style   // of Out
+	Style    Style   // of Out
 	Columns  int     // width of Out; 0: nothing is cut
-	Screen   *screen // Out when it is a terminal that can move its cursor, else nil
+	Screen   *Screen // Out when it is a terminal that can move its cursor, else nil
 }
 
 // Answer prints a value as one JSON document, or the lines that show it.
@@ -54,7 +54,7 @@ func (p Printer) Note(format string, arguments ...any) {
 func List[T any](p Printer, items []T, none string, lines func([]T) []string) error {
 	switch {
 	case p.JSON:
-		return p.Document(list(items))
+		return p.Document(Items(items))
 	case len(items) == 0:
 		p.Warn("%s", none)
 		return nil
@@ -83,8 +83,8 @@ func (p Printer) encode(value any, indent string) error {
 	return nil
 }
 
-// list makes a nil slice an empty one, so that JSON shows [] and never null.
-func list[T any](items []T) []T {
+// Items makes a nil slice an empty one, so that JSON shows [] and never null.
+func Items[T any](items []T) []T {
 	if items == nil {
 		return []T{}
 	}
@@ -132,24 +132,24 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// ago returns the time since a moment, in words.
-func ago(now, then time.Time) string {
+// Ago returns the time since a moment, in words.
+func Ago(now, then time.Time) string {
 	switch d := now.Sub(then); {
 	case d < time.Second:
 		return "just now"
 	case d < time.Minute:
-		return count(int(d.Seconds()), "second") + " ago"
+		return Count(int(d.Seconds()), "second") + " ago"
 	case d < time.Hour:
-		return count(int(d.Minutes()), "minute") + " ago"
+		return Count(int(d.Minutes()), "minute") + " ago"
 	case d < 48*time.Hour:
-		return count(int(d.Hours()), "hour") + " ago"
+		return Count(int(d.Hours()), "hour") + " ago"
 	default:
-		return count(int(d.Hours()/24), "day") + " ago"
+		return Count(int(d.Hours()/24), "day") + " ago"
 	}
 }
 
-// clock returns a moment in the time zone of this machine: the time of day, with the date when it is not today's.
-func clock(now, then time.Time) string {
+// Clock returns a moment in the time zone of this machine: the time of day, with the date when it is not today's.
+func Clock(now, then time.Time) string {
 	if then.IsZero() {
 		return "-"
 	}
@@ -168,8 +168,8 @@ func dash(text string) string {
 	return text
 }
 
-// count returns a number with its noun: 1 problem, 3 problems.
-func count(n int, noun string) string {
+// Count returns a number with its noun: 1 problem, 3 problems.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 )
 
 // Deployments returns the rows of a list of deployments.
-func Deployments(found []ledger.Deployment, s style, now time.Time) []string {
+func Deployments(found []ledger.Deployment, s Style, now time.Time) []string {
 	var t table
 	t.add("DEPLOYMENT", "REVISION", "STATUS", "KIND", "BY", "CREATED", "TOOK")
 	for _, d := range found {
-		t.add(refOf(d).String(), d.Label, paintStatus(s, d.Status), d.Kind, dash(d.By), ago(now, d.CreatedAt), tookOf(d, now))
+		t.add(RefOf(d).String(), d.Label, paintStatus(s, d.Status), d.Kind, dash(d.By), Ago(now, d.CreatedAt), tookOf(d, now))
 	}
 	return t.lines()
 }
@@ -31,7 +31,7 @@ func tookOf(d ledger.Deployment, now time.Time) string {
 	return "-"
 }
 
-func paintStatus(s style, status pipeline.Status) string {
+func paintStatus(s Style, status pipeline.Status) string {
 	switch status {
 	case pipeline.StatusFinished:
 		return s.good(string(status))
@@ -45,14 +45,14 @@ func paintStatus(s style, status pipeline.Status) string {
 }
 
 // Deployment returns the board of a deployment, then its failures, or what it waits for.
-func Deployment(v server.DeploymentView, s style, now time.Time) []string {
-	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(refOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
-	lines = append(lines, layout{style: s}.render(boardLines(v))...)
+func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
+	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
+	lines = append(lines, layout{Style: s}.render(boardLines(v))...)
 	for _, f := range v.Failures {
 		lines = append(lines, failureLines(f, s)...)
 	}
 	for _, stage := range v.Stages {
-		for host := range hosts(stage) {
+		for host := range Hosts(stage) {
 			if host.Runs != nil {
 				lines = append(lines, fmt.Sprintf("%s %s%s", s.warn("still runs:"), strings.TrimPrefix(host.Target, v.Pipeline+"/"), doubtText(host.Runs)))
 			}
@@ -65,7 +65,7 @@ func Deployment(v server.DeploymentView, s style, now time.Time) []string {
 }
 
 // failureLines returns one failure: the step, the cause, and what to do.
-func failureLines(f server.Failure, s style) []string {
+func failureLines(f server.Failure, s Style) []string {
 	lines := []string{fmt.Sprintf("%s %s of %s", s.bad("failed:"), server.StepName(f.Event), f.Target)}
 	why, more, _ := strings.Cut(strings.TrimSpace(f.Why), "\n")
 	lines = append(lines, "  why: "+why)
@@ -90,7 +90,7 @@ func doubtText(r *server.Running) string {
 }
 
 // Standing returns a deployment's status in words, with times.
-func Standing(v server.DeploymentView, s style, now time.Time) string {
+func Standing(v server.DeploymentView, s Style, now time.Time) string {
 	text := paintStatus(s, v.State.Status)
 	if v.State.Status == pipeline.StatusSuperseded && v.State.By != 0 {
 		text += " by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
@@ -99,7 +99,7 @@ func Standing(v server.DeploymentView, s style, now time.Time) string {
 	case v.State.Status == pipeline.StatusActive:
 		text += fmt.Sprintf(", %d of %d done", v.State.Done, v.State.Total)
 	case !v.State.EndedAt.IsZero():
-		text += fmt.Sprintf(" %s, after %s", ago(now, v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
+		text += fmt.Sprintf(" %s, after %s", Ago(now, v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
 	if v.State.Status == pipeline.StatusActive && v.State.Until != "" {
 		text += ", until " + v.State.Until
@@ -111,8 +111,8 @@ func Standing(v server.DeploymentView, s style, now time.Time) string {
 }
 
 // Recorded returns the line for an intent that was recorded.
-func Recorded(v server.DeploymentView, intent server.Command, s style, now time.Time) string {
-	ref := refOf(v.Deployment)
+func Recorded(v server.DeploymentView, intent server.Command, s Style, now time.Time) string {
+	ref := RefOf(v.Deployment)
 	name := intent.Kind
 	if target := strings.TrimPrefix(intent.Target, ref.Pipeline+"/"); target != "" {
 		name += " of " + target
@@ -130,9 +130,9 @@ func OpenSteps(open []pipeline.StepState) []string {
 		_, below, _ := strings.Cut(group.first.Target, "/")
 		text := whyText(group.first)
 		if group.more > 0 {
-			text += fmt.Sprintf("; so do %s", count(group.more, "other step"))
+			text += fmt.Sprintf("; so do %s", Count(group.more, "other step"))
 		}
-		t.add(firstOf(below, group.first.Target), group.first.Event, text)
+		t.add(FirstOf(below, group.first.Target), group.first.Event, text)
 	}
 	return t.lines()
 }
@@ -161,7 +161,7 @@ func byReason(open []pipeline.StepState) []reasonGroup {
 
 // whyText returns a step's state with its reason and who can change it.
 func whyText(step pipeline.StepState) string {
-	text, reason := string(step.State), oneLine(step.Reason)
+	text, reason := string(step.State), OneLine(step.Reason)
 	switch {
 	case reason != "" && (step.State == pipeline.StateWaiting || strings.HasPrefix(reason, text+": ")):
 		text = reason

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func Status(v server.StatusView) []string {
 		lines = append(lines, handlerLines(v)...)
 	}
 	if !v.NextDue.IsZero() {
-		lines = append(lines, "", "next due "+clock(v.Now, v.NextDue))
+		lines = append(lines, "", "next due "+Clock(v.Now, v.NextDue))
 	}
 	if len(v.Rescues) > 0 {
 		var parts []string
@@ -39,13 +39,13 @@ func Status(v server.StatusView) []string {
 func troubleLines(t server.Trouble, now time.Time) []string {
 	since := ""
 	if !t.Since.IsZero() {
-		since = ", since " + clock(now, t.Since)
+		since = ", since " + Clock(now, t.Since)
 	}
 	sign := "!"
 	if t.Warning {
 		sign = "-"
 	}
-	lines := []string{"  " + sign + " " + oneLine(t.Text) + since}
+	lines := []string{"  " + sign + " " + OneLine(t.Text) + since}
 	if t.Hint != "" {
 		for hint := range strings.SplitSeq(t.Hint, "\n") {
 			lines = append(lines, "    "+hint)
@@ -73,11 +73,11 @@ func headline(v server.StatusView) string {
 	case live == 0:
 		return text + "nothing to do"
 	case oldest == 0 && !v.KeepsUp:
-		return text + count(live, "live action")
+		return text + Count(live, "live action")
 	case oldest == 0:
-		return text + count(live, "live action") + ", none is ready and waits"
+		return text + Count(live, "live action") + ", none is ready and waits"
 	}
-	return text + fmt.Sprintf("%s, the oldest ready one waits %s", count(live, "live action"), server.Took(oldest))
+	return text + fmt.Sprintf("%s, the oldest ready one waits %s", Count(live, "live action"), server.Took(oldest))
 }
 
 // troubleCounts returns the number of problems and of warnings: 1 problem, 2 warnings.
@@ -90,10 +90,10 @@ func troubleCounts(troubles []server.Trouble) string {
 	}
 	var parts []string
 	if problems > 0 {
-		parts = append(parts, count(problems, "problem"))
+		parts = append(parts, Count(problems, "problem"))
 	}
 	if warnings := len(troubles) - problems; warnings > 0 {
-		parts = append(parts, count(warnings, "warning"))
+		parts = append(parts, Count(warnings, "warning"))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -105,7 +105,7 @@ func instanceLines(v server.StatusView) []string {
 	var t table
 	t.add("PROCESS", "STATE", "GUARD", "ROLES", "SINCE", "VERSION", "CONFIGURATION")
 	for _, p := range v.Processes {
-		t.add(p.Name, p.State, p.Guard, strings.Join(p.Roles, " "), clock(v.Now, p.Since), p.Version, reloadText(p, v.Now))
+		t.add(p.Name, p.State, p.Guard, strings.Join(p.Roles, " "), Clock(v.Now, p.Since), p.Version, reloadText(p, v.Now))
 	}
 	return t.lines()
 }
@@ -116,9 +116,9 @@ func reloadText(p server.InstanceView, now time.Time) string {
 	case p.Reload == nil:
 		return "-"
 	case len(p.Reload.Faults) > 0:
-		return "of " + clock(now, p.Reload.Since) + "; refused at " + clock(now, p.Reload.TriedAt)
+		return "of " + Clock(now, p.Reload.Since) + "; refused at " + Clock(now, p.Reload.TriedAt)
 	}
-	return "of " + clock(now, p.Reload.Since)
+	return "of " + Clock(now, p.Reload.Since)
 }
 
 func handlerLines(v server.StatusView) []string {

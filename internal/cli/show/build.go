@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"fmt"
@@ -39,13 +39,13 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 		if !s.EndedAt.IsZero() {
 			duration = server.Took(s.EndedAt.Sub(s.StartedAt))
 		}
-		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), ago(now, s.StartedAt), duration, shorten(s.Source))
+		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), Ago(now, s.StartedAt), duration, shorten(s.Source))
 	}
 	return t.lines()
 }
 
 // Build returns a build with its steps and artifacts. name is what the user called it.
-func Build(d BuildDocument, name string, s style, now time.Time) []string {
+func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	board := newBuildBoard(d.Plan, d.StartedAt)
 	for id, updates := range d.Updates {
 		for _, u := range updates {
@@ -54,7 +54,7 @@ func Build(d BuildDocument, name string, s style, now time.Time) []string {
 	}
 	head := fmt.Sprintf("build %s %s", d.ID, d.Status)
 	if d.Reason != "" {
-		head += ": " + oneLine(d.Reason)
+		head += ": " + OneLine(d.Reason)
 	}
 	lines := append([]string{head + "   results: " + d.Results}, board.rows(s, now, "…")...)
 	for _, artifact := range d.Artifacts {

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ func TestWhatOthersWroteReachesNoTerminal(t *testing.T) {
 		t.Errorf("a pipe gets %q, want %q", got, want)
 	}
 	b.Reset()
-	painted := style{colours: true}
+	painted := Style{Colours: true}
 	fmt.Fprintf(&gate{w: &b, colour: isOurs}, "%s %s\n", painted.bad("failed"), hostile)
 	if got, want := b.String(), "\x1b[31mfailed\x1b[0m abcde\ufffd31mfghijklmnop\n"; got != want {
 		t.Errorf("a terminal gets %q, want %q", got, want)

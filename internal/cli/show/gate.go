@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"io"
@@ -15,8 +15,8 @@ type gate struct {
 	colour func(parameters string) bool // which colours pass; nil: none
 }
 
-// newGate returns a gate in front of an output.
-func newGate(w io.Writer, terminal bool) *gate {
+// NewGate returns a gate in front of an output.
+func NewGate(w io.Writer, terminal bool) *gate {
 	if terminal {
 		return &gate{w, isOurs}
 	}
@@ -30,14 +30,14 @@ func isOurs(parameters string) bool {
 
 // Write prints whole texts: every caller writes at least a line at a time.
 func (g *gate) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(g.w, closed(build.Printable(string(p), g.colour))); err != nil {
+	if _, err := io.WriteString(g.w, EndColours(build.Printable(string(p), g.colour))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// closed ends a colour that text has begun and not ended, so that it does not run on.
-func closed(text string) string {
+// EndColours ends a colour that text has begun and not ended, so that it does not run on.
+func EndColours(text string) string {
 	const end = "\x1b[0m"
 	last := strings.LastIndex(text, "\x1b[")
 	if last < 0 || strings.HasPrefix(text[last:], end) {
@@ -50,8 +50,8 @@ func closed(text string) string {
 	return text + end
 }
 
-// ungated is the output behind a gate, for what the user has asked to get as it is.
-func ungated(w io.Writer) io.Writer {
+// Ungated is the output behind a gate, for what the user has asked to get as it is.
+func Ungated(w io.Writer) io.Writer {
 	if g, ok := w.(*gate); ok {
 		return g.w
 	}
