@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -89,22 +88,6 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), show.Count(len(config.Handlers), "handler"),
 		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"))
 	return err
-}
-
-// regionProblems reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
-// serves one of them would not start.
-func regionProblems(ctx context.Context, path string, source []byte, cfg config.Config) (problems fault.Problems) {
-	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
-	for name, h := range cfg.Handlers {
-		if h.Cirrus == nil {
-			continue
-		}
-		if _, err := openAccount(ctx, h); err != nil {
-			at := []string{"handlers", name, "cirrusConf"}
-			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: show.OneLine(err.Error())})
-		}
-	}
-	return problems
 }
 
 // configFault is the error for problems that have been shown: when all that is wrong is that something does not answer,

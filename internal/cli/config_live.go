@@ -19,7 +19,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/blob"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -84,9 +83,9 @@ func (l *looker) ask(ctx context.Context, path []string, look func(context.Conte
 		if err == nil {
 			return
 		}
-		p := fault.Problem{Position: l.at(path), Code: unreachable, Scope: scopeOf(path), Text: show.OneLine(err.Error())}
+		p := fault.Problem{Position: l.at(path), Code: unreachable, Scope: scopeOf(path), Text: inOneLine(err.Error())}
 		if gone, ok := errors.AsType[notThere](err); ok {
-			p.Code, p.Text = missing, show.OneLine(gone.Error())
+			p.Code, p.Text = missing, inOneLine(gone.Error())
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -263,3 +262,40 @@ func judged(err error) error {
 	}
 	return notThere{err}
 }
+
+// openCluster makes a client of the cluster where a handler's workflows are.
+func openCluster(cfg config.Handler) (*kube.Cluster, error) {
+	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Argo.Kubeconfig, Context: cfg.Argo.Context, Namespace: cfg.Argo.Namespace})
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
+	}
+	return cluster, nil
+}
+
+// openAccount makes a client of the account where a handler's work is done.
+func openAccount(ctx context.Context, cfg config.Handler) (*aws.Account, error) {
+	account, err := aws.Open(ctx, aws.Config{Region: cfg.Cirrus.Region, Endpoint: cfg.Cirrus.Endpoint, Profile: cfg.Cirrus.Profile})
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
+	}
+	return account, nil
+}
+
+// regionProblems reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
+// serves one of them would not start.
+func regionProblems(ctx context.Context, path string, source []byte, cfg config.Config) (problems fault.Problems) {
+	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
+	for name, h := range cfg.Handlers {
+		if h.Cirrus == nil {
+			continue
+		}
+		if _, err := openAccount(ctx, h); err != nil {
+			at := []string{"handlers", name, "cirrusConf"}
+			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: inOneLine(err.Error())})
+		}
+	}
+	return problems
+}
+
+// inOneLine returns a text without line breaks: a problem is one line.
+func inOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

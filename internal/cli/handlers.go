@@ -8,7 +8,6 @@ import (
 	"maps"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/aws"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/conductor"
@@ -98,24 +97,6 @@ func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 	}
 	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.serving].Serves(name) })
 	return e, nil
-}
-
-// openCluster makes a client of the cluster where a handler's workflows are.
-func openCluster(cfg config.Handler) (*kube.Cluster, error) {
-	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Argo.Kubeconfig, Context: cfg.Argo.Context, Namespace: cfg.Argo.Namespace})
-	if err != nil {
-		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
-	}
-	return cluster, nil
-}
-
-// openAccount makes a client of the account where a handler's work is done.
-func openAccount(ctx context.Context, cfg config.Handler) (*aws.Account, error) {
-	account, err := aws.Open(ctx, aws.Config{Region: cfg.Cirrus.Region, Endpoint: cfg.Cirrus.Endpoint, Profile: cfg.Cirrus.Profile})
-	if err != nil {
-		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
-	}
-	return account, nil
 }
 
 // offers are what people can have done.
