@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/config/probe"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -63,10 +64,10 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 		return wrong
 	}
 	config, problems := config.Check(path, source)
-	problems = append(problems, regionProblems(ctx, path, source, config)...)
+	problems = append(problems, probe.Regions(ctx, path, source, config)...)
 	problems.Sort()
 	if live && problems.Err() == nil {
-		problems = append(problems, lookFor(ctx, path, source, config)...)
+		problems = append(problems, probe.All(ctx, path, source, config)...)
 		problems.Sort()
 	}
 	if a.json() {
@@ -97,7 +98,7 @@ func configFault(problems fault.Problems) error {
 	if err == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != unreachable }) {
+	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != probe.Unreachable }) {
 		return shown{fault.New(fault.Unavailable, "%s", err)} // not the problems themselves: their code is that of a wrong file
 	}
 	return shown{err}

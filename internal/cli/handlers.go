@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/config/probe"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -65,7 +66,7 @@ func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 		case config.TypeWebhook:
 			e.table.Handlers[name] = webhook.New(h, archive)
 		case config.TypeArgo:
-			cluster, err := openCluster(h)
+			cluster, err := probe.Cluster(h)
 			if err != nil {
 				return nil, err
 			}
@@ -84,7 +85,7 @@ func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
 				Processes: cfg.ArgoProcesses(name)})
 		case config.TypeCirrus:
-			account, err := openAccount(ctx, h)
+			account, err := probe.Account(ctx, h)
 			if err != nil {
 				return nil, err
 			}

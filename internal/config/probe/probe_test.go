@@ -1,4 +1,4 @@
-package cli
+package probe
 
 import (
 	"fmt"
@@ -86,7 +86,7 @@ workflows:
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	found := lookFor(t.Context(), "server.yaml", []byte(source), cfg)
+	found := All(t.Context(), "server.yaml", []byte(source), cfg)
 	found.Sort()
 	var got []string
 	for _, p := range found {

@@ -1,4 +1,6 @@
-package cli
+// Package probe looks for what a configuration names and only the world can confirm: secrets, hosts, clusters, queues, the
+// bucket.
+package probe
 
 import (
 	"context"
@@ -29,8 +31,8 @@ import (
 
 // The codes of what a sound file names and is not there, or does not answer.
 const (
-	missing     = "missing"
-	unreachable = "unreachable"
+	Missing     = "missing"
+	Unreachable = "unreachable"
 )
 
 // lookPatience is how long one thing that the file names may take to answer.
@@ -45,8 +47,8 @@ type looker struct {
 	problems fault.Problems
 }
 
-// lookFor reports what a sound file names and is not there.
-func lookFor(ctx context.Context, path string, source []byte, cfg config.Config) fault.Problems {
+// All reports what a sound file names and is not there.
+func All(ctx context.Context, path string, source []byte, cfg config.Config) fault.Problems {
 	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
 	l := &looker{root: root}
 	if strings.HasPrefix(cfg.Blob.URL, "s3://") {
@@ -83,9 +85,9 @@ func (l *looker) ask(ctx context.Context, path []string, look func(context.Conte
 		if err == nil {
 			return
 		}
-		p := fault.Problem{Position: l.at(path), Code: unreachable, Scope: scopeOf(path), Text: inOneLine(err.Error())}
+		p := fault.Problem{Position: l.at(path), Code: Unreachable, Scope: scopeOf(path), Text: inOneLine(err.Error())}
 		if gone, ok := errors.AsType[notThere](err); ok {
-			p.Code, p.Text = missing, inOneLine(gone.Error())
+			p.Code, p.Text = Missing, inOneLine(gone.Error())
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -192,7 +194,7 @@ func findBucket(ctx context.Context, url string) error {
 
 // cluster looks for the templates that processes name, or asks whether the cluster knows workflows where they name none.
 func (l *looker) cluster(ctx context.Context, at []string, cfg config.Config, h config.Handler) {
-	cluster, err := openCluster(h)
+	cluster, err := Cluster(h)
 	if err != nil {
 		l.ask(ctx, append(at, "argoConf", "k8sOptions", "kubeconfig"), func(context.Context) error { return absent(err) })
 		return
@@ -232,7 +234,7 @@ func refusedBy(err error, doing string) error {
 // cirrus looks for a handler's queues, and for the state machines of its processes.
 func (l *looker) cirrus(ctx context.Context, at []string, cfg config.Config, h config.Handler) {
 	conf := append(at, "cirrusConf")
-	account, err := openAccount(ctx, h)
+	account, err := Account(ctx, h)
 	if err != nil {
 		l.ask(ctx, conf, func(context.Context) error { return absent(err) })
 		return
@@ -257,14 +259,14 @@ func judged(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, code := aws.Judge(err); code == unreachable {
+	if _, code := aws.Judge(err); code == Unreachable {
 		return err
 	}
 	return notThere{err}
 }
 
-// openCluster makes a client of the cluster where a handler's workflows are.
-func openCluster(cfg config.Handler) (*kube.Cluster, error) {
+// Cluster makes a client of the cluster where a handler's workflows are.
+func Cluster(cfg config.Handler) (*kube.Cluster, error) {
 	cluster, err := kube.Open(kube.Config{Kubeconfig: cfg.Argo.Kubeconfig, Context: cfg.Argo.Context, Namespace: cfg.Argo.Namespace})
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
@@ -272,8 +274,8 @@ func openCluster(cfg config.Handler) (*kube.Cluster, error) {
 	return cluster, nil
 }
 
-// openAccount makes a client of the account where a handler's work is done.
-func openAccount(ctx context.Context, cfg config.Handler) (*aws.Account, error) {
+// Account makes a client of the account where a handler's work is done.
+func Account(ctx context.Context, cfg config.Handler) (*aws.Account, error) {
 	account, err := aws.Open(ctx, aws.Config{Region: cfg.Cirrus.Region, Endpoint: cfg.Cirrus.Endpoint, Profile: cfg.Cirrus.Profile})
 	if err != nil {
 		return nil, fmt.Errorf("handler %s: %w", cfg.Name, err)
@@ -281,15 +283,15 @@ func openAccount(ctx context.Context, cfg config.Handler) (*aws.Account, error) 
 	return account, nil
 }
 
-// regionProblems reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
+// Regions reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
 // serves one of them would not start.
-func regionProblems(ctx context.Context, path string, source []byte, cfg config.Config) (problems fault.Problems) {
+func Regions(ctx context.Context, path string, source []byte, cfg config.Config) (problems fault.Problems) {
 	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
 	for name, h := range cfg.Handlers {
 		if h.Cirrus == nil {
 			continue
 		}
-		if _, err := openAccount(ctx, h); err != nil {
+		if _, err := Account(ctx, h); err != nil {
 			at := []string{"handlers", name, "cirrusConf"}
 			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: inOneLine(err.Error())})
 		}
