@@ -143,7 +143,7 @@ func (a *app) ordered(ctx context.Context, s *session, made server.AddedAction, 
 		fmt.Fprintf(a.err, "waybill: it was there already: %s\n", strings.ToLower(made.Thread.Status.String()))
 	}
 	if made.Thread.Status.Live() {
-		s.warnIfIdle(ctx, a)
+		a.warnIfIdle(ctx, s)
 	}
 	if watch {
 		return a.watchAction(ctx, s, made.ID)

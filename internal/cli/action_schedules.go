@@ -6,8 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/config"
 )
 
 func (a *app) actionSchedulesCommand() *cobra.Command {
@@ -28,13 +26,4 @@ in the schedule's time zone. Conductors make their actions.`,
 			})
 		},
 	}
-}
-
-// ticking is what a conductor goes by.
-func ticking(schedules map[string]config.Schedule) []conductor.Schedule {
-	var all []conductor.Schedule
-	for _, s := range schedules {
-		all = append(all, conductor.Schedule{Name: s.Name, Window: s.Window, Action: s.Action})
-	}
-	return all
 }

@@ -22,7 +22,7 @@ when it failed, and 4 when it was canceled.`,
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(everyAction)),
 		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-			s.warnIfIdle(ctx, a)
+			a.warnIfIdle(ctx, s)
 			return a.watchAction(ctx, s, id)
 		}),
 	}

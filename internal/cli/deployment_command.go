@@ -101,7 +101,7 @@ func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent se
 		return err
 	}
 	if intent.Kind != "hold" && !p.JSON {
-		s.warnIfIdle(ctx, a)
+		a.warnIfIdle(ctx, s)
 	}
 	return nil
 }

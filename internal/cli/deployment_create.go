@@ -35,7 +35,7 @@ waybill ship does.`,
 					return a.printer().Document(d)
 				}
 				fmt.Fprintf(a.out, "%s  revision %s\n", show.RefOf(d), d.Label)
-				s.warnIfIdle(ctx, a)
+				a.warnIfIdle(ctx, s)
 				return nil
 			})
 		},

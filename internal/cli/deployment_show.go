@@ -26,7 +26,7 @@ func (a *app) deploymentShowCommand() *cobra.Command {
 			}
 			p := a.printer()
 			if v.State.Status == pipeline.StatusActive && !p.JSON {
-				s.warnIfIdle(ctx, a)
+				a.warnIfIdle(ctx, s)
 			}
 			return p.Answer(v, show.Deployment(v, p.Style, time.Now())...)
 		}),

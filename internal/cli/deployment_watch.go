@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ Ctrl-C stops the watching only.`,
 			shipped := &shipment{app: a, session: s}
 			a.printer().Note("%s", show.Header(v, a.printer().Style))
 			if v.State.Status == pipeline.StatusActive {
-				s.warnIfIdle(ctx, a)
+				a.warnIfIdle(ctx, s)
 			}
 			w, err := a.watcher(ctx, s, v, 0)
 			if err != nil {
@@ -41,29 +40,4 @@ Ctrl-C stops the watching only.`,
 			return err
 		}),
 	}
-}
-
-// warnIfIdle says so when no process does the work of the log.
-func (s *session) warnIfIdle(ctx context.Context, a *app) {
-	if s.isIdle(ctx) {
-		fmt.Fprintln(a.err, "waybill: no process works on this log now: start waybill up, or run waybill ship")
-	}
-}
-
-// isIdle reports whether no process works on the log, as far as is known.
-func (s *session) isIdle(ctx context.Context) bool {
-	if s.kind == embedded && !s.home.held() {
-		return true
-	}
-	processes, err := s.Instances(ctx)
-	if err != nil {
-		return false // whatever else is asked reports it
-	}
-	works := map[string]bool{}
-	for _, p := range processes {
-		for _, role := range p.Roles {
-			works[role] = works[role] || p.State == "alive"
-		}
-	}
-	return !works[roleConductor] || !works[roleDeployer]
 }

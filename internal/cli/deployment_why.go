@@ -42,7 +42,7 @@ func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target st
 		return err
 	}
 	if v.State.Status == pipeline.StatusActive {
-		s.warnIfIdle(ctx, a)
+		a.warnIfIdle(ctx, s)
 	}
 	return a.showOpen(ref, open)
 }

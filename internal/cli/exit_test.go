@@ -112,7 +112,7 @@ func execute(t *testing.T, line []string) (status int, said string) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, dir: dir, environment: func(string) string { return "" }}
+	a := &app{place: place{dir: dir, environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &out, err: &errs}
 	return a.run(t.Context(), line), errs.String()
 }
 

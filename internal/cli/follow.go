@@ -116,6 +116,6 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 		return s.printer().Line(v.Deployment)
 	}
 	fmt.Fprintf(s.out, "%s  revision %s  registered\n", ref, s.tree.Label)
-	s.warnIfIdle(ctx, s.app)
+	s.app.warnIfIdle(ctx, s.session)
 	return nil
 }

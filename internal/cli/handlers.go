@@ -128,3 +128,12 @@ func prepared(h config.Handler) func(json.RawMessage) (action.Action, error) {
 		return a, err
 	}
 }
+
+// ticking is what a conductor goes by.
+func ticking(schedules map[string]config.Schedule) []conductor.Schedule {
+	var all []conductor.Schedule
+	for _, s := range schedules {
+		all = append(all, conductor.Schedule{Name: s.Name, Window: s.Window, Action: s.Action})
+	}
+	return all
+}

@@ -38,12 +38,12 @@ func (h home) builds() string   { return h.file("builds") }
 
 // homeOf finds the home for a folder: --home, WAYBILL_HOME, else .waybill beside the waybill.yaml found from there
 // upwards, else .waybill in the folder itself. It creates nothing.
-func (a *app) homeOf(dir string) home {
-	if a.flags.home != "" {
-		return home{dir: a.path(a.flags.home)}
+func (p place) homeOf(dir string) home {
+	if p.flags.home != "" {
+		return home{dir: p.path(p.flags.home)}
 	}
-	if named := a.environment("WAYBILL_HOME"); named != "" {
-		return home{dir: a.path(named)}
+	if named := p.environment("WAYBILL_HOME"); named != "" {
+		return home{dir: p.path(named)}
 	}
 	if project, ok := findUpwards(dir, projectFile); ok {
 		return home{filepath.Join(filepath.Dir(project), homeName), true}

@@ -27,7 +27,7 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &app{in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr)), dir: dir, environment: os.Getenv}
+	a := &app{place: place{dir: dir, environment: os.Getenv, version: version().Version}, in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr))}
 	return a.run(ctx, arguments)
 }
 

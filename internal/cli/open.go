@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -26,6 +26,7 @@ import (
 // session is a way to ask and to act: a log of this machine or a shared one, or a server.
 type session struct {
 	operations
+	place   place
 	home    home
 	dir     string // of the project, or where it would be
 	kind    sessionKind
@@ -63,8 +64,8 @@ const (
 )
 
 // open makes a session for a folder, by --server, --store, the configuration, or the home.
-func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
-	s, err := a.locate(dir)
+func (p place) open(ctx context.Context, dir string, m mode) (*session, error) {
+	s, err := p.locate(dir)
 	if err != nil || s.kind == remote {
 		return s, err
 	}
@@ -84,23 +85,52 @@ func (a *app) open(ctx context.Context, dir string, m mode) (*session, error) {
 	return s, nil
 }
 
-// locate finds out where the log of a folder is, and opens nothing.
-func (a *app) locate(dir string) (*session, error) {
-	h := a.homeOf(dir)
-	if address := a.flags.server; address != "" {
-		client := server.NewClient(address, a.clientToken(h, address), a.user())
-		return &session{operations: client, home: h, kind: remote, url: address}, nil
+// openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
+func (p place) openScratch(ctx context.Context, dir string) (*session, func(), error) {
+	h := p.homeOf(dir)
+	if p.flags.server != "" || h.exists() || p.storedElsewhere(h) {
+		s, err := p.open(ctx, dir, existing)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.close, nil
 	}
-	cfg, source, err := a.config(h)
+	folder, err := os.MkdirTemp("", "waybill-plan-")
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
+	}
+	s := &session{place: p, home: home{dir: folder}, kind: embedded, url: home{dir: folder}.database(), live: config.NewLive(config.Default())}
+	if err := s.connect(ctx); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, nil, err
+	}
+	s.home = h
+	return s, func() { s.close(); _ = os.RemoveAll(folder) }, nil
+}
+
+// storedElsewhere reports whether the log is not the home's own file.
+func (p place) storedElsewhere(h home) bool {
+	cfg, _, err := p.config(h)
+	return err != nil || cfg.Ledger.URL != ""
+}
+
+// locate finds out where the log of a folder is, and opens nothing.
+func (p place) locate(dir string) (*session, error) {
+	h := p.homeOf(dir)
+	if address := p.flags.server; address != "" {
+		client := server.NewClient(address, p.clientToken(h, address), p.user())
+		return &session{operations: client, place: p, home: h, kind: remote, url: address}, nil
+	}
+	cfg, source, err := p.config(h)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{home: h, dir: a.projectDir(dir), live: config.NewLive(cfg), source: source, serving: config.DefaultConductor, kind: embedded, url: h.database(), log: a.log}
+	s := &session{place: p, home: h, dir: p.projectDir(dir), live: config.NewLive(cfg), source: source, serving: config.DefaultConductor, kind: embedded, url: h.database(), log: p.log}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.kind, s.url = shared, cfg.Ledger.URL
 	case cfg.Ledger.URL != "":
-		s.url = a.path(strings.TrimPrefix(cfg.Ledger.URL, "sqlite:"))
+		s.url = p.path(strings.TrimPrefix(cfg.Ledger.URL, "sqlite:"))
 	}
 	return s, nil
 }
@@ -152,12 +182,12 @@ func (s *session) blobURL() string {
 	return s.home.blobs()
 }
 
-// warnPrivateBlobs warns when several processes may share the ledger while this one keeps its blobs in its home.
-func (s *session) warnPrivateBlobs(a *app) {
+// privateBlobs returns where this process keeps blobs when that is its home although others may share the ledger; else "".
+func (s *session) privateBlobs() string {
 	if s.kind == shared && s.live.Now().Blob.URL == "" {
-		fmt.Fprintf(a.err, "waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml\n",
-			a.shorten(s.blobURL()))
+		return s.blobURL()
 	}
+	return ""
 }
 
 func (s *session) close() {
@@ -168,11 +198,11 @@ func (s *session) close() {
 
 // clientToken is WAYBILL_TOKEN, else the home's token when the server is the home's own: to another one it would give every
 // right over this home.
-func (a *app) clientToken(h home, server string) string {
-	if token := a.environment("WAYBILL_TOKEN"); token != "" {
+func (p place) clientToken(h home, server string) string {
+	if token := p.environment("WAYBILL_TOKEN"); token != "" {
 		return token
 	}
-	if !a.isOwnServer(h, server) {
+	if !p.isOwnServer(h, server) {
 		return "" // what needs a token says so
 	}
 	content, err := os.ReadFile(h.token())
@@ -184,7 +214,7 @@ func (a *app) clientToken(h home, server string) string {
 
 // isOwnServer reports whether an address is where the home's server listens: as it has noted in the home, or as the home's
 // configuration says.
-func (a *app) isOwnServer(h home, address string) bool {
+func (p place) isOwnServer(h home, address string) bool {
 	asked, err := url.Parse(address)
 	if err != nil {
 		return false
@@ -193,7 +223,7 @@ func (a *app) isOwnServer(h home, address string) bool {
 	if noted, err := os.ReadFile(h.address()); err == nil {
 		known = append(known, strings.TrimSpace(string(noted)))
 	}
-	if cfg, _, err := a.config(h); err == nil {
+	if cfg, _, err := p.config(h); err == nil {
 		known = append(known, "http://"+cfg.Server.Listen)
 		if cfg.Server.URL != nil {
 			known = append(known, cfg.Server.URL.String())
@@ -217,4 +247,51 @@ func reaches(asked, listens string) bool {
 	}
 	every, here := net.ParseIP(host), net.ParseIP(askedHost)
 	return (host == "" || every.IsUnspecified()) && here.IsLoopback()
+}
+
+// isIdle reports whether no process works on the log, as far as is known.
+func (s *session) isIdle(ctx context.Context) bool {
+	if s.kind == embedded && !s.home.held() {
+		return true
+	}
+	processes, err := s.Instances(ctx)
+	if err != nil {
+		return false // whatever else is asked reports it
+	}
+	works := map[string]bool{}
+	for _, p := range processes {
+		for _, role := range p.Roles {
+			works[role] = works[role] || p.State == "alive"
+		}
+	}
+	return !works[roleConductor] || !works[roleDeployer]
+}
+
+// serveAs has this process be one of the configuration's conductors; "" is the default one.
+func (s *session) serveAs(name string) error {
+	if name == "" {
+		return nil
+	}
+	known := s.live.Now().Conductors
+	if _, ok := known[name]; !ok {
+		wrong := fault.New(fault.Invalid, "server.yaml has no conductor %q", name)
+		if near := fault.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+			return wrong.WithHint("--conductor %s", near)
+		}
+		return wrong.WithHint("conductors: {%s: {handlers: [...]}}", name)
+	}
+	s.serving = name
+	return nil
+}
+
+// withoutPassword is a ledger's address as it may be printed; that of a file is its path.
+func withoutPassword(address string) string {
+	if u, err := url.Parse(address); err == nil && isPostgres(address) {
+		if query := u.Query(); query.Has("password") { // the driver takes it there as well
+			query.Set("password", "xxxxx")
+			u.RawQuery = query.Encode()
+		}
+		return u.Redacted()
+	}
+	return address
 }

@@ -17,7 +17,7 @@ func TestTheHomesTokenGoesToItsOwnServerOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := &app{dir: h.dir, environment: func(string) string { return "" }}
+	a := place{dir: h.dir, environment: func(string) string { return "" }}
 	for address, own := range map[string]bool{
 		"http://127.0.0.1:7171": true, "http://127.0.0.1:7171/": true, "http://127.0.0.1:8080": true, "http://[::1]:8080": true, "https://waybill.example.org": true,
 		"http://127.0.0.1:7172": false, "http://127.0.0.1": false, "http://other:7171": false, "https://127.0.0.1:7171": false, "http://waybill.example.org": false,

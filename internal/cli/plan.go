@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -121,35 +119,6 @@ func (a *app) planStored(ctx context.Context, name string) error {
 		return err
 	}
 	return a.showPlan(show.PlanDocument{Pipeline: name, Todo: show.TodoShip, Steps: workOf(v.Steps), Total: v.Total})
-}
-
-// openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
-func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), error) {
-	h := a.homeOf(dir)
-	if a.flags.server != "" || h.exists() || a.storedElsewhere(h) {
-		s, err := a.open(ctx, dir, existing)
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.close, nil
-	}
-	folder, err := os.MkdirTemp("", "waybill-plan-")
-	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
-	}
-	s := &session{home: home{dir: folder}, kind: embedded, url: home{dir: folder}.database(), live: config.NewLive(config.Default())}
-	if err := s.connect(ctx); err != nil {
-		_ = os.RemoveAll(folder)
-		return nil, nil, err
-	}
-	s.home = h
-	return s, func() { s.close(); _ = os.RemoveAll(folder) }, nil
-}
-
-// storedElsewhere reports whether the log is not the home's own file.
-func (a *app) storedElsewhere(h home) bool {
-	cfg, _, err := a.config(h)
-	return err != nil || cfg.Ledger.URL != ""
 }
 
 // planFor asks what ship would do with a project, or what its file would change when that is all that was asked.

@@ -51,14 +51,6 @@ func (a *app) project(arguments []string) (project, error) {
 	return a.readProject(filepath.Join(dir, projectFile))
 }
 
-// projectDir is the folder of the waybill.yaml found from dir upwards; without one dir itself.
-func (a *app) projectDir(dir string) string {
-	if found, ok := findUpwards(dir, projectFile); ok {
-		return filepath.Dir(found)
-	}
-	return dir
-}
-
 // readProject reads a definition from a file; every fault in it is reported at once.
 func (a *app) readProject(path string) (project, error) {
 	if err := a.trust(path); err != nil {

@@ -47,13 +47,13 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 }
 
 // reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
-func (a *app) reloading(s *session, o roleOptions, asked <-chan os.Signal) lifecycle.Role {
-	path, _ := a.configPath(s.home)
+func (s *session) reloading(o roleOptions, asked <-chan os.Signal) lifecycle.Role {
+	path, _ := s.place.configPath(s.home)
 	reloader := config.NewReloader(config.ReloadOptions{
 		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
 		Tell: func(now ledger.Reload) { s.ledger.UpdateReport(func(r *ledger.Report) { r.Reload = &now }) },
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
-			if err := a.override(cfg); err != nil {
+			if err := s.place.override(cfg); err != nil {
 				return nil, err
 			}
 			if s.rebuildHandlers == nil {
@@ -122,4 +122,17 @@ func watched(cfg *config.Config) (parts struct {
 		}
 	}
 	return parts
+}
+
+// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
+// to drain; it answers, and /readyz says that it should be replaced.
+func (s *session) outdating() lifecycle.Role {
+	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
+		select {
+		case <-s.ledger.Outdated():
+			return ledger.ErrOutdated
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}
 }

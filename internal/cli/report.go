@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
@@ -58,16 +57,4 @@ func (a *app) sourceLines() func(file string) []string {
 		}
 		return cache[file]
 	}
-}
-
-// shorten returns a path as seen from the working directory when that is shorter.
-func (a *app) shorten(path string) string {
-	if !filepath.IsAbs(path) {
-		return path
-	}
-	relative, err := filepath.Rel(a.dir, path)
-	if err != nil || len(relative) > len(path) {
-		return path
-	}
-	return relative
 }

@@ -39,7 +39,7 @@ func (a *app) rootCommand() *cobra.Command {
 		Long:              rootHelp,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.flags.check() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
 		Args:              cobra.ArbitraryArgs,
 		RunE:              showHelp,
 	}
@@ -79,7 +79,7 @@ func (a *app) addGlobals(root *cobra.Command) {
 	flags.StringVar(&a.flags.config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
 	flags.StringVar(&a.flags.store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
 	flags.StringVar(&a.flags.server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
-	flags.StringVarP(&a.flags.output, "output", "o", textOutput, "text, or json, whose form is stable")
+	flags.StringVarP(&a.output, "output", "o", textOutput, "text, or json, whose form is stable")
 	offer(root, "output", textOutput, jsonOutput)
 }
 

@@ -189,23 +189,23 @@ func (a *app) noBuildFile(root, name string) error {
         container: {image: "golang:1.26", cmds: [go build -o dist/ .]}`, "\n"))
 }
 
-// place is where a build's results go.
-type place struct {
+// resultsPlace is where a build's results go.
+type resultsPlace struct {
 	root results.Root // of builds that were run by hand; zero with --results-dir
 	dir  string
 }
 
 // buildPlace numbers the build. A dry run uses up no number.
-func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
+func (a *app) buildPlace(flags runFlags) (id string, at resultsPlace, err error) {
 	if flags.resultsDir != "" {
 		id = flags.buildID
 		if id == "" {
 			id = filepath.Base(flags.resultsDir)
 		}
-		return id, place{dir: a.path(flags.resultsDir)}, nil
+		return id, resultsPlace{dir: a.path(flags.resultsDir)}, nil
 	}
 	if at.root, err = results.Default(); err != nil {
-		return "", place{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
+		return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
 	}
 	id = flags.buildID
 	switch {
@@ -213,7 +213,7 @@ func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
 		id = "0"
 	case id == "":
 		if id, err = at.root.NextID(); err != nil {
-			return "", place{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
+			return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
 		}
 	}
 	at.dir = at.root.Dir(id)
@@ -223,7 +223,7 @@ func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
 // job is one build that is about to run.
 type job struct {
 	id     string
-	place  place
+	place  resultsPlace
 	plan   *build.Plan
 	source *buildSource
 	facts  map[string]string
@@ -244,7 +244,7 @@ func (a *app) work(ctx context.Context, j job) error {
 		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: version().Version, StartedAt: time.Now().UTC()}); err != nil {
+		Runner: runnerProcess, Version: a.version, StartedAt: time.Now().UTC()}); err != nil {
 		return errors.Join(err, store.Close())
 	}
 	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -133,7 +130,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err := s.serveAs(flags.conductor); err != nil {
 		return err
 	}
-	s.warnPrivateBlobs(a)
+	a.warnPrivateBlobs(s)
 	if s.kind == embedded {
 		lock, err := lifecycle.Lock(s.home.dir)
 		if err != nil {
@@ -153,7 +150,7 @@ func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, nam
 	}
 	ctx, asked, stop := a.hangups(ctx)
 	defer stop()
-	roles = append(roles, a.reloading(s, options, asked))
+	roles = append(roles, s.reloading(options, asked))
 	if slices.ContainsFunc(names, func(role string) bool { return role != roleAPI }) {
 		roles = append(roles, s.outdating())
 	}
@@ -176,19 +173,6 @@ func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, nam
 	return nil // SIGTERM is how a supervisor ends what has done all it should
 }
 
-// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
-// to drain; it answers, and /readyz says that it should be replaced.
-func (s *session) outdating() lifecycle.Role {
-	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
-		select {
-		case <-s.ledger.Outdated():
-			return ledger.ErrOutdated
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}}
-}
-
 // hangups says what SIGHUP is: on a terminal that it has been closed, which ends the process as Ctrl-C does; elsewhere
 // a supervisor's wish to have the configuration read again.
 func (a *app) hangups(ctx context.Context) (served context.Context, asked <-chan os.Signal, stop func()) {
@@ -198,23 +182,6 @@ func (a *app) hangups(ctx context.Context) (served context.Context, asked <-chan
 	}
 	asked, stop = lifecycle.Hangups()
 	return ctx, asked, stop
-}
-
-// serveAs has this process be one of the configuration's conductors; "" is the default one.
-func (s *session) serveAs(name string) error {
-	if name == "" {
-		return nil
-	}
-	known := s.live.Now().Conductors
-	if _, ok := known[name]; !ok {
-		wrong := fault.New(fault.Invalid, "server.yaml has no conductor %q", name)
-		if near := fault.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
-			return wrong.WithHint("--conductor %s", near)
-		}
-		return wrong.WithHint("conductors: {%s: {handlers: [...]}}", name)
-	}
-	s.serving = name
-	return nil
 }
 
 // inOrder puts roles in the order of starting, so that those that others rely on end last.
@@ -243,18 +210,6 @@ func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
 		return roleOptions{}, err
 	}
 	return roleOptions{log: log, registry: obs.NewRegistry(), listen: flags.listen}, nil
-}
-
-// withoutPassword is a ledger's address as it may be printed; that of a file is its path.
-func withoutPassword(address string) string {
-	if u, err := url.Parse(address); err == nil && isPostgres(address) {
-		if query := u.Query(); query.Has("password") { // the driver takes it there as well
-			query.Set("password", "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-		return u.Redacted()
-	}
-	return address
 }
 
 // greet prints where the page is, and logs in the person at the terminal.

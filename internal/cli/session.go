@@ -2,62 +2,20 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"io"
-	"time"
-
-	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/server"
+	"fmt"
 )
 
-// operations is what commands ask for. A *server.Service answers from the log
-// itself, a *server.Client from a server elsewhere; no command knows which. It is as
-// wide as the two, because it is what makes them the same.
-type operations interface {
-	Pipelines(ctx context.Context) ([]server.PipelineView, error)
-	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
-	Versions(ctx context.Context, pipeline string) ([]ledger.Version, error)
-	Version(ctx context.Context, pipeline string, version int) (ledger.Version, error)
-	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
-	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
-	ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
-	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
-
-	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
-	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
-	Register(ctx context.Context, r ledger.Revision, deploy bool, until string) (ledger.Registered, error)
-	Revisions(ctx context.Context, pipeline string, limit int) ([]ledger.Revision, error)
-	Revision(ctx context.Context, pipeline, label string) (ledger.Revision, error)
-
-	Deploy(ctx context.Context, want server.NewDeployment) (ledger.Deployment, error)
-	Deployments(ctx context.Context, q ledger.DeploymentQuery) ([]ledger.Deployment, error)
-	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
-	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
-	Command(ctx context.Context, ref server.Ref, c server.Command) error
-
-	Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error)
-	Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error
-	Actions(ctx context.Context, q ledger.ActionQuery) ([]ledger.ActionState, error)
-	Action(ctx context.Context, id action.ID) (server.ActionView, error)
-	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
-	Schedules(ctx context.Context) ([]server.ScheduleView, error)
-	AddAction(ctx context.Context, o server.NewAction) (server.AddedAction, error)
-	SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (ledger.ActionState, error)
-	CancelAction(ctx context.Context, id action.ID) (ledger.ActionState, error)
-	ReplayActions(ctx context.Context, o server.ReplayOrder) (ledger.Replayed, error)
-	RetryAction(ctx context.Context, id action.ID, by string) (server.AddedAction, error)
-	ListProcesses(ctx context.Context) ([]server.ProcessOffering, error)
-	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
-	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
-	Status(ctx context.Context) (server.StatusView, error)
-	Instances(ctx context.Context) ([]server.InstanceView, error)
-	Limits(ctx context.Context) ([]ledger.Limiter, error)
-	Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)
+// warnPrivateBlobs warns when several processes may share the ledger while this one keeps its blobs in its home.
+func (a *app) warnPrivateBlobs(s *session) {
+	if url := s.privateBlobs(); url != "" {
+		fmt.Fprintf(a.err, "waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml\n",
+			a.shorten(url))
+	}
 }
 
-var (
-	_ operations = (*server.Service)(nil)
-	_ operations = (*server.Client)(nil)
-)
+// warnIfIdle warns when no process does the work of the log.
+func (a *app) warnIfIdle(ctx context.Context, s *session) {
+	if s.isIdle(ctx) {
+		fmt.Fprintln(a.err, "waybill: no process works on this log now: start waybill up, or run waybill ship")
+	}
+}

@@ -90,7 +90,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 		return err
 	}
 	defer s.close()
-	s.warnPrivateBlobs(a)
+	a.warnPrivateBlobs(s)
 	a.printProblems(a.secretWarnings(ctx, p))
 	tree, err := p.tree(ctx, s.home)
 	if err != nil {

@@ -195,7 +195,7 @@ func (s *session) listen(ctx context.Context, o roleOptions) (err error) {
 	service.Retention = s.live.Now().Ledger.Retention
 	service.LargestUpload = s.live.Now().Server.LargestUpload
 	service.Inspect, service.Current, service.ReadLog = s.inspectHost, s.currentRelease, s.readServiceLog
-	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: pages(service), Tracing: o.tracing, Builds: s.home.builds()})
+	s.api, err = s.server(o, service, server.Options{Listen: o.listen, Pages: s.pages(service), Tracing: o.tracing, Builds: s.home.builds()})
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (s *session) server(o roleOptions, service *server.Service, more server.Opt
 	if more.Listen == "" {
 		more.Listen = s.live.Now().Server.Listen
 	}
-	more.URL, more.Token, more.Version, more.Gatherer, more.Log = s.live.Now().Server.URL, token, version().Version, o.registry, o.log
+	more.URL, more.Token, more.Version, more.Gatherer, more.Log = s.live.Now().Server.URL, token, s.place.version, o.registry, o.log
 	return server.New(service, more), nil
 }
 
@@ -246,8 +246,8 @@ func (s *session) serveAPI(ctx context.Context) error {
 }
 
 // pages is everything that people see, and the job API.
-func pages(service *server.Service) http.Handler {
-	return ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: version().Version})
+func (s *session) pages(service *server.Service) http.Handler {
+	return ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: s.place.version})
 }
 
 // instance names this process for people.
@@ -256,6 +256,6 @@ func (s *session) instance() ledger.Instance {
 	if err != nil {
 		name = "unknown"
 	}
-	return ledger.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: version().Version,
+	return ledger.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: s.place.version,
 		Heartbeat: s.live.Now().Ledger.Heartbeat}
 }
