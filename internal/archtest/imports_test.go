@@ -69,7 +69,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 			if from == archtest.Wiring {
 				return ""
 			}
-			return "only cli starts and stops things"
+			return "only assembly and cli start and stop things"
 		case to == archtest.Beside || from == archtest.Beside:
 			return "what stands beside the layers imports nothing of them and is not imported"
 		case to > from:
@@ -101,11 +101,39 @@ func TestPurePackagesDoNoInputOrOutput(t *testing.T) {
 	})
 }
 
-func TestOnlyTheCommandLineImportsDrivers(t *testing.T) {
+func TestOnlyAssemblyImportsDrivers(t *testing.T) {
 	forEachImport(t, func(f archtest.File, path string) string {
 		driver := path == internal+"ledger/sqlite" || path == internal+"ledger/postgres"
-		if driver && archtest.LayerOf(f.Package) != archtest.Wiring {
-			return "which database it is, is decided in cli alone"
+		if driver && f.Package != internal+"assembly" {
+			return "only assembly decides which database is used"
+		}
+		return ""
+	})
+}
+
+func TestTheCommandLineImportsNoClientLibrary(t *testing.T) {
+	forEachImport(t, func(f archtest.File, path string) string {
+		if archtest.Top(f.Package) != "cli" {
+			return ""
+		}
+		for _, client := range []string{internal + "kube", internal + "aws", internal + "blob", "k8s.io/", "github.com/aws/", "github.com/jackc/", "modernc.org/", "database/sql"} {
+			if strings.HasPrefix(path, client) {
+				return "commands reach the world through assembly and the operations"
+			}
+		}
+		return ""
+	})
+}
+
+func TestRenderingImportsNothingThatActs(t *testing.T) {
+	forEachImport(t, func(f archtest.File, path string) string {
+		if f.Package != internal+"cli/show" {
+			return ""
+		}
+		for _, actor := range []string{"os", "net/http", internal + "assembly", internal + "lifecycle", "github.com/spf13/cobra"} {
+			if path == actor {
+				return "show takes a view and returns lines"
+			}
 		}
 		return ""
 	})

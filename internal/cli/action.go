@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -41,7 +42,7 @@ func (a *app) actionListCommand() *cobra.Command {
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				if len(arguments) > 0 {
 					ref, err := resolve(ctx, s, arguments[0])
 					if err != nil {
@@ -103,7 +104,7 @@ func (f *listFlags) read(now time.Time) error {
 	return err
 }
 
-func (a *app) listActions(ctx context.Context, ops operations, q ledger.ActionQuery) error {
+func (a *app) listActions(ctx context.Context, ops assembly.Operations, q ledger.ActionQuery) error {
 	found, err := ops.Actions(ctx, q)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (a *app) actionShowCommand() *cobra.Command {
 		Example:           examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(everyAction)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+		RunE: a.withAction(func(ctx context.Context, s *assembly.Session, id action.ID) error {
 			x, err := s.Action(ctx, id)
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -118,12 +119,12 @@ func readAt(flag, text string, now time.Time) (time.Time, error) {
 
 // addAction stores the action, and shows it when that is wanted.
 func (a *app) addAction(ctx context.Context, flags addFlags) error {
-	s, err := a.open(ctx, a.dir, create)
+	s, err := a.Open(ctx, a.Dir, assembly.Create)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	flags.order.By = a.user()
+	defer s.Close()
+	flags.order.By = a.User()
 	made, err := s.AddAction(ctx, flags.order)
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (a *app) addAction(ctx context.Context, flags addFlags) error {
 }
 
 // ordered tells of an action that was stored, or was there.
-func (a *app) ordered(ctx context.Context, s *session, made server.AddedAction, watch bool) error {
+func (a *app) ordered(ctx context.Context, s *assembly.Session, made server.AddedAction, watch bool) error {
 	if !watch && a.json() {
 		return a.printer().Document(made)
 	}

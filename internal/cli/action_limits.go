@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -24,12 +25,12 @@ handler.`,
 			"waybill action limits --resume notify/hooks.example.org", `waybill action limits --pause "notify/*"`),
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				for _, asked := range []struct{ kind, lane string }{{"pause", pause}, {"resume", resume}, {"enable", enable}, {"reset", reset}} {
 					if asked.lane == "" {
 						continue
 					}
-					command := ledger.LimitCommand{Kind: asked.kind, By: a.user()}
+					command := ledger.LimitCommand{Kind: asked.kind, By: a.User()}
 					if asked.kind == "pause" {
 						command.For = pauseFor
 					}
@@ -52,7 +53,7 @@ handler.`,
 
 // completeLimits offers the lanes that have a limiter.
 func (a *app) completeLimits(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
+	return a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) {
 		limits, err := s.Limits(ctx)
 		var lanes []string
 		for _, l := range limits {
@@ -62,7 +63,7 @@ func (a *app) completeLimits(c *cobra.Command, _ []string, _ string) ([]string, 
 	})
 }
 
-func (a *app) listLimits(ctx context.Context, ops operations) error {
+func (a *app) listLimits(ctx context.Context, ops assembly.Operations) error {
 	limits, err := ops.Limits(ctx)
 	if err != nil {
 		return err

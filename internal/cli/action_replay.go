@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -37,8 +38,8 @@ with their deployments; name a handler to leave them out.`,
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				flags.order.By = a.user()
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				flags.order.By = a.User()
 				return a.replay(ctx, s, flags.order)
 			})
 		},
@@ -98,7 +99,7 @@ type replayReport struct {
 }
 
 // replay counts first, so that a range that cannot be replayed is refused before anything is stored.
-func (a *app) replay(ctx context.Context, ops operations, order server.ReplayOrder) error {
+func (a *app) replay(ctx context.Context, ops assembly.Operations, order server.ReplayOrder) error {
 	look := order
 	look.DryRun = true
 	counted, err := replaySteps(ctx, ops, &look, func(replayReport) {})
@@ -122,7 +123,7 @@ func (a *app) replay(ctx context.Context, ops operations, order server.ReplayOrd
 }
 
 // replaySteps steps through the range, and leaves the replay's id in the order.
-func replaySteps(ctx context.Context, ops operations, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
+func replaySteps(ctx context.Context, ops assembly.Operations, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
 	report := replayReport{DryRun: order.DryRun}
 	for {
 		step, err := ops.ReplayActions(ctx, *order)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -17,7 +18,7 @@ in the schedule's time zone. Conductors make their actions.`,
 		Example: examples("waybill action schedules", "waybill action schedules -o json"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				views, err := s.Schedules(ctx)
 				if err != nil {
 					return err

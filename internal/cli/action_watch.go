@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -21,7 +22,7 @@ when it failed, and 4 when it was canceled.`,
 		Example:           examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(everyAction)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+		RunE: a.withAction(func(ctx context.Context, s *assembly.Session, id action.ID) error {
 			a.warnIfIdle(ctx, s)
 			return a.watchAction(ctx, s, id)
 		}),
@@ -37,7 +38,7 @@ happened by then remains. A step of a deployment is canceled with its deployment
 		Example:           examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(action.Status.Live)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+		RunE: a.withAction(func(ctx context.Context, s *assembly.Session, id action.ID) error {
 			state, err := s.CancelAction(ctx, id)
 			if err != nil {
 				return err
@@ -67,7 +68,7 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(action.Status.Live)),
 	}
-	c.RunE = a.withAction(func(ctx context.Context, s *session, id action.ID) error {
+	c.RunE = a.withAction(func(ctx context.Context, s *assembly.Session, id action.ID) error {
 		now := time.Now()
 		until, err := readAt("--until", text, now)
 		if err != nil {
@@ -76,7 +77,7 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 		if text == "" {
 			return fault.New(fault.Invalid, "snooze wants to know until when").WithHint("--until 2h, or a time")
 		}
-		state, err := s.SnoozeAction(ctx, id, until, a.user())
+		state, err := s.SnoozeAction(ctx, id, until, a.User())
 		if err != nil {
 			return err
 		}
@@ -100,8 +101,8 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 		Example:           examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(a.completeActions(action.Status.Ended)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-			made, err := s.RetryAction(ctx, id, a.user())
+		RunE: a.withAction(func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			made, err := s.RetryAction(ctx, id, a.User())
 			if err != nil {
 				return err
 			}
@@ -113,18 +114,18 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 }
 
 // withAction opens a session for a command whose first argument is an action's id.
-func (a *app) withAction(do func(ctx context.Context, s *session, id action.ID) error) func(*cobra.Command, []string) error {
+func (a *app) withAction(do func(ctx context.Context, s *assembly.Session, id action.ID) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
 		id, err := action.ParseID(arguments[0])
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
 		}
-		return a.withSession(c, func(ctx context.Context, s *session) error { return do(ctx, s, id) })
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
 	}
 }
 
 // watchAction shows an action's events until it has ended. The error says how it ended, unless that was well.
-func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) error {
+func (a *app) watchAction(ctx context.Context, ops assembly.Operations, id action.ID) error {
 	x, err := ops.Action(ctx, id)
 	if err != nil {
 		return err

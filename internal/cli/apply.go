@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // apply makes a definition the pipeline's, if it differs from what is in force: it tells what that does to the
 // deployments inside, and asks first when one of them would skip or lose work.
-func (a *app) apply(ctx context.Context, ops operations, project project, yes bool) error {
-	p := project.proposal(a.user())
+func (a *app) apply(ctx context.Context, ops assembly.Operations, project project, yes bool) error {
+	p := project.proposal(a.User())
 	edit, err := ops.PlanEdit(ctx, p)
 	if err != nil || edit.Unchanged {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -20,7 +21,7 @@ PostgreSQL is backed up with pg_dump; the command is printed.`,
 		Example: examples("waybill backup waybill-$(date +%F).db"),
 		Args:    arguments(1, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			made, err := a.backup(c.Context(), a.path(arguments[0]))
+			made, err := a.Backup(c.Context(), a.Path(arguments[0]))
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ again, with the same ids. A log on PostgreSQL is restored with pg_restore; the c
 		Example: examples("waybill restore waybill-2026-11-22.db", "waybill restore waybill-2026-11-22.db --home /srv/waybill"),
 		Args:    arguments(1, 1, "FILE"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			made, err := a.restore(c.Context(), a.path(arguments[0]))
+			made, err := a.Restore(c.Context(), a.Path(arguments[0]))
 			if err != nil {
 				return err
 			}
@@ -50,7 +51,7 @@ again, with the same ids. A log on PostgreSQL is restored with pg_restore; the c
 }
 
 // restoredLines returns what a restore did, and what follows from it.
-func restoredLines(made restored) []string {
+func restoredLines(made assembly.Restored) []string {
 	lines := []string{fmt.Sprintf("restored %s from %s", made.Log, made.File)}
 	if made.Kept != "" {
 		lines = append(lines, "  the old log is kept as "+filepath.Base(made.Kept))

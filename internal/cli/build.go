@@ -33,7 +33,7 @@ func (a *app) buildCommand() *cobra.Command {
 
 // here refuses flags that name a log or a server elsewhere, for a command that reads this machine, or one that a server serves.
 func (a *app) here(why string, served bool) error {
-	for name, value := range map[string]string{"--server": a.flags.server, "--store": a.flags.store} {
+	for name, value := range map[string]string{"--server": a.Flags.Server, "--store": a.Flags.Store} {
 		if value != "" && !(served && name == "--server") {
 			return fault.New(fault.Invalid, "%s has no effect here: %s", name, why).WithHint("run the command there, or leave %s out", name)
 		}
@@ -48,11 +48,11 @@ func (a *app) buildLintCommand() *cobra.Command {
 		Example: examples("waybill build lint", "waybill build lint examples/hello -o json"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
-			root := a.dir
+			root := a.Dir
 			if len(given) > 0 {
-				root = a.path(given[0])
+				root = a.Path(given[0])
 			}
-			file, err := a.readBuildFile(root, build.FileName, a.shorten(filepath.Join(root, build.FileName)))
+			file, err := a.readBuildFile(root, build.FileName, a.Shorten(filepath.Join(root, build.FileName)))
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func (a *app) buildSchemaCommand() *cobra.Command {
 
 // roots are the places where this computer keeps builds: the home's, and those run by hand.
 func (a *app) buildRoots() []results.Root {
-	roots := []results.Root{results.RootAt(a.homeOf(a.dir).builds())}
+	roots := []results.Root{results.RootAt(a.HomeOf(a.Dir).Builds())}
 	if own, err := results.Default(); err == nil { // else nothing can have been run by hand
 		roots = append([]results.Root{own}, roots...)
 	}
@@ -96,7 +96,7 @@ func (a *app) buildRoots() []results.Root {
 // openBuild finds a build by number, id or folder.
 func (a *app) openBuild(name string) (*results.Reader, error) {
 	if strings.ContainsRune(name, filepath.Separator) || name == "." {
-		return results.Open(a.path(name))
+		return results.Open(a.Path(name))
 	}
 	for _, root := range a.buildRoots() {
 		if r, err := results.Open(root.Dir(name)); err == nil {
@@ -164,7 +164,7 @@ func (a *app) listBuilds() error {
 	if len(all) == 0 {
 		return a.printer().Lines("no builds yet")
 	}
-	return a.printer().Lines(show.Builds(all, a.shorten, time.Now())...)
+	return a.printer().Lines(show.Builds(all, a.Shorten, time.Now())...)
 }
 
 func (a *app) buildShowCommand() *cobra.Command {

@@ -38,8 +38,8 @@ write a file.`,
 // printBuildLog prints one step's log, or every step's in turn with the step in front: from this machine, or from a server's.
 func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw bool) error {
 	lines := logPrinter{app: a, show: a.logText(), named: len(given) < 2}
-	if address := a.flags.server; address != "" {
-		client := server.NewClient(address, a.clientToken(a.homeOf(a.dir), address), a.user())
+	if address := a.Flags.Server; address != "" {
+		client := server.NewClient(address, a.ClientToken(a.HomeOf(a.Dir), address), a.User())
 		step := ""
 		if len(given) == 2 {
 			step = given[1]

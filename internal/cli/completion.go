@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -48,14 +49,14 @@ func (e errNoShell) Error() string { return "there is no completion for " + stri
 const completionPatience = 2 * time.Second
 
 // complete asks the log for words; what goes wrong is not the shell's business.
-func (a *app) complete(c *cobra.Command, words func(ctx context.Context, s *session) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) complete(c *cobra.Command, words func(ctx context.Context, s *assembly.Session) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionPatience)
 	defer cancel()
-	s, err := a.open(ctx, a.dir, existing)
+	s, err := a.Open(ctx, a.Dir, assembly.Existing)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer s.close()
+	defer s.Close()
 	found, err := words(ctx, s)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -71,7 +72,7 @@ func (a *app) completePipelines(c *cobra.Command, given []string, _ string) ([]s
 	return a.complete(c, pipelineNames)
 }
 
-func pipelineNames(ctx context.Context, s *session) ([]string, error) {
+func pipelineNames(ctx context.Context, s *assembly.Session) ([]string, error) {
 	all, err := s.Pipelines(ctx)
 	var names []string
 	for _, p := range all {
@@ -86,12 +87,12 @@ func (a *app) completeDeployments(c *cobra.Command, given []string, _ string) ([
 	case 0:
 		return a.complete(c, deploymentNames)
 	case 1:
-		return a.complete(c, func(ctx context.Context, s *session) ([]string, error) { return targetNames(ctx, s, given[0]) })
+		return a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) { return targetNames(ctx, s, given[0]) })
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-func deploymentNames(ctx context.Context, s *session) ([]string, error) {
+func deploymentNames(ctx context.Context, s *assembly.Session) ([]string, error) {
 	found, err := s.Deployments(ctx, ledger.DeploymentQuery{Limit: listLimit})
 	var names []string
 	for _, d := range found {
@@ -100,7 +101,7 @@ func deploymentNames(ctx context.Context, s *session) ([]string, error) {
 	return names, err
 }
 
-func targetNames(ctx context.Context, s *session, deployment string) ([]string, error) {
+func targetNames(ctx context.Context, s *assembly.Session, deployment string) ([]string, error) {
 	ref, err := resolve(ctx, s, deployment)
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (a *app) completeRevisions(c *cobra.Command, given []string, _ string) ([]s
 	if len(given) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
+	return a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) {
 		found, err := s.Revisions(ctx, given[0], listLimit)
 		var labels []string
 		for _, r := range found {
@@ -161,7 +162,7 @@ func everyAction(action.Status) bool { return true }
 // completeActions offers the newest actions of some statuses.
 func (a *app) completeActions(wanted func(action.Status) bool) completer {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
+		return a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) {
 			found, err := s.Actions(ctx, ledger.ActionQuery{Limit: 10 * listLimit})
 			var ids []string
 			for _, x := range found {
@@ -176,11 +177,11 @@ func (a *app) completeActions(wanted func(action.Status) bool) completer {
 
 // completeTokens offers the names of tokens.
 func (a *app) completeTokens(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if a.flags.server != "" {
+	if a.Flags.Server != "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-		tokens, err := s.ledger.ListTokens(ctx)
+	return a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) {
+		tokens, err := s.Ledger.ListTokens(ctx)
 		var names []string
 		for _, t := range tokens {
 			names = append(names, t.Name+"\t"+show.TokenState(t, time.Now()))

@@ -12,7 +12,7 @@ import (
 // configured completes with what the configuration says. given are the arguments so far.
 func (a *app) configured(words func(cfg config.Config, given []string) []string) completer {
 	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		cfg, _, err := a.config(a.homeOf(a.dir))
+		cfg, _, err := a.Config(a.HomeOf(a.Dir))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

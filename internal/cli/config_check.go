@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/config/probe"
@@ -34,9 +35,9 @@ does not answer, and 0 when there are only warnings.`,
 		Example: examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
 		Args:    arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
-			path, _ := a.configPath(a.homeOf(a.dir))
+			path, _ := a.ConfigPath(a.HomeOf(a.Dir))
 			if len(given) > 0 {
-				path = a.path(given[0])
+				path = a.Path(given[0])
 			}
 			return a.checkConfig(c.Context(), path, live)
 		},
@@ -57,7 +58,7 @@ const configStarter = `do without, for waybill ship and waybill up need none; or
 func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	source, err := os.ReadFile(path)
 	if err != nil {
-		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
+		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), assembly.Plain(err))
 		if errors.Is(err, fs.ErrNotExist) {
 			return wrong.WithHint("%s", configStarter)
 		}
@@ -86,7 +87,7 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	for _, w := range config.Processes {
 		callbacks += len(w.Callbacks)
 	}
-	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), show.Count(len(config.Handlers), "handler"),
+	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.Shorten(path), show.Count(len(config.Handlers), "handler"),
 		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"))
 	return err
 }

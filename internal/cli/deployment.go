@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -23,7 +24,7 @@ func (a *app) deploymentCommand() *cobra.Command {
 }
 
 // resolve finds the deployment that a person named.
-func resolve(ctx context.Context, ops operations, text string) (server.Ref, error) {
+func resolve(ctx context.Context, ops assembly.Operations, text string) (server.Ref, error) {
 	if id, err := action.ParseID(text); err == nil {
 		return byID(ctx, ops, id)
 	}
@@ -40,7 +41,7 @@ func resolve(ctx context.Context, ops operations, text string) (server.Ref, erro
 	return show.RefOf(newest[0]), nil
 }
 
-func byID(ctx context.Context, ops operations, id action.ID) (server.Ref, error) {
+func byID(ctx context.Context, ops assembly.Operations, id action.ID) (server.Ref, error) {
 	all, err := ops.Deployments(ctx, ledger.DeploymentQuery{})
 	if err != nil {
 		return server.Ref{}, err
@@ -54,9 +55,9 @@ func byID(ctx context.Context, ops operations, id action.ID) (server.Ref, error)
 }
 
 // withDeployment opens a session and finds the deployment that the first argument names.
-func (a *app) withDeployment(do func(ctx context.Context, s *session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
+func (a *app) withDeployment(do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
-		return a.withSession(c, func(ctx context.Context, s *session) error {
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 			ref, err := resolve(ctx, s, arguments[0])
 			if err != nil {
 				return err
@@ -67,11 +68,11 @@ func (a *app) withDeployment(do func(ctx context.Context, s *session, ref server
 }
 
 // withSession opens the log that is there, or the server, for the time of one command.
-func (a *app) withSession(c *cobra.Command, do func(ctx context.Context, s *session) error) error {
-	s, err := a.open(c.Context(), a.dir, existing)
+func (a *app) withSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
+	s, err := a.Open(c.Context(), a.Dir, assembly.Existing)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	return do(c.Context(), s)
 }

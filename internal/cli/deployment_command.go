@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -75,7 +76,7 @@ func (a *app) intentCommand(intent *server.Command, use, short string, most int)
 		Short:             short,
 		Args:              arguments(1, most, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, rest []string) error {
+		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
 			if len(rest) > 0 {
 				intent.Target = strings.TrimSuffix(rest[0], "/")
 			}
@@ -87,8 +88,8 @@ func (a *app) intentCommand(intent *server.Command, use, short string, most int)
 }
 
 // command records the intent and says how the deployment stands then.
-func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent server.Command) error {
-	intent.By = a.user()
+func (a *app) command(ctx context.Context, s *assembly.Session, ref server.Ref, intent server.Command) error {
+	intent.By = a.User()
 	if err := s.Command(ctx, ref, intent); err != nil {
 		return err
 	}

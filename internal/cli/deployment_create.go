@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -26,8 +27,8 @@ waybill ship does.`,
 			if revision == "" {
 				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", arguments[0])
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: arguments[0], Revision: revision, Until: until, By: a.user()})
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: arguments[0], Revision: revision, Until: until, By: a.User()})
 				if err != nil {
 					return err
 				}

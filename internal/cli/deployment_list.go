@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -33,7 +34,7 @@ func (a *app) deploymentListCommand() *cobra.Command {
 			if query.Status, err = parseStatus(status); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error { return a.listDeployments(ctx, s, query) })
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return a.listDeployments(ctx, s, query) })
 		},
 	}
 	c.Flags().StringVar(&status, "status", "", "only active, finished, failed, superseded or canceled ones")
@@ -60,7 +61,7 @@ func parseStatus(text string) (pipeline.Status, error) {
 	return "", wrong.WithHint("--status active, finished, failed, superseded or canceled")
 }
 
-func (a *app) listDeployments(ctx context.Context, s *session, q ledger.DeploymentQuery) error {
+func (a *app) listDeployments(ctx context.Context, s *assembly.Session, q ledger.DeploymentQuery) error {
 	found, err := s.Deployments(ctx, q)
 	if err != nil {
 		return err

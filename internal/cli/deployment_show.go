@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -19,7 +20,7 @@ func (a *app) deploymentShowCommand() *cobra.Command {
 			"waybill deployment show greeter#7 -o json | jq .failures"),
 		Args:              arguments(1, 1, "DEPLOYMENT"),
 		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, _ []string) error {
+		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
 			v, err := s.Deployment(ctx, ref)
 			if err != nil {
 				return err

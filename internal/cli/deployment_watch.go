@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -19,12 +20,12 @@ Ctrl-C stops the watching only.`,
 		Example:           examples("waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
 		Args:              arguments(1, 1, "DEPLOYMENT"),
 		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, _ []string) error {
+		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
 			v, err := s.Deployment(ctx, ref)
 			if err != nil {
 				return err
 			}
-			shipped := &shipment{app: a, session: s}
+			shipped := &shipment{app: a, Session: s}
 			a.printer().Note("%s", show.Header(v, a.printer().Style))
 			if v.State.Status == pipeline.StatusActive {
 				a.warnIfIdle(ctx, s)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -21,7 +22,7 @@ test, host-NAME of an own step NAME; the others mark how far stages, groups and 
 		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
 		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, rest []string) error {
+		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
 			target := ""
 			if len(rest) > 0 {
 				target = rest[0]
@@ -32,7 +33,7 @@ test, host-NAME of an own step NAME; the others mark how far stages, groups and 
 }
 
 // showWhy prints the reason of each open step that has one of its own.
-func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target string) error {
+func (a *app) showWhy(ctx context.Context, s *assembly.Session, ref server.Ref, target string) error {
 	open, err := s.Why(ctx, ref, target)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -112,7 +113,7 @@ func execute(t *testing.T, line []string) (status int, said string) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := &app{place: place{dir: dir, environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &out, err: &errs}
+	a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &out, err: &errs}
 	return a.run(t.Context(), line), errs.String()
 }
 

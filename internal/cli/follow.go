@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -23,15 +24,15 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 		return v, err
 	}
 	s.printer().Note("%s", show.Header(v, s.printer().Style))
-	w, err := s.watcher(ctx, s.session, v, s.since(v))
+	w, err := s.watcher(ctx, s.Session, v, s.since(v))
 	if err != nil {
 		return v, err
 	}
 	w.enough = reached
-	if s.kind != embedded {
+	if s.Kind != assembly.Embedded {
 		return w.run(ctx)
 	}
-	lock, err := lifecycle.Lock(s.home.dir)
+	lock, err := lifecycle.Lock(s.Home.Dir)
 	if held, ok := errors.AsType[*lifecycle.Held](err); ok {
 		s.printer().Note("pid %d holds the log; watching", held.PID)
 		return s.watchOrTakeOver(ctx, w)
@@ -54,7 +55,7 @@ func (s *shipment) since(v server.DeploymentView) int64 {
 func (s *shipment) work(ctx context.Context, w *watcher, lock *lifecycle.HomeLock) (v server.DeploymentView, err error) {
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	s.works = true
-	roles, err := s.roles(ctx, roleOptions{}, roleConductor, roleDeployer)
+	roles, err := s.Roles(ctx, assembly.RoleOptions{}, assembly.RoleConductor, assembly.RoleDeployer)
 	if err != nil {
 		return v, err
 	}
@@ -82,7 +83,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 	go func() {
 		defer close(taken)
 		for watching.Err() == nil {
-			if lock, err := lifecycle.Lock(s.home.dir); err == nil {
+			if lock, err := lifecycle.Lock(s.Home.Dir); err == nil {
 				taken <- lock
 				stop(errTakeOver)
 				return
@@ -116,6 +117,6 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 		return s.printer().Line(v.Deployment)
 	}
 	fmt.Fprintf(s.out, "%s  revision %s  registered\n", ref, s.tree.Label)
-	s.app.warnIfIdle(ctx, s.session)
+	s.app.warnIfIdle(ctx, s.Session)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -25,8 +26,8 @@ func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a := place{dir: below, environment: func(string) string { return "" }}
-		if err := a.trust(filepath.Join(dir, foreign)); err != nil {
+		a := assembly.Place{Dir: below, Environment: func(string) string { return "" }}
+		if err := a.Trust(filepath.Join(dir, foreign)); err != nil {
 			t.Errorf("%s of one's own: %v", foreign, err)
 		}
 		if os.Getuid() != 0 {
@@ -35,10 +36,10 @@ func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 		if err := os.Lchown(filepath.Join(dir, foreign), 12345, 12345); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := a.config(a.homeOf(below)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), foreign+" belongs to another user (12345)") {
+		if _, _, err := a.Config(a.HomeOf(below)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), foreign+" belongs to another user (12345)") {
 			t.Errorf("%s of another user: %v, want it refused", foreign, err)
 		}
-		if _, err := (&app{place: a}).project(nil); foreign == "waybill.yaml" && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
+		if _, err := (&app{Place: a}).project(nil); foreign == "waybill.yaml" && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
 			t.Errorf("a project of another user: %v, want it refused", err)
 		}
 	}

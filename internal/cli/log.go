@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -36,7 +37,7 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 		Args:              arguments(0, 1, "PIPELINE[#N]"),
 		ValidArgsFunction: a.completeDeployments,
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				query, err := a.logQuery(arguments, flags)
 				if err != nil {
 					return err
@@ -86,7 +87,7 @@ func fullTarget(name, target string) string {
 }
 
 // printLog prints entries in columns whose widths are those of most targets and events.
-func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery, follow bool) error {
+func (a *app) printLog(ctx context.Context, ops assembly.Operations, q ledger.EntryQuery, follow bool) error {
 	p := a.printer()
 	each := func(e pipeline.Entry) error { return p.Lines(show.Entry(e, p.Style, time.Now())) }
 	if p.JSON {
@@ -113,7 +114,7 @@ func (a *app) printLog(ctx context.Context, ops operations, q ledger.EntryQuery,
 }
 
 // explainEmpty tells a name that is not there from a log that has nothing to show.
-func (a *app) explainEmpty(ctx context.Context, ops operations, q ledger.EntryQuery) error {
+func (a *app) explainEmpty(ctx context.Context, ops assembly.Operations, q ledger.EntryQuery) error {
 	if q.Deployment > 0 {
 		_, err := ops.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
 		return err

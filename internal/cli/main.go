@@ -11,6 +11,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -27,7 +28,7 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &app{place: place{dir: dir, environment: os.Getenv, version: version().Version}, in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr))}
+	a := &app{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr))}
 	return a.run(ctx, arguments)
 }
 

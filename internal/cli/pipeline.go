@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -27,7 +28,7 @@ func (a *app) pipelineListCommand() *cobra.Command {
 	}
 }
 
-func (a *app) listPipelines(ctx context.Context, s *session) error {
+func (a *app) listPipelines(ctx context.Context, s *assembly.Session) error {
 	all, err := s.Pipelines(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -26,11 +27,11 @@ or lose work it asks, and without a terminal stops with status 4 unless --yes sa
 			if err != nil {
 				return err
 			}
-			s, err := a.open(c.Context(), p.dir, create)
+			s, err := a.Open(c.Context(), p.dir, assembly.Create)
 			if err != nil {
 				return err
 			}
-			defer s.close()
+			defer s.Close()
 			return a.applyProject(c.Context(), s, p, yes)
 		},
 	}
@@ -43,16 +44,16 @@ func (a *app) projectFrom(arguments []string) (project, error) {
 	if len(arguments) == 0 {
 		return a.project(nil)
 	}
-	path := a.path(arguments[0])
+	path := a.Path(arguments[0])
 	if isDirectory(path) {
-		path = filepath.Join(path, projectFile)
+		path = filepath.Join(path, assembly.ProjectFile)
 	}
 	return a.readProject(path)
 }
 
 // applyProject applies and says which version is in force then.
-func (a *app) applyProject(ctx context.Context, s *session, p project, yes bool) error {
-	edit, err := s.PlanEdit(ctx, p.proposal(a.user()))
+func (a *app) applyProject(ctx context.Context, s *assembly.Session, p project, yes bool) error {
+	edit, err := s.PlanEdit(ctx, p.proposal(a.User()))
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 	}
 	if a.json() {
 		all := append(fault.Problems{}, problems...)
-		if err := a.printer().Document(validDocument{File: a.shorten(p.file), Valid: err == nil, Problems: append(all, p.warnings...)}); err != nil {
+		if err := a.printer().Document(validDocument{File: a.Shorten(p.file), Valid: err == nil, Problems: append(all, p.warnings...)}); err != nil {
 			return err
 		}
 		if err != nil {
@@ -116,7 +117,7 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 		return err
 	}
 	a.printProblems(p.warnings)
-	fmt.Fprintf(a.out, "%s is valid: %s\n", a.shorten(p.file), show.Summary(p.definition))
+	fmt.Fprintf(a.out, "%s is valid: %s\n", a.Shorten(p.file), show.Summary(p.definition))
 	return nil
 }
 
@@ -128,7 +129,7 @@ func (a *app) pipelineVersionsCommand() *cobra.Command {
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
@@ -139,7 +140,7 @@ func (a *app) pipelineVersionsCommand() *cobra.Command {
 	}
 }
 
-func (a *app) listVersions(ctx context.Context, ops operations, name string) error {
+func (a *app) listVersions(ctx context.Context, ops assembly.Operations, name string) error {
 	versions, err := ops.Versions(ctx, name)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -19,7 +20,7 @@ down, and that do not run what their stage has. Without a name: this folder's pi
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err

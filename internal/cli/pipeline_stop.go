@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -22,7 +23,7 @@ host starts its service again. Without a name: this folder's pipeline.`,
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
@@ -34,12 +35,12 @@ host starts its service again. Without a name: this folder's pipeline.`,
 }
 
 // stopPipeline ends services of the definition in force.
-func (a *app) stopPipeline(ctx context.Context, s *session, name string) error {
-	if s.kind == remote {
+func (a *app) stopPipeline(ctx context.Context, s *assembly.Session, name string) error {
+	if s.Kind == assembly.Remote {
 		return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
 			WithHint("waybill pipeline stop %s --home … there", name)
 	}
-	stopped, err := s.stop(ctx, name)
+	stopped, err := s.Stop(ctx, name)
 	if err != nil {
 		return err
 	}

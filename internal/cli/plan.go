@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -50,7 +51,7 @@ func errPending() error { return shown{fault.New(fault.Pending, "something would
 
 // planWhy is `waybill deployment why` with plan's exit status.
 func (a *app) planWhy(c *cobra.Command, deployment string, arguments []string) error {
-	return a.withSession(c, func(ctx context.Context, s *session) error {
+	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 		ref, err := resolve(ctx, s, deployment)
 		if err != nil {
 			return err
@@ -88,7 +89,7 @@ func (a *app) plan(ctx context.Context, arguments []string, flags planFlags) err
 	if err := a.checkIgnored(ctx, p); err != nil {
 		return err
 	}
-	s, done, err := a.openScratch(ctx, p.dir)
+	s, done, err := a.OpenScratch(ctx, p.dir)
 	if err != nil {
 		return err
 	}
@@ -109,11 +110,11 @@ func (a *app) planProject(flags planFlags) (project, error) {
 
 // planStored is the plan for one more deployment of a pipeline as the log has it.
 func (a *app) planStored(ctx context.Context, name string) error {
-	s, err := a.open(ctx, a.dir, existing)
+	s, err := a.Open(ctx, a.Dir, assembly.Existing)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	v, err := s.Plan(ctx, name, nil)
 	if err != nil {
 		return err
@@ -122,9 +123,9 @@ func (a *app) planStored(ctx context.Context, name string) error {
 }
 
 // planFor asks what ship would do with a project, or what its file would change when that is all that was asked.
-func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (show.PlanDocument, error) {
+func (a *app) planFor(ctx context.Context, s *assembly.Session, p project, editOnly bool) (show.PlanDocument, error) {
 	name := p.definition.Pipeline
-	proposal := p.proposal(a.user())
+	proposal := p.proposal(a.User())
 	edit, err := s.PlanEdit(ctx, proposal)
 	if err != nil {
 		return show.PlanDocument{}, err
@@ -147,8 +148,8 @@ func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool)
 }
 
 // planRevision finds out what ship would do with the folder's revision.
-func (a *app) planRevision(ctx context.Context, s *session, p project, d *show.PlanDocument) error {
-	tree, err := p.tree(ctx, s.home)
+func (a *app) planRevision(ctx context.Context, s *assembly.Session, p project, d *show.PlanDocument) error {
+	tree, err := p.tree(ctx, s.Home)
 	if err != nil {
 		return err
 	}

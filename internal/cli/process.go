@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -25,7 +26,7 @@ func (a *app) processListCommand() *cobra.Command {
 		Example: examples("waybill process list", "waybill process list -o json"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				all, err := s.ListProcesses(ctx)
 				if err != nil {
 					return err
@@ -44,7 +45,7 @@ func (a *app) processShowCommand() *cobra.Command {
 		Args:              arguments(1, 1, "PROCESS"),
 		ValidArgsFunction: first(a.configured(processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				p, err := s.ShowProcess(ctx, given[0])
 				if err != nil {
 					return err
@@ -94,8 +95,8 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	raw := []byte(all)
 	if file, ok := strings.CutPrefix(all, "@"); ok {
 		var err error
-		if raw, err = os.ReadFile(a.path(file)); err != nil {
-			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", file, plain(err))
+		if raw, err = os.ReadFile(a.Path(file)); err != nil {
+			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", file, assembly.Plain(err))
 		}
 	}
 	var object map[string]json.RawMessage
@@ -106,12 +107,12 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 }
 
 func (a *app) runProcess(ctx context.Context, process string, inputs json.RawMessage, watch bool) error {
-	s, err := a.open(ctx, a.dir, create)
+	s, err := a.Open(ctx, a.Dir, assembly.Create)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	made, err := s.RunProcess(ctx, process, inputs, a.user())
+	defer s.Close()
+	made, err := s.RunProcess(ctx, process, inputs, a.User())
 	if err != nil {
 		return err
 	}

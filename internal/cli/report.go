@@ -40,7 +40,7 @@ func (a *app) printProblems(problems fault.Problems) {
 	if onTerminal(a.err) {
 		source = a.sourceLines()
 	}
-	for _, line := range show.Problems(problems, a.shorten, source) {
+	for _, line := range show.Problems(problems, a.Shorten, source) {
 		fmt.Fprintln(a.err, line)
 	}
 }
@@ -50,7 +50,7 @@ func (a *app) printProblems(problems fault.Problems) {
 func (a *app) sourceLines() func(file string) []string {
 	cache := map[string][]string{}
 	return func(file string) []string {
-		file = a.path(file)
+		file = a.Path(file)
 		if _, known := cache[file]; !known {
 			content, _ := os.ReadFile(file)
 			cache[file] = strings.Split(string(content), "\n")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
@@ -24,7 +25,7 @@ func (a *app) revisionListCommand() *cobra.Command {
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: a.completePipelines,
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
@@ -37,7 +38,7 @@ func (a *app) revisionListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) listRevisions(ctx context.Context, ops operations, name string, limit int) error {
+func (a *app) listRevisions(ctx context.Context, ops assembly.Operations, name string, limit int) error {
 	found, err := ops.Revisions(ctx, name, limit)
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (a *app) revisionShowCommand() *cobra.Command {
 			return a.completeRevisions(c, given, typed)
 		},
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				return a.showRevision(ctx, s, arguments[0], arguments[1])
 			})
 		},
@@ -71,7 +72,7 @@ type revisionDocument struct {
 	Deployments []ledger.Deployment `json:"deployments"` // newest first
 }
 
-func (a *app) showRevision(ctx context.Context, ops operations, name, label string) error {
+func (a *app) showRevision(ctx context.Context, ops assembly.Operations, name, label string) error {
 	r, err := ops.Revision(ctx, name, label)
 	if err != nil {
 		return err

@@ -75,10 +75,10 @@ func (a *app) addCommands(root *cobra.Command) {
 // addGlobals declares the flags that are everywhere.
 func (a *app) addGlobals(root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.flags.home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
-	flags.StringVar(&a.flags.config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
-	flags.StringVar(&a.flags.store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
-	flags.StringVar(&a.flags.server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
+	flags.StringVar(&a.Flags.Home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
+	flags.StringVar(&a.Flags.Config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
+	flags.StringVar(&a.Flags.Store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
+	flags.StringVar(&a.Flags.Server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
 	flags.StringVarP(&a.output, "output", "o", textOutput, "text, or json, whose form is stable")
 	offer(root, "output", textOutput, jsonOutput)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/cli/show"
@@ -160,7 +161,7 @@ func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, a.noBuildFile(root, name)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, "read %s: %w", a.shorten(path), plain(err))
+		return nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {
@@ -202,7 +203,7 @@ func (a *app) buildPlace(flags runFlags) (id string, at resultsPlace, err error)
 		if id == "" {
 			id = filepath.Base(flags.resultsDir)
 		}
-		return id, resultsPlace{dir: a.path(flags.resultsDir)}, nil
+		return id, resultsPlace{dir: a.Path(flags.resultsDir)}, nil
 	}
 	if at.root, err = results.Default(); err != nil {
 		return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
@@ -244,7 +245,7 @@ func (a *app) work(ctx context.Context, j job) error {
 		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: a.version, StartedAt: time.Now().UTC()}); err != nil {
+		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}); err != nil {
 		return errors.Join(err, store.Close())
 	}
 	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
@@ -264,7 +265,7 @@ func (a *app) work(ctx context.Context, j job) error {
 // readLogWith returns the command that prints the log of a build's step, without the step.
 func (a *app) readLogWith(j job) string {
 	if j.place.root == (results.Root{}) {
-		return "waybill build log " + a.shorten(filepath.Clean(j.place.dir))
+		return "waybill build log " + a.Shorten(filepath.Clean(j.place.dir))
 	}
 	return "waybill build log " + j.id
 }

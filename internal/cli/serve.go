@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -48,7 +49,9 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 }
 
 // allRoles lists the roles that exist so far, in the order of starting.
-func allRoles() []string { return []string{roleConductor, roleDeployer, roleCaboose, roleAPI} }
+func allRoles() []string {
+	return []string{assembly.RoleConductor, assembly.RoleDeployer, assembly.RoleCaboose, assembly.RoleAPI}
+}
 
 // laterRoles are known, and not there yet.
 func laterRoles() []string {
@@ -112,27 +115,27 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	if err != nil {
 		return err
 	}
-	if a.flags.server != "" {
+	if a.Flags.Server != "" {
 		return fault.New(fault.Invalid, "--server names somebody else's process; roles run on a log: --home or --store")
 	}
-	a.log = options.log
-	tracing, err := obs.OpenTracing(ctx, a.environment, version().Version, options.log)
+	a.Log = options.Log
+	tracing, err := obs.OpenTracing(ctx, a.Environment, version().Version, options.Log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that is away loses the last spans
-	options.tracing = tracing
-	s, err := a.open(ctx, a.dir, create)
+	options.Tracing = tracing
+	s, err := a.Open(ctx, a.Dir, assembly.Create)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := s.serveAs(flags.conductor); err != nil {
+	defer s.Close()
+	if err := s.ServeAs(flags.conductor); err != nil {
 		return err
 	}
 	a.warnPrivateBlobs(s)
-	if s.kind == embedded {
-		lock, err := lifecycle.Lock(s.home.dir)
+	if s.Kind == assembly.Embedded {
+		lock, err := lifecycle.Lock(s.Home.Dir)
 		if err != nil {
 			return err
 		}
@@ -142,20 +145,20 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 }
 
 // runRoles runs roles on a session that nobody else serves.
-func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, names []string, page bool) error {
-	options.drain = s.live.Now().Conductors[s.serving].Drain
-	roles, err := s.roles(ctx, options, names...)
+func (a *app) runRoles(ctx context.Context, s *assembly.Session, options assembly.RoleOptions, names []string, page bool) error {
+	options.Drain = s.Live.Now().Conductors[s.Serving].Drain
+	roles, err := s.Roles(ctx, options, names...)
 	if err != nil {
 		return err
 	}
 	ctx, asked, stop := a.hangups(ctx)
 	defer stop()
-	roles = append(roles, s.reloading(options, asked))
-	if slices.ContainsFunc(names, func(role string) bool { return role != roleAPI }) {
-		roles = append(roles, s.outdating())
+	roles = append(roles, s.Reloading(options, asked))
+	if slices.ContainsFunc(names, func(role string) bool { return role != assembly.RoleAPI }) {
+		roles = append(roles, s.Outdating())
 	}
-	if !slices.Contains(names, roleAPI) {
-		operations, err := s.operationsRole(ctx, options)
+	if !slices.Contains(names, assembly.RoleAPI) {
+		operations, err := s.OperationsRole(ctx, options)
 		if err != nil {
 			return err
 		}
@@ -196,10 +199,10 @@ func inOrder(names []string) []string {
 }
 
 // roleOptions reads how a serving process logs.
-func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
+func (a *app) roleOptions(flags serveFlags) (assembly.RoleOptions, error) {
 	level, err := obs.ParseLevel(flags.logLevel)
 	if err != nil {
-		return roleOptions{}, err
+		return assembly.RoleOptions{}, err
 	}
 	format := obs.Format(flags.logFormat)
 	if format == "" && onTerminal(a.err) {
@@ -207,19 +210,19 @@ func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
 	}
 	log, err := obs.NewLogger(a.err, obs.LogOptions{Format: format, Level: level})
 	if err != nil {
-		return roleOptions{}, err
+		return assembly.RoleOptions{}, err
 	}
-	return roleOptions{log: log, registry: obs.NewRegistry(), listen: flags.listen}, nil
+	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen}, nil
 }
 
 // greet prints where the page is, and logs in the person at the terminal.
-func (a *app) greet(s *session) {
-	fmt.Fprintf(a.out, "waybill is up on %s\n", withoutPassword(s.url))
+func (a *app) greet(s *assembly.Session) {
+	fmt.Fprintf(a.out, "waybill is up on %s\n", assembly.WithoutPassword(s.URL))
 	switch {
-	case s.api == nil:
+	case s.API == nil:
 	case onTerminal(a.out):
-		fmt.Fprintf(a.out, "  open %s\n", s.api.LoginURL(a.user()))
+		fmt.Fprintf(a.out, "  open %s\n", s.API.LoginURL(a.User()))
 	default: // what is written down lasts, and has other readers
-		fmt.Fprintf(a.out, "  open %s and log in with the token in %s\n", s.api.LoginPage(), s.home.token())
+		fmt.Fprintf(a.out, "  open %s and log in with the token in %s\n", s.API.LoginPage(), s.Home.Token())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -29,7 +30,7 @@ server on that machine reads it, which needs a token. Without PIPELINE: this fol
 		Args:              arguments(1, 2, "HOST", "HOST"),
 		ValidArgsFunction: a.completeServices,
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(given[:len(given)-1])
 				if err != nil {
 					return err
@@ -40,7 +41,7 @@ server on that machine reads it, which needs a token. Without PIPELINE: this fol
 	}
 }
 
-func (a *app) printServiceLog(ctx context.Context, ops operations, name, host string) error {
+func (a *app) printServiceLog(ctx context.Context, ops assembly.Operations, name, host string) error {
 	target := fullTarget(name, host)
 	view, err := ops.ServiceLog(ctx, name, target)
 	if fault.Is(err, fault.NotFound) {
@@ -68,7 +69,7 @@ func (a *app) printServiceLog(ctx context.Context, ops operations, name, host st
 // completeServices offers the hosts of this folder's pipeline and the names of pipelines, then the hosts of the one named.
 func (a *app) completeServices(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
 	hosts := func(name string) []string {
-		found, _ := a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
+		found, _ := a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) {
 			p, err := s.Pipeline(ctx, name)
 			var names []string
 			for _, h := range p.Hosts {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -65,7 +66,7 @@ func (a *app) shipCommand() *cobra.Command {
 // shipment is one run of `waybill ship`.
 type shipment struct {
 	*app
-	*session
+	*assembly.Session
 	flags   shipFlags
 	project project
 	tree    git.Tree
@@ -85,18 +86,18 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err := a.checkBuilds(ctx, p); err != nil {
 		return err
 	}
-	s, err := a.open(ctx, p.dir, create)
+	s, err := a.Open(ctx, p.dir, assembly.Create)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	a.warnPrivateBlobs(s)
 	a.printProblems(a.secretWarnings(ctx, p))
-	tree, err := p.tree(ctx, s.home)
+	tree, err := p.tree(ctx, s.Home)
 	if err != nil {
 		return err
 	}
-	return (&shipment{app: a, session: s, flags: flags, project: p, tree: tree}).run(ctx)
+	return (&shipment{app: a, Session: s, flags: flags, project: p, tree: tree}).run(ctx)
 }
 
 // run finds or makes the deployment, then does its work or watches it.
@@ -167,7 +168,7 @@ func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
 	if err := s.refuseOlder(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.apply(ctx, s.session, s.project, s.flags.yes); err != nil {
+	if err := s.apply(ctx, s.Session, s.project, s.flags.yes); err != nil {
 		return nil, err
 	}
 	key, err := s.snapshot(ctx, name, label)
@@ -175,7 +176,7 @@ func (s *shipment) register(ctx context.Context) (*ledger.Deployment, error) {
 		return nil, err
 	}
 	registered, err := s.Register(ctx, ledger.Revision{
-		Pipeline: name, Label: label, Snapshot: key, By: s.user(),
+		Pipeline: name, Label: label, Snapshot: key, By: s.User(),
 		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
 	}, true, s.flags.until)
 	if err != nil {
@@ -213,15 +214,15 @@ const ancestryLimit = 50
 // applyAgain applies the file of the newest revision when it differs from what is in force: it may be one that git
 // ignores. The file of an older revision is history and changes nothing.
 func (s *shipment) applyAgain(ctx context.Context, known ledger.Revision) error {
-	if newest, err := isNewest(ctx, s.session, known); err != nil || !newest {
+	if newest, err := isNewest(ctx, s.Session, known); err != nil || !newest {
 		return err
 	}
-	return s.apply(ctx, s.session, s.project, s.flags.yes)
+	return s.apply(ctx, s.Session, s.project, s.flags.yes)
 }
 
 // resume takes a registered revision further, as nextStep decides.
 func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
-	next, err := s.nextStep(ctx, s.session, r, s.flags)
+	next, err := s.nextStep(ctx, s.Session, r, s.flags)
 	switch {
 	case err != nil:
 		return nil, err
@@ -238,7 +239,7 @@ func (s *shipment) resume(ctx context.Context, r ledger.Revision) (*ledger.Deplo
 
 // once makes one more deployment of a registered revision.
 func (s *shipment) deployAgain(ctx context.Context, r ledger.Revision) (*ledger.Deployment, error) {
-	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.user()})
+	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.User()})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
 	}

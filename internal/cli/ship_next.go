@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -20,7 +21,7 @@ type nextStep struct {
 }
 
 // nextStep decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, flags shipFlags) (nextStep, error) {
+func (a *app) nextStep(ctx context.Context, ops assembly.Operations, r ledger.Revision, flags shipFlags) (nextStep, error) {
 	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
 	if err != nil {
 		return nextStep{}, err
@@ -52,7 +53,7 @@ func (a *app) nextStep(ctx context.Context, ops operations, r ledger.Revision, f
 }
 
 // finishedBefore is the step of a revision that has finished: none. It is refused when a newer one has replaced it since.
-func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, ops assembly.Operations, d *ledger.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, ops, *d)
 	if err != nil {
@@ -81,7 +82,7 @@ func finishedBefore(ctx context.Context, ops operations, d *ledger.Deployment) (
 }
 
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
-func isNewest(ctx context.Context, ops operations, r ledger.Revision) (bool, error) {
+func isNewest(ctx context.Context, ops assembly.Operations, r ledger.Revision) (bool, error) {
 	newest, err := ops.Revisions(ctx, r.Pipeline, 1)
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

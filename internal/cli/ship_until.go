@@ -30,7 +30,7 @@ func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
 	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.flags.until {
 		return err
 	}
-	if err := s.Command(ctx, ref, server.Command{Kind: "until", Target: s.flags.until, By: s.user()}); err != nil {
+	if err := s.Command(ctx, ref, server.Command{Kind: "until", Target: s.flags.until, By: s.User()}); err != nil {
 		return fmt.Errorf("set how far %s goes: %w", ref, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -39,7 +40,7 @@ func (s *shipment) nothingToDo(ctx context.Context, r ledger.Revision, next next
 }
 
 // replacement is the newest deployment of another revision that is under way or has finished after d; nil without one.
-func replacement(ctx context.Context, ops operations, d ledger.Deployment) (*ledger.Deployment, error) {
+func replacement(ctx context.Context, ops assembly.Operations, d ledger.Deployment) (*ledger.Deployment, error) {
 	recent, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (s *shipment) failed(ctx context.Context, v server.DeploymentView) (again b
 	if !s.ask(ctx, "retry it now?") {
 		return false, shown{err}
 	}
-	if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: s.user()}); err != nil {
+	if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: s.User()}); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -17,7 +18,7 @@ handler, and what comes next. The exit status says only whether it could be read
 		Example: examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				v, err := s.Status(ctx)
 				if err != nil {
 					return err

@@ -42,10 +42,10 @@ func (a *app) printer() show.Printer {
 		return p
 	}
 	p.Columns, _ = sizeOf(file)
-	if a.environment("TERM") == "dumb" {
+	if a.Environment("TERM") == "dumb" {
 		return p
 	}
-	p.Style = show.Style{Colours: a.environment("NO_COLOR") == ""}
+	p.Style = show.Style{Colours: a.Environment("NO_COLOR") == ""}
 	p.Screen = &show.Screen{Out: file, Size: func() (int, int) { return sizeOf(file) }}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -56,7 +57,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withTokens(c, create, func(ctx context.Context, l *ledger.Ledger) error { return a.createToken(ctx, l, token) })
+			return a.withTokens(c, assembly.Create, func(ctx context.Context, l *ledger.Ledger) error { return a.createToken(ctx, l, token) })
 		},
 	}
 	c.Flags().StringSliceVar(&wanted, "scope", nil, "what it may do (repeatable, or separated by commas): "+strings.Join(scopes(), ", "))
@@ -121,7 +122,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 		Example: examples("waybill token list"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withTokens(c, existing, a.listTokens)
+			return a.withTokens(c, assembly.Existing, a.listTokens)
 		},
 	}
 }
@@ -142,7 +143,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: first(a.completeTokens),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withTokens(c, existing, func(ctx context.Context, l *ledger.Ledger) error {
+			return a.withTokens(c, assembly.Existing, func(ctx context.Context, l *ledger.Ledger) error {
 				if err := l.RevokeToken(ctx, arguments[0]); err != nil {
 					return err
 				}
@@ -154,14 +155,14 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 }
 
 // withTokens opens the log itself: a server makes no tokens.
-func (a *app) withTokens(c *cobra.Command, m mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
-	if a.flags.server != "" {
+func (a *app) withTokens(c *cobra.Command, m assembly.Mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
+	if a.Flags.Server != "" {
 		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").WithHint("--home or --store, where the server runs")
 	}
-	s, err := a.open(c.Context(), a.dir, m)
+	s, err := a.Open(c.Context(), a.Dir, m)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return do(c.Context(), s.ledger)
+	defer s.Close()
+	return do(c.Context(), s.Ledger)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -20,7 +21,7 @@ const (
 
 // watcher follows one deployment until it has ended.
 type watcher struct {
-	operations
+	assembly.Operations
 	ref     server.Ref
 	after   int64 // entries up to here are known
 	display show.Display
@@ -28,7 +29,7 @@ type watcher struct {
 }
 
 // watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
-func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentView, after int64) (*watcher, error) {
+func (a *app) watcher(ctx context.Context, ops assembly.Operations, v server.DeploymentView, after int64) (*watcher, error) {
 	d := show.NewDisplay(a.printer(), v)
 	if after > 0 {
 		before, err := ops.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
@@ -41,7 +42,7 @@ func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentVi
 			}
 		}
 	}
-	return &watcher{operations: ops, ref: show.RefOf(v.Deployment), after: after, display: d}, nil
+	return &watcher{Operations: ops, ref: show.RefOf(v.Deployment), after: after, display: d}, nil
 }
 
 // run returns how the deployment stands at its end, or why the watching ended before: the cause of ctx.

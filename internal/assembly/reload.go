@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"context"
@@ -15,19 +15,19 @@ import (
 )
 
 // prepare makes what the named roles need of the configuration in force, and sees to it that a reload does the same.
-func (s *session) prepare(ctx context.Context, o roleOptions, names []string) error {
-	d := duties{observes: slices.Contains(names, roleCaboose)}
+func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) error {
+	d := duties{observes: slices.Contains(names, RoleCaboose)}
 	switch {
-	case slices.Contains(names, roleConductor):
+	case slices.Contains(names, RoleConductor):
 		var err error
-		if d.builtIn, err = s.builtIn(o.log); err != nil {
+		if d.builtIn, err = s.builtIn(o.Log); err != nil {
 			return err
 		}
 	case !d.observes:
 		return nil // the others go by the file alone
 	}
 	s.rebuildHandlers = func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
-		next, err := s.buildHandlers(ctx, cfg, d, o.log)
+		next, err := s.buildHandlers(ctx, cfg, d, o.Log)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 			}
 		}, nil
 	}
-	commit, err := s.rebuildHandlers(ctx, s.live.Now())
+	commit, err := s.rebuildHandlers(ctx, s.Live.Now())
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func (s *session) prepare(ctx context.Context, o roleOptions, names []string) er
 	return nil
 }
 
-// reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
-func (s *session) reloading(o roleOptions, asked <-chan os.Signal) lifecycle.Role {
-	path, _ := s.place.configPath(s.home)
+// Reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
+func (s *Session) Reloading(o RoleOptions, asked <-chan os.Signal) lifecycle.Role {
+	path, _ := s.place.ConfigPath(s.Home)
 	reloader := config.NewReloader(config.ReloadOptions{
-		File: path, Read: s.source, Live: s.live, Asked: asked, Log: o.log, Metrics: obs.NewReload(o.registerer()),
-		Tell: func(now ledger.Reload) { s.ledger.UpdateReport(func(r *ledger.Report) { r.Reload = &now }) },
+		File: path, Read: s.source, Live: s.Live, Asked: asked, Log: o.Log, Metrics: obs.NewReload(o.registerer()),
+		Tell: func(now ledger.Reload) { s.Ledger.UpdateReport(func(r *ledger.Report) { r.Reload = &now }) },
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := s.place.override(cfg); err != nil {
 				return nil, err
@@ -67,13 +67,13 @@ func (s *session) reloading(o roleOptions, asked <-chan os.Signal) lifecycle.Rol
 
 // runCaboose looks after the workflows of every handler that hands work to a cluster. When there are others after a
 // reload, another caboose takes over: what the first one leaves is done by whoever comes next.
-func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Caboose) error {
+func (s *Session) runCaboose(ctx context.Context, o RoleOptions, metrics *obs.Caboose) error {
 	for ctx.Err() == nil {
-		cfg := s.live.Now()
-		c := caboose.New(s.ledger.Waiter(), s.blobs, caboose.Config{
+		cfg := s.Live.Now()
+		c := caboose.New(s.Ledger.Waiter(), s.blobs, caboose.Config{
 			Instance: s.instance(), Clusters: s.handlers.Load().clusters, Buckets: s.handlers.Load().buckets,
-			Output: func(process string) *config.ArgoOutput { return s.live.Now().ArgoOutput(process) }, Cirrus: s.handlers.Load().cirrus, Workers: cfg.Caboose.Workers,
-			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.log, Metrics: metrics,
+			Output: func(process string) *config.ArgoOutput { return s.Live.Now().ArgoOutput(process) }, Cirrus: s.handlers.Load().cirrus, Workers: cfg.Caboose.Workers,
+			Pace: caboose.Pace{Resync: cfg.Caboose.Resync}, Log: o.Log, Metrics: metrics,
 		})
 		own, cancel := context.WithCancel(ctx)
 		var follower sync.WaitGroup
@@ -92,10 +92,10 @@ func (s *session) runCaboose(ctx context.Context, o roleOptions, metrics *obs.Ca
 }
 
 // until returns when the configuration in force is as wanted, or ctx ends.
-func (s *session) until(ctx context.Context, wanted func(*config.Config) bool) {
+func (s *Session) until(ctx context.Context, wanted func(*config.Config) bool) {
 	for {
-		changed := s.live.Changed()
-		if wanted(s.live.Now()) {
+		changed := s.Live.Changed()
+		if wanted(s.Live.Now()) {
 			return
 		}
 		select {
@@ -124,12 +124,12 @@ func watched(cfg *config.Config) (parts struct {
 	return parts
 }
 
-// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
+// Outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
 // to drain; it answers, and /readyz says that it should be replaced.
-func (s *session) outdating() lifecycle.Role {
+func (s *Session) Outdating() lifecycle.Role {
 	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
 		select {
-		case <-s.ledger.Outdated():
+		case <-s.Ledger.Outdated():
 			return ledger.ErrOutdated
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"crypto/rand"
@@ -13,42 +13,42 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
-// projectFile describes a project's pipeline.
-const projectFile = "waybill.yaml"
+// ProjectFile describes a project's pipeline.
+const ProjectFile = "waybill.yaml"
 
-// homeName is the home's folder beside waybill.yaml.
-const homeName = ".waybill"
+// HomeName is the home's folder beside waybill.yaml.
+const HomeName = ".waybill"
 
 // homeIgnore keeps the home out of every commit, but for the two files that people write.
 const homeIgnore = "*\n!known_hosts\n!server.yaml\n"
 
-// home is the folder that holds the embedded log and all that goes with it.
-type home struct {
-	dir   string
+// Home is the folder that holds the embedded log and all that goes with it.
+type Home struct {
+	Dir   string
 	found bool // it was looked for, and not named
 }
 
-func (h home) file(name string) string { return filepath.Join(h.dir, name) }
+func (h Home) file(name string) string { return filepath.Join(h.Dir, name) }
 
-func (h home) database() string { return h.file("waybill.db") }
-func (h home) token() string    { return h.file("token") }
-func (h home) address() string  { return h.file("address") } // of the server that runs on it
-func (h home) blobs() string    { return h.file("blobs") }
-func (h home) builds() string   { return h.file("builds") }
+func (h Home) database() string { return h.file("waybill.db") }
+func (h Home) Token() string    { return h.file("token") }
+func (h Home) address() string  { return h.file("address") } // of the server that runs on it
+func (h Home) blobs() string    { return h.file("blobs") }
+func (h Home) Builds() string   { return h.file("builds") }
 
-// homeOf finds the home for a folder: --home, WAYBILL_HOME, else .waybill beside the waybill.yaml found from there
+// HomeOf finds the home for a folder: --home, WAYBILL_HOME, else .waybill beside the waybill.yaml found from there
 // upwards, else .waybill in the folder itself. It creates nothing.
-func (p place) homeOf(dir string) home {
-	if p.flags.home != "" {
-		return home{dir: p.path(p.flags.home)}
+func (p Place) HomeOf(dir string) Home {
+	if p.Flags.Home != "" {
+		return Home{Dir: p.Path(p.Flags.Home)}
 	}
-	if named := p.environment("WAYBILL_HOME"); named != "" {
-		return home{dir: p.path(named)}
+	if named := p.Environment("WAYBILL_HOME"); named != "" {
+		return Home{Dir: p.Path(named)}
 	}
-	if project, ok := findUpwards(dir, projectFile); ok {
-		return home{filepath.Join(filepath.Dir(project), homeName), true}
+	if project, ok := findUpwards(dir, ProjectFile); ok {
+		return Home{filepath.Join(filepath.Dir(project), HomeName), true}
 	}
-	return home{filepath.Join(dir, homeName), true}
+	return Home{filepath.Join(dir, HomeName), true}
 }
 
 // findUpwards looks for a file in dir and the folders above it.
@@ -67,8 +67,8 @@ func findUpwards(dir, name string) (path string, ok bool) {
 }
 
 // create makes the home when it is not there: for its owner alone, and ignored by git.
-func (h home) create() error {
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+func (h Home) create() error {
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return h.unusable(err)
 	}
 	ignore := h.file(".gitignore")
@@ -82,8 +82,8 @@ func (h home) create() error {
 }
 
 // writable finds out before anything is begun whether files can be made in the home.
-func (h home) writable() error {
-	probe, err := os.CreateTemp(h.dir, ".probe-*")
+func (h Home) writable() error {
+	probe, err := os.CreateTemp(h.Dir, ".probe-*")
 	if err != nil {
 		return h.unusable(err)
 	}
@@ -92,12 +92,12 @@ func (h home) writable() error {
 
 // identity returns an id that stays with the home, wherever it is moved to. The first call makes it; of processes that do
 // so at the same moment one is first, and its id counts.
-func (h home) identity() (string, error) {
+func (h Home) identity() (string, error) {
 	text, err := os.ReadFile(h.file("id"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return strings.TrimSpace(string(text)), err
 	}
-	file, err := os.CreateTemp(h.dir, ".id-*")
+	file, err := os.CreateTemp(h.Dir, ".id-*")
 	if err != nil {
 		return "", h.unusable(err)
 	}
@@ -113,16 +113,16 @@ func (h home) identity() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-func (h home) unusable(err error) error {
+func (h Home) unusable(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.dir, plain(err)).
+		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, Plain(err)).
 			WithHint("give this account the folder, or name another one with --home")
 	}
-	return fault.New(fault.Unavailable, "use the home %s: %w", h.dir, plain(err)).WithHint("name another folder with --home")
+	return fault.New(fault.Unavailable, "use the home %s: %w", h.Dir, Plain(err)).WithHint("name another folder with --home")
 }
 
-// plain is what is wrong with a file, without the operation and the path.
-func plain(err error) error {
+// Plain is what is wrong with a file, without the operation and the path.
+func Plain(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
 	}
@@ -130,13 +130,13 @@ func plain(err error) error {
 }
 
 // exists reports whether there is a log in the home.
-func (h home) exists() bool {
+func (h Home) exists() bool {
 	_, err := os.Stat(h.database())
 	return err == nil
 }
 
 // held reports whether a process runs the embedded log.
-func (h home) held() bool { return lifecycle.IsHeld(h.dir) }
+func (h Home) held() bool { return lifecycle.IsHeld(h.Dir) }
 
 // needLog is the error when somebody asks about a log that is not there.
 func needLog(path string) error {

@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"cmp"
@@ -17,13 +17,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
-// stop ends the services of a pipeline's local hosts, of the definition in force. It returns the hosts, as stage/group/host.
-func (s *session) stop(ctx context.Context, name string) ([]string, error) {
+// Stop ends the services of a pipeline's local hosts, of the definition in force. It returns the hosts, as stage/group/host.
+func (s *Session) Stop(ctx context.Context, name string) ([]string, error) {
 	v, err := s.Version(ctx, name, 0)
 	if err != nil {
 		return nil, err
 	}
-	stops, err := step.Stops(ctx, s.home.dir, &v.Definition, s.place.user())
+	stops, err := step.Stops(ctx, s.Home.Dir, &v.Definition, s.place.User())
 	if err != nil {
 		return nil, fmt.Errorf("stop %s: %w", name, err)
 	}
@@ -39,11 +39,11 @@ func (s *session) stop(ctx context.Context, name string) ([]string, error) {
 
 // doStops stores the actions and sees to it that they are done: by the process that holds the log, else here. It returns
 // the hosts that were stopped, as stage/group/host.
-func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
+func (s *Session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, errStopsSlow)
 	defer cancel()
 	follow := func(ctx context.Context) error {
-		stored, err := s.ledger.Enqueue(ctx, stops...)
+		stored, err := s.Ledger.Enqueue(ctx, stops...)
 		if err != nil {
 			return err
 		}
@@ -56,8 +56,8 @@ func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped [
 		}
 		return nil
 	}
-	if s.kind == embedded {
-		lock, err := lifecycle.Lock(s.home.dir)
+	if s.Kind == Embedded {
+		lock, err := lifecycle.Lock(s.Home.Dir)
 		if holder, held := errors.AsType[*lifecycle.Held](err); held {
 			if err := s.awaitStopper(ctx, holder); err != nil {
 				return nil, err
@@ -75,15 +75,15 @@ func (s *session) doStops(ctx context.Context, stops []action.Action) (stopped [
 }
 
 // runStops runs a conductor that only ends services, until follow returns.
-func (s *session) runStops(ctx context.Context, follow func(context.Context) error) error {
-	if err := s.ledger.TakeOver(ctx); err != nil {
+func (s *Session) runStops(ctx context.Context, follow func(context.Context) error) error {
+	if err := s.Ledger.TakeOver(ctx); err != nil {
 		return err
 	}
-	c := conductor.New(keeper{s.ledger.Waiter(), s.blobs, s.live.Now().Ledger.Retention}, conductor.Config{
+	c := conductor.New(keeper{s.Ledger.Waiter(), s.blobs, s.Live.Now().Ledger.Retention}, conductor.Config{
 		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute,
-		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.home.dir, Log: s.ledger}},
+		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.Home.Dir, Log: s.Ledger}},
 	})
-	return lifecycle.Run(ctx, lifecycle.Role{Name: roleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
+	return lifecycle.Run(ctx, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
 }
 
 // stopPatience bounds the wait for the ends of services. A stop that no conductor took is void after two minutes.
@@ -97,10 +97,10 @@ var errStopsSlow = fault.New(fault.Unavailable, "the services were not ended wit
 const stopperPatience = 3 * time.Second
 
 // awaitStopper waits until the process that holds the log can end services; one without a conductor never can.
-func (s *session) awaitStopper(ctx context.Context, holder *lifecycle.Held) error {
+func (s *Session) awaitStopper(ctx context.Context, holder *lifecycle.Held) error {
 	begin := time.Now()
 	for {
-		alive, err := s.ledger.Instances(ctx)
+		alive, err := s.Ledger.Instances(ctx)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (s *session) awaitStopper(ctx context.Context, holder *lifecycle.Held) erro
 const stopWorkers = 8
 
 // awaitStop waits for the end of an action, which must be a good one.
-func (s *session) awaitStop(ctx context.Context, id action.ID) error {
+func (s *Session) awaitStop(ctx context.Context, id action.ID) error {
 	var last action.Event
 	if err := s.FollowAction(ctx, id, -1, func(e action.Event) error { last = e; return nil }, func() error { return nil }); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a server.yaml or a
+// Trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a server.yaml or a
 // home has this user's processes run commands. What is not there is trusted. Links are judged by their owner, and by their target's.
-func (p place) trust(paths ...string) error {
+func (p Place) Trust(paths ...string) error {
 	for _, path := range paths {
 		for _, look := range []func(string) (os.FileInfo, error){os.Lstat, os.Stat} {
 			info, err := look(path)
@@ -18,7 +18,7 @@ func (p place) trust(paths ...string) error {
 				continue
 			}
 			stat, ok := info.Sys().(*syscall.Stat_t)
-			if ok && isForeign(int(stat.Uid), os.Getuid(), p.environment("SUDO_UID")) {
+			if ok && isForeign(int(stat.Uid), os.Getuid(), p.Environment("SUDO_UID")) {
 				return fault.New(fault.Invalid, "%s belongs to another user (%d), who could have this account run commands", path, stat.Uid).
 					WithHint("if you trust what is in it: sudo chown -R %d %s", os.Getuid(), path)
 			}

@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"os"
@@ -8,16 +8,16 @@ import (
 
 func TestTheHomesTokenGoesToItsOwnServerOnly(t *testing.T) {
 	t.Parallel()
-	h := home{dir: t.TempDir()}
+	h := Home{Dir: t.TempDir()}
 	for name, text := range map[string]string{
 		"token": "wb_the-token-of-the-home\n", "address": "http://127.0.0.1:7171\n",
 		"server.yaml": "server: {listen: '0.0.0.0:8080', url: 'https://waybill.example.org'}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.Dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := place{dir: h.dir, environment: func(string) string { return "" }}
+	a := Place{Dir: h.Dir, Environment: func(string) string { return "" }}
 	for address, own := range map[string]bool{
 		"http://127.0.0.1:7171": true, "http://127.0.0.1:7171/": true, "http://127.0.0.1:8080": true, "http://[::1]:8080": true, "https://waybill.example.org": true,
 		"http://127.0.0.1:7172": false, "http://127.0.0.1": false, "http://other:7171": false, "https://127.0.0.1:7171": false, "http://waybill.example.org": false,
@@ -27,12 +27,12 @@ func TestTheHomesTokenGoesToItsOwnServerOnly(t *testing.T) {
 		if own {
 			want = "wb_the-token-of-the-home"
 		}
-		if got := a.clientToken(h, address); got != want {
+		if got := a.ClientToken(h, address); got != want {
 			t.Errorf("%s gets the token %q, want %q", address, got, want)
 		}
 	}
-	a.environment = func(name string) string { return map[string]string{"WAYBILL_TOKEN": "theirs"}[name] }
-	if got := a.clientToken(h, "http://other:7171"); got != "theirs" {
+	a.Environment = func(name string) string { return map[string]string{"WAYBILL_TOKEN": "theirs"}[name] }
+	if got := a.ClientToken(h, "http://other:7171"); got != "theirs" {
 		t.Errorf("the named token is %q", got)
 	}
 }
@@ -45,7 +45,7 @@ func TestPasswordsOfStoresAreNotPrinted(t *testing.T) {
 		"/srv/waybill.db":                             "/srv/waybill.db",
 		"postgresql://ann@db/waybill?sslmode=require": "postgresql://ann@db/waybill?sslmode=require",
 	} {
-		if got := withoutPassword(address); got != want {
+		if got := WithoutPassword(address); got != want {
 			t.Errorf("%s is printed as %s, want %s", address, got, want)
 		}
 	}

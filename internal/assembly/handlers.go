@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (d duties) concern(h config.Handler, serving config.Conductor) bool {
 }
 
 // buildHandlers makes what the roles need of a configuration.
-func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
+func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
 	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
@@ -56,7 +56,7 @@ func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[config.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
-		if !d.concern(h, cfg.Conductors[s.serving]) {
+		if !d.concern(h, cfg.Conductors[s.Serving]) {
 			continue
 		}
 		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
@@ -91,24 +91,24 @@ func (s *session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 			}
 			e.cirrus[name] = caboose.Cirrus{Account: account, Events: h.Cirrus.EventsQueueURL}
 			e.table.Handlers[name] = cirrus.New(cirrus.Config{Account: account, Queue: h.Cirrus.SqsURL, Observed: h.Cirrus.EventsQueueURL != "",
-				Processes: cfg.CirrusProcesses(name), Blobs: s.blobs, Ledger: s.ledger})
+				Processes: cfg.CirrusProcesses(name), Blobs: s.blobs, Ledger: s.Ledger})
 		case config.TypeNoop:
 			e.table.Handlers[name] = noop.Handler{}
 		}
 	}
-	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.serving].Serves(name) })
+	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.Serving].Serves(name) })
 	return e, nil
 }
 
 // offers are what people can have done.
-func (s *session) offers() server.Offers {
-	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.live.Now().Processes },
-		Schedules: func() map[string]config.Schedule { return s.live.Now().Schedules }}
+func (s *Session) offers() server.Offers {
+	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
+		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }}
 }
 
 // orderable are the handlers that people may order actions of now: the configured ones, and noop.
-func (s *session) orderable() server.Handlers {
-	c := s.live.Now()
+func (s *Session) orderable() server.Handlers {
+	c := s.Live.Now()
 	table := server.Handlers{config.TypeNoop: prepared(config.Handler{
 		Name: config.TypeNoop, Type: config.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
 	for name, h := range c.Handlers {

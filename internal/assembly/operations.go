@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// operations is what commands ask for. A *server.Service answers from the log
+// Operations is what commands ask for. A *server.Service answers from the log
 // itself, a *server.Client from a server elsewhere; no command knows which. It is as
 // wide as the two, because it is what makes them the same.
-type operations interface {
+type Operations interface {
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
 	Versions(ctx context.Context, pipeline string) ([]ledger.Version, error)
@@ -58,6 +58,6 @@ type operations interface {
 }
 
 var (
-	_ operations = (*server.Service)(nil)
-	_ operations = (*server.Client)(nil)
+	_ Operations = (*server.Service)(nil)
+	_ Operations = (*server.Client)(nil)
 )

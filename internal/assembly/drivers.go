@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // openLedger connects to the database of a session; which one it is, is decided here alone.
-func (s *session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
+func (s *Session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	driver, err := s.openDriver(ctx)
 	if err != nil {
 		return nil, err
@@ -19,12 +19,12 @@ func (s *session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	return ledger.New(driver), nil
 }
 
-func (s *session) openDriver(ctx context.Context) (ledger.Driver, error) {
-	if s.kind == shared {
-		cfg := s.live.Now().Ledger
-		return postgres.OpenWith(ctx, s.url, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log})
+func (s *Session) openDriver(ctx context.Context) (ledger.Driver, error) {
+	if s.Kind == shared {
+		cfg := s.Live.Now().Ledger
+		return postgres.OpenWith(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log})
 	}
-	return sqlite.Open(ctx, s.url)
+	return sqlite.Open(ctx, s.URL)
 }
 
 // keeper is a ledger that, whenever it is maintained, also lets go of what is no longer retained.

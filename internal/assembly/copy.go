@@ -1,4 +1,4 @@
-package cli
+package assembly
 
 import (
 	"context"
@@ -11,60 +11,60 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
-// backedUp is `waybill backup -o json`.
-type backedUp struct {
+// BackedUp is `waybill backup -o json`.
+type BackedUp struct {
 	Log     string  `json:"log"`
 	File    string  `json:"file"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
 }
 
-// backup copies the embedded log into a new file, while it is in use.
-func (p place) backup(ctx context.Context, file string) (backedUp, error) {
+// Backup copies the embedded log into a new file, while it is in use.
+func (p Place) Backup(ctx context.Context, file string) (BackedUp, error) {
 	s, err := p.fileLog("backup", "pg_dump --format=custom --file=FILE URL")
 	if err != nil {
-		return backedUp{}, err
+		return BackedUp{}, err
 	}
-	if err := needLog(s.url); err != nil {
-		return backedUp{}, err
+	if err := needLog(s.URL); err != nil {
+		return BackedUp{}, err
 	}
 	began := time.Now()
-	if err := sqlite.Backup(ctx, s.url, file); err != nil {
-		return backedUp{}, err
+	if err := sqlite.Backup(ctx, s.URL, file); err != nil {
+		return BackedUp{}, err
 	}
 	info, err := os.Stat(file)
 	if err != nil {
-		return backedUp{}, err
+		return BackedUp{}, err
 	}
-	return backedUp{Log: s.url, File: file, Bytes: info.Size(), Seconds: time.Since(began).Seconds()}, nil
+	return BackedUp{Log: s.URL, File: file, Bytes: info.Size(), Seconds: time.Since(began).Seconds()}, nil
 }
 
-// restored is `waybill restore -o json`.
-type restored struct {
+// Restored is `waybill restore -o json`.
+type Restored struct {
 	Log  string `json:"log"`
 	File string `json:"file"`
 	Kept string `json:"kept,omitempty"` // the old log; "" if there was none
 }
 
-// restore replaces the embedded log by a backup and keeps the old log beside it. No process may run roles meanwhile.
-func (p place) restore(ctx context.Context, file string) (restored, error) {
+// Restore replaces the embedded log by a backup and keeps the old log beside it. No process may run roles meanwhile.
+func (p Place) Restore(ctx context.Context, file string) (Restored, error) {
 	s, err := p.fileLog("restore", "pg_restore --clean --if-exists --dbname=URL FILE")
 	if err != nil {
-		return restored{}, err
+		return Restored{}, err
 	}
-	if err := s.home.create(); err != nil {
-		return restored{}, err
+	if err := s.Home.create(); err != nil {
+		return Restored{}, err
 	}
-	lock, err := lifecycle.Lock(s.home.dir)
+	lock, err := lifecycle.Lock(s.Home.Dir)
 	if err != nil {
-		return restored{}, err
+		return Restored{}, err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
-	kept := fmt.Sprintf("%s.before-%s", s.url, time.Now().UTC().Format("20060102T150405Z"))
-	if err := sqlite.Restore(ctx, file, s.url, kept); err != nil {
-		return restored{}, err
+	kept := fmt.Sprintf("%s.before-%s", s.URL, time.Now().UTC().Format("20060102T150405Z"))
+	if err := sqlite.Restore(ctx, file, s.URL, kept); err != nil {
+		return Restored{}, err
 	}
-	made := restored{Log: s.url, File: file}
+	made := Restored{Log: s.URL, File: file}
 	if _, err := os.Stat(kept); err == nil {
 		made.Kept = kept
 	}
@@ -72,13 +72,13 @@ func (p place) restore(ctx context.Context, file string) (restored, error) {
 }
 
 // fileLog finds the log that a command copies as a file. For a log on PostgreSQL the error names the program that copies it.
-func (p place) fileLog(doing, instead string) (*session, error) {
-	s, err := p.locate(p.dir)
+func (p Place) fileLog(doing, instead string) (*Session, error) {
+	s, err := p.locate(p.Dir)
 	if err != nil {
 		return nil, err
 	}
-	switch s.kind {
-	case remote:
+	switch s.Kind {
+	case Remote:
 		return nil, fault.New(fault.Invalid, "%s works on a log, not through a server", doing).WithHint("run it where the log is: --home")
 	case shared:
 		return nil, fault.New(fault.Invalid, "a log on PostgreSQL is copied by PostgreSQL's own programs").WithHint("%s", instead)
