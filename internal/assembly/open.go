@@ -30,14 +30,15 @@ type Session struct {
 	Home    Home
 	dir     string // of the project, or where it would be
 	Kind    Kind
-	Ledger  *ledger.Ledger // nil with --server
-	blobs   blob.Store     // nil with --server
-	Live    *config.Live   // the configuration in force; nil with --server
-	source  []byte         // of it, as the file was at the start; nil: there was none
-	Serving string         // which of the configuration's conductors this process is
-	URL     string         // of the ledger or the server, for messages
-	log     *slog.Logger   // what this process logs; nil: nothing
-	API     *server.Server // once the role api was made
+	Ledger  *ledger.Ledger  // nil with --server
+	blobs   blob.Store      // nil with --server
+	service *server.Service // the Operations on a log; nil with --server
+	Live    *config.Live    // the configuration in force; nil with --server
+	source  []byte          // of it, as the file was at the start; nil: there was none
+	Serving string          // which of the configuration's conductors this process is
+	URL     string          // of the ledger or the server, for messages
+	log     *slog.Logger    // what this process logs; nil: nothing
+	API     *server.Server  // once the role api was made
 
 	// Of a process that runs roles, which go on through reloads of the configuration.
 	ledgerID        string
@@ -55,12 +56,13 @@ const (
 	Remote                   // a server
 )
 
-// Mode says whether a command may make a log that is not there.
+// Mode is what a session is for.
 type Mode uint8
 
 const (
-	Existing Mode = iota // read what is there
+	Existing Mode = iota // work on the log that exists
 	Create               // make the home and the log when they are missing
+	Serve                // as Create, and serve others: their reads have connections of their own, and a time limit
 )
 
 // Open makes a session for a folder, by --server, --store, the configuration, or the home.
@@ -74,12 +76,12 @@ func (p Place) Open(ctx context.Context, dir string, m Mode) (*Session, error) {
 			return nil, err
 		}
 	}
-	if m == Create {
+	if m != Existing {
 		if err := s.Home.create(); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.connect(ctx); err != nil {
+	if err := s.connect(ctx, m); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -100,7 +102,7 @@ func (p Place) OpenScratch(ctx context.Context, dir string) (*Session, func(), e
 		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
 	}
 	s := &Session{place: p, Home: Home{Dir: folder}, Kind: Embedded, URL: Home{Dir: folder}.database(), Live: config.NewLive(config.Default())}
-	if err := s.connect(ctx); err != nil {
+	if err := s.connect(ctx, Create); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, nil, err
 	}
@@ -135,8 +137,8 @@ func (p Place) locate(dir string) (*Session, error) {
 	return s, nil
 }
 
-// connect opens the ledger and the blobs.
-func (s *Session) connect(ctx context.Context) error {
+// connect opens the ledger and the blobs, and makes the one Service of this process over them.
+func (s *Session) connect(ctx context.Context, m Mode) error {
 	l, err := s.openLedger(ctx)
 	if err != nil {
 		return err
@@ -147,15 +149,20 @@ func (s *Session) connect(ctx context.Context) error {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
 	l.Follows(callback.Planner{Book: func() callback.Book { return s.Live.Now() }, Blobs: store, Jobs: l})
-	service := server.NewService(l, store, s.offers())
-	service.Retention = s.Live.Now().Ledger.Retention
-	service.LargestUpload = s.Live.Now().Server.LargestUpload
-	service.Inspect, service.Current, service.ReadLog = s.inspectHost, s.currentRelease, s.readServiceLog
-	if s.Kind == Embedded {
-		service.Idle = func() bool { return !s.Home.held() }
-	}
 	l.PriorityStep(s.Live.Now().PriorityStep)
-	s.Ledger, s.blobs, s.Operations = l, store, service
+	options := server.ServiceOptions{
+		Offers: s.offers(), Retention: s.Live.Now().Ledger.Retention, LargestUpload: s.Live.Now().Server.LargestUpload,
+		Inspect: s.inspectHost, Current: s.currentRelease, ReadLog: s.readServiceLog,
+	}
+	if s.Kind == Embedded {
+		options.Idle = func() bool { return !s.Home.held() }
+	}
+	reads := l
+	if m == Serve {
+		reads = l.ForReaders()
+	}
+	s.service = server.NewService(reads, store, options)
+	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil
 }
 

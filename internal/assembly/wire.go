@@ -191,11 +191,7 @@ func (s *Session) hostHome() (ledger.HostHome, error) {
 
 // listen makes the API and takes its port, so that a port in use is an error before anything runs.
 func (s *Session) listen(ctx context.Context, o RoleOptions) (err error) {
-	service := server.NewService(s.Ledger.ForReaders(), s.blobs, s.offers())
-	service.Retention = s.Live.Now().Ledger.Retention
-	service.LargestUpload = s.Live.Now().Server.LargestUpload
-	service.Inspect, service.Current, service.ReadLog = s.inspectHost, s.currentRelease, s.readServiceLog
-	s.API, err = s.server(o, service, server.Options{Listen: o.Listen, Pages: s.pages(service), Tracing: o.Tracing, Builds: s.Home.Builds()})
+	s.API, err = s.server(o, server.Options{Listen: o.Listen, Pages: s.pages(), Tracing: o.Tracing, Builds: s.Home.Builds()})
 	if err != nil {
 		return err
 	}
@@ -203,7 +199,7 @@ func (s *Session) listen(ctx context.Context, o RoleOptions) (err error) {
 }
 
 // server makes an HTTP server of this instance; it listens where the configuration says, unless more says otherwise.
-func (s *Session) server(o RoleOptions, service *server.Service, more server.Options) (*server.Server, error) {
+func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, error) {
 	token, err := server.HomeToken(s.Home.Token())
 	if err != nil {
 		return nil, err
@@ -212,20 +208,19 @@ func (s *Session) server(o RoleOptions, service *server.Service, more server.Opt
 		more.Listen = s.Live.Now().Server.Listen
 	}
 	more.URL, more.Token, more.Version, more.Gatherer, more.Log = s.Live.Now().Server.URL, token, s.place.Version, o.Registry, o.Log
-	return server.New(service, more), nil
+	return server.New(s.service, more), nil
 }
 
 // OperationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
 // --listen a port that is taken gives way to a free one of the same host.
 func (s *Session) OperationsRole(ctx context.Context, o RoleOptions) (lifecycle.Role, error) {
-	service := server.NewService(s.Ledger.ForReaders(), s.blobs, s.offers())
-	made, err := s.server(o, service, server.Options{Listen: o.Listen, OperationsOnly: true})
+	made, err := s.server(o, server.Options{Listen: o.Listen, OperationsOnly: true})
 	if err != nil {
 		return lifecycle.Role{}, err
 	}
 	err = made.Listen(ctx)
 	if host, _, unsplit := net.SplitHostPort(s.Live.Now().Server.Listen); fault.Is(err, fault.Unavailable) && o.Listen == "" && unsplit == nil {
-		if made, err = s.server(o, service, server.Options{Listen: net.JoinHostPort(host, "0"), OperationsOnly: true}); err == nil {
+		if made, err = s.server(o, server.Options{Listen: net.JoinHostPort(host, "0"), OperationsOnly: true}); err == nil {
 			err = made.Listen(ctx)
 		}
 	}
@@ -246,8 +241,8 @@ func (s *Session) serveAPI(ctx context.Context) error {
 }
 
 // pages is everything that people see, and the job API.
-func (s *Session) pages(service *server.Service) http.Handler {
-	return ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: s.place.Version})
+func (s *Session) pages() http.Handler {
+	return ogc.New(ogc.Config{Service: s.service, Pages: web.New(s.service), Version: s.place.Version})
 }
 
 // instance names this process for people.

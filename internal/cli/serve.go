@@ -125,7 +125,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	}
 	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that is away loses the last spans
 	options.Tracing = tracing
-	s, err := a.Open(ctx, a.Dir, assembly.Create)
+	s, err := a.Open(ctx, a.Dir, assembly.Serve)
 	if err != nil {
 		return err
 	}

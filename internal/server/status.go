@@ -89,7 +89,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 		}
 	}
 	if !s.ledger.Embedded() {
-		partitions, err := s.ledger.Partitions(ctx, s.Retention)
+		partitions, err := s.ledger.Partitions(ctx, s.retention)
 		if err != nil {
 			return StatusView{}, err
 		}
@@ -126,7 +126,7 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 
 // processes puts the instances of each process together: every role is one.
 func (s *Service) processes(instances []ledger.InstanceRow, now time.Time) []InstanceView {
-	if s.Idle != nil && s.Idle() {
+	if s.idle != nil && s.idle() {
 		return []InstanceView{} // what stands there is of one that was killed
 	}
 	byName := map[string]*InstanceView{}

@@ -243,7 +243,7 @@ func told(reports []ledger.Report) (all []Trouble) {
 // reports are those of all processes, and this one's.
 func (s *Service) reports(now ledger.Status) []ledger.Report {
 	all := []ledger.Report{s.ledger.Report()}
-	if s.Idle != nil && s.Idle() {
+	if s.idle != nil && s.idle() {
 		return all
 	}
 	for _, i := range now.Instances {
