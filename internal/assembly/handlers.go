@@ -56,7 +56,7 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[config.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
 	for name, h := range cfg.Handlers {
-		if !d.concern(h, cfg.Conductors[s.Serving]) {
+		if !d.concern(h, cfg.Conductors[s.serving]) {
 			continue
 		}
 		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
@@ -96,7 +96,7 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 			e.table.Handlers[name] = noop.Handler{}
 		}
 	}
-	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.Serving].Serves(name) })
+	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.serving].Serves(name) })
 	return e, nil
 }
 

@@ -143,6 +143,6 @@ func needLog(path string) error {
 	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "there is no log %s: nothing has been shipped here yet", path).
+	return fault.New(fault.Unavailable, "log %s not found: nothing has been shipped here yet", path).
 		WithHint("waybill ship, or name another log with --home, --store or --server")
 }

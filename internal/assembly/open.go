@@ -35,7 +35,7 @@ type Session struct {
 	service *server.Service // the Operations on a log; nil with --server
 	Live    *config.Live    // the configuration in force; nil with --server
 	source  []byte          // of it, as the file was at the start; nil: there was none
-	Serving string          // which of the configuration's conductors this process is
+	serving string          // which of the configuration's conductors this process is
 	URL     string          // of the ledger or the server, for messages
 	log     *slog.Logger    // what this process logs; nil: nothing
 	API     *server.Server  // once the role api was made
@@ -127,7 +127,7 @@ func (p Place) locate(dir string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{place: p, Home: h, dir: p.ProjectDir(dir), Live: config.NewLive(cfg), source: source, Serving: config.DefaultConductor, Kind: Embedded, URL: h.database(), log: p.Log}
+	s := &Session{place: p, Home: h, dir: p.ProjectDir(dir), Live: config.NewLive(cfg), source: source, serving: config.DefaultConductor, Kind: Embedded, URL: h.database(), log: p.Log}
 	switch {
 	case isPostgres(cfg.Ledger.URL):
 		s.Kind, s.URL = shared, cfg.Ledger.URL
@@ -287,7 +287,7 @@ func (s *Session) ServeAs(name string) error {
 		}
 		return wrong.WithHint("conductors: {%s: {handlers: [...]}}", name)
 	}
-	s.Serving = name
+	s.serving = name
 	return nil
 }
 

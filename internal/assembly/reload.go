@@ -2,7 +2,6 @@ package assembly
 
 import (
 	"context"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -46,11 +45,11 @@ func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) er
 	return nil
 }
 
-// Reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
-func (s *Session) Reloading(o RoleOptions, asked <-chan os.Signal) lifecycle.Role {
+// reloading is the role that puts a changed server.yaml in force: within seconds, or at once when asked.
+func (s *Session) reloading(o RoleOptions) lifecycle.Role {
 	path, _ := s.place.ConfigPath(s.Home)
 	reloader := config.NewReloader(config.ReloadOptions{
-		File: path, Read: s.source, Live: s.Live, Asked: asked, Log: o.Log, Metrics: obs.NewReload(o.registerer()),
+		File: path, Read: s.source, Live: s.Live, Asked: o.Reload, Log: o.Log, Metrics: obs.NewReload(o.registerer()),
 		Tell: func(now ledger.Reload) { s.Ledger.UpdateReport(func(r *ledger.Report) { r.Reload = &now }) },
 		Prepare: func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 			if err := s.place.override(cfg); err != nil {
@@ -124,9 +123,9 @@ func watched(cfg *config.Config) (parts struct {
 	return parts
 }
 
-// Outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
+// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
 // to drain; it answers, and /readyz says that it should be replaced.
-func (s *Session) Outdating() lifecycle.Role {
+func (s *Session) outdating() lifecycle.Role {
 	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
 		select {
 		case <-s.Ledger.Outdated():

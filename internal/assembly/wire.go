@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +45,7 @@ type RoleOptions struct {
 	Listen   string               // of the API; "": the configuration's
 	ledger   *obs.Ledger          // its metrics
 	Tracing  trace.TracerProvider // where spans go; nil: nowhere
+	Reload   <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
 }
 
 // registerer is where metrics go; an absent registry leaves them unregistered.
@@ -52,6 +54,28 @@ func (o RoleOptions) registerer() prometheus.Registerer {
 		return nil
 	}
 	return o.Registry
+}
+
+// ServingRoles makes the named roles of a process that serves, and those that each such process has: one that reloads the
+// configuration, one that ends the process once its schema is outdated, and one for metrics and health.
+func (s *Session) ServingRoles(ctx context.Context, o RoleOptions, names ...string) ([]lifecycle.Role, error) {
+	o.Drain = s.Live.Now().Conductors[s.serving].Drain
+	roles, err := s.Roles(ctx, o, names...)
+	if err != nil {
+		return nil, err
+	}
+	roles = append(roles, s.reloading(o)) // after the roles: they registered what a reload changes
+	if slices.ContainsFunc(names, func(role string) bool { return role != RoleAPI }) {
+		roles = append(roles, s.outdating())
+	}
+	if !slices.Contains(names, RoleAPI) { // the API serves metrics and health itself
+		operations, err := s.operationsRole(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		roles = append(roles, operations)
+	}
+	return roles, nil
 }
 
 // Roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
@@ -98,7 +122,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			}
 			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "presence", Run: s.present(name, o.Log)})
 		default:
-			return nil, fault.New(fault.Internal, "there is no role %q", name)
+			return nil, fault.New(fault.Internal, "role %q not found", name)
 		}
 	}
 	return roles, nil
@@ -145,8 +169,8 @@ func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 	now := s.handlers.Load()
 	log := keeper{s.Ledger.Waiter(), s.blobs, s.Live.Now().Ledger.Retention}
 	c := conductor.New(log, conductor.Config{
-		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.Live.Now().Conductors[s.Serving].Workers, Drain: o.Drain,
-		TurnRows: s.Live.Now().Conductors[s.Serving].TurnRows, NotifyWait: s.Live.Now().Conductors[s.Serving].NotifyWait,
+		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.Live.Now().Conductors[s.serving].Workers, Drain: o.Drain,
+		TurnRows: s.Live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.Live.Now().Conductors[s.serving].NotifyWait,
 		Log: o.Log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.Tracing, LedgerID: s.ledgerID,
 	})
 	c.Serve(now.table)
@@ -211,9 +235,9 @@ func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, er
 	return server.New(s.service, more), nil
 }
 
-// OperationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
+// operationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
 // --listen a port that is taken gives way to a free one of the same host.
-func (s *Session) OperationsRole(ctx context.Context, o RoleOptions) (lifecycle.Role, error) {
+func (s *Session) operationsRole(ctx context.Context, o RoleOptions) (lifecycle.Role, error) {
 	made, err := s.server(o, server.Options{Listen: o.Listen, OperationsOnly: true})
 	if err != nil {
 		return lifecycle.Role{}, err

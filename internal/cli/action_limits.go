@@ -11,12 +11,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-func (a *app) actionLimitsCommand() *cobra.Command {
-	var pause, resume, enable, reset string
-	var pauseFor time.Duration
+func actionLimitsCommand(a *app) *cobra.Command {
+	var flags limitsFlags
 	c := &cobra.Command{
 		Use:   "limits",
-		Short: "Show lanes that are limited, slowed, paused or disabled; pause one, or let it go on",
+		Short: "Show lanes that are limited, slowed, paused or disabled; pause or resume one",
 		Long: `A lane is a handler, or handler/target. When its target refuses work the lane is slowed by
 itself, down to one probe at a time, and sped up when the target is well again; its actions wait
 and spend no attempt. A lane whose target is gone for good is disabled. HANDLER/* is all lanes of a
@@ -26,47 +25,67 @@ handler.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				for _, asked := range []struct{ kind, lane string }{{"pause", pause}, {"resume", resume}, {"enable", enable}, {"reset", reset}} {
-					if asked.lane == "" {
-						continue
-					}
-					command := ledger.LimitCommand{Kind: asked.kind, By: a.User()}
-					if asked.kind == "pause" {
-						command.For = pauseFor
-					}
-					if _, err := s.Limit(ctx, asked.lane, command); err != nil {
-						return err
-					}
-				}
-				return a.listLimits(ctx, s)
+				return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(a.User()), Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
-	c.Flags().StringVar(&pause, "pause", "", "start nothing more in this lane, until it is resumed")
-	c.Flags().DurationVar(&pauseFor, "for", 0, "how long the pause is; then the target is probed")
-	c.Flags().StringVar(&resume, "resume", "", "end the pause of this lane")
-	c.Flags().StringVar(&enable, "enable", "", "start work in a disabled lane again")
-	c.Flags().StringVar(&reset, "reset", "", "forget what was learned of this lane's target: back to its full rate")
-	offerFrom(c, a.completeLimits, "pause", "resume", "enable", "reset")
+	c.Flags().StringVar(&flags.pause, "pause", "", "start nothing more in this lane, until it is resumed")
+	c.Flags().DurationVar(&flags.pauseFor, "for", 0, "how long the pause is; then the target is probed")
+	c.Flags().StringVar(&flags.resume, "resume", "", "end the pause of this lane")
+	c.Flags().StringVar(&flags.enable, "enable", "", "start work in a disabled lane again")
+	c.Flags().StringVar(&flags.reset, "reset", "", "forget what was learned of this lane's target: back to its full rate")
+	offerFrom(c, completeLimits(a), "pause", "resume", "enable", "reset")
 	return c
 }
 
-// completeLimits offers the lanes that have a limiter.
-func (a *app) completeLimits(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(c, func(ctx context.Context, s *assembly.Session) ([]string, error) {
-		limits, err := s.Limits(ctx)
-		var lanes []string
-		for _, l := range limits {
-			lanes = append(lanes, l.Key+"\t"+l.State)
-		}
-		return lanes, err
-	})
+// limitsFlags are the flags of `waybill action limits`: the lane for each command.
+type limitsFlags struct {
+	pause, resume, enable, reset string
+	pauseFor                     time.Duration
 }
 
-func (a *app) listLimits(ctx context.Context, ops assembly.Operations) error {
-	limits, err := ops.Limits(ctx)
+// laneCommand is a command for one lane.
+type laneCommand struct {
+	Lane    string
+	Command ledger.LimitCommand
+}
+
+// commands returns what the flags ask for, in a fixed order.
+func (f limitsFlags) commands(by string) []laneCommand {
+	var wanted []laneCommand
+	add := func(lane string, c ledger.LimitCommand) {
+		if c.By = by; lane != "" {
+			wanted = append(wanted, laneCommand{lane, c})
+		}
+	}
+	add(f.pause, ledger.LimitCommand{Kind: "pause", For: f.pauseFor})
+	add(f.resume, ledger.LimitCommand{Kind: "resume"})
+	add(f.enable, ledger.LimitCommand{Kind: "enable"})
+	add(f.reset, ledger.LimitCommand{Kind: "reset"})
+	return wanted
+}
+
+type limitsOptions struct {
+	Lanes interface {
+		limitLister
+		Limit(ctx context.Context, lane string, c ledger.LimitCommand) (ledger.Limiter, error)
+	}
+	Commands []laneCommand
+	Out      show.Printer
+	Now      func() time.Time
+}
+
+// runLimits carries out the commands, then prints the lanes that have a limiter.
+func runLimits(ctx context.Context, o limitsOptions) error {
+	for _, c := range o.Commands {
+		if _, err := o.Lanes.Limit(ctx, c.Lane, c.Command); err != nil {
+			return err
+		}
+	}
+	limits, err := o.Lanes.Limits(ctx)
 	if err != nil {
 		return err
 	}
-	return show.List(a.printer(), limits, "no lane is limited, slowed, paused or disabled", func(limits []ledger.Limiter) []string { return show.Limits(limits, time.Now()) })
+	return show.List(o.Out, limits, "no lane is limited, slowed, paused or disabled",
+		func(limits []ledger.Limiter) []string { return show.Limits(limits, o.Now()) })
 }

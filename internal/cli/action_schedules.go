@@ -7,9 +7,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) actionSchedulesCommand() *cobra.Command {
+func actionSchedulesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schedules",
 		Short: "Show what is done again and again: when last, when next",
@@ -19,12 +20,24 @@ in the schedule's time zone. Conductors make their actions.`,
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				views, err := s.Schedules(ctx)
-				if err != nil {
-					return err
-				}
-				return show.List(a.printer(), views, "no schedules; server.yaml describes them under schedules", show.Schedules)
+				return runSchedules(ctx, schedulesOptions{Schedules: s, Out: a.printer()})
 			})
 		},
 	}
+}
+
+type schedulesOptions struct {
+	Schedules interface {
+		Schedules(context.Context) ([]server.ScheduleView, error)
+	}
+	Out show.Printer
+}
+
+// runSchedules prints the schedules of the configuration in force.
+func runSchedules(ctx context.Context, o schedulesOptions) error {
+	views, err := o.Schedules.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, views, "no schedules; server.yaml describes them under schedules", show.Schedules)
 }

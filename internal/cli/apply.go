@@ -4,35 +4,39 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// apply makes a definition the pipeline's, if it differs from what is in force: it tells what that does to the
-// deployments inside, and asks first when one of them would skip or lose work.
-func (a *app) apply(ctx context.Context, ops assembly.Operations, project project, yes bool) error {
-	p := project.proposal(a.User())
-	edit, err := ops.PlanEdit(ctx, p)
+type applyOptions struct {
+	Edits    editor
+	Proposal server.Proposal
+	Warn     func() // prints the warnings of the file, before anything else is said of it
+	Yes      bool   // apply although a deployment inside would skip or lose work
+	Ask      asker
+	Out      show.Printer
+}
+
+// applyEdit makes a definition the pipeline's, unless it is the one in force. It prints what that does to the deployments
+// inside, and asks first when one of them would skip or lose work.
+func applyEdit(ctx context.Context, o applyOptions) (server.EditView, error) {
+	edit, err := o.Edits.PlanEdit(ctx, o.Proposal)
 	if err != nil || edit.Unchanged {
-		return err
+		return edit, err
 	}
-	a.printProblems(project.warnings)
-	out := a.out
-	if a.json() {
-		out = a.err
-	}
+	o.Warn()
 	if edit.Version > 1 {
-		for _, line := range show.Edit(edit, a.printer().Style) {
-			fmt.Fprintln(out, line)
+		for _, line := range show.Edit(edit, o.Out.Style) {
+			o.Out.Note("%s", line)
 		}
 	}
-	if edit.Loses() && !yes && !a.ask(ctx, fmt.Sprintf("apply definition %d?", edit.Version)) {
-		return fault.New(fault.Refused, "definition %d of %s is not applied: deployments inside would skip or lose work", edit.Version, edit.Pipeline).
+	if edit.Loses() && !o.Yes && !o.Ask(ctx, fmt.Sprintf("apply definition %d?", edit.Version)) {
+		return edit, fault.New(fault.Refused, "definition %d of %s is not applied: deployments inside would skip or lose work", edit.Version, edit.Pipeline).
 			WithHint("--yes, to apply it all the same")
 	}
-	before := edit.Version - 1
-	p.IfVersion, p.Yes = &before, true
-	_, err = ops.Apply(ctx, p)
-	return err
+	before := edit.Version - 1 // a definition that another command applied meanwhile is not overwritten
+	o.Proposal.IfVersion, o.Proposal.Yes = &before, true
+	_, err = o.Edits.Apply(ctx, o.Proposal)
+	return edit, err
 }

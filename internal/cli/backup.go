@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) backupCommand() *cobra.Command {
+func backupCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the log of a home into FILE, also while it is in use",
@@ -31,7 +31,7 @@ PostgreSQL is backed up with pg_dump; the command is printed.`,
 	}
 }
 
-func (a *app) restoreCommand() *cobra.Command {
+func restoreCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Replace the log of a home by a backup, and keep the old one beside it",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -20,20 +21,21 @@ runs the same way. A build run by hand is named by its number, a deployment's by
 that its error and waybill build list show, and any by the folder of its results. The
 results are on the machine that built.`
 
-func (a *app) buildCommand() *cobra.Command {
+func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
-		a.buildLintCommand(), a.buildSchemaCommand(), a.buildListCommand(), a.buildShowCommand(), a.buildLogCommand())
+		buildLintCommand(a), buildSchemaCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
-			return a.here("builds are read on the machine that built them", sub.Name() == "log")
+			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", sub.Name() == "log")
 		}
 	}
 	return c
 }
 
-// here refuses flags that name a log or a server elsewhere, for a command that reads this machine, or one that a server serves.
-func (a *app) here(why string, served bool) error {
-	for name, value := range map[string]string{"--server": a.Flags.Server, "--store": a.Flags.Store} {
+// refuseElsewhere returns an error for flags that name a log or a server elsewhere: the command reads this machine. With
+// served the command also has a meaning through a server.
+func refuseElsewhere(flags assembly.Flags, why string, served bool) error {
+	for name, value := range map[string]string{"--server": flags.Server, "--store": flags.Store} {
 		if value != "" && !(served && name == "--server") {
 			return fault.New(fault.Invalid, "%s has no effect here: %s", name, why).WithHint("run the command there, or leave %s out", name)
 		}
@@ -41,7 +43,7 @@ func (a *app) here(why string, served bool) error {
 	return nil
 }
 
-func (a *app) buildLintCommand() *cobra.Command {
+func buildLintCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "lint [DIR]",
 		Short:   "Report every fault of a .wharf-ci.yml",
@@ -58,16 +60,12 @@ func (a *app) buildLintCommand() *cobra.Command {
 			}
 			advice := file.Advice()
 			a.printProblems(advice)
-			if a.json() {
-				return a.printer().Document(show.Items(advice))
-			}
-			_, err = fmt.Fprintf(a.out, "%s is sound: %s\n", build.FileName, show.Count(len(file.Stages), "stage"))
-			return err
+			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", build.FileName, show.Count(len(file.Stages), "stage")))
 		},
 	}
 }
 
-func (a *app) buildSchemaCommand() *cobra.Command {
+func buildSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of .wharf-ci.yml, for editors",
@@ -84,28 +82,68 @@ func (a *app) buildSchemaCommand() *cobra.Command {
 	}
 }
 
-// roots are the places where this computer keeps builds: the home's, and those run by hand.
-func (a *app) buildRoots() []results.Root {
-	roots := []results.Root{results.RootAt(a.HomeOf(a.Dir).Builds())}
-	if own, err := results.Default(); err == nil { // else nothing can have been run by hand
-		roots = append([]results.Root{own}, roots...)
-	}
-	return roots
+// buildShelf is the builds that this computer has results of.
+type buildShelf struct {
+	roots []results.Root
+	path  func(string) string // returns a path that a person wrote as an absolute one
 }
 
-// openBuild finds a build by number, id or folder.
-func (a *app) openBuild(name string) (*results.Reader, error) {
-	if strings.ContainsRune(name, filepath.Separator) || name == "." {
-		return results.Open(a.Path(name))
+// builds returns the builds run by hand, and those of the home.
+func (a *app) builds() buildShelf {
+	roots := []results.Root{results.RootAt(a.HomeOf(a.Dir).Builds())}
+	if own, err := results.Default(); err == nil { // else no build was run by hand
+		roots = append([]results.Root{own}, roots...)
 	}
-	for _, root := range a.buildRoots() {
+	return buildShelf{roots, a.Path}
+}
+
+// open finds a build by number, id or folder.
+func (b buildShelf) open(name string) (*results.Reader, error) {
+	if strings.ContainsRune(name, filepath.Separator) || name == "." {
+		return results.Open(b.path(name))
+	}
+	for _, root := range b.roots {
 		if r, err := results.Open(root.Dir(name)); err == nil {
 			return r, nil
 		} else if !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
 	}
-	return nil, fault.New(fault.NotFound, "there is no build %s on this computer", name).WithHint("waybill build list")
+	return nil, fault.New(fault.NotFound, "build %s not found on this computer", name).WithHint("waybill build list")
+}
+
+// summaries returns every build, the newest first.
+func (b buildShelf) summaries() []show.BuildSummary {
+	var all []show.BuildSummary
+	for _, root := range b.roots {
+		for _, id := range root.IDs() {
+			r, err := results.Open(root.Dir(id))
+			if err != nil {
+				continue // removed just now
+			}
+			if s, err := summarize(r); err == nil {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y show.BuildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
+	return all
+}
+
+// stepNames returns the steps of a build; none for a build that is not there.
+func (b buildShelf) stepNames(name string) (names []string) {
+	r, err := b.open(name)
+	if err != nil {
+		return nil
+	}
+	described, err := r.Build()
+	if err != nil {
+		return nil
+	}
+	for i := range described.Plan.Steps {
+		names = append(names, described.Plan.Steps[i].Path())
+	}
+	return names
 }
 
 // lost is the status of a build whose worker died without ending it.
@@ -128,58 +166,57 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 	return s, err
 }
 
-func (a *app) buildListCommand() *cobra.Command {
+func buildListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the builds that this computer has results of, newest first",
 		Example: examples("waybill build list"),
 		Args:    arguments(0, 0),
-		RunE:    func(*cobra.Command, []string) error { return a.listBuilds() },
+		RunE: func(*cobra.Command, []string) error {
+			return runListBuilds(listBuildsOptions{Builds: a.builds(), Shorten: a.Shorten, Out: a.printer(), Now: time.Now})
+		},
 	}
 }
 
-// summaries are the builds that this computer has results of, the newest first.
-func (a *app) summaries() []show.BuildSummary {
-	var all []show.BuildSummary
-	for _, root := range a.buildRoots() {
-		for _, id := range root.IDs() {
-			r, err := results.Open(root.Dir(id))
-			if err != nil {
-				continue // removed just now
-			}
-			if s, err := summarize(r); err == nil {
-				all = append(all, s)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(x, y show.BuildSummary) int { return y.StartedAt.Compare(x.StartedAt) })
-	return all
+type listBuildsOptions struct {
+	Builds  buildShelf
+	Shorten func(string) string
+	Out     show.Printer
+	Now     func() time.Time
 }
 
-func (a *app) listBuilds() error {
-	all := a.summaries()
-	if a.json() {
-		return a.printer().Document(show.Items(all))
-	}
+// runListBuilds prints every build of this computer.
+func runListBuilds(o listBuildsOptions) error {
+	all := o.Builds.summaries()
 	if len(all) == 0 {
-		return a.printer().Lines("no builds yet")
+		return o.Out.Answer(show.Items(all), "no builds yet")
 	}
-	return a.printer().Lines(show.Builds(all, a.Shorten, time.Now())...)
+	return o.Out.Answer(all, show.Builds(all, o.Shorten, o.Now())...)
 }
 
-func (a *app) buildShowCommand() *cobra.Command {
+func buildShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show BUILD",
 		Short:             "Show a build's steps and artifacts",
 		Example:           examples("waybill build show 3"),
 		Args:              arguments(1, 1, "BUILD"),
-		ValidArgsFunction: a.completeBuilds,
-		RunE:              func(_ *cobra.Command, given []string) error { return a.showBuild(given[0]) },
+		ValidArgsFunction: completeBuilds(a),
+		RunE: func(_ *cobra.Command, given []string) error {
+			return runShowBuild(showBuildOptions{Builds: a.builds(), Name: given[0], Out: a.printer(), Now: time.Now})
+		},
 	}
 }
 
-func (a *app) showBuild(name string) error {
-	r, err := a.openBuild(name)
+type showBuildOptions struct {
+	Builds buildShelf
+	Name   string
+	Out    show.Printer
+	Now    func() time.Time
+}
+
+// runShowBuild prints one build.
+func runShowBuild(o showBuildOptions) error {
+	r, err := o.Builds.open(o.Name)
 	if err != nil {
 		return err
 	}
@@ -197,10 +234,10 @@ func (a *app) showBuild(name string) error {
 			return err
 		}
 	}
-	if document.Artifacts, err = r.Artifacts(); err != nil {
+	artifacts, err := r.Artifacts()
+	if err != nil {
 		return err
 	}
-	document.Artifacts = show.Items(document.Artifacts)
-	p := a.printer()
-	return p.Answer(document, show.Build(document, name, p.Style, time.Now())...)
+	document.Artifacts = show.Items(artifacts)
+	return o.Out.Answer(document, show.Build(document, o.Name, o.Out.Style, o.Now())...)
 }

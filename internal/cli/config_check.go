@@ -17,12 +17,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func configCommand(a *app) *cobra.Command {
 	return group("config", "Look at the configuration of the control plane", "server.yaml says where the log is and which handlers there are.",
-		a.configCheckCommand())
+		configCheckCommand(a))
 }
 
-func (a *app) configCheckCommand() *cobra.Command {
+func configCheckCommand(a *app) *cobra.Command {
 	var live bool
 	c := &cobra.Command{
 		Use:   "check [FILE]",

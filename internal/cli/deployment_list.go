@@ -17,7 +17,7 @@ import (
 // listLimit is how many rows a list shows unless --limit says otherwise.
 const listLimit = 20
 
-func (a *app) deploymentListCommand() *cobra.Command {
+func deploymentListCommand(a *app) *cobra.Command {
 	query := ledger.DeploymentQuery{}
 	status := ""
 	c := &cobra.Command{
@@ -25,16 +25,16 @@ func (a *app) deploymentListCommand() *cobra.Command {
 		Short:             "List deployments, newest first",
 		Example:           examples("waybill deployment list", "waybill deployment list greeter --status active -o json"),
 		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			if len(arguments) > 0 {
-				query.Pipeline = arguments[0]
-			}
+			query.Pipeline = optional(arguments, 0)
 			var err error
 			if query.Status, err = parseStatus(status); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return a.listDeployments(ctx, s, query) })
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListDeployments(ctx, listDeploymentsOptions{Deployments: s, Query: query, Out: a.printer(), Now: time.Now})
+			})
 		},
 	}
 	c.Flags().StringVar(&status, "status", "", "only active, finished, failed, superseded or canceled ones")
@@ -43,7 +43,7 @@ func (a *app) deploymentListCommand() *cobra.Command {
 	return c
 }
 
-// deploymentStatuses are those that a deployment may have.
+// deploymentStatuses returns the statuses that a deployment may have.
 func deploymentStatuses() []string {
 	return []string{string(pipeline.StatusActive), string(pipeline.StatusFinished), string(pipeline.StatusFailed), string(pipeline.StatusSuperseded), string(pipeline.StatusCanceled)}
 }
@@ -54,18 +54,24 @@ func parseStatus(text string) (pipeline.Status, error) {
 	if text == "" || slices.Contains(known, text) {
 		return pipeline.Status(text), nil
 	}
-	wrong := fault.New(fault.Invalid, "there is no status %q", text)
-	if near := fault.Nearest(text, known); near != "" {
-		return "", wrong.WithHint("--status %s", near)
-	}
-	return "", wrong.WithHint("--status active, finished, failed, superseded or canceled")
+	return "", nearestHint(fault.New(fault.Invalid, "%q is not a status of a deployment", text), text, known,
+		"--status %s", "--status active, finished, failed, superseded or canceled")
 }
 
-func (a *app) listDeployments(ctx context.Context, s *assembly.Session, q ledger.DeploymentQuery) error {
-	found, err := s.Deployments(ctx, q)
+type listDeploymentsOptions struct {
+	Deployments deploymentLister
+	Query       ledger.DeploymentQuery
+	Out         show.Printer
+	Now         func() time.Time
+}
+
+// runListDeployments prints the deployments that a query finds.
+func runListDeployments(ctx context.Context, o listDeploymentsOptions) error {
+	found, err := o.Deployments.Deployments(ctx, o.Query)
 	if err != nil {
 		return err
 	}
-	p := a.printer()
-	return show.List(p, found, "no deployments", func(found []ledger.Deployment) []string { return show.Deployments(found, p.Style, time.Now()) })
+	return show.List(o.Out, found, "no deployments", func(found []ledger.Deployment) []string {
+		return show.Deployments(found, o.Out.Style, o.Now())
+	})
 }

@@ -12,24 +12,36 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) deploymentShowCommand() *cobra.Command {
+func deploymentShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show DEPLOYMENT",
-		Short: "Show where a deployment stands: its stages, hosts and steps; what failed, why, and what to do",
+		Short: "Show a deployment: its stages, hosts and steps; what failed, why, and what to do",
 		Example: examples("waybill deployment show greeter#7", "waybill deployment show greeter   # its newest",
 			"waybill deployment show greeter#7 -o json | jq .failures"),
 		Args:              arguments(1, 1, "DEPLOYMENT"),
-		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
-			v, err := s.Deployment(ctx, ref)
-			if err != nil {
-				return err
-			}
-			p := a.printer()
-			if v.State.Status == pipeline.StatusActive && !p.JSON {
-				a.warnIfIdle(ctx, s)
-			}
-			return p.Answer(v, show.Deployment(v, p.Style, time.Now())...)
+		ValidArgsFunction: completeDeployments(a),
+		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
+			return runShowDeployment(ctx, showDeploymentOptions{Deployments: s, Ref: ref, Idle: s.IsIdle, Out: a.printer(), Now: time.Now})
 		}),
 	}
+}
+
+type showDeploymentOptions struct {
+	Deployments deploymentReader
+	Ref         server.Ref
+	Idle        func(context.Context) bool
+	Out         show.Printer
+	Now         func() time.Time
+}
+
+// runShowDeployment prints one deployment.
+func runShowDeployment(ctx context.Context, o showDeploymentOptions) error {
+	v, err := o.Deployments.Deployment(ctx, o.Ref)
+	if err != nil {
+		return err
+	}
+	if v.State.Status == pipeline.StatusActive && !o.Out.JSON {
+		warnIfIdle(ctx, o.Out, o.Idle)
+	}
+	return o.Out.Answer(v, show.Deployment(v, o.Out.Style, o.Now())...)
 }

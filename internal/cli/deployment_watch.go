@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) deploymentWatchCommand() *cobra.Command {
+func deploymentWatchCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch DEPLOYMENT",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
@@ -19,26 +19,38 @@ func (a *app) deploymentWatchCommand() *cobra.Command {
 Ctrl-C stops the watching only.`,
 		Example:           examples("waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
 		Args:              arguments(1, 1, "DEPLOYMENT"),
-		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
-			v, err := s.Deployment(ctx, ref)
-			if err != nil {
-				return err
-			}
-			shipped := &shipment{app: a, Session: s}
-			a.printer().Note("%s", show.Header(v, a.printer().Style))
-			if v.State.Status == pipeline.StatusActive {
-				a.warnIfIdle(ctx, s)
-			}
-			w, err := a.watcher(ctx, s, v, 0)
-			if err != nil {
-				return err
-			}
-			if v, err = w.run(ctx); err != nil {
-				return err
-			}
-			_, err = shipped.outcome(ctx, v)
-			return err
+		ValidArgsFunction: completeDeployments(a),
+		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
+			return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: a.offerRetry(s), Out: a.printer()})
 		}),
 	}
+}
+
+type watchOptions struct {
+	Log   watchedLog
+	Ref   server.Ref
+	Idle  func(context.Context) bool
+	Retry retryOffer
+	Out   show.Printer
+}
+
+// runWatch shows a deployment until it has ended. The error is how it ended, unless it finished.
+func runWatch(ctx context.Context, o watchOptions) error {
+	v, err := o.Log.Deployment(ctx, o.Ref)
+	if err != nil {
+		return err
+	}
+	o.Out.Note("%s", show.Header(v, o.Out.Style))
+	if v.State.Status == pipeline.StatusActive {
+		warnIfIdle(ctx, o.Out, o.Idle)
+	}
+	w, err := newWatcher(ctx, o.Log, o.Out, v, 0)
+	if err != nil {
+		return err
+	}
+	if v, err = w.run(ctx); err != nil {
+		return err
+	}
+	_, err = outcome(ctx, v, o.Out, o.Retry)
+	return err
 }

@@ -11,44 +11,49 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) deploymentWhyCommand() *cobra.Command {
+func deploymentWhyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why DEPLOYMENT [TARGET]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
 		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
 wait for the same are counted, not listed; -o json lists each. Steps are named by their events, as in waybill log:
 host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
-test, host-NAME of an own step NAME; the others mark how far stages, groups and hosts are.`,
+test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.`,
 		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
 		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
-		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
-			target := ""
-			if len(rest) > 0 {
-				target = rest[0]
-			}
-			return a.showWhy(ctx, s, ref, target)
+		ValidArgsFunction: completeDeployments(a),
+		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+			_, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: optional(rest, 0), Idle: s.IsIdle, Out: a.printer()})
+			return err
 		}),
 	}
 }
 
-// showWhy prints the reason of each open step that has one of its own.
-func (a *app) showWhy(ctx context.Context, s *assembly.Session, ref server.Ref, target string) error {
-	open, err := s.Why(ctx, ref, target)
-	if err != nil {
-		return err
+type whyOptions struct {
+	Deployments interface {
+		deploymentReader
+		Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	}
-	v, err := s.Deployment(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if v.State.Status == pipeline.StatusActive {
-		a.warnIfIdle(ctx, s)
-	}
-	return a.showOpen(ref, open)
+	Ref    server.Ref
+	Target string                     // "": every target
+	Idle   func(context.Context) bool // nil: no warning
+	Out    show.Printer
 }
 
-// showOpen prints open steps with their reasons.
-func (a *app) showOpen(ref server.Ref, open []pipeline.StepState) error {
-	return show.List(a.printer(), open, ref.String()+" has no open step", show.OpenSteps)
+// runWhy prints the open steps of a deployment, and returns how many there are.
+func runWhy(ctx context.Context, o whyOptions) (open int, err error) {
+	steps, err := o.Deployments.Why(ctx, o.Ref, o.Target)
+	if err != nil {
+		return 0, err
+	}
+	if o.Idle != nil {
+		v, err := o.Deployments.Deployment(ctx, o.Ref)
+		if err != nil {
+			return 0, err
+		}
+		if v.State.Status == pipeline.StatusActive {
+			warnIfIdle(ctx, o.Out, o.Idle)
+		}
+	}
+	return len(steps), show.List(o.Out, steps, o.Ref.String()+" has no open step", show.OpenSteps)
 }

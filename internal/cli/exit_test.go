@@ -67,7 +67,7 @@ func TestExitStatuses(t *testing.T) {
 	for name := range exitStatuses {
 		left[name] = true
 	}
-	for _, c := range leaves((&app{}).rootCommand()) {
+	for _, c := range leaves(rootCommand(&app{})) {
 		name := strings.TrimPrefix(c.CommandPath(), "waybill ")
 		want, ok := exitStatuses[name]
 		delete(left, name)
@@ -121,7 +121,7 @@ func execute(t *testing.T, line []string) (status int, said string) {
 func TestEveryCommandHelps(t *testing.T) {
 	t.Parallel()
 	written := []string{"[DIR]", "FILE", "token create"}
-	for _, c := range leaves((&app{}).rootCommand()) {
+	for _, c := range leaves(rootCommand(&app{})) {
 		if c.Example == "" {
 			t.Errorf("%s has no example", c.CommandPath())
 		}

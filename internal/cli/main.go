@@ -34,7 +34,7 @@ func Main(arguments []string) int {
 
 // run executes a command line, prints its error, and returns the exit status.
 func (a *app) run(ctx context.Context, arguments []string) int {
-	root := a.rootCommand()
+	root := rootCommand(a)
 	root.SetArgs(arguments)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

@@ -9,38 +9,48 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
-func (a *app) pipelineShowCommand() *cobra.Command {
+func pipelineShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [PIPELINE]",
 		Short: "Show which revision is at each stage and inside it, and which hosts differ",
 		Long: `Shows, per stage, the revision that has finished it and those that are on their way through
 it; then the hosts that run what was not tested, whose service (on this machine) was restarted or is
-down, and that do not run what their stage has. Without a name: this folder's pipeline.`,
+down, and that run something else than their stage has. Without a name: this folder's pipeline.`,
 		Example:           examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift"),
 		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
 				}
-				p, err := s.Pipeline(ctx, name)
-				if err != nil {
-					return err
-				}
-				out := a.printer()
-				return out.Answer(p, show.Pipeline(p, out.Style)...)
+				return runShowPipeline(ctx, showPipelineOptions{Pipelines: s, Name: name, Out: a.printer()})
 			})
 		},
 	}
 }
 
-// pipelineName is the one that was named, else that of this folder's waybill.yaml.
+// pipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.
 func (a *app) pipelineName(arguments []string) (string, error) {
 	if len(arguments) > 0 {
 		return arguments[0], nil
 	}
 	p, err := a.project(nil)
 	return p.definition.Pipeline, err
+}
+
+type showPipelineOptions struct {
+	Pipelines pipelineReader
+	Name      string
+	Out       show.Printer
+}
+
+// runShowPipeline prints one pipeline.
+func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
+	p, err := o.Pipelines.Pipeline(ctx, o.Name)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(p, show.Pipeline(p, o.Out.Style)...)
 }

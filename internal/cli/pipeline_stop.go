@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-func (a *app) pipelineStopCommand() *cobra.Command {
+func pipelineStopCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop [PIPELINE]",
 		Short: "End a pipeline's services on local:// hosts",
@@ -21,36 +20,41 @@ an action and an entry of the log. What was deployed stays deployed: a later dep
 host starts its service again. Without a name: this folder's pipeline.`,
 		Example:           examples("waybill pipeline stop", "waybill pipeline stop greeter"),
 		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
 				}
-				return a.stopPipeline(ctx, s, name)
+				if s.Kind == assembly.Remote {
+					return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
+						WithHint("waybill pipeline stop %s --home … there", name)
+				}
+				return runStopPipeline(ctx, stopPipelineOptions{Services: s, Name: name, Out: a.printer()})
 			})
 		},
 	}
 }
 
-// stopPipeline ends services of the definition in force.
-func (a *app) stopPipeline(ctx context.Context, s *assembly.Session, name string) error {
-	if s.Kind == assembly.Remote {
-		return fault.New(fault.Invalid, "services on local hosts are ended on their own machine").
-			WithHint("waybill pipeline stop %s --home … there", name)
+type stopPipelineOptions struct {
+	Services interface {
+		// Stop ends the services of a pipeline on this machine, and returns their hosts as stage/group/host.
+		Stop(ctx context.Context, pipeline string) (hosts []string, err error)
 	}
-	stopped, err := s.Stop(ctx, name)
+	Name string
+	Out  show.Printer
+}
+
+// runStopPipeline ends the services of the definition in force.
+func runStopPipeline(ctx context.Context, o stopPipelineOptions) error {
+	stopped, err := o.Services.Stop(ctx, o.Name)
 	if err != nil {
 		return err
 	}
-	switch {
-	case a.json():
-		return a.printer().Document(show.Items(stopped))
-	case len(stopped) == 0:
-		fmt.Fprintf(a.out, "%s: no service runs on a local host\n", name)
-	default:
-		fmt.Fprintf(a.out, "%s: stopped on %s\n", name, strings.Join(stopped, ", "))
+	text := o.Name + ": no service runs on a local host"
+	if len(stopped) > 0 {
+		text = o.Name + ": stopped on " + strings.Join(stopped, ", ")
 	}
-	return nil
+	return o.Out.Answer(show.Items(stopped), text)
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) processCommand() *cobra.Command {
+func processCommand(a *app) *cobra.Command {
 	return group("process", "Execute processes of server.yaml, and describe them",
 		"A process is a handler with a version and described inputs; each execution is a job, an action of kind job.",
-		a.processListCommand(), a.processShowCommand(), a.processRunCommand())
+		processListCommand(a), processShowCommand(a), processRunCommand(a))
 }
 
-func (a *app) processListCommand() *cobra.Command {
+func processListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List processes",
@@ -27,36 +28,61 @@ func (a *app) processListCommand() *cobra.Command {
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				all, err := s.ListProcesses(ctx)
-				if err != nil {
-					return err
-				}
-				return show.List(a.printer(), all, "no processes", show.Processes)
+				return runListProcesses(ctx, listProcessesOptions{Processes: s, Out: a.printer()})
 			})
 		},
 	}
 }
 
-func (a *app) processShowCommand() *cobra.Command {
+type listProcessesOptions struct {
+	Processes interface {
+		ListProcesses(context.Context) ([]server.ProcessOffering, error)
+	}
+	Out show.Printer
+}
+
+// runListProcesses prints the processes of the configuration in force.
+func runListProcesses(ctx context.Context, o listProcessesOptions) error {
+	all, err := o.Processes.ListProcesses(ctx)
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, all, "no processes", show.Processes)
+}
+
+func processShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show PROCESS",
 		Short:             "Show a process with its inputs and outputs",
 		Example:           examples("waybill process show mirror"),
 		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: first(a.configured(processNames)),
+		ValidArgsFunction: first(completeConfigured(a, processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				p, err := s.ShowProcess(ctx, given[0])
-				if err != nil {
-					return err
-				}
-				return a.printer().Answer(p, show.Process(p)...)
+				return runShowProcess(ctx, showProcessOptions{Processes: s, ID: given[0], Out: a.printer()})
 			})
 		},
 	}
 }
 
-func (a *app) processRunCommand() *cobra.Command {
+type showProcessOptions struct {
+	Processes interface {
+		ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
+	}
+	ID  string
+	Out show.Printer
+}
+
+// runShowProcess prints one process.
+func runShowProcess(ctx context.Context, o showProcessOptions) error {
+	p, err := o.Processes.ShowProcess(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(p, show.Process(p)...)
+}
+
+func processRunCommand(a *app) *cobra.Command {
 	var inputs []string
 	var all string
 	var watch bool
@@ -70,24 +96,26 @@ fails, and 4 when it is canceled.`,
 		Example: examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,
 			"waybill process run mirror --inputs @payload.json"),
 		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: first(a.configured(processNames)),
+		ValidArgsFunction: first(completeConfigured(a, processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			raw, err := a.readInputs(inputs, all)
 			if err != nil {
 				return err
 			}
-			return a.runProcess(c.Context(), given[0], raw, watch)
+			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: a.afterAdding(s, watch)})
+			})
 		},
 	}
 	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
 	c.MarkFlagsMutuallyExclusive("input", "inputs")
-	offerFrom(c, a.assignments(inputNames), "input")
+	offerFrom(c, completeAssignments(a, inputNames), "input")
 	return c
 }
 
-// readInputs makes a JSON object of the flags.
+// readInputs returns the inputs that the flags name as a JSON object.
 func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	if all == "" {
 		return readAssignments("-i", "input", inputs)
@@ -106,15 +134,21 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-func (a *app) runProcess(ctx context.Context, process string, inputs json.RawMessage, watch bool) error {
-	s, err := a.Open(ctx, a.Dir, assembly.Create)
+type executeOptions struct {
+	Processes interface {
+		RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
+	}
+	ID     string
+	Inputs json.RawMessage
+	By     string
+	Then   afterAdding
+}
+
+// runExecute stores a job of a process, or finds the job that answers for the same payload.
+func runExecute(ctx context.Context, o executeOptions) error {
+	made, err := o.Processes.RunProcess(ctx, o.ID, o.Inputs, o.By)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	made, err := s.RunProcess(ctx, process, inputs, a.User())
-	if err != nil {
-		return err
-	}
-	return a.ordered(ctx, s, made, watch)
+	return o.Then.run(ctx, made)
 }

@@ -60,7 +60,7 @@ func (a *app) readProject(path string) (project, error) {
 	source, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == assembly.ProjectFile:
-		return project{}, fault.New(fault.Invalid, "there is no %s in %s", assembly.ProjectFile, filepath.Dir(path)).WithHint("%s", starter)
+		return project{}, fault.New(fault.Invalid, "%s not found in %s", assembly.ProjectFile, filepath.Dir(path)).WithHint("%s", starter)
 	case err != nil:
 		return project{}, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
@@ -153,4 +153,16 @@ func (a *app) secretWarnings(ctx context.Context, p project) (warnings fault.Pro
 // proposal offers the project's definition.
 func (p project) proposal(by string) server.Proposal {
 	return server.Proposal{Definition: p.definition, Source: p.source, File: p.file, By: by}
+}
+
+// projectFrom reads the file that was named, or the waybill.yaml of this folder.
+func (a *app) projectFrom(arguments []string) (project, error) {
+	if len(arguments) == 0 {
+		return a.project(nil)
+	}
+	path := a.Path(arguments[0])
+	if isDirectory(path) {
+		path = filepath.Join(path, assembly.ProjectFile)
+	}
+	return a.readProject(path)
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-func (a *app) revisionCommand() *cobra.Command {
+func revisionCommand(a *app) *cobra.Command {
 	return group("revision", "Read registered revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
-		a.revisionListCommand(), a.revisionShowCommand())
+		revisionListCommand(a), revisionShowCommand(a))
 }
 
-func (a *app) revisionListCommand() *cobra.Command {
+func revisionListCommand(a *app) *cobra.Command {
 	limit := listLimit
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
 		Short:             "List revisions, newest first",
 		Example:           examples("waybill revision list greeter", "waybill revision list greeter -o json | jq -r '.[].label'"),
 		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
 				}
-				return a.listRevisions(ctx, s, name, limit)
+				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
@@ -38,29 +38,33 @@ func (a *app) revisionListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) listRevisions(ctx context.Context, ops assembly.Operations, name string, limit int) error {
-	found, err := ops.Revisions(ctx, name, limit)
+type listRevisionsOptions struct {
+	Revisions revisionLister
+	Pipeline  string
+	Limit     int // 0: all
+	Out       show.Printer
+	Now       func() time.Time
+}
+
+// runListRevisions prints the newest revisions of a pipeline.
+func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
+	found, err := o.Revisions.Revisions(ctx, o.Pipeline, o.Limit)
 	if err != nil {
 		return err
 	}
-	return show.List(a.printer(), found, "no revisions", func(found []ledger.Revision) []string { return show.Revisions(found, time.Now()) })
+	return show.List(o.Out, found, "no revisions", func(found []ledger.Revision) []string { return show.Revisions(found, o.Now()) })
 }
 
-func (a *app) revisionShowCommand() *cobra.Command {
+func revisionShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "show PIPELINE LABEL",
-		Short:   "Show a revision: its commit, its artifacts, its deployments",
-		Example: examples("waybill revision show greeter 3f2c9a1"),
-		Args:    arguments(2, 2, "PIPELINE", "LABEL"),
-		ValidArgsFunction: func(c *cobra.Command, given []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(given) == 0 {
-				return a.completePipelines(c, given, typed)
-			}
-			return a.completeRevisions(c, given, typed)
-		},
+		Use:               "show PIPELINE LABEL",
+		Short:             "Show a revision: its commit, its artifacts, its deployments",
+		Example:           examples("waybill revision show greeter 3f2c9a1"),
+		Args:              arguments(2, 2, "PIPELINE", "LABEL"),
+		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a)),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return a.showRevision(ctx, s, arguments[0], arguments[1])
+				return runShowRevision(ctx, showRevisionOptions{Log: s, Pipeline: arguments[0], Label: arguments[1], Out: a.printer()})
 			})
 		},
 	}
@@ -72,14 +76,24 @@ type revisionDocument struct {
 	Deployments []ledger.Deployment `json:"deployments"` // newest first
 }
 
-func (a *app) showRevision(ctx context.Context, ops assembly.Operations, name, label string) error {
-	r, err := ops.Revision(ctx, name, label)
+type showRevisionOptions struct {
+	Log interface {
+		revisionReader
+		deploymentLister
+	}
+	Pipeline, Label string
+	Out             show.Printer
+}
+
+// runShowRevision prints one revision with its deployments.
+func runShowRevision(ctx context.Context, o showRevisionOptions) error {
+	r, err := o.Log.Revision(ctx, o.Pipeline, o.Label)
 	if err != nil {
 		return err
 	}
-	made, err := ops.Deployments(ctx, ledger.DeploymentQuery{Pipeline: name, Revision: r.Seq})
+	made, err := o.Log.Deployments(ctx, ledger.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq})
 	if err != nil {
 		return err
 	}
-	return a.printer().Answer(revisionDocument{Revision: r, Deployments: show.Items(made)}, show.Revision(r, made)...)
+	return o.Out.Answer(revisionDocument{Revision: r, Deployments: show.Items(made)}, show.Revision(r, made)...)
 }

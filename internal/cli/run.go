@@ -41,7 +41,7 @@ type runFlags struct {
 	dryRun                                                    bool
 }
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
 		Use:     "run [DIR]",
@@ -87,7 +87,7 @@ func (f runFlags) check() error {
 	case f.maxParallel < 1:
 		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
 	case f.timeout <= 0:
-		return fault.New(fault.Invalid, "--timeout %s is no time to build in", f.timeout)
+		return fault.New(fault.Invalid, "--timeout %s: want more than zero", f.timeout)
 	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
 		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
 	}
@@ -176,7 +176,7 @@ func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 
 // noBuildFile says what is missing, and whether it has another name.
 func (a *app) noBuildFile(root, name string) error {
-	missing := fault.New(fault.Invalid, "there is no %s in %s", name, root)
+	missing := fault.New(fault.Invalid, "%s not found in %s", name, root)
 	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
 		if _, err := os.Stat(filepath.Join(root, other)); err == nil {
 			return missing.WithHint("mv %s %s   # only this name is read", other, name)

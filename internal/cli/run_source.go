@@ -30,7 +30,7 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		s.root = a.Path(arguments[0])
 	}
 	if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
-		return nil, fault.New(fault.Invalid, "there is no folder %s", s.root)
+		return nil, fault.New(fault.Invalid, "folder %s not found", s.root)
 	}
 	s.name = s.root
 	own, err := results.Temporary()

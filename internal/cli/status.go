@@ -7,9 +7,10 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) statusCommand() *cobra.Command {
+func statusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Report whether everything keeps up, and if not, what is slow",
@@ -19,12 +20,24 @@ handler, and what comes next. The exit status says only whether it could be read
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				v, err := s.Status(ctx)
-				if err != nil {
-					return err
-				}
-				return a.printer().Answer(v, show.Status(v)...)
+				return runStatus(ctx, statusOptions{Log: s, Out: a.printer()})
 			})
 		},
 	}
+}
+
+type statusOptions struct {
+	Log interface {
+		Status(context.Context) (server.StatusView, error)
+	}
+	Out show.Printer
+}
+
+// runStatus prints whether everything keeps up.
+func runStatus(ctx context.Context, o statusOptions) error {
+	v, err := o.Log.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(v, show.Status(v)...)
 }

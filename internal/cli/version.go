@@ -16,7 +16,7 @@ type versionDocument struct {
 	Platform string `json:"platform"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of Waybill",

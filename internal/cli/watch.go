@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -13,39 +12,47 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// How often a watched deployment is looked at.
+// How often a watched deployment is read.
 const (
 	viewEvery = time.Second // attempts and reasons change without an entry
-	awayPause = time.Second // between two tries to read a ledger that is away
+	awayPause = time.Second // between two attempts to read a ledger that does not answer
 )
 
-// watcher follows one deployment until it has ended.
+// watchedLog is what a watcher reads.
+type watchedLog interface {
+	deploymentReader
+	entryReader
+}
+
+// watcher shows one deployment until it has ended.
 type watcher struct {
-	assembly.Operations
+	log     watchedLog
 	ref     server.Ref
-	after   int64 // entries up to here are known
+	after   int64 // entries up to this one are known
 	display show.Display
 	enough  func(server.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
-// watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
-func (a *app) watcher(ctx context.Context, ops assembly.Operations, v server.DeploymentView, after int64) (*watcher, error) {
-	d := show.NewDisplay(a.printer(), v)
-	if after > 0 {
-		before, err := ops.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range before {
-			if e.Seq <= after {
-				d.Known(e)
-			}
+// newWatcher returns a watcher that shows the entries after one. Earlier entries are not shown, but they date the steps
+// that run.
+func newWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.DeploymentView, after int64) (*watcher, error) {
+	w := &watcher{log: log, ref: show.RefOf(v.Deployment), after: after, display: show.NewDisplay(out, v)}
+	if after == 0 {
+		return w, nil
+	}
+	before, err := log.Entries(ctx, ledger.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range before {
+		if e.Seq <= after {
+			w.display.Known(e)
 		}
 	}
-	return &watcher{Operations: ops, ref: show.RefOf(v.Deployment), after: after, display: d}, nil
+	return w, nil
 }
 
-// run returns how the deployment stands at its end, or why the watching ended before: the cause of ctx.
+// run returns the deployment at its end, or the cause of ctx when that ended the watching.
 func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -64,11 +71,11 @@ func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	return v, errors.Join(err, w.display.Close())
 }
 
-// follow hands over entries until its context ends; a ledger that is away is asked again.
+// follow sends entries until its context ends. It asks a ledger that does not answer again.
 func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeline.Entry) {
 	for ctx.Err() == nil {
 		query := ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: after}
-		_ = w.Follow(ctx, query, func(e pipeline.Entry) error { // the loop's own reading tells what is wrong
+		_ = w.log.Follow(ctx, query, func(e pipeline.Entry) error { // look reports what is wrong
 			select {
 			case entries <- e:
 				after = e.Seq
@@ -113,9 +120,9 @@ func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 	}
 }
 
-// look reads and shows where the deployment stands. When the ledger is away, it says so and the last view stands.
+// look reads and shows the deployment. When the ledger does not answer, the display reports that and keeps the last view.
 func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v server.DeploymentView, ended bool, err error) {
-	v, err = w.Deployment(ctx, w.ref)
+	v, err = w.log.Deployment(ctx, w.ref)
 	switch {
 	case ctx.Err() != nil:
 		return last, false, context.Cause(ctx)
@@ -130,7 +137,7 @@ func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v serve
 
 // rest shows the entries that were written since the last one shown.
 func (w *watcher) rest(ctx context.Context) error {
-	entries, err := w.Entries(ctx, ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
+	entries, err := w.log.Entries(ctx, ledger.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
 	if err != nil {
 		return err
 	}

@@ -77,3 +77,13 @@ func escapeControls(document string) string {
 	}
 	return b.String()
 }
+
+// LogText returns how a piece of a log is printed: without what a terminal would obey. With colours, any colour passes,
+// since the user has asked for the log itself.
+func LogText(colours bool) func([]byte) string {
+	var keep func(string) bool
+	if colours {
+		keep = build.IsColour
+	}
+	return func(text []byte) string { return EndColours(build.VisibleColours(text, keep)) }
+}
